@@ -1,9 +1,9 @@
 //! Making a directory managed, and flat again.
 //!
-//! Works on the lower directory while nothing is mounted, or while the tree is in use through a mount. Each
-//! entry is moved by one rename, so it is always at exactly one place; while [`MARKER`] exists a mount
-//! looks at all places at which it may be. A kill leaves a directory that works and a marker; the same
-//! command, or the opposite one, goes on from there.
+//! Works on the lower directory; where that is in use through a mount, the mount does it itself, between
+//! two of its answers (`online`). Each entry is moved by one rename, so it is always at exactly one place;
+//! while [`MARKER`] exists a mount looks at all places at which it may be. A kill leaves a directory that
+//! works and a marker; the same command, or the opposite one, goes on from there.
 //!
 //! To managed: marker; the bit (new entries go to buckets from now on); entries with the name of a bucket
 //! into the marker; everything else into its bucket; those in the marker into theirs; marker removed.
@@ -16,9 +16,8 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use fuser::FileType;
 use netnews::bucket::{self, Scheme};
@@ -28,9 +27,9 @@ use rustix::io::Errno;
 use crate::directory::{Directory, MARKER};
 use crate::failpoint;
 use crate::listing::{self, Entry};
-use crate::locating;
 use crate::lower::{self, Lower};
 use crate::naming;
+use crate::tree::{Tree, Turn};
 
 /// Names that an error shows.
 const SHOWN_MAX: usize = 5;
@@ -44,6 +43,21 @@ pub enum Form {
     Managed,
     /// Stored as it looks.
     Flat,
+}
+
+impl Form {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Managed => "managed",
+            Self::Flat => "flat",
+        }
+    }
+
+    /// The form of this name.
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        [Self::Managed, Self::Flat].into_iter().find(|form| form.name().as_bytes() == name)
+    }
 }
 
 /// What was done, or would be.
@@ -116,34 +130,23 @@ impl From<Errno> for ConvertError {
     }
 }
 
-/// Gives a directory a form; `progress` is told how many of how many entries are done.
+/// Gives a lower directory a form; `progress` is told how many of how many entries are done. `tree` is the
+/// mount through which it is in use.
 pub fn convert(
-    path: &Path,
+    dir: Directory,
     form: Form,
-    scheme: Scheme,
-    dry_run: bool,
+    tree: Option<&Tree>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Converted, ConvertError> {
-    let dir = locating::lower_directory(path, scheme).map_err(ConvertError::Io)?;
-    let lock = lower::open_dir(&dir.fd, OsStr::new("."))?;
-    match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => return Err(ConvertError::Busy),
-        locked => locked?,
-    }
-    check(&dir, form)?;
-    let mut work =
-        Conversion { dir, form, progress, done: Converted::default(), total: 0, twice: Vec::new() };
-    if dry_run {
-        return work.count();
-    }
-    work.total = work.count()?.moved;
-    match form {
-        Form::Managed => work.make_managed()?,
-        Form::Flat => work.make_flat()?,
-    }
-    work.done.buckets = listing::bucket_paths(&work.dir)?.len() as u64;
-    fs::syncfs(&lock)?;
-    Ok(work.done)
+    let (_lock, mut work) = Conversion::new(dir, form, tree, progress)?;
+    work.run()
+}
+
+/// What [`convert`] would do.
+pub fn count(dir: Directory, form: Form) -> Result<Converted, ConvertError> {
+    let mut unheard = |_, _| {};
+    let (_lock, work) = Conversion::new(dir, form, None, &mut unheard)?;
+    work.count()
 }
 
 fn is_dir(entry: &Entry) -> bool {
@@ -151,7 +154,7 @@ fn is_dir(entry: &Entry) -> bool {
 }
 
 /// Whether it can be told apart from buckets.
-fn check(dir: &Directory, form: Form) -> Result<(), ConvertError> {
+pub fn check(dir: &Directory, form: Form) -> Result<(), ConvertError> {
     if dir.is_converting() {
         return Ok(());
     }
@@ -188,13 +191,50 @@ fn check(dir: &Directory, form: Form) -> Result<(), ConvertError> {
 struct Conversion<'a> {
     dir: Directory,
     form: Form,
+    /// The mount through which it is in use.
+    tree: Option<&'a Tree>,
     progress: &'a mut dyn FnMut(u64, u64),
     done: Converted,
     total: u64,
     twice: Vec<OsString>,
 }
 
-impl Conversion<'_> {
+impl<'a> Conversion<'a> {
+    /// With what keeps others from converting it.
+    fn new(
+        dir: Directory,
+        form: Form,
+        tree: Option<&'a Tree>,
+        progress: &'a mut dyn FnMut(u64, u64),
+    ) -> Result<(OwnedFd, Self), ConvertError> {
+        let lock = lower::open_dir(&dir.fd, OsStr::new("."))?;
+        match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(ConvertError::Busy),
+            locked => locked?,
+        }
+        check(&dir, form)?;
+        Ok((
+            lock,
+            Self { dir, form, tree, progress, done: Converted::default(), total: 0, twice: Vec::new() },
+        ))
+    }
+
+    fn run(&mut self) -> Result<Converted, ConvertError> {
+        self.total = self.count()?.moved;
+        match self.form {
+            Form::Managed => self.make_managed()?,
+            Form::Flat => self.make_flat()?,
+        }
+        self.done.buckets = listing::bucket_paths(&self.dir)?.len() as u64;
+        fs::syncfs(lower::open_dir(&self.dir.fd, OsStr::new("."))?)?;
+        Ok(self.done)
+    }
+
+    /// Until it is dropped no request is answered.
+    fn turn(&self) -> Option<Turn<'a>> {
+        self.tree.map(Tree::turn)
+    }
+
     /// What there is to do.
     fn count(&self) -> Result<Converted, ConvertError> {
         let staged =
@@ -228,6 +268,10 @@ impl Conversion<'_> {
     }
 
     fn begin(&self) -> Lower<()> {
+        let _turn = self.turn();
+        if let Some(tree) = self.tree {
+            tree.listings.keep(lower::key(&self.dir.stat))?;
+        }
         match fs::mkdirat(&self.dir.fd, MARKER, Mode::RWXU) {
             Err(Errno::EXIST) => {}
             made => made?,
@@ -250,8 +294,10 @@ impl Conversion<'_> {
     /// Moves an entry from one place to another that must be free.
     fn move_entry(&mut self, from: &OsStr, name: &OsStr, to: &OsStr) -> Lower<()> {
         let dir = &self.dir;
+        let turn = self.turn();
         let moved =
             dir.with_bucket(to, |to| fs::renameat_with(&dir.fd, from, &dir.fd, to, RenameFlags::NOREPLACE));
+        drop(turn);
         match moved {
             Err(Errno::EXIST) => self.twice.push(name.to_owned()),
             // Somebody removed it.
@@ -271,7 +317,9 @@ impl Conversion<'_> {
             return Ok(());
         }
         self.begin()?;
+        let turn = self.turn();
         self.mark(true)?;
+        drop(turn);
         for _ in 0..PASSES_MAX {
             let outside = self.outside()?;
             let has_name_of_bucket = |entry: &&Entry| self.dir.scheme.is_first_level(entry.name.as_bytes());
@@ -300,13 +348,18 @@ impl Conversion<'_> {
         }
         self.begin()?;
         for _ in 0..PASSES_MAX {
-            if !self.empty_buckets()? {
-                continue;
+            self.empty_buckets()?;
+            let turn = self.turn();
+            match naming::remove_buckets(&self.dir) {
+                // Something came meanwhile.
+                Err(Errno::NOTEMPTY | Errno::EXIST) => continue,
+                removed => removed?,
             }
             if self.dir.is_managed() {
                 self.mark(false)?;
                 continue;
             }
+            drop(turn);
             for entry in listing::all(&self.dir, OsStr::new(MARKER))? {
                 self.move_entry(&lower::below(MARKER, &entry.name), &entry.name, &entry.name)?;
             }
@@ -317,8 +370,8 @@ impl Conversion<'_> {
         Err(ConvertError::Busy)
     }
 
-    /// Moves everything out of the buckets and removes them; whether none is left.
-    fn empty_buckets(&mut self) -> Result<bool, ConvertError> {
+    /// Moves everything out of the buckets.
+    fn empty_buckets(&mut self) -> Result<(), ConvertError> {
         for path in listing::bucket_paths(&self.dir)? {
             for entry in listing::all(&self.dir, &path)? {
                 let from = lower::join(&path, &entry.name);
@@ -334,11 +387,7 @@ impl Conversion<'_> {
         if !self.twice.is_empty() {
             return Err(ConvertError::Twice(std::mem::take(&mut self.twice)));
         }
-        match naming::remove_buckets(&self.dir) {
-            // Something came meanwhile.
-            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
-            removed => Ok(removed.map(|()| true)?),
-        }
+        Ok(())
     }
 
     /// Removes the marker if nothing is left to do.
@@ -346,6 +395,7 @@ impl Conversion<'_> {
         if !self.twice.is_empty() {
             return Err(ConvertError::Twice(std::mem::take(&mut self.twice)));
         }
+        let _turn = self.turn();
         if self.form == Form::Managed && !self.outside()?.is_empty() {
             return Ok(false);
         }

@@ -21,6 +21,11 @@ use crate::lower::{self, Lower};
 /// names buckets need. The mount shows it nowhere.
 pub const MARKER: &str = ".usenetfs-converting";
 
+/// How often an entry can be moved by conversions while it is changed.
+pub const MOVES_MAX: usize = 4;
+/// How often a bucket is made that a conversion removes because it is empty.
+const BUCKET_TRIES: usize = 8;
+
 /// A directory as it is now.
 #[derive(Debug, Clone)]
 pub struct Directory {
@@ -117,13 +122,20 @@ impl Directory {
 
     /// Does what makes an entry at a place, with the bucket that it needs.
     pub fn with_bucket<T>(&self, place: &OsStr, make: impl Fn(&OsStr) -> Lower<T>) -> Lower<T> {
-        let made = match make(place) {
-            Err(Errno::NOENT) if self.is_managed() => {
-                self.make_bucket(place)?;
-                make(place)
+        let mut made = make(place);
+        for _ in 0..BUCKET_TRIES {
+            if !self.is_managed() || !matches!(made, Err(Errno::NOENT)) {
+                break;
             }
-            made => made,
-        };
+            match self.make_bucket(place) {
+                // A conversion has just removed it again.
+                Err(Errno::NOENT) => {}
+                bucket => {
+                    bucket?;
+                    made = make(place);
+                }
+            }
+        }
         match made {
             // Something that is to be moved still has the bucket's name.
             Err(Errno::NOTDIR) if self.is_managed() && self.is_converting() => {
@@ -151,14 +163,15 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives a new entry at a path to its owner, if it is not theirs already.
-    pub fn give_to(&self, path: &OsStr, user: u32, group: u32) -> Lower<()> {
+    /// Gives a new entry at a path to its owner, if it is not theirs already; its attributes then.
+    pub fn give_to(&self, path: &OsStr, user: u32, group: u32) -> Lower<Statx> {
         let stat = lower::stat_at(&self.fd, path)?;
         if (stat.stx_uid, stat.stx_gid) == (user, group) {
-            return Ok(());
+            return Ok(stat);
         }
         let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
-        fs::chownat(&self.fd, path, user, group, AtFlags::SYMLINK_NOFOLLOW)
+        fs::chownat(&self.fd, path, user, group, AtFlags::SYMLINK_NOFOLLOW)?;
+        lower::stat_at(&self.fd, path)
     }
 
     /// The group of a new entry, made by a process of group `group`.

@@ -4,7 +4,6 @@
 //! answered by [`Workers`]. The kernel checks permissions (`default_permissions`), keeps locks, and keeps
 //! names and attributes for a moment; every change that comes through the mount it sees at once.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,7 +17,6 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
     WriteFlags,
 };
-use parking_lot::Mutex;
 use rustix::fs::{
     self, AtFlags, FallocateFlags, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
 };
@@ -27,6 +25,7 @@ use crate::files::OpenFile;
 use crate::listing::Listing;
 use crate::lower::{self, Lower};
 use crate::naming::{Made, Maker};
+use crate::online::{CONVERSION, Conversions};
 use crate::tree::Tree;
 use crate::workers::Workers;
 
@@ -42,16 +41,10 @@ const SEEK_HOLE: i32 = 4;
 pub struct Usenetfs {
     tree: Arc<Tree>,
     workers: Workers,
-    listings: Mutex<Listings>,
+    conversions: Conversions,
     keep: Duration,
     notifier: Arc<OnceLock<Notifier>>,
     wants_passthrough: bool,
-}
-
-#[derive(Default)]
-struct Listings {
-    open: HashMap<u64, Arc<Mutex<Listing>>>,
-    last: u64,
 }
 
 impl Usenetfs {
@@ -63,15 +56,11 @@ impl Usenetfs {
         notifier: Arc<OnceLock<Notifier>>,
     ) -> io::Result<Self> {
         let workers = Workers::start()?;
-        Ok(Self { tree, workers, listings: Mutex::default(), keep, notifier, wants_passthrough })
+        Ok(Self { tree, workers, conversions: Conversions::default(), keep, notifier, wants_passthrough })
     }
 
     fn file(&self, handle: FileHandle) -> Lower<Arc<OpenFile>> {
         self.tree.files.get(handle.0).ok_or(rustix::io::Errno::BADF)
-    }
-
-    fn listing(&self, handle: FileHandle) -> Lower<Arc<Mutex<Listing>>> {
-        self.listings.lock().open.get(&handle.0).cloned().ok_or(rustix::io::Errno::BADF)
     }
 
     fn enter(&self, entered: Lower<(fuser::FileAttr, fs::Statx)>, reply: ReplyEntry) {
@@ -265,6 +254,7 @@ impl Filesystem for Usenetfs {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.tree.turn();
         self.enter(self.tree.look_up(parent.0, name), reply);
     }
 
@@ -273,6 +263,7 @@ impl Filesystem for Usenetfs {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let _turn = self.tree.turn();
         match self.tree.attributes(ino.0) {
             Ok(attr) => reply.attr(&self.keep, &attr),
             Err(error) => reply.error(errno(error)),
@@ -297,6 +288,7 @@ impl Filesystem for Usenetfs {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let _turn = self.tree.turn();
         let file = handle.and_then(|handle| self.tree.files.get(handle.0));
         let by_stranger = (request.uid() != 0).then(|| request.gid());
         let change = Change { mode, uid, gid, size, atime, mtime, file, by_stranger };
@@ -307,6 +299,7 @@ impl Filesystem for Usenetfs {
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let _turn = self.tree.turn();
         let target = self.tree.node_fd(ino.0).and_then(|fd| fs::readlinkat(fd, c"", Vec::new()));
         match target {
             Ok(target) => reply.data(target.as_bytes()),
@@ -324,6 +317,7 @@ impl Filesystem for Usenetfs {
         device: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.tree.turn();
         let (major, minor) = lower::decode_device(device);
         let kind = match fs::FileType::from_raw_mode(mode) {
             fs::FileType::Unknown => fs::FileType::RegularFile,
@@ -334,19 +328,23 @@ impl Filesystem for Usenetfs {
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+        let _turn = self.tree.turn();
         self.enter(self.tree.make(parent.0, name, Made::Directory, mode & 0o1777, maker(request)), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let _turn = self.tree.turn();
         let made = Made::Symlink(target.as_os_str());
         self.enter(self.tree.make(parent.0, name, made, 0, maker(request)), reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.tree.turn();
         done(self.tree.unlink(parent.0, name), reply);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.tree.turn();
         done(self.tree.rmdir(parent.0, name), reply);
     }
 
@@ -360,15 +358,18 @@ impl Filesystem for Usenetfs {
         flags: fuser::RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.tree.turn();
         let flags = fs::RenameFlags::from_bits_retain(flags.bits());
         done(self.tree.rename((parent.0, name), (new_parent.0, new_name), flags), reply);
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.tree.turn();
         self.enter(self.tree.link(ino.0, parent.0, name), reply);
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.tree.turn();
         match self.tree.open(ino.0, open_flags(flags.0)) {
             Ok((fd, stat)) => {
                 let (handle, file) = self.tree.files.add(ino.0, fd, &stat, |fd| reply.open_backing(fd));
@@ -392,6 +393,7 @@ impl Filesystem for Usenetfs {
         flags: i32,
         reply: ReplyCreate,
     ) {
+        let _turn = self.tree.turn();
         let exclusive = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
         match self.tree.create(parent.0, name, mode, open_flags(flags), exclusive, maker(request)) {
             Ok(((attr, stat), fd)) => {
@@ -480,24 +482,22 @@ impl Filesystem for Usenetfs {
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.tree.turn();
         let opened = self.tree.directory(ino.0).and_then(|dir| {
             let dots = self.tree.dots(ino.0, &dir);
             Listing::new(dir, dots)
         });
         match opened {
             Ok(listing) => {
-                let mut listings = self.listings.lock();
-                listings.last += 1;
-                let handle = listings.last;
-                listings.open.insert(handle, Arc::new(Mutex::new(listing)));
-                reply.opened(FileHandle(handle), FopenFlags::empty());
+                reply.opened(FileHandle(self.tree.listings.add(listing)), FopenFlags::empty());
             }
             Err(error) => reply.error(errno(error)),
         }
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, from: u64, mut reply: ReplyDirectory) {
-        let read = self.listing(handle).and_then(|listing| {
+        let _turn = self.tree.turn();
+        let read = self.tree.listings.get(handle.0).and_then(|listing| {
             listing.lock().read(from, |entry| {
                 let inode = INodeNo(self.tree.nodes.number(entry.inode));
                 !reply.add(inode, entry.next, entry.kind, &entry.name)
@@ -510,13 +510,14 @@ impl Filesystem for Usenetfs {
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.listings.lock().open.remove(&handle.0);
+        self.tree.listings.close(handle.0);
         reply.ok();
     }
 
     /// The names of a managed directory are in many lower ones, so all of its file system is synced.
     fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        let dir = self.listing(handle).map(|listing| listing.lock().dir().clone());
+        let _turn = self.tree.turn();
+        let dir = self.tree.listings.get(handle.0).map(|listing| listing.lock().dir().clone());
         let opened = dir.and_then(|dir| Ok((lower::open_dir(&dir.fd, OsStr::new("."))?, dir.is_managed())));
         match opened {
             Ok((fd, is_managed)) => self.workers.run(move || {
@@ -544,7 +545,7 @@ impl Filesystem for Usenetfs {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -552,15 +553,23 @@ impl Filesystem for Usenetfs {
         _: u32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.tree.turn();
+        if name == CONVERSION {
+            return self.conversions.start(&self.tree, ino.0, value, request.uid(), reply);
+        }
         let flags = XattrFlags::from_bits_retain(flags as u32);
         let node = self.tree.node_fd(ino.0);
         done(node.and_then(|fd| fs::setxattr(lower::path_of(fd.as_fd()), name, value, flags)), reply);
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let _turn = self.tree.turn();
         if ino == INodeNo::ROOT && name == lower::LOWER_ROOT {
             let path = format!("/proc/{}/fd/{}", std::process::id(), self.tree.root().as_raw_fd());
             return reply_xattr(Ok(path.into_bytes()), size, reply);
+        }
+        if name == CONVERSION {
+            return reply_xattr(self.conversions.state(&self.tree, ino.0), size, reply);
         }
         let value = self.tree.node_fd(ino.0).and_then(|fd| {
             let path = lower::path_of(fd.as_fd());
@@ -570,6 +579,7 @@ impl Filesystem for Usenetfs {
     }
 
     fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let _turn = self.tree.turn();
         let names = self.tree.node_fd(ino.0).and_then(|fd| {
             let path = lower::path_of(fd.as_fd());
             whole(|| fs::listxattr_query(&path), |buffer| fs::listxattr(&path, buffer))
@@ -578,6 +588,7 @@ impl Filesystem for Usenetfs {
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.tree.turn();
         let node = self.tree.node_fd(ino.0);
         done(node.and_then(|fd| fs::removexattr(lower::path_of(fd.as_fd()), name)), reply);
     }

@@ -21,14 +21,17 @@ pub mod fuzzing;
 mod listing;
 mod locating;
 mod lower;
+mod managing;
 mod mounting;
 mod naming;
 mod nodes;
+mod online;
 mod suggesting;
 mod tree;
 mod workers;
 
-pub use converting::{ConvertError, Converted, Form, convert};
+pub use converting::{ConvertError, Converted, Form};
+pub use managing::convert;
 pub use mounting::articles::{Articles, NotRead, Place, ShownArticle, Wait};
 pub use mounting::device::{Device, serve};
 pub use mounting::{Mounted, Options, mount};

@@ -6,19 +6,21 @@
 //! there to the bucket and the position in it (16 bytes an entry while the directory is open). Other
 //! directories have the lower positions. Source: UFS-08.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
 
 use fuser::FileType;
 use netnews::bucket;
+use parking_lot::Mutex;
 use rustix::fs::{self, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use crate::directory::{Directory, MARKER};
-use crate::lower::{self, Lower};
+use crate::lower::{self, Key, Lower};
 
 /// Bytes of entries that are read at once.
 const BUFFER_BYTES: usize = 32 * 1024;
@@ -110,13 +112,60 @@ pub struct Listing {
     form: Form,
     /// After the last entry that was taken.
     position: u64,
+    /// What follows, if a conversion began meanwhile.
+    kept: Option<VecDeque<Entry>>,
+}
+
+/// The listings that are open, by handle.
+#[derive(Default)]
+pub struct Listings {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    open: HashMap<u64, Arc<Mutex<Listing>>>,
+    last: u64,
+}
+
+impl Listings {
+    /// Takes one; its handle.
+    pub fn add(&self, listing: Listing) -> u64 {
+        let mut table = self.table.lock();
+        table.last += 1;
+        let handle = table.last;
+        table.open.insert(handle, Arc::new(Mutex::new(listing)));
+        handle
+    }
+
+    /// That of a handle.
+    pub fn get(&self, handle: u64) -> Lower<Arc<Mutex<Listing>>> {
+        self.table.lock().open.get(&handle).cloned().ok_or(Errno::BADF)
+    }
+
+    /// Closes one.
+    pub fn close(&self, handle: u64) {
+        self.table.lock().open.remove(&handle);
+    }
+
+    /// The entries of this directory are about to move: listings of it that have begun go on from memory.
+    pub fn keep(&self, dir: Key) -> Lower<()> {
+        let open: Vec<_> = self.table.lock().open.values().cloned().collect();
+        for listing in open {
+            let mut listing = listing.lock();
+            if lower::key(&listing.dir.stat) == dir {
+                listing.keep()?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Listing {
     /// From the beginning.
     pub fn new(dir: Directory, dots: [u64; 2]) -> Lower<Self> {
         let form = Form::new(&dir)?;
-        Ok(Self { dir, dots, form, position: 0 })
+        Ok(Self { dir, dots, form, position: 0, kept: None })
     }
 
     /// Its directory.
@@ -130,10 +179,9 @@ impl Listing {
             self.seek(from)?;
         }
         loop {
-            let entry = match &mut self.form {
-                Form::Plain(reader) => next_plain(reader, self.dots)?,
-                Form::Whole(entries) => next_whole(entries, self.position, self.dots),
-                Form::Buckets(buckets) => buckets.next(&self.dir, self.position, self.dots)?,
+            let entry = match &mut self.kept {
+                Some(kept) => kept.pop_front(),
+                None => self.next(self.position)?,
             };
             let Some(entry) = entry else { return Ok(()) };
             if !take(&entry) {
@@ -144,7 +192,32 @@ impl Listing {
         }
     }
 
+    fn next(&mut self, position: u64) -> Lower<Option<Entry>> {
+        match &mut self.form {
+            Form::Plain(reader) => next_plain(reader, self.dots),
+            Form::Whole(entries) => Ok(next_whole(entries, position, self.dots)),
+            Form::Buckets(buckets) => buckets.next(&self.dir, position, self.dots),
+        }
+    }
+
+    /// Reads the rest, if it has begun.
+    fn keep(&mut self) -> Lower<()> {
+        if self.position == 0 || self.kept.is_some() {
+            return Ok(());
+        }
+        let (mut position, mut kept) = (self.position, VecDeque::new());
+        while let Some(entry) = self.next(position)? {
+            position = entry.next;
+            kept.push_back(entry);
+        }
+        self.kept = Some(kept);
+        Ok(())
+    }
+
     fn put_back(&mut self, entry: Entry) {
+        if let Some(kept) = &mut self.kept {
+            return kept.push_front(entry);
+        }
         match &mut self.form {
             Form::Plain(reader) => reader.waiting.push_front(entry),
             Form::Buckets(buckets) => buckets.waiting = Some(entry),
@@ -153,6 +226,7 @@ impl Listing {
     }
 
     fn seek(&mut self, position: u64) -> Lower<()> {
+        self.kept = None;
         if position == 0 {
             self.dir = Directory::new(self.dir.fd.clone(), self.dir.scheme)?;
             self.form = Form::new(&self.dir)?;

@@ -84,6 +84,11 @@ pub fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Lower<OwnedFd> {
     fs::openat(CWD, path_of(fd), flags | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// A descriptor for reading or writing a file.
+pub fn open_file(dir: impl AsFd, path: &OsStr, flags: OFlags) -> Lower<OwnedFd> {
+    fs::openat(dir, path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
 /// A descriptor for listing a directory.
 pub fn open_dir(dir: impl AsFd, path: &OsStr) -> Lower<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

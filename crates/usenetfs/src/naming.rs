@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use fuser::FileAttr;
-use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Statx};
+use rustix::fs::{self, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Statx, Uid};
 use rustix::io::Errno;
 
-use crate::directory::{Directory, Found, MARKER};
+use crate::directory::{Directory, Found, MARKER, MOVES_MAX};
 use crate::failpoint;
 use crate::listing::{self, Entry, Listing};
 use crate::lower::{self, Lower};
@@ -82,23 +82,27 @@ impl Tree {
             Ok(path.to_owned())
         })?;
         failpoint::reached("step");
-        let settled = dir.give_to(&path, maker.user, dir.group_of_new(maker.group)).and_then(|()| {
+        let inherits = is_dir && dir.stat.stx_mode & lower::INHERITED_GROUP != 0;
+        let extra = if inherits { u32::from(lower::INHERITED_GROUP) } else { 0 };
+        let lost = !is_dir && mode & 0o6000 != 0;
+        let mode = ((inherits || lost) && !matches!(made, Made::Symlink(_)))
+            .then(|| Mode::from_raw_mode(mode & 0o7777 | extra));
+        let settle = |path: &OsStr| {
+            let stat = dir.give_to(path, maker.user, dir.group_of_new(maker.group))?;
             failpoint::reached("step");
-            let inherits = is_dir && dir.stat.stx_mode & lower::INHERITED_GROUP != 0;
-            let extra = if inherits { u32::from(lower::INHERITED_GROUP) } else { 0 };
-            let lost = !is_dir && mode & 0o6000 != 0;
-            if (inherits || lost) && !matches!(made, Made::Symlink(_)) {
-                fs::chmodat(&dir.fd, &path, Mode::from_raw_mode(mode & 0o7777 | extra), AtFlags::empty())?;
-            }
-            Ok(())
-        });
-        if let Err(error) = settled {
+            let Some(mode) = mode else { return Ok(stat) };
+            fs::chmodat(&dir.fd, path, mode, AtFlags::empty())?;
+            lower::stat_at(&dir.fd, path)
+        };
+        let settled = match settle(&path) {
+            Err(Errno::NOENT) => while_moved(|| Ok(settle(&dir.find(name)?.path))),
+            settled => settled,
+        };
+        let stat = settled.inspect_err(|_| {
             let flags = if is_dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             let _left = fs::unlinkat(&dir.fd, &path, flags);
-            return Err(error);
-        }
+        })?;
         dir.touch();
-        let stat = lower::stat_at(&dir.fd, &path)?;
         self.entered(parent, name, &dir, &Found { path, stat })
     }
 
@@ -116,7 +120,7 @@ impl Tree {
         let place = match dir.find(name) {
             Ok(_) if exclusive => return Err(Errno::EXIST),
             Ok(found) => {
-                let fd = fs::openat(&dir.fd, &found.path, flags | OFlags::NOFOLLOW, Mode::empty())?;
+                let fd = lower::open_file(&dir.fd, &found.path, flags)?;
                 return Ok((self.entered(parent, name, &dir, &found)?, fd));
             }
             Err(Errno::NOENT) => dir.place(name, false)?,
@@ -130,16 +134,19 @@ impl Tree {
             fs::openat(&dir.fd, path, how, first).map(|fd| (fd, path.to_owned()))
         })?;
         failpoint::reached("step");
-        let settled = dir.give_to(&path, maker.user, dir.group_of_new(maker.group)).and_then(|()| {
+        // A conversion may have moved it already, so nothing goes by its path.
+        let settled = give_file(&fd, maker.user, dir.group_of_new(maker.group)).and_then(|stat| {
             failpoint::reached("step");
-            if mode & 0o6000 != 0 { fs::fchmod(&fd, bits) } else { Ok(()) }
+            if mode & 0o6000 == 0 {
+                return Ok(stat);
+            }
+            fs::fchmod(&fd, bits)?;
+            lower::stat_fd(&fd)
         });
-        if let Err(error) = settled {
+        let stat = settled.inspect_err(|_| {
             let _left = fs::unlinkat(&dir.fd, &path, AtFlags::empty());
-            return Err(error);
-        }
+        })?;
         dir.touch();
-        let stat = lower::stat_fd(&fd)?;
         Ok((self.entered(parent, name, &dir, &Found { path, stat })?, fd))
     }
 
@@ -147,32 +154,31 @@ impl Tree {
     pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> Lower<FileAttrAndBirth> {
         let dir = self.directory(parent)?;
         let place = Self::free_place(&dir, name, false)?;
+        let fd = self.node_fd(id)?;
         let path = dir.with_bucket(&place, |path| {
             failpoint::reached("link");
-            self.link_at(id, &dir, path)?;
+            fs::linkat(CWD, lower::path_of(fd.as_fd()), &dir.fd, path, AtFlags::SYMLINK_FOLLOW)?;
             failpoint::reached("linked");
             Ok(path.to_owned())
         })?;
         dir.touch();
-        let stat = lower::stat_at(&dir.fd, &path)?;
+        let stat = lower::stat_fd(&fd)?;
         self.entered(parent, name, &dir, &Found { path, stat })
-    }
-
-    fn link_at(&self, id: u64, dir: &Directory, path: &OsStr) -> Lower<()> {
-        let fd = self.node_fd(id)?;
-        fs::linkat(CWD, lower::path_of(fd.as_fd()), &dir.fd, path, AtFlags::SYMLINK_FOLLOW)
     }
 
     /// Removes a name that is not a directory's.
     pub fn unlink(&self, parent: u64, name: &OsStr) -> Lower<()> {
         let dir = self.directory(parent)?;
-        let found = dir.find(name)?;
-        if lower::is_dir(&found.stat) {
-            return Err(Errno::ISDIR);
-        }
-        let last = self.last_descriptor(&dir, &found);
-        failpoint::reached("step");
-        fs::unlinkat(&dir.fd, &found.path, AtFlags::empty())?;
+        let (found, last) = while_moved(|| {
+            let found = dir.find(name)?;
+            if lower::is_dir(&found.stat) {
+                return Err(Errno::ISDIR);
+            }
+            let last = self.last_descriptor(&dir, &found);
+            failpoint::reached("step");
+            let removed = fs::unlinkat(&dir.fd, &found.path, AtFlags::empty());
+            Ok(removed.map(|()| (found, last)))
+        })?;
         self.removed(parent, name, &found.stat, last);
         dir.touch();
         Ok(())
@@ -221,31 +227,37 @@ impl Tree {
         flags: RenameFlags,
     ) -> Lower<()> {
         let (dir, new_dir) = (self.directory(parent)?, self.directory(new_parent)?);
-        let found = dir.find(name)?;
-        let target = match new_dir.find(new_name) {
-            Err(Errno::NOENT) => None,
-            target => Some(target?),
-        };
         let exchange = flags.contains(RenameFlags::EXCHANGE);
-        let place = match &target {
-            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EXIST),
-            // Two names of one file stay as they are.
-            Some(target) if !exchange && lower::key(&target.stat) == lower::key(&found.stat) => return Ok(()),
-            Some(target) => target.path.clone(),
-            None if exchange => return Err(Errno::NOENT),
-            None => new_dir.place(new_name, lower::is_dir(&found.stat))?,
-        };
-        let mut last = None;
-        if let Some(target) = target.as_ref().filter(|_| !exchange) {
-            if lower::is_dir(&found.stat) {
-                self.strip(&new_dir, target)?;
+        let moved = while_moved(|| {
+            let found = dir.find(name)?;
+            let target = match new_dir.find(new_name) {
+                Err(Errno::NOENT) => None,
+                target => Some(target?),
+            };
+            let place = match &target {
+                Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EXIST),
+                // Two names of one file stay as they are.
+                Some(target) if !exchange && lower::key(&target.stat) == lower::key(&found.stat) => {
+                    return Ok(Ok(None));
+                }
+                Some(target) => target.path.clone(),
+                None if exchange => return Err(Errno::NOENT),
+                None => new_dir.place(new_name, lower::is_dir(&found.stat))?,
+            };
+            let mut last = None;
+            if let Some(target) = target.as_ref().filter(|_| !exchange) {
+                if lower::is_dir(&found.stat) {
+                    self.strip(&new_dir, target)?;
+                }
+                last = self.last_descriptor(&new_dir, target);
             }
-            last = self.last_descriptor(&new_dir, target);
-        }
-        new_dir.with_bucket(&place, |path| {
-            failpoint::reached("rename");
-            fs::renameat_with(&dir.fd, &found.path, &new_dir.fd, path, flags)
+            let moved = new_dir.with_bucket(&place, |path| {
+                failpoint::reached("rename");
+                fs::renameat_with(&dir.fd, &found.path, &new_dir.fd, path, flags)
+            });
+            Ok(moved.map(|()| Some((found, target, last))))
         })?;
+        let Some((found, target, last)) = moved else { return Ok(()) };
         failpoint::reached("renamed");
         if let Some(target) = &target {
             self.removed(new_parent, new_name, &target.stat, last);
@@ -282,6 +294,28 @@ impl Tree {
 
 /// Attributes for the kernel, and those of the lower file.
 pub type FileAttrAndBirth = (FileAttr, Statx);
+
+/// Finds an entry and changes it, again if a conversion moves it between the one and the other. The inner
+/// result is that of the change.
+fn while_moved<T>(attempt: impl Fn() -> Lower<Lower<T>>) -> Lower<T> {
+    for _ in 0..MOVES_MAX {
+        match attempt()? {
+            Err(Errno::NOENT) => {}
+            done => return done,
+        }
+    }
+    Err(Errno::NOENT)
+}
+
+/// Gives a file that was just made to its owner; its attributes then.
+fn give_file(fd: &OwnedFd, user: u32, group: u32) -> Lower<Statx> {
+    let stat = lower::stat_fd(fd)?;
+    if (stat.stx_uid, stat.stx_gid) == (user, group) {
+        return Ok(stat);
+    }
+    fs::fchown(fd, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+    lower::stat_fd(fd)
+}
 
 /// Removes all buckets of a directory, which must be empty.
 pub fn remove_buckets(dir: &Directory) -> Lower<()> {

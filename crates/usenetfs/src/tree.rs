@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use fuser::FileAttr;
 use netnews::bucket::Scheme;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
-use crate::directory::{Directory, Found};
+use crate::directory::{Directory, Found, MOVES_MAX};
 use crate::files::{Files, OpenFile};
+use crate::listing::Listings;
 use crate::lower::{self, Lower};
 use crate::nodes::{Nodes, ROOT};
 
@@ -30,6 +32,21 @@ pub struct Tree {
     pub nodes: Nodes,
     /// What is open.
     pub files: Files,
+    /// Directories that are being listed.
+    pub listings: Listings,
+    /// Held while a request is answered, and while a conversion changes the lower tree.
+    turn: Mutex<()>,
+}
+
+/// A turn at the lower tree, until it is dropped; then whoever waits is next.
+pub struct Turn<'a>(Option<MutexGuard<'a, ()>>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Some(guard) = self.0.take() {
+            MutexGuard::unlock_fair(guard);
+        }
+    }
 }
 
 /// A descriptor that refers to a node.
@@ -62,7 +79,14 @@ impl Tree {
             scheme,
             nodes: Nodes::new(lower::key(&stat)),
             files: Files::default(),
+            listings: Listings::default(),
+            turn: Mutex::new(()),
         })
+    }
+
+    /// Waits for a turn.
+    pub fn turn(&self) -> Turn<'_> {
+        Turn(Some(self.turn.lock()))
     }
 
     /// The lower directory at the root.
@@ -104,27 +128,35 @@ impl Tree {
         for (parent, name) in self.nodes.names(id) {
             let Ok(fd) = self.dir_fd(parent, depth + 1) else { continue };
             let dir = Directory::new(fd, self.scheme)?;
-            match dir.find(&name) {
-                Ok(found) if lower::key(&found.stat) == key => {
-                    let then = then(&dir, &found)?;
-                    return Ok((found, then));
+            for _ in 0..MOVES_MAX {
+                match dir.find(&name) {
+                    Ok(found) if lower::key(&found.stat) == key => match then(&dir, &found) {
+                        // A conversion has moved it meanwhile.
+                        Err(Errno::NOENT) => {}
+                        then => return then.map(|then| (found, then)),
+                    },
+                    _ => break,
                 }
-                _ => {}
             }
         }
         Err(Errno::STALE)
     }
 
-    /// Something that refers to a node, whatever it is.
-    pub fn node_fd(&self, id: u64) -> Lower<NodeFd> {
+    /// A descriptor that there is of a node.
+    fn kept(&self, id: u64) -> Option<NodeFd> {
         if let Some(file) = self.files.of_node(id) {
-            return Ok(NodeFd::Open(file));
+            return Some(NodeFd::Open(file));
         }
         if id == ROOT {
-            return Ok(NodeFd::Kept(self.root.clone()));
+            return Some(NodeFd::Kept(self.root.clone()));
         }
-        if let Some(fd) = self.nodes.dir(id).or_else(|| self.nodes.nameless(id)) {
-            return Ok(NodeFd::Kept(fd));
+        self.nodes.dir(id).or_else(|| self.nodes.nameless(id)).map(NodeFd::Kept)
+    }
+
+    /// Something that refers to a node, whatever it is.
+    pub fn node_fd(&self, id: u64) -> Lower<NodeFd> {
+        if let Some(kept) = self.kept(id) {
+            return Ok(kept);
         }
         let (_, fd) = self.by_name(id, 0, |dir, found| lower::open_path(&dir.fd, &found.path))?;
         Ok(NodeFd::New(fd))
@@ -132,22 +164,24 @@ impl Tree {
 
     /// A regular file, opened with these flags.
     pub fn open(&self, id: u64, flags: OFlags) -> Lower<(OwnedFd, Statx)> {
-        let fd = lower::reopen(self.node_fd(id)?.as_fd(), flags)?;
+        let fd = match self.kept(id) {
+            Some(kept) => lower::reopen(kept.as_fd(), flags)?,
+            None => self.by_name(id, 0, |dir, found| lower::open_file(&dir.fd, &found.path, flags))?.1,
+        };
         let stat = lower::stat_fd(&fd)?;
+        // Something else may have taken the name meanwhile.
+        if self.nodes.key(id).is_some_and(|key| key != lower::key(&stat)) {
+            return Err(Errno::STALE);
+        }
         Ok((fd, stat))
     }
 
     /// A node's attributes.
     pub fn attributes(&self, id: u64) -> Lower<FileAttr> {
-        if self.nodes.dir(id).is_none()
-            && id != ROOT
-            && self.nodes.nameless(id).is_none()
-            && self.files.of_node(id).is_none()
-        {
+        let Some(fd) = self.kept(id) else {
             let (found, links) = self.by_name(id, 0, |dir, found| self.links(dir, found))?;
             return Ok(self.with_links(id, &found.stat, links));
-        }
-        let fd = self.node_fd(id)?;
+        };
         let stat = lower::stat_fd(&fd)?;
         let links = if lower::is_managed(&stat) { self.directory(id)?.links() } else { stat.stx_nlink };
         Ok(self.with_links(id, &stat, links))

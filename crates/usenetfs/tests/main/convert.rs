@@ -221,6 +221,52 @@ fn a_directory_in_use_is_converted_and_nobody_notices() {
 }
 
 #[test]
+fn a_listing_that_has_begun_is_whole_though_everything_moves() {
+    let Some(site) = Site::new() else { return };
+    fs::create_dir(site.upper("g")).unwrap();
+    for n in 0..3000 {
+        fs::write(site.upper("g").join(n.to_string()), "").unwrap();
+    }
+    for form in [Form::Managed, Form::Flat] {
+        let mut listing = fs::read_dir(site.upper("g")).unwrap();
+        let mut names: Vec<_> = listing.by_ref().take(10).map(|entry| entry.unwrap().file_name()).collect();
+        let mut last = (0, 0);
+        let mut progress = |done, total| {
+            assert!(done >= last.0 && done <= total, "{done} of {total} after {last:?}");
+            last = (done, total);
+        };
+        assert!(convert(&site.upper("g"), form, Scheme::Tens, false, &mut progress).unwrap().moved >= 3000);
+        names.extend(listing.map(|entry| entry.unwrap().file_name()));
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 3000, "{form:?}");
+    }
+}
+
+#[test]
+fn what_the_mount_cannot_convert_it_tells() {
+    let Some(site) = Site::new() else { return };
+    site.make_managed("m");
+    fs::write(site.upper("m/123456"), "").unwrap();
+    fs::write(site.lower("m/123456"), "other").unwrap();
+    let twice = to(&site.upper("m"), Form::Managed);
+    assert!(matches!(&twice, Err(ConvertError::Twice(names)) if names == &["123456"]), "{twice:?}");
+    fs::remove_file(site.lower("m/123456")).unwrap();
+    assert_eq!(to(&site.upper("m"), Form::Flat).unwrap().moved, 1);
+    assert_eq!(sorted(&site.lower("m")), ["123456"]);
+    fs::create_dir(site.upper("m/345")).unwrap();
+    assert!(
+        matches!(to(&site.upper("m"), Form::Managed), Err(ConvertError::Names(names)) if names == ["345"])
+    );
+    let asked = |value: &[u8]| {
+        let name = "user.usenetfs.conversion";
+        rustix::fs::setxattr(site.upper("m"), name, value, rustix::fs::XattrFlags::empty())
+    };
+    assert_eq!(asked(b"round"), Err(rustix::io::Errno::INVAL));
+    assert_eq!(asked(b"managed"), Err(rustix::io::Errno::INVAL), "what has the name of a bucket");
+}
+
+#[test]
 fn large_directories_are_suggested() {
     let Some(site) = Site::new() else { return };
     for (dir, files) in [("big", 300), ("small", 20), ("big/larger", 400)] {

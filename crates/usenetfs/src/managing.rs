@@ -1,0 +1,64 @@
+//! Conversions as they are asked for: of a path, on a mount or below it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use netnews::bucket::Scheme;
+use rustix::fs::{self, XattrFlags};
+use rustix::io::Errno;
+
+use crate::converting::{self, ConvertError, Converted, Form};
+use crate::locating;
+use crate::online::{CONVERSION, STATE_BYTES_MAX, State};
+
+/// How often whoever waits looks how far it is.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Gives a directory a form; `progress` is told how many of how many entries are done.
+pub fn convert(
+    path: &Path,
+    form: Form,
+    scheme: Scheme,
+    dry_run: bool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Converted, ConvertError> {
+    let dir = locating::lower_directory(path, scheme).map_err(ConvertError::Io)?;
+    if dry_run {
+        return converting::count(dir, form);
+    }
+    if state_of(path).is_none() {
+        return converting::convert(dir, form, None, progress);
+    }
+    // What cannot be converted is told by name here.
+    converting::check(&dir, form)?;
+    ask(path, form, progress)
+}
+
+/// What the mount says of a directory; `None` where no mount of ours answers.
+fn state_of(path: &Path) -> Option<State> {
+    let mut bytes = vec![0; STATE_BYTES_MAX];
+    let length = fs::getxattr(path, CONVERSION, &mut bytes).ok()?;
+    State::read(bytes.get(..length)?)
+}
+
+/// Has the mount convert a directory.
+fn ask(path: &Path, form: Form, progress: &mut dyn FnMut(u64, u64)) -> Result<Converted, ConvertError> {
+    let asked = std::thread::scope(|scope| {
+        let asked =
+            scope.spawn(|| fs::setxattr(path, CONVERSION, form.name().as_bytes(), XattrFlags::empty()));
+        while !asked.is_finished() {
+            std::thread::sleep(LOOK_EVERY);
+            if let Some(state) = state_of(path).filter(|state| state.total > 0) {
+                progress(state.done.moved.min(state.total), state.total);
+            }
+        }
+        asked.join().unwrap_or(Err(Errno::IO))
+    });
+    let state = state_of(path).unwrap_or_default();
+    match asked {
+        Ok(()) => Ok(state.done),
+        Err(Errno::EXIST) => Err(ConvertError::Twice(state.twice)),
+        Err(Errno::BUSY) => Err(ConvertError::Busy),
+        Err(error) => Err(error.into()),
+    }
+}
