@@ -39,6 +39,7 @@ pub use base::progress::Progress;
 pub use base::read_mode::Patience;
 pub use base::status::{BufferStatus, ClassStatus, KeptStatus, ReaderStatus, Saved, Status};
 pub use base::token::{MethodKind, Token};
+pub use care::apart::{BufferApart, Fetched, GroupApart, RecordApart, SpoolApart};
 pub use care::buffers::{BufferState, Commit};
 pub use care::expire::{Expiry, ExpiryFate, ExpiryOfNumber, WhatIf, WhatIfRow};
 pub use care::explain;

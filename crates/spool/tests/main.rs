@@ -1,6 +1,7 @@
 //! All integration tests of the spool in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod apart;
 mod buffers;
 mod compress;
 mod crash;

@@ -482,6 +482,23 @@ pub(super) enum ImportCommand {
         newsreel import inn /etc/news\n  newsreel import inn /var/lib/news/active /mnt/cycbuffs/*\n  \
         newsreel import inn --groups 'comp.*,!comp.os.*' /var/spool/news/articles")]
     Inn(InnOptions),
+    /// From another newsreel: its cyclic buffers, with groups and article numbers
+    #[command(
+        long_about = "Import what another newsreel stores in cyclic buffers: groups with flags, descriptions and creation \
+        dates, and articles with their numbers. The files are only read: they may be a copy, lie on a file system that is \
+        mounted read-only, or be in use by their server, which may write meanwhile.\n\n\
+        Each article is checked as it is read (checksum, and the key of its Message-ID): what was overwritten or withdrawn \
+        meanwhile is counted and left out, and so is what is damaged. With the site's directory, or its site.data, groups \
+        and dictionaries are found, and what is hidden there is left out; buffers that are elsewhere, such as devices, are \
+        named beside it. With buffers alone, groups are made from what articles say, what is hidden there is imported, and \
+        articles compressed with a dictionary cannot be read. Classes of other methods than cnfs are not read: a warning \
+        names them.\n\n\
+        Numbers, duplicates, space and exit code are as newsreel help import inn says it."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel import newsreel --dry-run /mnt/old/newsreel-data\n  \
+        newsreel import newsreel /mnt/old/newsreel-data /dev/sdb1\n  \
+        newsreel import newsreel --groups 'comp.*' /backup/text0.cyc")]
+    Newsreel(NewsreelOptions),
     /// From mbox files, of news or of mailing lists, compressed or not
     #[command(
         long_about = "Import articles from files of mails: news that programs have kept as mbox (all its forms are read; \
@@ -642,6 +659,23 @@ pub(super) struct InnOptions {
     /// The directory with inn.conf, a directory of articles, or buffers, timecaf files and active files
     #[arg(required = true, value_name = "DIR|FILE")]
     pub(super) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) how: SiteOptions,
+}
+
+/// Arguments of `import newsreel`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct NewsreelOptions {
+    /// The other site's directory, its site.data, or single buffers
+    #[arg(required = true, value_name = "DIR|FILE")]
+    pub(super) paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) how: SiteOptions,
+}
+
+/// What an import from another server takes over, and how.
+#[derive(Debug, Clone, Args)]
+pub(super) struct SiteOptions {
     /// Only these groups, such as comp.*,!comp.os.*
     #[arg(long, value_name = "WILDMAT")]
     pub(super) groups: Option<String>,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A group of the other server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct InnGroup {
+pub struct OtherGroup {
     /// High water mark.
     pub high: u64,
     /// Flag, as in the active file.
@@ -50,19 +50,19 @@ pub fn uses_cnfs(text: &str) -> bool {
 }
 
 /// The groups of an active file.
-pub fn active(text: &str) -> BTreeMap<String, InnGroup> {
+pub fn active(text: &str) -> BTreeMap<String, OtherGroup> {
     let group = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         let (name, high) = (words.next()?, words.next()?.parse().ok()?);
         words.next()?.parse::<u64>().ok()?;
         let flag = words.next()?.to_owned();
-        Some((name.to_owned(), InnGroup { high, flag, ..InnGroup::default() }))
+        Some((name.to_owned(), OtherGroup { high, flag, ..OtherGroup::default() }))
     };
     text.lines().filter_map(group).collect()
 }
 
 /// Adds the descriptions of a newsgroups file.
-pub fn descriptions(text: &str, groups: &mut BTreeMap<String, InnGroup>) {
+pub fn descriptions(text: &str, groups: &mut BTreeMap<String, OtherGroup>) {
     for (name, description) in text.lines().filter_map(|line| line.split_once(['\t', ' '])) {
         if let Some(group) = groups.get_mut(name) {
             group.description = description.trim().to_owned();
@@ -71,7 +71,7 @@ pub fn descriptions(text: &str, groups: &mut BTreeMap<String, InnGroup>) {
 }
 
 /// Adds times and creators of an active.times file.
-pub fn times(text: &str, groups: &mut BTreeMap<String, InnGroup>) {
+pub fn times(text: &str, groups: &mut BTreeMap<String, OtherGroup>) {
     for line in text.lines() {
         let mut words = line.splitn(3, ' ');
         let (Some(name), Some(Ok(created))) = (words.next(), words.next().map(str::parse)) else { continue };
@@ -136,7 +136,7 @@ mod tests {
         descriptions("a.b\t\tAbout b. (Moderated)\nno.such\tx\n", &mut groups);
         times("a.b 1000000000 usenet@example.org\nd.e never x\n", &mut groups);
         assert_eq!(groups.keys().collect::<Vec<_>>(), ["a.b", "d.e"]);
-        let group = InnGroup {
+        let group = OtherGroup {
             high: 12,
             flag: "m".into(),
             description: "About b. (Moderated)".into(),

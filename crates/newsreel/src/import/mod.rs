@@ -1,7 +1,7 @@
-//! Coming from another server: what INN keeps on its disks, and articles in files, become articles of this
-//! site.
+//! Coming from another server: what an INN or another newsreel keeps on its disks, and articles in files,
+//! become articles of this site.
 //!
-//! Formats (`cnfs`, `caf`, `conf`, `names`, `head`) are bytes in, values out. `site` finds what there is,
+//! Formats (`cnfs`, `caf`, `conf`, `names`, `head`) are bytes in, values out. `site` finds what there is of an INN, `newsreel` of a newsreel,
 //! `walk` and `source` list and read it, `plan` puts the articles in the order in which the other server
 //! numbered them, so that their numbers can be kept. `settings` converts the other server's configuration.
 //! Filing is `ingest`'s, the command is `cli::import`. The
@@ -15,6 +15,7 @@ pub(crate) mod head;
 pub mod history;
 pub(crate) mod mails;
 pub mod names;
+pub(crate) mod newsreel;
 pub(crate) mod order;
 pub(crate) mod plan;
 pub mod settings;

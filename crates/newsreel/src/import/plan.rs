@@ -10,7 +10,7 @@ use spool::{Candidate, Criteria, Estimator, Progress, inn_hash};
 
 use super::head;
 use super::order::Numbered;
-use super::site::Inn;
+use super::site::OtherSite;
 use super::source::Item;
 use crate::config::Groups;
 
@@ -34,9 +34,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Looks at all articles of `inn`; those in no group of `wanted` are left out.
+    /// Looks at all articles of `other`; those in no group of `wanted` are left out.
     pub fn make(
-        inn: &Inn,
+        other: &OtherSite,
         wanted: Option<&Groups>,
         estimator: &Estimator,
         progress: &dyn Progress,
@@ -44,16 +44,16 @@ impl Plan {
         let mut plan = Self::default();
         let mut ids: HashMap<Vec<u8>, Option<u32>> = HashMap::new();
         let mut begun = Vec::new();
-        let mut left_out = vec![false; inn.found.items.len()];
-        progress.start("looking through the articles", inn.found.items.len() as u64);
-        for ((at, item), left_out) in inn.found.items.iter().enumerate().zip(&mut left_out) {
+        let mut left_out = vec![false; other.found.items.len()];
+        progress.start("looking through the articles", other.found.items.len() as u64);
+        for ((at, item), left_out) in other.found.items.iter().enumerate().zip(&mut left_out) {
             // What cannot be read is told when it is to be filed.
-            if inn.found.read_head(item, &mut begun).is_err() {
+            if other.found.read_head(item, &mut begun).is_err() {
                 begun.clear();
             }
-            let named = inn.found.places(item);
+            let named = other.found.places(item);
             let mut head = head::read(&begun);
-            if let Some(unplaced) = complete(&mut head, &named, inn, wanted) {
+            if let Some(unplaced) = complete(&mut head, &named, other, wanted) {
                 plan.unplaced.insert(at as u32, unplaced);
             }
             for (name, number) in &head.places {
@@ -61,7 +61,7 @@ impl Plan {
                     plan.numbered.pairs.push((group, *number));
                 }
             }
-            plan.numbered.push(arrival(inn, item, head.message_id));
+            plan.numbered.push(arrival(other, item, head.message_id));
             *left_out = !head.places.is_empty() && plan.numbered.of(at as u32).is_empty();
             plan.unwanted += u64::from(*left_out);
             let arrived = plan.numbered.arrived.last().copied().unwrap_or(0);
@@ -132,7 +132,7 @@ impl Plan {
 fn complete<'a>(
     head: &mut head::Head<'a>,
     named: &'a [(String, u64)],
-    inn: &Inn,
+    other: &OtherSite,
     wanted: Option<&Groups>,
 ) -> Option<String> {
     let has_xref = !head.places.is_empty();
@@ -140,7 +140,7 @@ fn complete<'a>(
     let listed = || newsgroups.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     for (group, number) in named {
         let name = group.as_bytes();
-        let known = listed().any(|other| other == name) || inn.groups.contains_key(group);
+        let known = listed().any(|other| other == name) || other.groups.contains_key(group);
         if known && head.places.iter().all(|(other, _)| *other != name) {
             head.places.push((name, *number));
         }
@@ -190,9 +190,9 @@ fn weigh(
 }
 
 /// When an article arrived: by history if that was read, else by its own file.
-fn arrival(inn: &Inn, item: &Item, message_id: &[u8]) -> u32 {
-    if inn.arrivals.by_hash.is_empty() {
+fn arrival(other: &OtherSite, item: &Item, message_id: &[u8]) -> u32 {
+    if other.arrivals.by_hash.is_empty() {
         return item.arrived;
     }
-    inn.arrivals.by_hash.get(&inn_hash(message_id)).copied().unwrap_or(item.arrived)
+    other.arrivals.by_hash.get(&inn_hash(message_id)).copied().unwrap_or(item.arrived)
 }

@@ -1,4 +1,5 @@
-//! What there is to be imported: from the site of an INN, or from the files named.
+//! What there is to be imported: from the site of an INN, or from the files named. (`newsreel` finds what
+//! there is of another newsreel.)
 //!
 //! A directory is looked at for inn.conf (in it or in its `etc`); the paths in there lead to everything else.
 //! Where they lead nowhere (a copy of another machine's disk), and without inn.conf, what lies in the usual
@@ -10,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::conf::{self, Arrivals, InnGroup};
+use super::conf::{self, Arrivals, OtherGroup};
 use super::source::Found;
 use super::walk::Tree;
 
@@ -19,9 +20,9 @@ const TEXT_BYTES_MAX: u64 = 256 << 20;
 
 /// What there is to be imported.
 #[derive(Debug, Default)]
-pub(crate) struct Inn {
+pub(crate) struct OtherSite {
     /// Groups of the active file; empty if there is none.
-    pub groups: BTreeMap<String, InnGroup>,
+    pub groups: BTreeMap<String, OtherGroup>,
     pub found: Found,
     /// History, where arrivals are not in the spool itself.
     pub arrivals: Arrivals,
@@ -29,9 +30,9 @@ pub(crate) struct Inn {
     pub told: Vec<String>,
 }
 
-impl Inn {
-    /// Finds everything in the directories and files named.
-    pub fn find(paths: &[PathBuf]) -> io::Result<Self> {
+impl OtherSite {
+    /// Finds everything of an INN in the directories and files named.
+    pub fn inn(paths: &[PathBuf]) -> io::Result<Self> {
         let mut inn = Self::default();
         for path in paths {
             let about = fs::metadata(path).map_err(|e| named(path, e))?;
@@ -172,7 +173,7 @@ fn text(path: &Path) -> io::Result<String> {
     Ok(lines_to_utf8(&bytes))
 }
 
-fn named(path: &Path, error: io::Error) -> io::Error {
+pub(super) fn named(path: &Path, error: io::Error) -> io::Error {
     let text = error.to_string();
     let name = path.display().to_string();
     if text.contains(&name) { error } else { io::Error::new(error.kind(), format!("{name}: {text}")) }

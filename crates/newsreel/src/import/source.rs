@@ -3,7 +3,8 @@
 //! Reads other servers' files and writes nothing. What is damaged is counted and passed over. Called by
 //! `import::site` (listing) and `import::feed` (reading).
 
-use std::collections::HashMap;
+use spool::{BufferApart, Fetched, Key, RecordApart, SpoolError};
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -26,6 +27,8 @@ pub(crate) enum Source {
     Packed(PathBuf, File),
     /// Each in a file of its own.
     Files(Files),
+    /// Records in a buffer of another newsreel, by their places.
+    Records(PathBuf, Box<BufferApart>, Vec<RecordApart>),
 }
 
 /// Files with an article each.
@@ -45,9 +48,9 @@ pub(crate) struct Item {
     pub source: u16,
     /// Unix seconds; 0: not known.
     pub arrived: u32,
-    /// Byte offset, or index of its file.
+    /// Byte offset, place, or index of its file.
     pub at: u64,
-    /// Its bytes; 0: the whole file.
+    /// Its bytes; 0: not known.
     pub bytes: u32,
 }
 
@@ -58,6 +61,8 @@ pub(crate) struct Found {
     pub items: Vec<Item>,
     /// Articles given up while listing.
     pub damaged: u64,
+    /// Articles left out since the other server shows them to nobody.
+    pub hidden: u64,
     /// What the operator should know of files that were passed over.
     pub notes: Vec<String>,
 }
@@ -145,8 +150,33 @@ impl Found {
         Ok(())
     }
 
-    /// Reads an article as it is stored; shorter than it should be if its file is.
-    pub fn read(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<()> {
+    /// Adds the articles of a buffer of another newsreel.
+    pub fn add_records(
+        &mut self,
+        path: &Path,
+        buffer: BufferApart,
+        hidden: &HashSet<Key>,
+    ) -> Result<(), SpoolError> {
+        let (mut records, left_out, damaged) = buffer.list(hidden)?;
+        let all = records.len();
+        records.retain(|record| record.data_bytes <= ARTICLE_BYTES_MAX);
+        self.damaged += damaged + (all - records.len()) as u64;
+        self.hidden += left_out;
+        let source = u16::try_from(self.sources.len())
+            .map_err(|_| SpoolError::Unfit("there are too many buffers".into()))?;
+        self.items.extend(records.iter().map(|record| Item {
+            source,
+            arrived: record.arrived,
+            at: record.place,
+            bytes: if record.is_packed { 0 } else { record.data_bytes },
+        }));
+        self.sources.push(Source::Records(path.to_owned(), Box::new(buffer), records));
+        Ok(())
+    }
+
+    /// Reads an article as it is stored; shorter than it should be if its file is. False if it is not there
+    /// any more.
+    pub fn read(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<bool> {
         out.clear();
         match self.sources.get(usize::from(item.source)) {
             Some(Source::Packed(_, file)) => {
@@ -161,25 +191,27 @@ impl Found {
                     out,
                 )?;
             }
+            Some(Source::Records(_, buffer, records)) => return read_record(buffer, records, item.at, out),
             None => {}
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Reads as much of an article as holds its head.
-    pub fn read_head(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<()> {
-        if item.bytes == 0 {
+    /// Reads as much of an article as holds its head; as [`Found::read`].
+    pub fn read_head(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<bool> {
+        let is_record = matches!(self.sources.get(usize::from(item.source)), Some(Source::Records(..)));
+        if item.bytes == 0 || is_record {
             return self.read(item, out);
         }
         let begun = Item { bytes: item.bytes.min(HEAD_BYTES as u32), ..*item };
         self.read(&begun, out)?;
-        if begun.bytes < item.bytes && !head::is_whole(out) { self.read(item, out) } else { Ok(()) }
+        if begun.bytes < item.bytes && !head::is_whole(out) { self.read(item, out) } else { Ok(true) }
     }
 
     /// The file an article lies in.
     pub fn path(&self, item: &Item) -> Option<&Path> {
         match self.sources.get(usize::from(item.source))? {
-            Source::Packed(path, _) => Some(path),
+            Source::Packed(path, _) | Source::Records(path, ..) => Some(path),
             Source::Files(files) => files.paths.get(item.at as usize).map(PathBuf::as_path),
         }
     }
@@ -200,6 +232,22 @@ impl Found {
             }
         };
         std::iter::once(path).chain(others).filter_map(place).collect()
+    }
+}
+
+/// Reads the record at a place; what is damaged is an error.
+fn read_record(
+    buffer: &BufferApart,
+    records: &[RecordApart],
+    place: u64,
+    out: &mut Vec<u8>,
+) -> io::Result<bool> {
+    let at = records.binary_search_by_key(&place, |record| record.place);
+    let record = at.ok().and_then(|at| records.get(at)).ok_or(io::ErrorKind::NotFound)?;
+    match buffer.read(record, out)? {
+        Fetched::Whole => Ok(true),
+        Fetched::Gone => Ok(false),
+        Fetched::Damaged(what) => Err(io::Error::new(io::ErrorKind::InvalidData, what)),
     }
 }
 

@@ -1,5 +1,5 @@
 //! An import that is larger than its buffers: compared before, counted after, in a dry run, through a server
-//! and without one.
+//! and without one. Imports from another newsreel, which goes on serving.
 
 use std::fs;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 use crate::buffers::Served;
+use crate::client::Client;
 
 /// Articles of the other server.
 const ARTICLES: u64 = 400;
@@ -197,4 +198,121 @@ fn where_there_is_room_all_are_still_there() {
     let (told, code) = import(&trash, &[], &from);
     assert_eq!((told["displaced"].as_u64(), code), (Some(0), Some(0)), "{told}");
     assert_eq!(told["room"][0]["class"], "none");
+}
+
+fn done(site: &Path, arguments: &[&str]) -> String {
+    let output = newsreel(site, arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Files articles through a connection; the numbers of those that were taken.
+fn feed(client: &mut Client, numbers: std::ops::Range<u64>) {
+    for n in numbers.clone() {
+        client.send(format!(
+            "TAKETHIS <{n}@other.example>\r\nPath: x!not-for-mail\r\nFrom: a@b.example\r\nNewsgroups: \
+             other.a\r\nSubject: s\r\nMessage-ID: <{n}@other.example>\r\nDate: 21 Nov 2026 05:00:00 \
+             GMT\r\n\r\n{}..dots\r\n.\r\n",
+            format!("body of {n}\r\n").repeat(40)
+        ));
+    }
+    for n in numbers {
+        let answer = client.line();
+        assert_eq!(answer, format!("239 <{n}@other.example>"));
+    }
+}
+
+/// A site with compressed articles in one group, one of them hidden, one cancelled.
+fn other(home: &Path) -> (std::path::PathBuf, Served, Client) {
+    let other = home.join("other");
+    done(
+        &other,
+        &["init", "--listen", "127.0.0.1:0", "--peer", "127.0.0.1", "--buffer", "2 MiB", "--max-age", "none"],
+    );
+    let file = other.join("newsreel.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replacen("method = \"cnfs\"", "method = \"cnfs\"\ncompress = \"zstd\"", 1))
+        .unwrap();
+    done(&other, &["group", "add", "other.a", "--description", "About others"]);
+    done(&other, &["group", "add", "other.m", "--flag", "m"]);
+    let (server, address) = Served::start(&other);
+    let mut client = Client::greeted(address);
+    feed(&mut client, 1..101);
+    done(&other, &["hide", "--reason", "r", "<17@other.example>"]);
+    done(&other, &["cancel", "<23@other.example>"]);
+    (other, server, client)
+}
+
+fn import_newsreel(site: &Path, from: &[&Path]) -> (serde_json::Value, String) {
+    let from = from.iter().map(|path| path.to_str().unwrap());
+    let arguments: Vec<&str> = ["import", "newsreel", "--json"].into_iter().chain(from).collect();
+    let output = newsreel(site, &arguments);
+    let told = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    (told, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn another_newsreel_is_imported_while_it_serves() {
+    let home = TempDir::new().unwrap();
+    let (from, server, mut client) = other(home.path());
+    let site = site(home.path(), "site", "2 MiB");
+    let (told, _) = import_newsreel(&site, &[&from]);
+    assert_eq!((told["imported"].as_u64(), told["damaged"].as_u64()), (Some(98), Some(0)), "{told}");
+    assert_eq!((told["renumbered"].as_u64(), told["skipped"]["hidden there"].as_u64()), (Some(0), Some(1)));
+    let groups: serde_json::Value =
+        serde_json::from_str(&done(&site, &["group", "list", "other.*", "--json"])).unwrap();
+    assert_eq!((groups[0]["count"].as_u64(), groups[0]["high"].as_u64()), (Some(98), Some(100)), "{groups}");
+    assert_eq!((&groups[0]["description"], &groups[1]["flag"]), (&"About others".into(), &"m".into()));
+
+    // It goes on, and what came since follows.
+    feed(&mut client, 101..151);
+    let (told, warned) = import_newsreel(&site, &[&from]);
+    let counts = (told["imported"].as_u64(), told["duplicates"].as_u64(), told["renumbered"].as_u64());
+    assert_eq!(counts, (Some(50), Some(98), Some(0)), "{told} {warned}");
+
+    // To the byte, with the same numbers.
+    let (here, address) = Served::start(&site);
+    let mut reader = Client::greeted(address);
+    for n in [1, 16, 100, 101, 150] {
+        let ask = |client: &mut Client| {
+            assert!(client.ask("GROUP other.a").starts_with("211 "));
+            assert_eq!(client.ask(&format!("BODY {n}")), format!("222 {n} <{n}@other.example>"));
+            client.block()
+        };
+        assert_eq!(ask(&mut reader), ask(&mut client));
+    }
+    assert!(reader.ask("STAT 17").starts_with("423 "));
+    assert!(reader.ask("STAT <23@other.example>").starts_with("430 "));
+    here.stop();
+    server.stop();
+}
+
+#[test]
+fn buffers_alone_are_imported_and_what_is_missing_is_named() {
+    let home = TempDir::new().unwrap();
+    let (from, server, client) = other(home.path());
+    drop(client);
+    server.stop();
+    let site = site(home.path(), "site", "2 MiB");
+    let buffers = fs::read_dir(&from).unwrap().map(|entry| entry.unwrap().path());
+    let mut buffers: Vec<_> = buffers.filter(|path| path.extension().is_some_and(|e| e == "cyc")).collect();
+    buffers.sort();
+    // Single files: groups are made of what articles say, and nothing says what is hidden.
+    let alone: Vec<&Path> = buffers.iter().map(std::path::PathBuf::as_path).collect();
+    let (told, warned) = import_newsreel(&site, &alone);
+    assert_eq!(told["imported"].as_u64(), Some(99), "{told} {warned}");
+    assert!(warned.contains("no list of groups was found"), "{warned}");
+    // A buffer that lies elsewhere is missed by its name.
+    fs::rename(&buffers[0], home.path().join("elsewhere")).unwrap();
+    let (_, warned) = import_newsreel(&site, &[&from]);
+    let name = buffers[0].file_stem().unwrap().to_str().unwrap();
+    let missing = format!("buffer {name} of that site is not among the files");
+    assert!(warned.contains(&missing), "{missing}: {warned}");
+    let (_, warned) = import_newsreel(&site, &[&from, &home.path().join("elsewhere")]);
+    assert!(!warned.contains("not among the files"), "{warned}");
+    // Nothing there, and something else.
+    fs::create_dir(home.path().join("empty")).unwrap();
+    let output = newsreel(&site, &["import", "newsreel", home.path().join("empty").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no buffer of a newsreel in "), "{output:?}");
 }

@@ -1,6 +1,7 @@
 //! What operators ask of an open spool: looking at it, checking and repairing it, changing what it consists
 //! of.
 
+pub(crate) mod apart;
 pub(crate) mod buffers;
 pub(crate) mod expire;
 pub mod explain;

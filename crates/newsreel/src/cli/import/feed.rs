@@ -13,7 +13,7 @@ use crate::base::units::grouped;
 use crate::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
 use crate::import::head;
 use crate::import::plan::Plan;
-use crate::import::site::Inn;
+use crate::import::site::OtherSite;
 use crate::ingest::ImportOutcome;
 
 /// Bytes of a parcel that is sent without waiting for more.
@@ -27,7 +27,7 @@ const _: () = assert!(PARCEL_BYTES < BATCH_BYTES_MAX);
 
 /// What is imported, from where, under which numbers.
 pub(super) struct Feed<'a> {
-    pub inn: &'a Inn,
+    pub other: &'a OtherSite,
     pub plan: &'a Plan,
     /// By the plan's groups: whether they keep the numbers.
     pub keep: &'a [bool],
@@ -42,6 +42,8 @@ struct Load {
     parcel: Parcel,
     damaged: Vec<u32>,
     unreadable: Vec<(u32, String)>,
+    /// Those that are not there any more.
+    gone: u64,
 }
 
 impl Feed<'_> {
@@ -54,10 +56,10 @@ impl Feed<'_> {
         bar: &Bar,
     ) -> Result<Vec<u32>, Failure> {
         let mut late = Vec::new();
-        let (inn, plan, keep) = (self.inn, self.plan, self.keep);
+        let (other, plan, keep) = (self.other, self.plan, self.keep);
         std::thread::scope(|scope| {
             let (sender, loads) = sync_channel(PARCELS_AHEAD);
-            scope.spawn(move || read(inn, plan, keep, list, &sender));
+            scope.spawn(move || read(other, plan, keep, list, &sender));
             for load in loads {
                 self.file(load, target, tally, &mut late)?;
                 bar.step(self.done);
@@ -76,8 +78,9 @@ impl Feed<'_> {
         late: &mut Vec<u32>,
     ) -> Result<(), Failure> {
         let name = |article: u32| {
-            let item = self.inn.found.items.get(article as usize);
-            let path = item.and_then(|item| self.inn.found.path(item)).map(|path| path.display().to_string());
+            let item = self.other.found.items.get(article as usize);
+            let path =
+                item.and_then(|item| self.other.found.path(item)).map(|path| path.display().to_string());
             format!("{} at {}", path.unwrap_or_default(), item.map_or(0, |item| item.at))
         };
         tally.damaged += load.damaged.len() as u64;
@@ -98,7 +101,8 @@ impl Feed<'_> {
                 late.push(packed.article);
             }
         }
-        self.done += (results.len() + load.damaged.len() + load.unreadable.len()) as u64;
+        tally.skip("overwritten or withdrawn there meanwhile", load.gone);
+        self.done += (results.len() + load.damaged.len() + load.unreadable.len()) as u64 + load.gone;
         Ok(())
     }
 }
@@ -108,14 +112,21 @@ fn kept(keep: &[bool], group: u32) -> bool {
 }
 
 /// Reads `list` and sends it in parcels; ends when nobody takes them any more.
-fn read(inn: &Inn, plan: &Plan, keep: &[bool], list: &[u32], loads: &SyncSender<Load>) {
+fn read(other: &OtherSite, plan: &Plan, keep: &[bool], list: &[u32], loads: &SyncSender<Load>) {
     let mut load = Load::default();
     let (mut stored, mut wire) = (Vec::new(), Vec::new());
     for article in list {
-        let Some(item) = inn.found.items.get(*article as usize) else { continue };
-        if let Err(error) = inn.found.read(item, &mut stored) {
-            load.unreadable.push((*article, error.to_string()));
-            continue;
+        let Some(item) = other.found.items.get(*article as usize) else { continue };
+        match other.found.read(item, &mut stored) {
+            Ok(true) => {}
+            Ok(false) => {
+                load.gone += 1;
+                continue;
+            }
+            Err(error) => {
+                load.unreadable.push((*article, error.to_string()));
+                continue;
+            }
         }
         if head::to_wire(&stored, &mut wire).is_err() {
             load.damaged.push(*article);

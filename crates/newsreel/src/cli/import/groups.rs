@@ -8,14 +8,14 @@ use super::target::Target;
 use crate::config::{Config, Groups};
 use crate::import::head;
 use crate::import::plan::Plan;
-use crate::import::site::Inn;
+use crate::import::site::OtherSite;
 use crate::operations::request::{GroupEntry, Reply, Request};
 
 /// Adds the groups that are missing: those of the active file, or if there was none those that articles are
 /// in.
 pub(super) fn add(
     config: &Config,
-    inn: &Inn,
+    other: &OtherSite,
     plan: &Plan,
     wanted: Option<&Groups>,
     target: &mut Target,
@@ -24,14 +24,14 @@ pub(super) fn add(
     let here = highs(config, target)?;
     let missing =
         |name: &str| !here.contains_key(name) && wanted.is_none_or(|wanted| wanted.matches(name.as_bytes()));
-    let groups: Vec<GroupEntry> = if inn.groups.is_empty() {
+    let groups: Vec<GroupEntry> = if other.groups.is_empty() {
         let named = plan.groups.iter().filter(|name| missing(name));
         named
             .map(|name| GroupEntry { name: name.clone(), flag: "y".into(), ..GroupEntry::default() })
             .collect()
     } else {
-        let listed = inn.groups.iter().filter(|(name, _)| missing(name));
-        let entry = |(name, group): (&String, &crate::import::conf::InnGroup)| GroupEntry {
+        let listed = other.groups.iter().filter(|(name, _)| missing(name));
+        let entry = |(name, group): (&String, &crate::import::conf::OtherGroup)| GroupEntry {
             name: name.clone(),
             flag: group.flag.clone(),
             description: group.description.clone(),
@@ -42,9 +42,9 @@ pub(super) fn add(
         };
         listed.map(entry).collect()
     };
-    if inn.groups.is_empty() && !groups.is_empty() {
+    if other.groups.is_empty() && !groups.is_empty() {
         complain(format_args!(
-            "newsreel: no active file was named, so groups are made from what articles say, all with flag y; \
+            "newsreel: no list of groups was found, so they are made from what articles say, all with flag y; \
              change moderated ones with: newsreel group set NAME --flag m"
         ));
     }
@@ -68,7 +68,7 @@ pub(super) fn add(
 /// import.
 pub(super) fn keep(
     config: &Config,
-    inn: &Inn,
+    other: &OtherSite,
     plan: &Plan,
     target: &mut Target,
 ) -> Result<Vec<bool>, Failure> {
@@ -78,7 +78,7 @@ pub(super) fn keep(
         let high = here.get(name.as_str()).copied().unwrap_or(0);
         let before = list.partition_point(|(number, _)| *number <= high);
         let Some((number, article)) = before.checked_sub(1).and_then(|at| list.get(at)) else { continue };
-        *kept = is_same(config, inn, target, *article, name, *number)?;
+        *kept = is_same(config, other, target, *article, name, *number)?;
     }
     Ok(keep)
 }
@@ -86,15 +86,15 @@ pub(super) fn keep(
 /// Whether an article of the other server is here under the same number.
 fn is_same(
     config: &Config,
-    inn: &Inn,
+    other: &OtherSite,
     target: &mut Target,
     article: u32,
     group: &str,
     number: u64,
 ) -> Result<bool, Failure> {
     let mut begun = Vec::new();
-    let item = inn.found.items.get(article as usize);
-    if item.is_none_or(|item| inn.found.read_head(item, &mut begun).is_err()) {
+    let item = other.found.items.get(article as usize);
+    if item.is_none_or(|item| other.found.read_head(item, &mut begun).is_err()) {
         return Ok(false);
     }
     let id = String::from_utf8_lossy(head::read(&begun).message_id).into_owned();
@@ -115,7 +115,7 @@ fn is_same(
 /// gone.
 pub(super) fn raise(
     config: &Config,
-    inn: &Inn,
+    other: &OtherSite,
     plan: &Plan,
     keep: &[bool],
     wanted: Option<&Groups>,
@@ -123,7 +123,7 @@ pub(super) fn raise(
 ) -> Result<(), Failure> {
     let renumbered: Vec<&str> =
         plan.groups.iter().zip(keep).filter(|(_, kept)| !**kept).map(|(name, _)| name.as_str()).collect();
-    let mut marks: HashMap<String, u64> = inn
+    let mut marks: HashMap<String, u64> = other
         .groups
         .iter()
         .filter(|(name, _)| wanted.is_none_or(|wanted| wanted.matches(name.as_bytes())))

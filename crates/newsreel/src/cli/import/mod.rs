@@ -1,4 +1,4 @@
-//! `import`: take over another server's groups, articles and numbers, through the running server or into the
+//! `import`: take over another server's (an INN's or a newsreel's) groups, articles and numbers, through the running server or into the
 //! spool, or articles in files; and its configuration.
 
 mod feed;
@@ -9,12 +9,13 @@ mod settings;
 mod tally;
 mod target;
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use spool::{Estimator, Progress};
 
-use super::args::{ImportCommand, InnOptions};
+use super::args::{ImportCommand, SiteOptions};
 use super::bar::Bar;
 use super::group;
 use super::locate::Where;
@@ -22,7 +23,7 @@ use super::screen::{Failure, complain, say, say_json};
 use crate::config::{Config, Groups};
 use crate::import::mails::folders::Form;
 use crate::import::plan::Plan;
-use crate::import::site::Inn;
+use crate::import::site::OtherSite;
 use feed::Feed;
 use room::ClassRoom;
 pub(super) use settings::SettingsOptions;
@@ -31,7 +32,8 @@ use target::Target;
 
 pub(super) fn import(command: ImportCommand, at: &Where) -> Result<(), Failure> {
     match command {
-        ImportCommand::Inn(options) => inn(&options, at),
+        ImportCommand::Inn(options) => site(&inn(&options.paths)?, &options.how, at),
+        ImportCommand::Newsreel(options) => site(&newsreel(&options.paths)?, &options.how, at),
         ImportCommand::Mbox(options) => mails::mails(Form::Mbox, &options, at),
         ImportCommand::Maildir(options) => mails::mails(Form::Maildir, &options, at),
         ImportCommand::Rnews(options) => mails::mails(Form::Rnews, &options, at),
@@ -42,34 +44,35 @@ pub(super) fn import(command: ImportCommand, at: &Where) -> Result<(), Failure> 
     }
 }
 
-fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
+/// Imports what was found of another site.
+fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
     let wanted = wanted(options.groups.as_deref())?;
-    let inn = find(&options.paths)?;
     if !options.json {
-        inn.told.iter().try_for_each(|line| say(format_args!("found {line}")))?;
+        other.told.iter().try_for_each(|line| say(format_args!("found {line}")))?;
     }
-    inn.found.notes.iter().for_each(|note| complain(format_args!("newsreel: {note}")));
+    other.found.notes.iter().for_each(|note| complain(format_args!("newsreel: {note}")));
     let bar = Bar::new();
     let estimator = Estimator::new(&config.spool_config())?;
-    let plan = Plan::make(&inn, wanted.as_ref(), &estimator, &bar)
+    let plan = Plan::make(other, wanted.as_ref(), &estimator, &bar)
         .map_err(|error| Failure::Problem(error.to_string()))?;
     let mut target = Target::new(&config, options.dry_run)?;
     let mut tally = Tally {
         dry_run: options.dry_run,
-        damaged: inn.found.damaged,
+        damaged: other.found.damaged,
         unnumbered: plan.unnumbered.len() as u64,
-        remembered_there: inn.arrivals.remembered,
+        remembered_there: other.arrivals.remembered,
         ..Tally::default()
     };
     tally.skip("in no group that is wanted", plan.unwanted);
+    tally.skip("hidden there", other.found.hidden);
     tally.room = room::compare(&config, &plan, &mut target)?;
     if !has_room(&tally.room, options)? && !options.dry_run && !options.yes {
         target.close()?;
         return refuse(&tally, options.json);
     }
     let began = Instant::now();
-    let result = run(options, wanted.as_ref(), &config, &inn, &plan, &mut target, &mut tally);
+    let result = run(options, wanted.as_ref(), &config, other, &plan, &mut target, &mut tally);
     bar.finish();
     if result.is_ok() {
         count_what_stays(&config, &mut target, &mut tally)?;
@@ -89,7 +92,7 @@ fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
 }
 
 /// Reports what there is room for, before anything is filed; returns whether that is everything.
-fn has_room(rooms: &[ClassRoom], options: &InnOptions) -> Result<bool, Failure> {
+fn has_room(rooms: &[ClassRoom], options: &SiteOptions) -> Result<bool, Failure> {
     if !options.json {
         rooms.iter().try_for_each(|room| say(room.line()))?;
     }
@@ -129,28 +132,28 @@ fn count_displaced(tally: &mut Tally, filed: u64, living: u64) {
 }
 
 fn run(
-    options: &InnOptions,
+    options: &SiteOptions,
     wanted: Option<&Groups>,
     config: &Config,
-    inn: &Inn,
+    other: &OtherSite,
     plan: &Plan,
     target: &mut Target,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
-    groups::add(config, inn, plan, wanted, target, tally)?;
+    groups::add(config, other, plan, wanted, target, tally)?;
     let keep = match options.new_numbers {
         true => vec![false; plan.groups.len()],
-        false => groups::keep(config, inn, plan, target)?,
+        false => groups::keep(config, other, plan, target)?,
     };
     tally.groups_kept = keep.iter().filter(|kept| **kept).count() as u64;
     tally.groups_renumbered = keep.len() as u64 - tally.groups_kept;
     let bar = Bar::new();
     bar.start("importing", (plan.order.len() + plan.unnumbered.len()) as u64);
-    let mut feed = Feed { inn, plan, keep: &keep, began: Instant::now(), done: 0 };
+    let mut feed = Feed { other, plan, keep: &keep, began: Instant::now(), done: 0 };
     let late = feed.run(&plan.order, target, tally, &bar)?;
     if !options.dry_run {
         // What gets new numbers comes behind everything that the other server numbered.
-        groups::raise(config, inn, plan, &keep, wanted, target)?;
+        groups::raise(config, other, plan, &keep, wanted, target)?;
     }
     let none = vec![false; keep.len()];
     let mut feed = Feed { keep: &none, ..feed };
@@ -160,16 +163,25 @@ fn run(
     Ok(())
 }
 
-fn find(paths: &[PathBuf]) -> Result<Inn, Failure> {
-    let inn = Inn::find(paths).map_err(|error| Failure::Usage(format!("cannot import from {error}")))?;
-    if inn.found.items.is_empty() && inn.groups.is_empty() && inn.found.notes.is_empty() {
+fn inn(paths: &[PathBuf]) -> Result<OtherSite, Failure> {
+    let advice = "nothing of an INN in {}; name the directory that has inn.conf (or etc/inn.conf), its \
+        patharticles, or single CNFS buffers";
+    something(OtherSite::inn(paths), advice, paths)
+}
+
+fn newsreel(paths: &[PathBuf]) -> Result<OtherSite, Failure> {
+    let advice = "no buffer of a newsreel in {}; name the site's directory, its site.data, or single buffers";
+    something(OtherSite::newsreel(paths), advice, paths)
+}
+
+/// What was found, unless that is nothing.
+fn something(found: io::Result<OtherSite>, advice: &str, paths: &[PathBuf]) -> Result<OtherSite, Failure> {
+    let other = found.map_err(|error| Failure::Usage(format!("cannot import from {error}")))?;
+    if other.found.items.is_empty() && other.groups.is_empty() && other.found.notes.is_empty() {
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        return Err(Failure::Usage(format!(
-            "nothing of an INN in {}; name the directory that has inn.conf (or etc/inn.conf), its patharticles, or single CNFS buffers",
-            names.join(", ")
-        )));
+        return Err(Failure::Usage(advice.replace("{}", &names.join(", "))));
     }
-    Ok(inn)
+    Ok(other)
 }
 
 fn wanted(wildmat: Option<&str>) -> Result<Option<Groups>, Failure> {

@@ -20,7 +20,7 @@ use crate::base::read_mode::Patience;
 use crate::base::size::size_text;
 use crate::base::token::MethodKind;
 use crate::disk::{Ahead, Disk, DiskFile, Mapping, Open, touch};
-use geometry::Geometry;
+pub(crate) use geometry::Geometry;
 use header::{BufferHeader, Grown, HEADERS_BYTES, SLOT_BYTES};
 use record::RecordHeader;
 use std::io::{self, IoSlice};
@@ -112,7 +112,7 @@ const READ_BYTES: usize = 64 << 10;
 
 /// A buffer found on disk, before it is known what the journal says about it.
 pub(crate) struct Found {
-    file: Arc<dyn DiskFile>,
+    pub file: Arc<dyn DiskFile>,
     pub header: Option<BufferHeader>,
     /// One of the two copies of the header is damaged.
     pub is_alone: bool,
@@ -196,6 +196,20 @@ impl Found {
         let header = self.header.as_ref()?;
         geometry_of(&BufferConfig { block_bytes: header.block, ..config.clone() }, Some(header))
             .map(|g| g.area)
+    }
+
+    /// Where its parts are, by its header alone; `None` if that is damaged.
+    pub fn geometry(&self) -> Option<Geometry> {
+        let header = self.header.as_ref()?;
+        let block = Some(header.block).filter(|b| b.is_power_of_two() && (64..=16_384).contains(b))?;
+        let config = BufferConfig {
+            name: header.name.clone(),
+            path: header.path.clone().into(),
+            size_bytes: header.len,
+            block_bytes: block,
+            retired: false,
+        };
+        geometry_of(&config, Some(header))
     }
 
     /// Whether it holds no article: it was just created, or emptied to be removed. Then its write position is

@@ -134,13 +134,13 @@ fn copies(disk: &dyn Disk, dir: &Path) -> io::Result<Copies> {
     Ok(all)
 }
 
-/// Reads all dictionaries and mends what has one good copy.
-pub(super) fn load_all(disk: &dyn Disk, dir: &Path) -> io::Result<HashMap<u32, Arc<Dictionary>>> {
+/// Reads all dictionaries; with `mend` writes again what has one good copy.
+pub(super) fn load_all(disk: &dyn Disk, dir: &Path, mend: bool) -> io::Result<HashMap<u32, Arc<Dictionary>>> {
     let mut loaded = HashMap::new();
     for (id, found) in copies(disk, dir)? {
         let damaged = found.iter().any(|(_, d)| d.is_none());
         let Some(dictionary) = found.into_iter().find_map(|(_, d)| d) else { continue };
-        if damaged {
+        if mend && damaged {
             dictionary.mend(disk, dir)?;
         }
         loaded.insert(id, Arc::new(dictionary));

@@ -93,13 +93,26 @@ impl std::fmt::Debug for Packing {
 impl Packing {
     /// Reads the dictionaries in `dir`; where one of the two copies is damaged it is written again.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path, classes: &[ClassConfig]) -> io::Result<Self> {
-        let dictionaries = dictionary::load_all(&**disk, dir)?;
+        let dictionaries = dictionary::load_all(&**disk, dir, true)?;
         let class = |c: &ClassConfig| PackedClass::new(c, &dictionaries);
         Ok(Self {
             disk: disk.clone(),
             dir: dir.into(),
             classes: ArcSwap::from_pointee(classes.iter().map(class).collect()),
             dictionaries: ArcSwap::from_pointee(dictionaries),
+            training: Ordered::default(),
+        })
+    }
+
+    /// Reads the dictionaries in another server's `dir`, if there is one, and changes nothing there. Nothing
+    /// is compressed with them.
+    pub fn read_only(disk: &Arc<dyn Disk>, dir: Option<&Path>) -> io::Result<Self> {
+        let dictionaries = dir.map(|dir| dictionary::load_all(&**disk, dir, false)).transpose()?;
+        Ok(Self {
+            disk: disk.clone(),
+            dir: dir.unwrap_or(Path::new("dictionaries")).into(),
+            classes: ArcSwap::default(),
+            dictionaries: ArcSwap::from_pointee(dictionaries.unwrap_or_default()),
             training: Ordered::default(),
         })
     }

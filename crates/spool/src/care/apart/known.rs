@@ -1,0 +1,181 @@
+//! What the directory of another server's spool says that its buffers do not: groups, what is hidden, and
+//! where else articles are.
+//!
+//! From the last checkpoint and the journal rows after it. While that server writes, a checkpoint may replace
+//! the one that was read, and rows go with it; then it is all read once more.
+
+use crate::base::error::SpoolError;
+use crate::base::ids::{Flag, GroupId};
+use crate::base::key::Key;
+use crate::base::token::MethodKind;
+use crate::disk::Disk;
+use crate::index::checkpoint::Checkpoint;
+use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
+use crate::open::paths::Paths;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How often a directory is read that changes meanwhile.
+const READINGS_MAX: u32 = 5;
+
+/// What is known of another server's spool.
+#[derive(Debug, Default)]
+pub struct SpoolApart {
+    /// Its groups, in order of id.
+    pub groups: Vec<GroupApart>,
+    /// Keys of the articles that are hidden there.
+    pub hidden: HashSet<Key>,
+    /// Its volumes: how they store articles, and their names.
+    pub volumes: Vec<(MethodKind, String)>,
+    /// Where its dictionaries are.
+    pub dictionaries: PathBuf,
+}
+
+/// A group of another server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupApart {
+    /// Its name.
+    pub name: String,
+    /// Its flag.
+    pub flag: Flag,
+    /// Its description; empty: none.
+    pub description: String,
+    /// Who made it; empty: not known.
+    pub creator: String,
+    /// When it was made, Unix seconds; 0: not known.
+    pub created: u64,
+    /// The highest number given out in it.
+    pub high: u64,
+}
+
+/// What is collected on the way.
+#[derive(Default)]
+struct Known {
+    groups: BTreeMap<u32, GroupRow>,
+    hidden: HashSet<Key>,
+    ahead: HashSet<Key>,
+    volumes: BTreeMap<u16, VolumeRow>,
+}
+
+impl SpoolApart {
+    /// Whether a directory is that of a spool (`site.data` of a server).
+    pub fn is_one(disk: &dyn Disk, dir: &Path) -> bool {
+        let paths = Paths::new(dir);
+        disk.has_dir(&paths.journal).unwrap_or(false) && disk.has_dir(&paths.index).unwrap_or(false)
+    }
+
+    /// Reads what is known of the spool in `dir`.
+    ///
+    /// # Errors
+    /// A checkpoint or journal that cannot be read, or whose server wrote faster than it could be read.
+    pub fn read(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Self, SpoolError> {
+        let paths = Paths::new(dir);
+        for _ in 0..READINGS_MAX {
+            let checkpoint = Checkpoint::read(&**disk, &paths.index)?;
+            let (from, mut known) = match checkpoint {
+                Some(checkpoint) => (Some(checkpoint.position), Known::of(checkpoint)),
+                None => (None, Known::default()),
+            };
+            if known.follow(disk, &paths, from)? {
+                return Ok(known.told(paths.dictionaries));
+            }
+        }
+        let text = format!("{} changes faster than it can be read; stop its server", dir.display());
+        Err(SpoolError::Unfit(text))
+    }
+}
+
+impl Known {
+    fn of(checkpoint: Checkpoint) -> Self {
+        let group = |g: crate::index::checkpoint::GroupCheckpoint| {
+            (g.row.id, GroupRow { high: g.row.high.max(g.assigned), ..g.row })
+        };
+        Self {
+            groups: checkpoint.groups.into_iter().map(group).collect(),
+            hidden: checkpoint.hidden.iter().map(|hidden| hidden.key).collect(),
+            ahead: HashSet::new(),
+            volumes: checkpoint.volumes.into_iter().map(|(volume, _)| (volume.id, volume)).collect(),
+        }
+    }
+
+    /// Applies the journal from a position on; false if that is not in it any more.
+    fn follow(&mut self, disk: &Arc<dyn Disk>, paths: &Paths, from: Option<u64>) -> Result<bool, SpoolError> {
+        let failed = || SpoolError::io("read journal in", &paths.journal);
+        // A file that went since the directory was listed.
+        let lost = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        let mut rows = match JournalReader::open(disk, &paths.journal, from) {
+            Err(error) if lost(&error) => return Ok(false),
+            rows => rows.map_err(failed())?,
+        };
+        if from.is_some() && !rows.is_open() {
+            return Ok(false);
+        }
+        loop {
+            match rows.next() {
+                Err(error) if lost(&error) => return Ok(false),
+                Err(error) => return Err(failed()(error)),
+                Ok(None) => return Ok(true),
+                Ok(Some((_, payload))) => {
+                    if let Some(row) = Row::decode(payload) {
+                        self.apply(row);
+                    }
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, row: Row<'_>) {
+        match row {
+            Row::Group(row) => {
+                self.groups.insert(row.id, row);
+            }
+            Row::GroupRemoved { name, .. } => self.groups.retain(|_, group| group.name != name),
+            Row::Volume(row) => {
+                self.volumes.insert(row.id, row);
+            }
+            Row::Hide(hidden) => {
+                self.hidden.insert(hidden.key);
+            }
+            Row::Unhide { key, .. } => {
+                self.hidden.remove(&key);
+            }
+            Row::HideAhead { key, .. } => {
+                self.ahead.insert(key);
+            }
+            Row::Article(article) => {
+                if self.ahead.remove(&article.key) || article.tagged.hidden().is_some() {
+                    self.hidden.insert(article.key);
+                }
+                let mut numbers: Vec<(GroupId, u64)> = Vec::new();
+                article.numbers(&mut numbers);
+                for (group, number) in numbers {
+                    if let Some(group) = self.groups.get_mut(&group.0) {
+                        group.high = group.high.max(number);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn told(self, dictionaries: PathBuf) -> SpoolApart {
+        // What is to be hidden may be written before its row is.
+        let hidden = self.hidden.into_iter().chain(self.ahead).collect();
+        let group = |row: GroupRow| GroupApart {
+            name: row.name,
+            flag: row.flag,
+            description: row.description,
+            creator: row.creator,
+            created: row.created,
+            high: row.high,
+        };
+        let volume = |row: VolumeRow| Some((MethodKind::from_u8(row.method)?, row.name));
+        SpoolApart {
+            groups: self.groups.into_values().map(group).collect(),
+            hidden,
+            volumes: self.volumes.into_values().filter_map(volume).collect(),
+            dictionaries,
+        }
+    }
+}
