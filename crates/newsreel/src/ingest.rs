@@ -190,6 +190,11 @@ impl Filer {
         self.follow_ups.withdrawals.early_cancels()
     }
 
+    /// Articles that NoCeM notices listed before they came.
+    pub(crate) fn early_hides(&self) -> usize {
+        self.hides.len()
+    }
+
     /// Files a batch; appends one disposition for each article, in order. Sessions wait for their turn at the
     /// spool's writer as tasks: threads that waited would each cost two wake-ups a batch.
     pub(crate) async fn ingest(

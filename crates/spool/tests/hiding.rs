@@ -428,6 +428,45 @@ fn power_cut_that_loses_all_unsynced_of_hiding() {
     crash_everywhere(CrashKind::Lost);
 }
 
+/// The row of an article says that it is hidden. Where a crash takes that and leaves the article, another row
+/// says it, which was durable before the article was stored.
+#[test]
+fn what_is_filed_hidden_is_not_shown_without_its_row() {
+    let start = |sim: &SimDisk| {
+        let (spool, _) = open(&(Arc::new(sim.clone()) as Arc<dyn Disk>), &large_config());
+        add_groups(&spool, GROUPS);
+        let (ticket, _) = commit(&spool, &batch(0)).unwrap();
+        wait_until("not durable", || spool.is_durable(ticket));
+        spool
+    };
+    let mut without_rows = 0;
+    for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+        for step in 0.. {
+            let sim = SimDisk::new();
+            let spool = start(&sim);
+            sim.crash_at(sim.steps() + step, kind, step * 7919);
+            let fed = catch_unwind(AssertUnwindSafe(|| feed(&spool, 1)));
+            let ended = !sim.crashed();
+            drop(catch_unwind(AssertUnwindSafe(|| drop(spool))));
+            let disk: Arc<dyn Disk> = Arc::new(sim.image().unwrap());
+            let (spool, recovery) = open(&disk, &large_config());
+            let what = format!("{kind:?} at step {step} ({recovery})");
+            let found: Vec<Lookup> =
+                batch(1)[7..].iter().map(|news| spool.lookup(&spool.key(news.id.as_bytes()))).collect();
+            let is_hidden = |found: &Lookup| matches!(found, Lookup::Hidden(_));
+            let is_right = |found: &Lookup| is_hidden(found) || *found == Lookup::Unknown;
+            assert!(found.iter().all(is_right), "{what}: {found:?}");
+            assert_eq!(spool.verify(&()).findings, [], "{what}");
+            without_rows += u64::from(recovery.taken_in == PER_BATCH && found.iter().all(is_hidden));
+            if ended {
+                assert!(fed.is_ok_and(|fed| fed.is_ok()) && found.iter().all(is_hidden), "{what}");
+                break;
+            }
+        }
+    }
+    assert!(without_rows > 0, "no article was found without its row");
+}
+
 #[test]
 fn every_call_of_hiding_may_fail() {
     failed_at((0..steps()).step_by(crash_every(7)), run, check);

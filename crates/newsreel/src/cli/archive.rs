@@ -4,7 +4,7 @@ use super::listing;
 use super::locate::Where;
 use super::screen::Failure;
 use super::table::Columns;
-use crate::base::units::{about_size, about_span, grouped};
+use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::operations::report::ArchiveStatus;
 use crate::operations::request::{Reply, Request};
 
@@ -36,6 +36,10 @@ pub(super) fn text(archives: &[ArchiveStatus], now: u64) -> String {
         .text();
     for archive in archives.iter().filter(|archive| !archive.problem.is_empty()) {
         text.push_str(&format!("\n  {}: {}", archive.name, archive.problem));
+        if let Some(secs) = archive.gives_up_secs {
+            let due = counted(archive.held, "article");
+            text.push_str(&format!("; {due} due, held back for {} at most", about_span(secs)));
+        }
     }
     if archives.iter().any(|archive| archive.missed > 0) {
         text.push_str("\n  newsreel archive missed lists the articles that went without a copy");
@@ -65,6 +69,8 @@ mod tests {
             when: "expiry".into(),
             form: "mbox".into(),
             missed: 3,
+            held: 1_200,
+            gives_up_secs: Some(7_200),
             problem: "there is no directory /old".into(),
             ..ArchiveStatus::default()
         };
@@ -73,7 +79,7 @@ mod tests {
             "archive  at       form  copied  missed  last copy             to read  in\n\
              comp     arrival  tree  12,345       0  2 h ago              2.00 KiB  /archive\n\
              old      expiry   mbox       0       3  not since the start            /old\n  \
-             old: there is no directory /old\n  \
+             old: there is no directory /old; 1,200 articles due, held back for 2 h at most\n  \
              newsreel archive missed lists the articles that went without a copy"
         );
         assert_eq!(text(&[], 0), "there is no [[archive]] in the configuration");

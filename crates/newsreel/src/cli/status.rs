@@ -256,6 +256,7 @@ fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
         ),
     );
     line("cancels", format!("{} waiting for their article", grouped(server.early_cancels)));
+    line("hides", format!("{} listed by notices before they came", counted(server.early_hides, "article")));
     line(
         "moderation",
         format!(
@@ -639,6 +640,7 @@ mod tests {
             try_later: 15,
             receive_bytes: 2_048,
             early_cancels: 16,
+            early_hides: 21,
             moderation: ModerationStatus { waiting: 17, sent: 18, failed: 19, held: 20 },
             batches: BatchesStatus {
                 waiting: 21,
@@ -706,6 +708,7 @@ mod tests {
                     certificate  expires in 1 d\n  \
                     articles     13 accepted, 14 rejected, 15 to be tried later; 2.00 KiB of receive buffers\n  \
                     cancels      16 waiting for their article\n  \
+                    hides        21 articles listed by notices before they came\n  \
                     moderation   17 mails waiting, 18 sent, 19 put aside; 20 posts to approve\n  \
                     batches      21 waiting (1.00 KiB), 22 filed with 23 articles, \
                     24 damaged pieces in quarantine\n  \

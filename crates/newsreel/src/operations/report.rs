@@ -91,6 +91,8 @@ pub struct ServerStatus {
     pub receive_bytes: u64,
     /// Cancels and Supersedes that wait for the article they withdraw.
     pub early_cancels: u64,
+    /// Articles that NoCeM notices listed before they came.
+    pub early_hides: u64,
     /// Posts to moderated groups.
     pub moderation: ModerationStatus,
     /// Batches that wait in batches.incoming.
@@ -129,6 +131,10 @@ pub struct ArchiveStatus {
     pub waiting_bytes: Option<u64>,
     /// Articles that went without a copy, ever.
     pub missed: u64,
+    /// Articles that are due and wait for it, as it fails.
+    pub held: u64,
+    /// How long they wait at most, in seconds; absent: none does.
+    pub gives_up_secs: Option<u64>,
     /// Why nothing can be copied now; empty: nothing is wrong.
     pub problem: String,
 }
@@ -596,6 +602,7 @@ fn server(site: &Site, (context, feeds): (&SessionContext, &Feeds), config: &Con
         receive_bytes: context.budget.bytes() as u64,
         filters: site.filer.with_filters(Programs::status),
         early_cancels: site.filer.early_cancels() as u64,
+        early_hides: site.filer.early_hides() as u64,
         moderation: ModerationStatus {
             waiting: moderation.waiting() as u64,
             sent: read(&moderation.sent),

@@ -107,6 +107,8 @@ fn what_a_notice_lists_is_hidden_here_or_when_it_comes() {
     let expected =
         "notice carried out: 2 articles hidden, 2 articles hidden when they come, 3 articles in groups";
     assert!(said.contains(expected), "{said}");
+    let status = site.done(&["status"]);
+    assert!(status.contains("hides        2 articles listed by notices before they came"), "{status}");
     let seen = |client: &mut Client| [1, 2, 3, 4, 5, 6].map(|n| shown(client, &format!("<{n}@x>")));
     assert_eq!(seen(&mut client), [false, false, true, true, false, false]);
     // The issuer was wrong about the groups of the sixth.

@@ -61,9 +61,15 @@ fn what_happens_on_a_server_is_counted() {
     let mut client = server.client();
     let before = &report(server)["server"];
     assert!(before["certificate_expires"].as_i64().is_some_and(|at| at > 0), "{before}");
-    for path in
-        ["/refused", "/compressed", "/reloads", "/early_cancels", "/logins/failed", "/moderation/sent"]
-    {
+    for path in [
+        "/refused",
+        "/compressed",
+        "/reloads",
+        "/early_cancels",
+        "/early_hides",
+        "/logins/failed",
+        "/moderation/sent",
+    ] {
         assert_eq!(before.pointer(path), Some(&json!(0)), "{path}: {before}");
     }
     add_users(server);

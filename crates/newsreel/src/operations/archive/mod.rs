@@ -106,6 +106,11 @@ impl Archives {
         self.sections.lock().clone()
     }
 
+    /// Whether articles that are due wait for one of them, which fails.
+    pub fn are_awaited(&self) -> bool {
+        self.sections().iter().any(|section| section.is_awaited())
+    }
+
     /// How they are, in the order of the configuration.
     pub fn status(&self, spool: &Spool) -> Vec<ArchiveStatus> {
         self.sections().iter().map(|section| section.status(spool)).collect()
@@ -213,6 +218,9 @@ impl Archivist for Archives {
         let mut may_go = false;
         for section in self.sections().iter().filter(|section| section.is_for_expiry()) {
             may_go |= self.copy_held(spool, section, &held);
+            let waits = |article: &&Held| !section.wanted(&article.numbers).is_empty();
+            let waiting = if section.is_failing() { held.iter().filter(waits).count() } else { 0 };
+            section.set_held(waiting as u64);
         }
         may_go
     }

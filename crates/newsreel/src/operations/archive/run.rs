@@ -8,6 +8,7 @@ use crate::site::{Signal, Site};
 use spool::Spool;
 use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinSet, block_in_place};
@@ -18,6 +19,9 @@ use tracing::{error, warn};
 const GATHER: Duration = Duration::from_secs(1);
 /// After an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Longest time after which what is due is tried again: a pass looks at all of it.
+const EXPIRY_RETRY_MAX: Duration = Duration::from_secs(600);
 
 /// Copies articles until the server stops.
 pub(crate) async fn keep_archiving(site: Arc<Site>, archives: Arc<Archives>) {
@@ -30,7 +34,7 @@ pub(crate) async fn keep_archiving(site: Arc<Site>, archives: Arc<Archives>) {
             tasks.spawn(copy(site.spool.clone(), section));
         }
         loop {
-            let signal = site.signal().await;
+            let signal = retrying(&site, &archives).await;
             if signal == Signal::Stop {
                 tasks.shutdown().await;
                 return;
@@ -40,6 +44,24 @@ pub(crate) async fn keep_archiving(site: Arc<Site>, archives: Arc<Archives>) {
             }
         }
         tasks.shutdown().await;
+    }
+}
+
+/// Waits for a signal; has expiry begin again and again meanwhile as long as articles that are due wait for an
+/// archive: nothing else tries what failed there.
+async fn retrying(site: &Site, archives: &Archives) -> Signal {
+    let (mut signal, mut pause) = (pin!(site.signal()), RETRY_INTERVAL);
+    loop {
+        tokio::select! {
+            signal = &mut signal => return signal,
+            () = sleep(pause) => {}
+        }
+        if archives.are_awaited() {
+            site.expiry.notify_one();
+            pause = (pause * 2).min(EXPIRY_RETRY_MAX);
+        } else {
+            pause = RETRY_INTERVAL;
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use spool::{Access, Disk, Spool, durable_create};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tracing::{error, info, warn};
 
@@ -47,6 +48,8 @@ pub(super) struct Section {
     store: Mutex<Store>,
     trouble: Mutex<Option<Trouble>>,
     counts: Mutex<Counts>,
+    /// Articles that are due and that the last pass of expiry held back, since they could not be copied.
+    held: AtomicU64,
 }
 
 /// What its status says: not what the memory says, which is held while something is copied.
@@ -68,7 +71,8 @@ impl Section {
             Counts { archived, missed, last: None }
         });
         let (store, counts) = (Store { memory, again: true }, Mutex::new(counts.unwrap_or_default()));
-        Self { config, disk, file, log, store: Mutex::new(store), trouble: Mutex::default(), counts }
+        let (trouble, held) = Default::default();
+        Self { config, disk, file, log, store: Mutex::new(store), trouble, counts, held }
     }
 
     /// The name of its cursor, and of what reads cyclic volumes for it.
@@ -229,9 +233,23 @@ impl Section {
         }
     }
 
+    /// How many articles the last pass of expiry held back for it.
+    pub fn set_held(&self, articles: u64) {
+        self.held.store(articles, Ordering::Relaxed);
+    }
+
+    /// Whether articles that are due wait for it.
+    pub fn is_awaited(&self) -> bool {
+        self.held.load(Ordering::Relaxed) > 0
+    }
+
     /// How it is.
     pub fn status(&self, spool: &Spool) -> ArchiveStatus {
         let Counts { archived, missed, last } = *self.counts.lock();
+        let trouble = self.trouble.lock().clone();
+        let held = self.held.load(Ordering::Relaxed);
+        let gives_up =
+            trouble.as_ref().map(|trouble| self.config.wait_max.saturating_sub(trouble.since.elapsed()));
         let reader = self.reader();
         let readers = spool.journal_readers();
         let cursor = readers.iter().find(|of| of.name == reader);
@@ -244,7 +262,9 @@ impl Section {
             last,
             waiting_bytes: cursor.map(|cursor| cursor.backlog_bytes),
             missed: missed + cursor.map_or(0, |cursor| cursor.lost_articles),
-            problem: self.trouble.lock().as_ref().map(|trouble| trouble.text.clone()).unwrap_or_default(),
+            held,
+            gives_up_secs: gives_up.filter(|_| held > 0).map(|left| left.as_secs()),
+            problem: trouble.map(|trouble| trouble.text).unwrap_or_default(),
         }
     }
 }

@@ -316,6 +316,8 @@ fn a_full_or_missing_disk_keeps_nothing_waiting_but_what_is_due() {
     let report = site.expire();
     assert_eq!((report.articles, report.held, site.is_here(3)), (0, 2, true));
     assert!(site.status().problem.contains("mount its disk"), "{}", site.status().problem);
+    let status = site.status();
+    assert!(status.held == 2 && status.gives_up_secs > Some(0) && site.archives.are_awaited(), "{status:?}");
 
     // Another directory is another archive.
     let (disk, other) = (site.disk.image_after(CrashKind::Kill, 1).unwrap(), "/other");
@@ -338,8 +340,10 @@ fn after_wait_max_what_is_due_goes_and_is_listed() {
     site.file(1..3, "kept.test", "");
     assert_eq!(site.expire().articles, 0, "it fails only from now on");
     site.archives.sections()[0].has_failed_for(std::time::Duration::from_secs(3600));
+    assert_eq!(site.status().gives_up_secs, Some(0));
     assert_eq!(site.expire().articles, 2);
     assert_eq!((site.status().missed, site.status().archived), (2, 1));
+    assert!(site.status().held == 0 && !site.archives.are_awaited(), "nothing is held back any more");
     let mut lines = Vec::new();
     let sink = &mut |reply| lines.extend(if let Reply::Text(line) = reply { Some(line) } else { None });
     assert!(execute(&site.archives, site.spool(), &ArchiveCommand::Missed, sink));

@@ -3,7 +3,7 @@
 
 use super::recorder::{Behaviour, Recorder};
 use super::{hand_in, id, section};
-use crate::client::article;
+use crate::client::{Client, article};
 use crate::running::Server;
 use spool::RealDisk;
 use std::sync::Arc;
@@ -101,6 +101,47 @@ fn what_no_peer_takes_is_stored_if_unknown_groups_says_so() {
     // What a peer may not send is not taken.
     client.send(format!("TAKETHIS {}\r\n{}", id(9), article(&id(9), "local.hidden", "body")));
     assert!(client.line().starts_with("439 "));
+}
+
+/// Hiding needs no numbers: the operator's and a filter's, through restart and rebuild.
+#[test]
+fn what_is_hidden_is_not_had_by_its_message_id_either() {
+    let recorder = Recorder::start(Behaviour::default());
+    let server = transit(&recorder, "");
+    let server = {
+        let text = std::fs::read_to_string(server.file()).unwrap();
+        std::fs::write(server.file(), text + "\n[spam]\ntypes = \"hide\"\n").unwrap();
+        server.again(Arc::new(RealDisk::new()))
+    };
+    let mut client = server.client();
+    hand_in(&mut client, 0..3, "far.away");
+    let html =
+        article(&id(3), "far.away", "b").replacen("Subject: ", "Content-Type: text/html\r\nSubject: ", 1);
+    client.send(format!("TAKETHIS {}\r\n{html}", id(3)));
+    assert_eq!(client.line(), format!("239 {}", id(3)));
+    let by = serde_json::json!({ "issuer": null, "since": null });
+    let hide = serde_json::json!(
+        { "do": "hide", "message_ids": [id(1)], "reason": "r", "dry_run": false, "list": false, "by": by }
+    );
+    let (replies, ok) = server.control(&hide);
+    assert!(ok, "{replies:?}");
+    let shown = |client: &mut Client| -> Vec<bool> {
+        (0..4).map(|n| client.ask(&format!("STAT {}", id(n))).starts_with("223 ")).collect()
+    };
+    assert_eq!(shown(&mut client), [true, false, true, false]);
+    // Peers are told that it is here, and are not sent what a filter hid.
+    assert!(client.ask(&format!("CHECK {}", id(3))).starts_with("438 "));
+    recorder.wait_for(2);
+    drop(client);
+    let server = server.again(Arc::new(RealDisk::new()));
+    let mut client = server.client();
+    assert_eq!(shown(&mut client), [true, false, true, false]);
+    let ids = [id(1), id(3)];
+    let unhide = serde_json::json!({ "do": "unhide", "message_ids": ids, "dry_run": false, "by": by });
+    let (replies, ok) = server.control(&unhide);
+    assert!(ok, "{replies:?}");
+    assert_eq!(shown(&mut client), [true; 4]);
+    assert!(!recorder.seen(|seen| seen.accepted.contains(&id(3))));
 }
 
 /// Numbers continue where they ended; what came meanwhile has none.
