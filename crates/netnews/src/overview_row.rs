@@ -60,7 +60,7 @@ impl<'a> Fields<'a> {
     pub fn of(article: &Article<'a>, message_id: &'a [u8]) -> Self {
         let content = |known| article.content(known).unwrap_or_default();
         let (bytes, lines) = match article.bodiless() {
-            Some(Bodiless { bytes, lines }) => (bytes, lines),
+            Some(Bodiless { bytes, lines, .. }) => (bytes, lines),
             None => (article.bytes(), article.lines()),
         };
         Self {

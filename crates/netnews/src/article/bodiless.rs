@@ -13,6 +13,8 @@ pub struct Bodiless {
     pub bytes: u64,
     /// The lines of its body; 0 if it does not say.
     pub lines: u64,
+    /// The octets of its body, as far as its headers are still those that were counted.
+    pub body_bytes: u64,
 }
 
 impl Article<'_> {
@@ -38,7 +40,12 @@ impl Article<'_> {
         }
         let (announced, lines) = (announced?, lines.unwrap_or_default());
         let xref = self.header_lines(Known::Xref).map_or(0, |range| range.len() as u64);
-        (lines > 0 || announced > own).then_some(Bodiless { bytes: announced + xref, lines })
+        let body_bytes = announced.saturating_sub(own.saturating_sub(xref));
+        (lines > 0 || announced > own).then_some(Bodiless {
+            bytes: announced.saturating_add(xref),
+            lines,
+            body_bytes,
+        })
     }
 }
 
@@ -53,6 +60,22 @@ mod tests {
     fn of(text: &str) -> Option<(u64, u64)> {
         let wire = text.replace('\n', "\r\n");
         Article::parse(wire.as_bytes()).unwrap().bodiless().map(|found| (found.bytes, found.lines))
+    }
+
+    #[test]
+    fn the_body_is_what_the_headers_leave_of_it() {
+        let head = "From: a@b\nMessage-ID: <1@x>\n";
+        let own = (head.len() + head.lines().count() + 2) as u64;
+        for text in [
+            format!("{head}Bytes: {}\nLines: 7\n\n", own + 300),
+            format!("Xref: s g:1\n{head}Bytes: {}\nLines: 7\n\n", own + 300),
+        ] {
+            let wire = text.replace('\n', "\r\n");
+            let found = Article::parse(wire.as_bytes()).unwrap().bodiless().unwrap();
+            assert_eq!(found.body_bytes, 300, "{text}");
+        }
+        let wire = format!("{head}Bytes: {}\n\n", u64::MAX).replace('\n', "\r\n");
+        assert!(Article::parse(wire.as_bytes()).unwrap().bodiless().is_some());
     }
 
     #[test]

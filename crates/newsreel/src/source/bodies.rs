@@ -4,8 +4,8 @@
 //! One fetch serves all who ask for the same article meanwhile; if the first of them leaves, the next one
 //! goes on. What comes must have the Message-ID and the headers that are here; else it is another article,
 //! and the next server is asked. It is kept in the spool as an article of its own, without numbers, under a
-//! Message-ID that follows from the other one and the site's secret; in a class of kept articles it cannot
-//! be, and is fetched each time. Called by [`super::LocalSpool`].
+//! Message-ID that follows from the other one and the site's secret. In a class of kept articles it cannot
+//! be, and goes to one with buffers; without any, it is fetched each time. Called by [`super::LocalSpool`].
 
 use super::{Answer, SourceError};
 use crate::base::clock::unix_secs;
@@ -41,6 +41,11 @@ const IDLE_TIME: Duration = Duration::from_secs(30);
 const TIMES_MAX: u32 = 32;
 /// The headers that an article and the copy of it that was fetched have in common.
 const SAME: [Known; 5] = [Known::From, Known::Subject, Known::Date, Known::Newsgroups, Known::References];
+/// By so much a body may be longer or shorter than announced: `Bytes` counts the headers as the server had
+/// them that wrote it, some servers count line ends or stuffed dots otherwise, and our Path has one more name.
+const SIZE_SLACK_BYTES: u64 = 1_024;
+/// And by this part of it.
+const SIZE_SLACK_PART: u64 = 32;
 /// As much of a server's answer as is shown, in bytes.
 const ECHO_BYTES_MAX: usize = 200;
 /// The line that the stored form ends with.
@@ -358,6 +363,13 @@ impl Server {
     }
 }
 
+/// Whether a body has the size that the headers here announce, as far as servers agree about what counts.
+fn is_of_size(here: &Article<'_>, body_bytes: u64) -> bool {
+    let Some(announced) = here.bodiless() else { return true };
+    let expected = announced.body_bytes;
+    body_bytes.abs_diff(expected) <= SIZE_SLACK_BYTES + expected / SIZE_SLACK_PART
+}
+
 /// Whether what was fetched is the article whose headers are here.
 fn is_same(here: &Article<'_>, wire: &[u8]) -> Result<(), Unfetched> {
     let article = Article::parse(wire).map_err(|_| Unfetched::Other("no article"))?;
@@ -367,7 +379,13 @@ fn is_same(here: &Article<'_>, wire: &[u8]) -> Result<(), Unfetched> {
     if article.message_id() != here.message_id() || !SAME.iter().all(is_same) {
         return Err(Unfetched::Other("another article"));
     }
-    if article.body().is_empty() { Err(Unfetched::Other("an article without a body")) } else { Ok(()) }
+    if article.body().is_empty() {
+        return Err(Unfetched::Other("an article without a body"));
+    }
+    match is_of_size(here, article.body().len() as u64) {
+        true => Ok(()),
+        false => Err(Unfetched::Other("a body of another size")),
+    }
 }
 
 /// An article that was fetched as one of ours, with the final `.` line: with the Xref and the Path that are
@@ -411,6 +429,21 @@ mod tests {
             assert_eq!(same(&other, "body\n"), Err(Unfetched::Other("another article")), "{other}");
         }
         assert_eq!(is_same(&here, b"nothing"), Err(Unfetched::Other("no article")));
+    }
+
+    #[test]
+    fn a_body_of_another_size_is_another_one() {
+        let head = "Path: a!b\nFrom: a@b\nSubject: x\nDate: now\nNewsgroups: g\nMessage-ID: <1@x>";
+        let whole = wire(head, &"a line\n".repeat(5_000));
+        let here = wire(&format!("{head}\nBytes: {}\nLines: 5000", whole.len()), "");
+        let here = Article::parse(&here).unwrap();
+        assert_eq!(is_same(&here, &whole), Ok(()));
+        // Other headers of its server, and a line end of one octet, are no other size; a cut is.
+        assert_eq!(is_same(&here, &wire(&format!("X-Trace: y\n{head}"), &"a line\n".repeat(4_900))), Ok(()));
+        for lines in [1, 2_500, 4_500, 5_500, 50_000] {
+            let cut = wire(head, &"a line\n".repeat(lines));
+            assert_eq!(is_same(&here, &cut), Err(Unfetched::Other("a body of another size")), "{lines}");
+        }
     }
 
     #[test]

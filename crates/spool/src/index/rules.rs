@@ -96,8 +96,19 @@ impl Rules {
     /// The class of an article by the bits of its first group and, where a rule asks, of all its groups
     /// together; `None` if no rule matches.
     pub fn class(&self, first: u64, all: impl FnOnce() -> u64, article: &Traits<'_>) -> Option<usize> {
+        self.class_among(first, all, article, |_| true)
+    }
+
+    /// The same without the rules that name classes that `may` says no to.
+    pub fn class_among(
+        &self,
+        first: u64,
+        all: impl FnOnce() -> u64,
+        article: &Traits<'_>,
+        may: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let met = if self.any == 0 { first } else { first & !self.any | all() & self.any };
-        let rule = |(i, r): &(usize, &Rule)| met & 1 << i != 0 && r.matches(article);
+        let rule = |(i, r): &(usize, &Rule)| met & 1 << i != 0 && may(r.class) && r.matches(article);
         self.rules.iter().enumerate().find(rule).map(|(_, r)| r.class)
     }
 }

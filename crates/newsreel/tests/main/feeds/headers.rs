@@ -12,17 +12,22 @@ use std::time::{Duration, Instant};
 
 /// A server that takes headers from the test's address, and has bodies from these servers, which have time.
 fn taking_headers(servers: &[SocketAddr]) -> Server {
-    taking_headers_within("1 min", servers)
+    taking_headers_within("1 min", servers, |text| text)
 }
 
-fn taking_headers_within(timeout: &str, servers: &[SocketAddr]) -> Server {
+/// The same with another time and another configuration.
+fn taking_headers_within(
+    timeout: &str,
+    servers: &[SocketAddr],
+    edit: impl FnOnce(String) -> String,
+) -> Server {
     let section = |(n, address): (usize, &SocketAddr)| {
         format!("\n[[body_server]]\nname = \"spool{n}\"\nfrom = \"{address}\"\ntimeout = \"{timeout}\"\n")
     };
     let sections: String = servers.iter().enumerate().map(section).collect();
     Server::start_with(|text| {
-        text.replace("\"site.example\"", "\"reader.example\"").replace("xbatch = true", "headers_only = true")
-            + &sections
+        let text = text.replace("\"site.example\"", "\"reader.example\"");
+        edit(text.replace("xbatch = true", "headers_only = true")) + &sections
     })
 }
 
@@ -176,22 +181,40 @@ fn readers_who_ask_at_once_share_one_fetch() {
 }
 
 #[test]
+fn the_body_of_a_kept_article_is_kept_in_buffers() {
+    let whole = article(&id(0), "misc.test", "the body");
+    let answer = whole.clone();
+    let (address, asked) = scripted(move |id| Some(format!("220 0 {id}\r\n{answer}")));
+    let files = "[[class]]\nname = \"files\"\nmethod = \"tradspool\"\n\n[[rule]]\nclass = \"files\"\n\
+                 groups = \"misc.*\"\n\n[[rule]]";
+    let server = taking_headers_within("1 min", &[address], |text| text.replacen("[[rule]]", files, 1));
+    bring(&server, &whole);
+    for _ in 0..3 {
+        assert_eq!(block(&mut server.client(), &format!("BODY {}", id(0)), "222"), ["the body"]);
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(stored(&server), 2);
+}
+
+#[test]
 fn another_article_is_not_taken_for_the_one_asked_for() {
     let whole = article(&id(0), "misc.test", "the body");
-    let lies: [fn(&str) -> Option<String>; 5] = [
-        // Another Message-ID; the same one with another author; no body; an article cut off; nothing.
+    let lies: [fn(&str) -> Option<String>; 6] = [
+        // Another Message-ID; the same one with another author; no body; another size; an article cut off;
+        // nothing.
         |id| Some(format!("220 0 {id}\r\n{}", article("<other@x>", "misc.test", "a lie"))),
         |id| {
             Some(format!("220 0 {id}\r\n{}", article(id, "misc.test", "a lie").replace("A Tester", "Nobody")))
         },
         |id| Some(format!("220 0 {id}\r\n{}", headers_of(&article(id, "misc.test", "a lie"), 1))),
+        |id| Some(format!("220 0 {id}\r\n{}", article(id, "misc.test", &"a lie\r\n".repeat(200)))),
         |id| Some(format!("220 0 {id}\r\nPath: x\r\nFrom: ")),
         |_| None,
     ];
     for (n, lie) in lies.into_iter().enumerate() {
         let (liar, asked) = scripted(lie);
         // One of them says no more and stays.
-        let server = taking_headers_within("1 s", &[liar]);
+        let server = taking_headers_within("1 s", &[liar], |text| text);
         bring(&server, &whole);
         let mut client = server.client();
         let answer = client.ask(&format!("ARTICLE {}", id(0)));

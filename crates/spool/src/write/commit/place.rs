@@ -65,12 +65,16 @@ impl Writer {
         self.folds.rules.class(bits, || f.groups.iter().fold(0, |bits, g| bits | bits_of(g)), &traits)
     }
 
-    /// The class of an article that is filed in no group.
+    /// The class of an article that is filed in no group. None that keeps its articles until they are due in
+    /// their groups: a later rule decides, or it goes to the first class that has buffers.
     fn class_by_names(&self, f: &Filing<'_>) -> Option<usize> {
         let names = || newsgroups::split(f.criteria.newsgroups).take(GROUPS_MAX);
         let bits_of = |name: &[u8]| self.folds.rules.group_bits(name);
         let all = || names().fold(0, |bits, name| bits | bits_of(name));
-        self.folds.rules.class(names().next().map_or(0, bits_of), all, &traits(f, names().count()))
+        let may = |class: usize| self.classes.get(class).is_some_and(|class| !class.method.keeps());
+        let (first, traits) = (names().next().map_or(0, bits_of), traits(f, names().count()));
+        let buffers = || self.classes.iter().position(|class| class.method == MethodKind::Cnfs);
+        self.folds.rules.class_among(first, all, &traits, may).or_else(buffers)
     }
 
     /// Chooses class, volume and place.
