@@ -122,7 +122,7 @@ impl Keys {
     /// The keys of an exported file.
     pub fn of(file: &[u8]) -> std::io::Result<Self> {
         let keyring = Keyring::of(Arc::new(SimDisk::new()), Path::new("/keys"));
-        for key in keyring.import(file)?.into_iter().flatten() {
+        for key in keyring.import(file)?.keys.into_iter().flatten() {
             keyring.trust(&key)?;
         }
         Ok(Self(keyring))

@@ -65,7 +65,7 @@ fn model(articles: u64, expire: &[ExpireConfig], now: u64) -> BTreeMap<String, V
     for n in 0..articles {
         newest.insert(n % THREADS, NOW + n * STEP_SECS);
     }
-    let mut living = BTreeMap::new();
+    let (mut living, mut gone) = (BTreeMap::new(), BTreeSet::new());
     for g in 0..GROUPS {
         let group = format!("test.g{g}");
         let holds = |rule: &&ExpireConfig| {
@@ -80,12 +80,15 @@ fn model(articles: u64, expire: &[ExpireConfig], now: u64) -> BTreeMap<String, V
             let since = if rule.unwrap().by_thread { newest[&(*n % THREADS)] } else { NOW + **n * STEP_SECS };
             since + default > now
         });
-        let stay: Vec<String> = stay.map(|n| news(*n).id).collect();
-        if !stay.is_empty() {
-            living.insert(group, stay);
+        let stay: Vec<u64> = stay.copied().collect();
+        if rule.is_some_and(|rule| rule.from_all_groups) {
+            gone.extend(here.iter().filter(|n| !stay.contains(n)).copied());
         }
+        living.insert(group, stay);
     }
-    living
+    let stay = |stay: Vec<u64>| stay.into_iter().filter(|n| !gone.contains(n)).map(|n| news(n).id).collect();
+    let living = living.into_iter().map(|(group, here)| (group, stay(here)));
+    living.filter(|(_, stay): &(String, Vec<String>)| !stay.is_empty()).collect()
 }
 
 fn keep(secs: u64) -> Keep {
@@ -99,7 +102,9 @@ fn rules(seed: u64) -> Vec<ExpireConfig> {
         groups: (!mix(k).is_multiple_of(3)).then(|| format!("test.g{}", mix(k + 1) % GROUPS)),
         moderated: mix(k + 2).is_multiple_of(3).then(|| mix(k + 3).is_multiple_of(2)),
         keep: if mix(k + 4).is_multiple_of(5) { Keep::Forever } else { keep(mix(k + 5) % 9000) },
-        by_thread: mix(k + 6).is_multiple_of(3),
+        // Whose articles go together is no matter of threads in the model.
+        by_thread: !seed.is_multiple_of(4) && mix(k + 6).is_multiple_of(3),
+        from_all_groups: seed.is_multiple_of(4) && mix(k + 9).is_multiple_of(2),
         articles_max: mix(k + 7).is_multiple_of(3).then(|| mix(k + 8) % 30),
         ..ExpireConfig::default()
     };
@@ -327,6 +332,33 @@ fn an_article_explains_when_it_goes() {
         assert!(spool.cancel(news(3).id.as_bytes()).unwrap());
         assert_eq!(spool.explain_expiry(news(3).id.as_bytes()).unwrap(), Err(Lookup::Remembered));
     }
+}
+
+/// INN's flag X.
+#[test]
+fn an_article_leaves_all_groups_with_the_first_that_says_so() {
+    let short = ExpireConfig {
+        groups: Some("test.g0".into()),
+        keep: keep(1000),
+        from_all_groups: true,
+        ..ExpireConfig::default()
+    };
+    let long = ExpireConfig { keep: keep(1 << 30), ..ExpireConfig::default() };
+    let spool = filled(&SimDisk::new(), &config(MethodKind::Hashed, vec![short, long]), 60);
+    let crossposted = |n: &u64| news(*n).groups.len() > 1 && news(*n).groups.contains(&"test.g0".to_owned());
+    let crossposted: Vec<u64> = (0..60).filter(crossposted).collect();
+    assert!(crossposted.len() > 3, "{crossposted:?}");
+    for n in &crossposted {
+        let expiry = spool.explain_expiry(news(*n).id.as_bytes()).unwrap().unwrap();
+        let ExpiryFate::Kept { numbers, .. } = expiry.fate else { panic!() };
+        let due = Some(NOW + n * STEP_SECS + 1000);
+        assert!(numbers.iter().all(|number| (number.rule, number.due) == (Some(0), due)), "{numbers:?}");
+    }
+    let now = NOW + 60 * STEP_SECS + 1000;
+    spool.expire_as_of(now, false).unwrap();
+    assert!(crossposted.iter().all(|n| fetch(&spool, &news(*n).id).is_none()));
+    let others = (0..60).filter(|n| !news(*n).groups.contains(&"test.g0".to_owned()));
+    assert!(others.into_iter().all(|n| fetch(&spool, &news(n).id).is_some()));
 }
 
 #[test]

@@ -88,6 +88,13 @@ pub fn certificates(bytes: &[u8]) -> Vec<Certificate> {
     all
 }
 
+/// How many keys in `bytes` are of versions before 4: their fingerprints can be forged, and what made them
+/// signs with MD5 (RFC 9580 section 5.5.2.1).
+pub fn outdated(bytes: &[u8]) -> usize {
+    let is_old = |packet: &Packet<'_>| packet.tag == PUBLIC_KEY && matches!(packet.body.first(), Some(2 | 3));
+    packets(bytes).filter(is_old).count()
+}
+
 impl Certificate {
     /// Adds a signature, if the key may have made it.
     fn sign(&mut self, user: &[u8], body: &[u8]) -> bool {

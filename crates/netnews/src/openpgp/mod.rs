@@ -13,7 +13,7 @@ mod signature;
 
 pub use armor::{crc24, dearmored, from_base64};
 pub use cleartext::{Cleartext, NotCleartext, may_be_cleartext};
-pub use key::{Certificate, Material, PublicKey, SelfSignature, certificates};
+pub use key::{Certificate, Material, PublicKey, SelfSignature, certificates, outdated};
 pub use signature::{Hash, Kind, Signature, Value};
 
 /// A public key.

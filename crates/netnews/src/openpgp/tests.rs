@@ -44,6 +44,19 @@ fn armor_is_checked() {
 }
 
 #[test]
+fn keys_of_old_versions_are_counted_and_not_taken() {
+    // Version, creation, days of validity, RSA, modulus, exponent (RFC 4880 section 5.5.2).
+    let old = |version: u8| vec![0x99, 0, 15, version, 1, 2, 3, 4, 0, 0, 1, 0, 8, 0x8f, 0, 5, 0x11, 0];
+    let user = [0xb4, 3, b'a', b'@', b'b'];
+    for version in [2, 3] {
+        let file = [&old(version)[..], &user].concat();
+        assert_eq!((outdated(&file), certificates(&file).len()), (1, 0));
+    }
+    assert_eq!((outdated(&old(4)), outdated(b"nothing"), outdated(&[])), (0, 0, 0));
+    assert_eq!(outdated(&[old(3), old(3)].concat()), 2);
+}
+
+#[test]
 fn nothing_panics_on_any_beginning_or_any_changed_byte() {
     let signature = [&[0xc2, 21, 4, 0, 1, 8, 0, 6, 5, 2, 1, 2, 3, 4, 0, 0, 7, 7, 0, 9, 1, 1, 0][..]].concat();
     for len in 0..signature.len() {

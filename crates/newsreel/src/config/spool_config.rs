@@ -78,6 +78,7 @@ fn expire(expire: &super::Expire) -> spool::ExpireConfig {
         moderated: expire.moderated,
         keep,
         by_thread: expire.age == AgeOf::Thread,
+        from_all_groups: expire.from_all_groups,
         articles_max: expire.articles_max,
         bytes_max: expire.bytes_max,
     }

@@ -166,6 +166,9 @@ section! {
         /// its thread in classes that keep. A thread is the articles whose References headers begin with the
         /// same Message-ID, and the article that has it.
         age: AgeOf = word(), default "article", example "thread";
+        /// Whether an article that leaves a group by this section leaves all its groups, whatever theirs say:
+        /// the flag X of INN's expire.ctl.
+        from_all_groups: bool = Switch, default false, example true;
         /// At most so many articles of a group, of those that this section decides about: the ones with the
         /// lowest numbers leave the group, whatever keep and keep_min say.
         articles_max: Option<u64> = Maybe(1..=1_000_000_000_000), example 5000;

@@ -6,6 +6,7 @@ use spool::Spool;
 
 use super::Sink;
 use super::request::{KeysCommand, Reply};
+use crate::base::units::counted;
 use crate::ingest::control::{Key, Keyring};
 
 pub(super) fn execute(spool: &Spool, command: &KeysCommand, sink: &mut Sink<'_>) -> bool {
@@ -35,11 +36,16 @@ pub(super) fn execute(spool: &Spool, command: &KeysCommand, sink: &mut Sink<'_>)
 fn import(keyring: &Keyring, content: &str, sink: &mut Sink<'_>) -> Result<(), String> {
     let file = BASE64_STANDARD.decode(content).map_err(|error| error.to_string())?;
     let imported = keyring.import(&file).map_err(|error| error.to_string())?;
-    if imported.is_empty() {
+    let mut failed = Vec::new();
+    if imported.outdated > 0 {
+        failed.push(format!(
+            "{} of version 3 or older, which anybody can imitate: not taken, ask the hierarchy for a newer key",
+            counted(imported.outdated as u64, "key")
+        ));
+    } else if imported.keys.is_empty() {
         return Err("there is no OpenPGP public key (of version 4) in it".into());
     }
-    let mut failed = Vec::new();
-    for key in imported {
+    for key in imported.keys {
         match key {
             Ok(key) => sink(Reply::Text(line(&key))),
             Err(error) => failed.push(error),

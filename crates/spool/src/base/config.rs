@@ -118,6 +118,8 @@ pub struct ExpireConfig {
     pub keep: Keep,
     /// Whether the age of an article is that of the newest article of its thread.
     pub by_thread: bool,
+    /// Whether an article that leaves a group by this rule leaves all its groups.
+    pub from_all_groups: bool,
     /// Articles that a group may have, of those that the rule decides about; the newest stay.
     pub articles_max: Option<u64>,
     /// Bytes that they may take as stored.

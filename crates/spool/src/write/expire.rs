@@ -171,7 +171,7 @@ impl Judge {
         e: &KeptEntry,
     ) -> Judged {
         let mut verdict = Verdict { may_give_up: true, ..Verdict::default() };
-        let mut latest = None;
+        let (mut latest, mut leaves_all) = (None, None);
         for (id, number) in &e.numbers {
             let Some(group) = table.get(*id).filter(|g| g.state().live.contains(*number)) else { continue };
             let Some(term) = self.term(volume, group, *number, e) else { return Judged::NeedsThreads };
@@ -182,6 +182,8 @@ impl Judge {
             verdict.is_capped |= term.is_capped;
             if term.is_capped || ends <= self.now {
                 verdict.due.push((*id, *number));
+                let of_all = |rule: &usize| self.policy.leaves_all_groups(*rule);
+                leaves_all = leaves_all.or(term.rule.filter(of_all));
                 continue;
             }
             verdict.stays = true;
@@ -195,10 +197,13 @@ impl Judge {
             return if lives { Judged::Lives(verdict) } else { Judged::Dead };
         }
         let goes = |give_up: &GiveUp| verdict.may_give_up && give_up.takes(u64::from(e.arrived));
-        if verdict.stays && self.give_up.get(&volume.id()).is_some_and(goes) {
+        let is_given_up =
+            leaves_all.is_none() && verdict.stays && self.give_up.get(&volume.id()).is_some_and(goes);
+        if is_given_up || leaves_all.is_some() && verdict.stays {
             let lives = |id: GroupId, n| table.get(id).is_some_and(|g| g.state().live.contains(n));
             verdict.due = e.numbers.iter().filter(|(id, n)| lives(*id, *n)).copied().collect();
-            (verdict.stays, verdict.is_given_up, verdict.next) = (false, true, None);
+            verdict.rule = leaves_all.or(verdict.rule);
+            (verdict.stays, verdict.is_given_up, verdict.next) = (false, is_given_up, None);
         }
         Judged::Lives(verdict)
     }

@@ -15,6 +15,7 @@ struct Rule {
     moderated: Option<bool>,
     keep: Keep,
     by_thread: bool,
+    from_all_groups: bool,
     cap: Cap,
 }
 
@@ -45,6 +46,7 @@ impl Policy {
                 moderated: c.moderated,
                 keep: c.keep,
                 by_thread: c.by_thread,
+                from_all_groups: c.from_all_groups,
                 cap: Cap {
                     articles: c.articles_max.unwrap_or(Cap::NONE.articles),
                     bytes: c.bytes_max.unwrap_or(Cap::NONE.bytes),
@@ -96,6 +98,11 @@ impl Policy {
     /// Whether a rule counts the age of an article from the newest of its thread.
     pub fn by_thread(&self, rule: usize) -> bool {
         self.rules.get(rule).is_some_and(|rule| rule.by_thread)
+    }
+
+    /// Whether an article that leaves a group by a rule leaves all its groups.
+    pub fn leaves_all_groups(&self, rule: usize) -> bool {
+        self.rules.get(rule).is_some_and(|rule| rule.from_all_groups)
     }
 
     /// What a rule lets a group have.

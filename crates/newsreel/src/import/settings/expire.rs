@@ -115,10 +115,7 @@ fn for_groups(line: &Line) -> Result<Vec<Section>, Why> {
         section.key("moderated", moderated, line.place);
     }
     if letters.contains(['X', 'x']) {
-        section.remark(
-            line.place,
-            "`X` has no equal: an article leaves each group when that group's rule says so",
-        );
+        section.key("from_all_groups", true, line.place);
     }
     keep(&mut section, line.place, [min, default, max])?;
     Ok(vec![section])

@@ -99,7 +99,10 @@ fn expiry(settings: &[Setting], sheet: &mut Sheet) {
     let of = |key: &'static str| settings.iter().filter(move |setting| setting.key == key);
     for setting in of("groupexpire").chain(of("expire")) {
         let days = setting.value.parse::<u64>().ok().filter(|days| (1..=36_500).contains(days));
-        let Some(days) = days else {
+        let span = days.map(|days| span_text(Duration::from_secs(days * 86_400)));
+        // texpire skips such a group.
+        let is_archive = setting.key == "groupexpire" && setting.value == "-1";
+        let Some(keep) = span.or(is_archive.then(|| "never".to_owned())) else {
             let text =
                 format!("`{} = {}`: not a number of days", quoted(&setting.key), quoted(&setting.value));
             sheet.remark(setting.place, text);
@@ -109,7 +112,7 @@ fn expiry(settings: &[Setting], sheet: &mut Sheet) {
         if setting.key == "groupexpire" {
             section.key("groups", setting.about.as_str(), setting.place);
         }
-        section.key("keep", span_text(Duration::from_secs(days * 86_400)), setting.place);
+        section.key("keep", keep, setting.place);
         section.say("leafnode keeps a thread as long as somebody reads it; here articles go by age.");
         sheet.push(section);
     }
@@ -121,7 +124,13 @@ fn site(setting: &Setting, sheet: &mut Sheet) -> Result<(), Why> {
     let number = || value.parse::<u64>().map_err(|_| Why::from("not a number"));
     match setting.key.as_str() {
         "hostname" => sheet.single("site").key("path_identity", value, place),
+        // Without a limit.
+        "maxage" if number()? == 0 => sheet.single("site").key("max_age_days", "none", place),
         "maxage" => sheet.single("site").key("max_age_days", number()?.clamp(1, 36_000) as i64, place),
+        "timeout_client" => {
+            let span = span_text(Duration::from_secs(number()?.clamp(1, 86_400)));
+            sheet.single("limits").key("idle_timeout", span, place);
+        }
         "maxbytes" => {
             sheet.single("site").key(
                 "article_bytes_max",
@@ -131,9 +140,33 @@ fn site(setting: &Setting, sheet: &mut Sheet) -> Result<(), Why> {
         }
         "newsadmin" => sheet.single("posting").key("complaints_to", value, place),
         "allowstrangers" => sheet.saw([place]),
-        "expire" | "groupexpire" | "server" | "supplement" | "username" | "password" | "port"
-        | "initialfetch" | "feedtype" | "noread" | "nopost" | "timeout" | "nodesc" | "noxover"
-        | "updateactive" => {}
+        "expire"
+        | "groupexpire"
+        | "server"
+        | "supplement"
+        | "username"
+        | "password"
+        | "port"
+        | "initialfetch"
+        | "feedtype"
+        | "noread"
+        | "nopost"
+        | "timeout"
+        | "nodesc"
+        | "noxover"
+        | "updateactive"
+        | "noactive"
+        | "post_anygroup"
+        | "only_groups_pcre"
+        | "only_groups_match_all" => {}
+        "clamp_maxage" => return Err("max_age_days does not depend on [[expire]]".into()),
+        "minlines" | "maxlines" => return Err("see [[filter]]; article_bytes_max limits octets".into()),
+        "delaybody" | "delaybody_in_situ" => {
+            return Err("see [[upstream]], which fetches what is read".into());
+        }
+        "timeout_fetchnews" | "timeout_lock" => return Err("nothing waits for a lock".into()),
+        "create_all_links" => return Err("articles are stored once, and are in all their groups".into()),
+        "debugmode" | "linebuffer" => return Err("see [log]".into()),
         "maxfetch" => return Err("a pull misses nothing that is new".into()),
         "maxcrosspost" => return Err("see spam.crossposts".into()),
         "filterfile" | "article_despite_filter" => return Err("see [[filter]] and [spam]".into()),
@@ -171,10 +204,25 @@ fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
     }
     if let Some(setting) = get("noread").filter(|setting| is_on(&setting.value)) {
         pull.saw([setting.place]);
-        pull.disable("nothing is read from it");
+        pull.disable(format!("nothing is read from it ({})", setting.place));
     }
-    let known = ["port", "username", "password", "initialfetch", "noread"];
-    let unsaid = ["supplement", "feedtype", "nopost", "timeout", "nodesc", "noxover", "updateactive"];
+    if let Some(setting) = get("only_groups_pcre") {
+        let text = format!("`{}` is a regular expression: write pull.groups", quoted(&setting.value));
+        pull.remark(setting.place, text);
+    }
+    let known = ["port", "username", "password", "initialfetch", "noread", "only_groups_pcre"];
+    let unsaid = [
+        "supplement",
+        "feedtype",
+        "nopost",
+        "timeout",
+        "nodesc",
+        "noxover",
+        "updateactive",
+        "noactive",
+        "post_anygroup",
+        "only_groups_match_all",
+    ];
     for setting in rest {
         if known.contains(&setting.key.as_str()) {
             pull.saw([setting.place]);
@@ -189,6 +237,96 @@ fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every key that leafnode 1.12 knows, in the form of the config.example of its package.
+    const SAMPLE: &str = r"## A comment, and a key that is not set:
+# supplement = other.example
+expire = 20
+
+## The server, and keys of it.
+server = news.example.org
+initialfetch = 100
+# username = nobody
+username = us
+password = hush
+
+debugmode = 3
+allowstrangers = 0
+linebuffer = 1
+
+server = broken.example.org
+nodesc = 1
+port = 9119
+
+server = slow.example.org
+timeout = 60
+noactive = 1
+noxover = 1
+
+server = lurk-only.example.com
+nopost = 1
+only_groups_pcre = corel\.
+only_groups_match_all = 1
+
+server = post-only.example.com
+noread = 1
+post_anygroup = 1
+
+groupexpire comp.os.linux.* = 5
+groupexpire any.local.newsgroup = 100
+groupexpire my.archived.group = -1
+maxfetch = 2000
+delaybody = 0
+delaybody_in_situ = 0
+maxcrosspost = 5
+maxage = 0
+clamp_maxage = 0
+maxlines = 100
+minlines = 2
+maxbytes = 50000
+timeout_short = 1
+timeout_long = 6
+timeout_active = 365
+timeout_client = 900
+timeout_fetchnews = 300
+timeout_lock = 900
+create_all_links = 1
+filterfile = /etc/news/leafnode/filters
+article_despite_filter = 1
+hostname = myhost.example.org
+newsadmin = postmaster@another.example.org
+";
+
+    #[test]
+    fn every_key_of_the_packages_sample_is_taken_over_or_has_a_reason() {
+        let mut sheet = Sheet::default();
+        convert(SAMPLE, &mut Secrets::default(), &mut sheet);
+        let (text, refused) = sheet.settle("");
+        assert_eq!(refused, None, "{text}");
+        assert!(!text.contains("does not know it") && !text.contains("hush"), "{text}");
+        let named = super::super::tests::named(&text, "config");
+        for (at, line) in SAMPLE.lines().enumerate() {
+            let is_set = !line.is_empty() && !line.starts_with('#');
+            // What is the default here, too.
+            let is_quiet = line == "allowstrangers = 0";
+            assert!(!is_set || is_quiet || named.contains(&(at as u32 + 1)), "{line}: {text}");
+        }
+        let config = crate::config::parse(&text, std::path::Path::new("x")).unwrap();
+        let from: Vec<&str> = config.pulls.iter().map(|pull| pull.from.as_str()).collect();
+        assert_eq!(
+            from,
+            [
+                "news.example.org:119",
+                "broken.example.org:9119",
+                "slow.example.org:119",
+                "lurk-only.example.com:119"
+            ]
+        );
+        let kept: Vec<_> = config.expire.iter().map(|rule| rule.keep).collect();
+        let days = |n: u64| Some(crate::config::Stay::For(Duration::from_secs(n * 86_400)));
+        assert_eq!(kept, [days(5), days(100), Some(crate::config::Stay::Never), days(20)]);
+        assert_eq!((config.site.max_age_days, config.limits.idle_timeout.as_secs()), (None, 900));
+    }
 
     #[test]
     fn servers_become_pulls() {

@@ -95,7 +95,7 @@ fn converted(old: &Old) -> (New, Config) {
 }
 
 /// Lines that the new configuration names, per file.
-fn named(text: &str, file: &str) -> std::collections::BTreeSet<u32> {
+pub(super) fn named(text: &str, file: &str) -> std::collections::BTreeSet<u32> {
     let mut lines = std::collections::BTreeSet::new();
     for (at, _) in text.match_indices(&format!("{file} ")) {
         let rest = &text[at + file.len() + 1..];
@@ -158,6 +158,8 @@ fn never_means_what_inn_means() {
             (None, None, Some(days(10)), Some(days(1)), Some(Stay::Never)),
         ]
     );
+    let leaves_all: Vec<bool> = config.expire.iter().map(|rule| rule.from_all_groups).collect();
+    assert_eq!(leaves_all, [true, false, false, false], "flag X");
 }
 
 #[test]

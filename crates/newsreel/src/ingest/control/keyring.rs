@@ -4,7 +4,9 @@
 //! name, so that a listing shows whether anything has changed. Format: `docs/formats/keyring.md`.
 
 use super::verify::{Weak, fingerprint, unusable, verifies};
-use netnews::openpgp::{Certificate, Kind, PublicKey, SelfSignature, certificates, crc24, dearmored};
+use netnews::openpgp::{
+    Certificate, Kind, PublicKey, SelfSignature, certificates, crc24, dearmored, outdated,
+};
 use parking_lot::Mutex;
 use spool::{Access, Disk, durable_create, read_small};
 use std::io::{self, ErrorKind};
@@ -125,6 +127,15 @@ pub(crate) struct Keyring {
     cache: Mutex<Cache>,
 }
 
+/// What was in an exported file.
+#[derive(Debug)]
+pub(crate) struct Imported {
+    /// The keys, or why one was not taken.
+    pub keys: Vec<Result<Key, String>>,
+    /// How many keys were of versions before 4.
+    pub outdated: usize,
+}
+
 impl Keyring {
     /// That of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
@@ -157,11 +168,12 @@ impl Keyring {
 
     /// Takes in the keys of an exported file, armored or not; one that is here already is replaced, and stays
     /// trusted if it was.
-    pub fn import(&self, file: &[u8]) -> io::Result<Vec<Result<Key, String>>> {
+    pub fn import(&self, file: &[u8]) -> io::Result<Imported> {
         let armored = std::str::from_utf8(file).ok().and_then(dearmored);
         let present = self.keys()?;
         let mut imported = Vec::new();
-        for certificate in certificates(armored.as_deref().unwrap_or(file)) {
+        let packets = armored.as_deref().unwrap_or(file);
+        for certificate in certificates(packets) {
             let key = Key::of(certificate);
             if let Ok(mut key) = key.clone() {
                 // After a crash in here there may be two.
@@ -181,7 +193,7 @@ impl Keyring {
         self.disk
             .sync_dir(&self.dir)
             .or_else(|error| if imported.is_empty() { Ok(()) } else { Err(error) })?;
-        Ok(imported)
+        Ok(Imported { keys: imported, outdated: outdated(packets) })
     }
 
     fn put(&self, key: &Key) -> io::Result<()> {
@@ -244,7 +256,7 @@ mod tests {
         let sim = SimDisk::new();
         sim.create_dir(Path::new("/d")).unwrap();
         let keyring = open(&sim);
-        let key = keyring.import(KEY).unwrap().remove(0).unwrap();
+        let key = keyring.import(KEY).unwrap().keys.remove(0).unwrap();
         assert!(
             !key.is_trusted
                 && key.is_called("key-for-tests")
@@ -256,6 +268,6 @@ mod tests {
         *bytes.last_mut().unwrap() ^= 1;
         spool::durable_replace(&sim, &path, &[&bytes], Access::Group).unwrap();
         assert!(open(&sim).keys().unwrap().is_empty());
-        assert!(open(&sim).import(b"nothing").unwrap().is_empty());
+        assert!(open(&sim).import(b"nothing").unwrap().keys.is_empty());
     }
 }

@@ -14,6 +14,7 @@ use crate::method::{Cyclic, Kind, Volume, rates};
 use crate::read::Lookup;
 use crate::spool::Spool;
 use crate::write::expire::{Judge, unreadable};
+use crate::write::policy::Policy;
 use crate::write::threads::Threads;
 
 const DAY_SECS: u64 = 86_400;
@@ -187,9 +188,22 @@ impl Spool {
             let newer = (newer.articles, newer.bytes);
             numbers.push(ExpiryOfNumber { group, number, rule, due: term.due, newer, is_capped });
         }
+        leave_together(&mut numbers, &judge.policy);
         let room = self.room(volume).map(|room| (room.free, room.free_min));
         let thread_newest = by_thread.then_some(newest.into());
         Ok(ExpiryFate::Kept { numbers, thread_newest, given_up_from, room })
+    }
+}
+
+/// An article that leaves one group by a rule that takes it out of all leaves them then.
+fn leave_together(numbers: &mut [ExpiryOfNumber], policy: &Policy) {
+    let of_all = |number: &&ExpiryOfNumber| number.rule.is_some_and(|rule| policy.leaves_all_groups(rule));
+    let ends = |number: &ExpiryOfNumber| if number.is_capped { Some(0) } else { number.due };
+    let first = numbers.iter().filter(of_all).filter(|number| ends(number).is_some()).min_by_key(|n| ends(n));
+    let Some(first) = first.cloned() else { return };
+    for number in numbers.iter_mut().filter(|number| ends(number).is_none_or(|due| Some(due) > ends(&first)))
+    {
+        (number.rule, number.due, number.is_capped) = (first.rule, first.due, first.is_capped);
     }
 }
 
