@@ -1,5 +1,6 @@
 //! What feeding peers costs, and how fast it is: fan-out to null peers, INN with innfeed beside it, many
-//! peers with one down, idle cursors, and how soon an article leaves for an idle peer.
+//! peers with one down, idle cursors, and how soon an article leaves for an idle peer; and what a flood of
+//! newgroup messages costs a feed.
 //!
 //! Every figure is the median of some runs, of which those that are compared alternate. The peers
 //! (`null_peers`) and whoever feeds the server are in this process, on the same machine: ratios mean more
@@ -23,7 +24,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const GROUPS: u64 = 40;
 const BUFFER_BYTES: u64 = 1 << 30;
@@ -40,6 +41,10 @@ const NOWHERE: &str = "127.0.0.1:1";
 const INN_TIMES_MIN: f64 = 5.0;
 const INGEST_SHARE_MIN: f64 = 0.60;
 const IDLE_COST_MAX: f64 = 0.03;
+/// What a flood of control messages may cost a feed that comes after it.
+const FLOOD_COST_MAX: f64 = 0.01;
+/// How many there are.
+const FLOOD: u64 = 10_000;
 /// How much memory may grow between 45 and 70 peers, with one down.
 const GROWTH_KB_MAX: u64 = 64 << 10;
 /// Limits: until an idle peer has an article.
@@ -80,6 +85,8 @@ enum Part {
     Many,
     /// How soon an article leaves for an idle peer
     Latency,
+    /// What a flood of newgroup messages costs a feed
+    Flood,
 }
 
 /// What a feed took.
@@ -100,6 +107,7 @@ pub fn run(options: &Options) -> Verdict {
     let generator = Generator::new(1, GROUPS, SHAPE);
     let trial = Trial { options, generator };
     let (mut alone, mut idle, mut four, mut inn) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut ordinary, mut flooded) = (Vec::new(), Vec::new());
     for _ in 0..options.runs {
         alone.push(trial.newsreel(0, "")?);
         if options.has(Part::Idle) {
@@ -111,6 +119,10 @@ pub fn run(options: &Options) -> Verdict {
         if options.has(Part::Inn) {
             inn.extend(trial.inn(4)?);
         }
+        if options.has(Part::Flood) {
+            ordinary.push(trial.after(&ordinary_article)?);
+            flooded.push(trial.after(&newgroup)?);
+        }
     }
     let columns = ("ingest/s", "fan-out/s", "memory MB", "CPU us");
     let title = format!("feed of {} articles", options.articles);
@@ -119,6 +131,8 @@ pub fn run(options: &Options) -> Verdict {
     row("50 idle cursors", &idle);
     row("4 null peers", &four);
     row("INN, 4 null peers", &inn);
+    row("after ordinary articles", &ordinary);
+    row("after a flood of newgroups", &flooded);
     let ingest = median_of(&alone, |run| run.ingest);
     let mut bars = Bars { held: true };
     if !four.is_empty() {
@@ -132,6 +146,10 @@ pub fn run(options: &Options) -> Verdict {
     if !inn.is_empty() && !four.is_empty() {
         let times = median_of(&four, |run| run.fan_out) / median_of(&inn, |run| run.fan_out);
         bars.judge("times INN's fan-out", times, times >= INN_TIMES_MIN);
+    }
+    if !flooded.is_empty() {
+        let cost = 1.0 - median_of(&flooded, |run| run.ingest) / median_of(&ordinary, |run| run.ingest);
+        bars.judge("cost of a flood of newgroups", cost, cost < FLOOD_COST_MAX);
     }
     if options.has(Part::Many) {
         let growth_kb = trial.many()?;
@@ -194,6 +212,29 @@ impl Trial<'_> {
             memory_kb.push(run.memory_kb);
         }
         Ok(memory_kb.iter().max().unwrap_or(&0) - memory_kb.first().unwrap_or(&0))
+    }
+
+    /// A feed that comes right after [`FLOOD`] articles of another kind, on a site that obeys newgroups.
+    fn after(&self, article: &dyn Fn(u64) -> String) -> io::Result<Run> {
+        let peers = NullPeers::start(0, false)?;
+        let mut site = self.site(&peers, OBEDIENT)?;
+        let mut client = Client::connect(&site.address())?;
+        for from in (0..FLOOD).step_by(WINDOW) {
+            for n in from..from + WINDOW as u64 {
+                let id = format!("<{n}@flood.example>");
+                client.queue_article(id.as_bytes(), article(n).into_bytes()).map_err(io::Error::other)?;
+            }
+            for _ in 0..WINDOW {
+                let answer = client.answer()?;
+                if !answer.starts_with("239 ") {
+                    return Err(io::Error::other(answer));
+                }
+            }
+        }
+        let run = self.feed(&site.address(), &peers, Some(site.pid()))?;
+        site.stop()?;
+        fs::remove_dir_all(site.dir())?;
+        Ok(run)
     }
 
     /// A new newsreel that feeds so many null peers, and knows those of `sections`.
@@ -314,6 +355,32 @@ fn processor_time(pid: u32) -> io::Result<Duration> {
 
 fn section(name: &str, to: &str, keys: &str) -> String {
     format!("\n[[peer]]\nname = \"{name}\"\n[peer.send]\nto = \"{to}\"\n{keys}\n")
+}
+
+/// Who asks for groups gets them.
+const OBEDIENT: &str = "\n[[control]]\ntype = [\"newgroup\"]\nfrom = \"admin@flood.example\"\n\
+                        groups = \"flood.*\"\naction = \"do\"\n";
+
+fn newgroup(n: u64) -> String {
+    let head = format!("Control: newgroup flood.group{n}\r\nApproved: admin@flood.example\r\n");
+    small_article(n, &head)
+}
+
+fn ordinary_article(n: u64) -> String {
+    small_article(n, "X-Nothing: of the kind that asks for something\r\n")
+}
+
+/// A small article of now.
+fn small_article(n: u64, head: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let mut date = Vec::new();
+    netnews::date::format_rfc5322(i64::try_from(now).unwrap_or_default(), &mut date);
+    let (date, group) = (String::from_utf8_lossy(&date), group_name(0));
+    format!(
+        "Path: flood.example!not-for-mail\r\nFrom: admin@flood.example\r\nNewsgroups: {group}\r\nSubject: \
+         cmsg\r\nMessage-ID: <{n}@flood.example>\r\nDate: {date}\r\n{head}\r\nFor your newsgroups \
+         file:\r\nflood.group{n}\tOne of many\r\n"
+    )
 }
 
 fn null_section((number, address): (usize, &SocketAddr)) -> String {

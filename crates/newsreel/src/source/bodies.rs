@@ -42,7 +42,8 @@ const TIMES_MAX: u32 = 32;
 /// The headers that an article and the copy of it that was fetched have in common.
 const SAME: [Known; 5] = [Known::From, Known::Subject, Known::Date, Known::Newsgroups, Known::References];
 /// By so much a body may be longer or shorter than announced: `Bytes` counts the headers as the server had
-/// them that wrote it, some servers count line ends or stuffed dots otherwise, and our Path has one more name.
+/// them that wrote it, some servers count line ends or stuffed dots otherwise, and our Path has one more
+/// name.
 const SIZE_SLACK_BYTES: u64 = 1_024;
 /// And by this part of it.
 const SIZE_SLACK_PART: u64 = 32;

@@ -1,5 +1,5 @@
-//! `import`: take over another server's (an INN's or a newsreel's) groups, articles and numbers, through the running server or into the
-//! spool, or articles in files; and its configuration.
+//! `import`: take over another server's (an INN's or a newsreel's) groups, articles and numbers, through the
+//! running server or into the spool, or articles in files; and its configuration.
 
 mod feed;
 mod groups;

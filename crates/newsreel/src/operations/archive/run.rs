@@ -47,8 +47,8 @@ pub(crate) async fn keep_archiving(site: Arc<Site>, archives: Arc<Archives>) {
     }
 }
 
-/// Waits for a signal; has expiry begin again and again meanwhile as long as articles that are due wait for an
-/// archive: nothing else tries what failed there.
+/// Waits for a signal; has expiry begin again and again meanwhile as long as articles that are due wait for
+/// an archive: nothing else tries what failed there.
 async fn retrying(site: &Site, archives: &Archives) -> Signal {
     let (mut signal, mut pause) = (pin!(site.signal()), RETRY_INTERVAL);
     loop {
