@@ -3,12 +3,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use newscache::fuzzing::{group_file, group_place, numbers_file, record, uses_file};
+use newscache::fuzzing::{group_file, group_place, numbers_file, record, uses_file, wanted_file};
 
 fuzz_target!(|input: &[u8]| {
     group_place(input);
     numbers_file(input);
     uses_file(input);
+    assert!(wanted_file(input));
     let (articles, end) = group_file(input);
     assert!(end <= input.len() && articles <= input.len());
     // The same after whole records: these are found, whatever follows.

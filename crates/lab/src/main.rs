@@ -4,15 +4,15 @@
 //! and measures their cost; `recover` times the start of a big spool after a crash; `rebuild` times the
 //! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods;
 //! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `cnews` what batches cost, `usenetfs`
-//! what large directories cost.
+//! what large directories cost, `newscache` how fast caches are.
 //! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
 //! `tls-load` reads from a server that runs already, over TLS and COMPRESS. The speed table beside INN is
 //! `bench/bench.sh`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod articles;
+mod cache_bench;
 mod cancels;
-mod chart;
 mod client;
 mod cnews;
 mod crash;
@@ -68,6 +68,8 @@ enum Command {
     Cnews(cnews::Options),
     /// What cancels cost the feed that they arrive with
     Cancels(cancels::Options),
+    /// The NewsCache paper's tables: four jobs, directly and through caches, on loopback and a thin line
+    Newscache(cache_bench::Options),
     /// The same figures on an empty and on a huge server
     Flat(flat::Options),
     /// The Usenetfs paper's figures: flat directories and those in buckets, mounted or not
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
         Command::Rnews(options) => rnews::run(&options),
         Command::Cnews(options) => cnews::run(&options),
         Command::Cancels(options) => cancels::run(&options),
+        Command::Newscache(options) => cache_bench::run(&options),
         Command::Flat(options) => flat::run(&options),
         Command::Usenetfs(options) => usenetfs_bench::run(&options),
         Command::UsenetfsMount(options) => usenetfs_bench::serve(&options),

@@ -21,7 +21,8 @@ use crate::negative::Negative;
 use crate::opening::{self, Opened};
 use crate::settings::{Settings, Shape};
 use crate::slots::{NAMES_BYTES_MAX, SlotsFile};
-use crate::stats::{Access, Counters, Stats};
+use crate::stats::{Access, Counters, ReadGroup, Stats};
+use crate::wanted::{Want, Wanted};
 
 /// Entries of indexes that are in memory, over all groups: at some 40 bytes each.
 const INDEX_ENTRIES_MAX: usize = 300_000;
@@ -69,6 +70,7 @@ pub(crate) struct Inner {
     files: Mutex<HashMap<u32, OpenFile>>,
     negative: Negative,
     counters: Mutex<Counters>,
+    wanted: Mutex<Wanted>,
     log: Mutex<Option<AccessLog>>,
     settings: Mutex<Settings>,
     weight: AtomicUsize,
@@ -145,6 +147,7 @@ impl Cache {
         books.shrink(limit, &mut gone);
         let ids = Ids::open(&*disk, &dir.join("ids"), settings.size_bytes)?;
         let counters = opening::read_text(&*disk, &dir.join("stats"))?;
+        let wanted = opening::read_text(&*disk, &dir.join("wanted"))?;
         opened.groups = books.slots.iter().filter(|slot| slot.has_files()).count() as u64;
         (opened.files, opened.bytes) = (books.files(), books.used());
         let inner = Inner {
@@ -157,6 +160,7 @@ impl Cache {
             files: Mutex::default(),
             negative: Negative::new(),
             counters: Mutex::new(Counters::take(&counters)),
+            wanted: Mutex::new(Wanted::take(wanted.as_bytes())),
             log: Mutex::new(None),
             settings: Mutex::new(settings),
             weight: AtomicUsize::new(0),
@@ -213,6 +217,8 @@ impl Cache {
             durable_replace(&*inner.disk, &inner.dir.join(name), &[bytes], FileAccess::Group)
         };
         replace("uses", &uses)?;
+        let wanted = inner.wanted.lock().put();
+        replace("wanted", &wanted)?;
         let text = inner.counters.lock().put();
         replace("stats", text.as_bytes())
     }
@@ -241,6 +247,26 @@ impl Cache {
         drop(books);
         groups.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         groups
+    }
+
+    /// The groups that readers read, as far as they are counted.
+    pub fn read_groups(&self) -> Vec<ReadGroup> {
+        self.0.counters.lock().read_groups()
+    }
+
+    /// Remembers that a reader wanted an article that cannot be had now.
+    pub fn want(&self, want: Want) {
+        self.0.wanted.lock().add(want);
+    }
+
+    /// It came, or is not wanted any more.
+    pub fn not_wanted(&self, want: &Want) {
+        self.0.wanted.lock().remove(want);
+    }
+
+    /// What is remembered, the oldest first.
+    pub fn wanted(&self) -> Vec<Want> {
+        self.0.wanted.lock().all()
     }
 
     /// Counts a request of a reader, and logs it if a log is asked for.

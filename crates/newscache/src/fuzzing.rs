@@ -3,6 +3,7 @@
 
 use crate::loaded::{Loaded, Segment};
 use crate::record::{Kind, Record, scan};
+use crate::wanted::Wanted;
 use crate::{index_io, opening, slots};
 
 /// A group's file read: how many articles are known then, and where its last whole record ends.
@@ -28,6 +29,12 @@ pub fn group_place(place: &[u8]) -> bool {
 /// Whether this is a group's file of numbers.
 pub fn numbers_file(file: &[u8]) -> bool {
     index_io::take_numbers(file, b"origin\0name").is_some()
+}
+
+/// Whether what is read of a list of wanted articles reads back the same.
+pub fn wanted_file(file: &[u8]) -> bool {
+    let wanted = Wanted::take(file);
+    Wanted::take(&wanted.put()).all() == wanted.all()
 }
 
 /// How many uses a file of them has.

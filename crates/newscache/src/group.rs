@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::bookkeeping::{Asked, File, Marks};
 use crate::cache::{Cache, Cell, Inner};
 use crate::index_io::Located;
-use crate::loaded::{Block, Loaded, WITHOUT_ROW, append_row, lines, rows, short_hash};
+use crate::loaded::{Block, Loaded, WITHOUT_ROW, append_row, expires, lines, rows, short_hash};
 use crate::record::{HEADER_BYTES, Kind, Record};
 use crate::runs::Runs;
 
@@ -681,7 +681,7 @@ impl Group {
         let mut row = Vec::new();
         let last = if append_row(number, id, bytes, &mut row) { 0 } else { WITHOUT_ROW };
         let record = Record { kind: Kind::Article, number, last, id, payload: bytes };
-        let expires = crate::large::expires(bytes, now);
+        let expires = expires(bytes, now);
         let is_stored = self.with(|loaded| {
             let known = loaded.articles.get(&number).copied();
             let is_known = known.is_some_and(|entry| !entry.is_link && entry.id == short_hash(id));

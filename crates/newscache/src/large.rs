@@ -8,20 +8,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use memchr::memmem;
-use netnews::date;
 use spool::{DiskFile, Open};
 
 use crate::bookkeeping::{File, on_disk};
 use crate::cache::{Cache, Cell, Inner, Room};
 use crate::group::{Change, Group};
 use crate::index_io::head;
+use crate::loaded::expires;
 use crate::record::{self, Kind, Record, hash};
 
 /// Bytes of an article in one record.
 const PIECE_BYTES: usize = 64 << 10;
-/// Bytes of an article in which its Date is looked for.
-const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Room that is reserved at once for an article that arrives.
 const STEP_BYTES: u64 = 1 << 20;
 
@@ -32,18 +29,6 @@ pub enum Place<'a> {
     Group(&'a Group, u64),
     /// None: it was asked for by its Message-ID, and this upstream has it.
     Upstream(&'a str),
-}
-
-/// When an article expires by its Expires header, or else when it was posted.
-pub(crate) fn expires(article: &[u8], now: u64) -> u64 {
-    let head = article.get(..HEAD_BYTES_MAX).unwrap_or(article);
-    let head = memmem::find(head, b"\r\n\r\n").and_then(|end| head.get(..end)).unwrap_or(head);
-    let header = |name: &[u8]| {
-        let at = memmem::find(head, name)? + name.len();
-        let value = head.get(at..)?.split(|b| *b == b'\r').next()?;
-        date::parse(value.trim_ascii()).and_then(|secs| u64::try_from(secs).ok())
-    };
-    header(b"\r\nExpires:").or_else(|| header(b"\r\nDate:")).unwrap_or(now)
 }
 
 /// The group of articles that were asked for by Message-ID alone: one of 256 of an upstream.

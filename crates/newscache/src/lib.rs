@@ -9,6 +9,7 @@
 mod access_log;
 mod bookkeeping;
 mod cache;
+pub mod chart;
 mod compact;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
@@ -31,6 +32,7 @@ pub mod strategy;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod wanted;
 
 pub use bookkeeping::{Asked, Marks};
 pub use cache::Cache;
@@ -39,6 +41,7 @@ pub use large::{Place, Writer};
 pub use lists::{ListKind, ListReader, ListWriter};
 pub use opening::Opened;
 pub use settings::{Settings, Shape};
-pub use stats::{Access, ByKind, Counts, RequestKind, Stats};
+pub use stats::{Access, ByKind, Counts, ReadGroup, RequestKind, Stats};
 pub use strategy::StrategyKind;
 pub use verify::VerifyReport;
+pub use wanted::Want;

@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use memchr::memmem;
 use netnews::overview_row::{self, Fields};
-use netnews::{Article, Known};
+use netnews::{Article, Known, date};
 
 use crate::record::{Kind, Record, hash64};
 use crate::runs::Runs;
@@ -356,6 +357,21 @@ pub(crate) fn append_row(number: u64, id: &[u8], article: &[u8], into: &mut Vec<
     overview_row::append_fields(&Fields::of(&article, id), &mut text);
     overview_row::append_row(number, &text, article.content(Known::Xref).unwrap_or_default(), into);
     true
+}
+
+/// Bytes of an article in which its Date is looked for.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// When an article expires by its Expires header, or else when it was posted.
+pub(crate) fn expires(article: &[u8], now: u64) -> u64 {
+    let head = article.get(..HEAD_BYTES_MAX).unwrap_or(article);
+    let head = memmem::find(head, b"\r\n\r\n").and_then(|end| head.get(..end)).unwrap_or(head);
+    let header = |name: &[u8]| {
+        let at = memmem::find(head, name)? + name.len();
+        let value = head.get(at..)?.split(|b| *b == b'\r').next()?;
+        date::parse(value.trim_ascii()).and_then(|secs| u64::try_from(secs).ok())
+    };
+    header(b"\r\nExpires:").or_else(|| header(b"\r\nDate:")).unwrap_or(now)
 }
 
 #[cfg(test)]

@@ -89,6 +89,19 @@ impl Counts {
 /// Counts of the four kinds of requests.
 pub type ByKind = [Counts; 4];
 
+/// A group that readers read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadGroup {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// When its overview or an article was last asked for, Unix seconds.
+    pub read_at: u64,
+    /// How often that was.
+    pub requests: u64,
+    /// How many bytes were sent for it.
+    pub bytes: u64,
+}
+
 /// What is known of the use of a cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -112,6 +125,8 @@ pub(crate) struct Counters {
     kinds: ByKind,
     upstreams: HashMap<Box<str>, ByKind>,
     groups: HashMap<Box<[u8]>, ByKind>,
+    /// When each of the groups was last read.
+    read_at: HashMap<Box<[u8]>, u64>,
 }
 
 /// Requests of all kinds.
@@ -144,6 +159,25 @@ impl Counters {
                 add(self.groups.entry(access.group.into()).or_default());
             }
         }
+        if matches!(access.kind, RequestKind::Overview | RequestKind::Article) {
+            match self.read_at.get_mut(access.group) {
+                Some(at) => *at = access.at,
+                None => _ = self.read_at.insert(access.group.into(), access.at),
+            }
+        }
+    }
+
+    /// The groups that were read, in the order of their names.
+    pub fn read_groups(&self) -> Vec<ReadGroup> {
+        let mut groups: Vec<_> = Vec::with_capacity(self.read_at.len());
+        for (name, &read_at) in &self.read_at {
+            let read = self.groups.get(name).and_then(|kinds| kinds.get(RequestKind::Overview as usize..));
+            let sum = |field: fn(&Counts) -> u64| read.unwrap_or_default().iter().map(field).sum();
+            let bytes = sum(|counts| counts.cache_bytes + counts.upstream_bytes);
+            groups.push(ReadGroup { name: name.to_vec(), read_at, requests: sum(|c| c.requests), bytes });
+        }
+        groups.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        groups
     }
 
     /// Drops the groups that are asked for least.
@@ -154,6 +188,7 @@ impl Counters {
         let mut all: Vec<(Box<[u8]>, ByKind)> = self.groups.drain().collect();
         all.sort_unstable_by_key(|(_, counts)| std::cmp::Reverse(requests(counts)));
         self.groups.extend(all.into_iter().take(GROUPS_KEPT));
+        self.read_at.retain(|name, _| self.groups.contains_key(name));
     }
 
     pub fn stats(&self) -> Stats {
@@ -179,6 +214,8 @@ impl Counters {
         text.extend(stats.upstreams.iter().map(|(name, counts)| line("upstream", name, counts)));
         let named = stats.groups.iter().filter_map(|(name, c)| Some((std::str::from_utf8(name).ok()?, c)));
         text.extend(named.map(|(name, counts)| line("group", name, counts)));
+        let read = self.read_at.iter().filter_map(|(name, at)| Some((std::str::from_utf8(name).ok()?, at)));
+        text.extend(read.map(|(name, at)| format!("read {at} {name}\n")));
         text
     }
 
@@ -186,6 +223,12 @@ impl Counters {
     pub fn take(text: &str) -> Self {
         let mut counters = Self::default();
         for line in text.lines() {
+            if let Some((at, name)) = line.strip_prefix("read ").and_then(|rest| rest.split_once(' ')) {
+                if let Ok(at) = at.parse() {
+                    counters.read_at.insert(name.as_bytes().into(), at);
+                }
+                continue;
+            }
             let mut words = line.splitn(18, ' ');
             let Some(word) = words.next() else { continue };
             let mut by_kind = ByKind::default();
@@ -240,6 +283,16 @@ mod tests {
         assert_eq!(stats.kinds.map(|counts| counts.requests), [1, 0, 1, 2]);
         assert_eq!(stats.upstreams.len(), 1);
         assert_eq!(stats.groups[0].0, b"a.b");
+        counters.record(&Access { at: 9, ..access(b"e.f", RequestKind::Group, true) });
+        let stats = counters.stats();
+        let read = |name: &[u8], requests| ReadGroup {
+            name: name.into(),
+            read_at: 1,
+            requests,
+            bytes: 100 * requests,
+        };
+        assert_eq!(counters.read_groups(), [read(b"a.b", 2), read(b"c.d", 1)]);
+        assert_eq!(Counters::take(&counters.put()).read_groups(), counters.read_groups());
         assert_eq!(Counters::take(&counters.put()).stats(), stats);
     }
 

@@ -52,6 +52,11 @@ pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&
     told
 }
 
+/// What a file of a post for an upstream says, written again; `None`: it is none.
+pub fn rewritten_post(file: &[u8]) -> Option<Vec<u8>> {
+    parsers::rewritten_post(file)
+}
+
 /// The fields of a form as a browser sends them; `None`: it is no form.
 #[cfg(feature = "web")]
 pub fn form_fields(body: &[u8]) -> Option<Vec<(String, String)>> {

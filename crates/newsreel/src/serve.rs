@@ -155,6 +155,19 @@ impl<S: NewsSource> Reader<S> {
         }
     }
 
+    /// Answers a command as another server does; false: nobody knows it.
+    pub async fn pass_on(&mut self, line: &[u8], out: &mut Output) -> io::Result<bool> {
+        let selected = self.selected.as_ref().map(|selected| &selected.group);
+        match self.source.pass_on(line, selected).await {
+            Ok(Some(answer)) => out.send(&answer, &[]).await.map(|()| true),
+            Ok(None) => Ok(false),
+            Err(error) => {
+                failed(error).append(out.text());
+                Ok(true)
+            }
+        }
+    }
+
     /// The articles meant by an argument, or why there are none.
     fn span<'a>(&self, select: Select<'a>) -> Result<Span<'a, S::Group>, Refusal> {
         match select {

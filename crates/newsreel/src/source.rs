@@ -279,6 +279,16 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         async { Ok(None) }
     }
 
+    /// The answer to a command that is not known here, with all lines that belong to it, as another server
+    /// gives it; `None`: nobody is asked. The group is the one that the reader has selected.
+    fn pass_on(
+        &self,
+        _command: &[u8],
+        _selected: Option<&Self::Group>,
+    ) -> impl Future<Output = Answer<Option<Vec<u8>>>> + Send {
+        async { Ok(None) }
+    }
+
     /// Appends the Message-IDs of the articles that arrived in the group called `name` since then (Unix
     /// seconds), each with CRLF.
     fn arrived_since(

@@ -323,6 +323,12 @@ impl Client {
         Ok(Answer { code, has_block, line })
     }
 
+    /// Says that a block follows the answer that came last, though its code does not say so, as after
+    /// commands that no RFC has.
+    pub fn expect_block(&mut self) {
+        self.block.get_or_insert_with(OpenBlock::default);
+    }
+
     /// Whether [`Client::answer`] would return at once.
     pub fn has_answer(&self) -> bool {
         let line_bytes_max = self.connection.limits().line_bytes_max;

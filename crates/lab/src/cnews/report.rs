@@ -1,7 +1,7 @@
 //! The figures as a table and as a plot; each is for one article.
 
 use super::{JOBS, Job, Measured};
-use crate::chart::{self, Label, Panel};
+use newscache::chart::{Label, Panel, bars};
 use std::fmt::Write as _;
 
 /// Figures of a job of the large batch, in the order of their columns.
@@ -58,5 +58,5 @@ pub fn plot(all: &[Measured]) -> String {
             values: all.iter().map(|measured| figures(measured, job)[0]).collect(),
         })
         .collect();
-    chart::svg("Microseconds for an article", &labels, &panels)
+    bars("Microseconds for an article", &labels, &panels)
 }

@@ -4,7 +4,7 @@ use super::Measured;
 use super::batches::Batches;
 use super::report::{FIGURES, articles};
 use super::subject::Subject;
-use crate::chart::{self, Label, Panel};
+use newscache::chart::{Label, Panel, bars};
 
 /// Figures that are drawn, with their titles.
 const PANELS: [(&str, &str); 4] = [
@@ -26,7 +26,7 @@ pub fn svg(all: &[Measured], made: &Batches) -> String {
         let values = all.iter().map(|measured| (figure.value)(measured, count)).collect();
         Some(Panel { title: (*title).to_owned(), values })
     });
-    chart::svg(
+    bars(
         "Storage methods under the CNFS paper's batches",
         &all.iter().map(label).collect::<Vec<_>>(),
         &panels.collect::<Vec<_>>(),

@@ -103,6 +103,9 @@ mod notice;
 #[path = "../../../../fuzz/fuzz_targets/overview_row.rs"]
 mod overview_row;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/post_file.rs"]
+mod post_file;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/reply.rs"]
 mod reply;
 #[allow(unused_attributes)]
@@ -174,6 +177,7 @@ smoke! {
     mime: INPUTS, seeds::pages();
     notice: INPUTS, seeds::notices();
     overview_row: INPUTS, seeds::values();
+    post_file: INPUTS, seeds::posts();
     reply: INPUTS, seeds::replies();
     sasl: INPUTS, seeds::sasl();
     search_query: INPUTS, seeds::searches();

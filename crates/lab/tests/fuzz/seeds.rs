@@ -29,6 +29,15 @@ pub fn articles() -> Vec<Vec<u8>> {
     marked.chain(plain.clone()).collect()
 }
 
+/// Files of posts for upstreams.
+pub fn posts() -> Vec<Vec<u8>> {
+    let head = |refused: &str| {
+        format!("newsreel post 1\nid <1@x>\nto isp\nfrom ::1\nuser fred\nqueued 5\nrefused {refused}\n\n")
+            .into_bytes()
+    };
+    [articles(), vec![[head(""), b"From: x\r\n\r\nbody\r\n".to_vec()].concat(), head("441 no")]].concat()
+}
+
 /// What servers send to those who read there.
 pub fn upstreams() -> Vec<Vec<u8>> {
     let lines = all(&[

@@ -4,7 +4,6 @@
 //! what goes. [`Units::Files`] is what the store does with small articles, by its own books: of many articles
 //! in one file. Called by `newsreel cache simulate`. Source: section 4.1 of the NewsCache paper.
 
-mod chart;
 #[cfg(any(test, feature = "testing"))]
 pub mod made;
 mod nnrpd;
@@ -18,7 +17,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::strategy::StrategyKind;
-pub use chart::{Figure, figure};
 pub use trace::{Article, Request, Trace};
 
 /// Sizes that are simulated where none are named.

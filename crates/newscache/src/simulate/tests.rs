@@ -8,8 +8,10 @@ use spool::SimDisk;
 
 use super::made::{self, PAPER_ARTICLES};
 use super::*;
+use crate::cache::Cache;
+use crate::group::Change;
+use crate::settings::Settings;
 use crate::stats::{Access, RequestKind};
-use crate::{Cache, Change, Settings};
 use StrategyKind::{Baf, Gain, Letf, Lfua, Lrua, Lrug, S3fifo};
 
 /// The size at which the findings are looked for, in hundredths of all articles.

@@ -3,7 +3,10 @@
 use std::io;
 
 use super::*;
-use crate::{Change, ListKind, Marks, Place, Rows};
+use crate::bookkeeping::Marks;
+use crate::group::{Change, Rows};
+use crate::large::Place;
+use crate::lists::ListKind;
 use spool::CrashKind;
 
 /// How far a workload got.

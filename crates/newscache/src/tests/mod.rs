@@ -10,7 +10,10 @@ use std::sync::Arc;
 
 use spool::{Disk, SimDisk};
 
-use crate::{Cache, Opened, Settings, StrategyKind};
+use crate::cache::Cache;
+use crate::opening::Opened;
+use crate::settings::Settings;
+use crate::strategy::StrategyKind;
 
 const DIR: &str = "/cache";
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{Change, Group, Marks, Rows};
+use crate::bookkeeping::Marks;
+use crate::group::{Change, Group, Rows};
 
 /// The upstream: numbers with the sizes of their articles.
 struct Upstream {

@@ -6,7 +6,10 @@
 use std::io;
 
 use super::*;
-use crate::{Change, ListKind, Marks, Place, Rows};
+use crate::bookkeeping::Marks;
+use crate::group::{Change, Rows};
+use crate::large::Place;
+use crate::lists::ListKind;
 use spool::{CrashKind, Open};
 
 const SIZE_BYTES: u64 = 1 << 20;

@@ -1,9 +1,12 @@
 //! What is put is found, and nothing else.
 
 use super::*;
-use crate::{Asked, Change, ListKind, Marks, Neighbour, Place, Rows, Side};
+use crate::bookkeeping::{Asked, Marks};
+use crate::group::{Change, Neighbour, Rows, Side};
+use crate::large::Place;
+use crate::lists::ListKind;
 
-fn get(group: &crate::Group, number: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+fn get(group: &crate::group::Group, number: u64) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let found = group.article(number, &mut bytes, 9).unwrap()?;
     Some((found.id, bytes))

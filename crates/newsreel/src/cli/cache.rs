@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use newscache::StrategyKind;
-use newscache::simulate::{Figure, Point, Trace, Units, figure, simulate, sizes_for};
+use newscache::chart::{Figure, figure};
+use newscache::simulate::{Point, Trace, Units, simulate, sizes_for};
 use serde::Serialize;
 use spool::Progress;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Word;
 use super::kinds::*;
+use super::{HeaderMatch, Word};
 use newscache::StrategyKind;
 
 section! {
@@ -24,6 +24,10 @@ section! {
         strategy: StrategyKind = word(), default "gain", example "lrug";
         /// For how long an upstream is not asked again for an article that it did not have.
         negative_age: Duration = Span, default "5 min", example "1 h";
+        /// Articles of upstreams that are not shown, as if they were not there: those with one of these
+        /// headers. Groups that are not to be shown are left out of upstream.groups.
+        refuse: Vec<HeaderMatch> = List(Header), default [],
+            example [{ name = "Subject", matches = "*make money fast*" }];
         /// A file that gets a line for each request of a reader; relative to site.data. At 64 MiB it is
         /// renamed, and the older one removed.
         log: Option<PathBuf> = Maybe(FilePath), example "cache-access.log";

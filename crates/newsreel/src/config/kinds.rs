@@ -18,8 +18,8 @@ use toml_edit::{InlineTable, Value};
 use super::faults::nearest;
 use super::words::Word;
 use super::{
-    Cidr, Distributions, Durability, FeedStart, FreeMin, Groups, HashSplit, HeaderMatch, KnownCertificate,
-    LocalAddress, Stay,
+    Cidr, Distributions, Durability, FeedStart, FreeMin, Groups, HashSplit, HeaderMatch, Hours,
+    KnownCertificate, LocalAddress, PassedCommand, Stay,
 };
 use crate::base::units::{self, parse_size, parse_span, size_text, span_text};
 
@@ -391,6 +391,17 @@ kind! {
         }
         span => Ok(span),
     }, |span| span_text(*span).into()
+}
+kind! {
+    /// A command that an upstream is asked.
+    CommandToPass: PassedCommand, "a command",
+    |value| text(value, str::parse), |command| command.to_string().into()
+}
+kind! {
+    /// Hours of the day.
+    HourRange: Hours, "\"FROM-TO\", hours from 0 to 24", |value| text(value, str::parse), |hours| {
+        hours.to_string().into()
+    }
 }
 kind! {
     /// An address.

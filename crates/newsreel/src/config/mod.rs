@@ -25,12 +25,15 @@ pub(crate) mod edit;
 pub(crate) mod faults;
 mod filter;
 mod groups;
+mod hours;
 mod kinds;
 mod live;
 mod local_address;
 pub mod manual;
+mod passed_command;
 mod place;
 mod posting;
+mod prefetch;
 mod pull;
 mod read;
 mod report;
@@ -64,12 +67,15 @@ pub use distributions::Distributions;
 pub use faults::{ConfigError, Fault};
 pub use filter::{FilterProgram, Judges, OnFailure};
 pub use groups::Groups;
+pub use hours::Hours;
 pub use kinds::{WAIT_HERE, check_host_port, host_name, is_path_identity};
 pub use link::{Link, LinkTls};
 pub use live::Live;
 pub use local_address::LocalAddress;
+pub use passed_command::PassedCommand;
 pub use place::Place;
 pub use posting::{Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
+pub use prefetch::{Prefetch, PrefetchWhat};
 pub use pull::{BodyServer, Pull, PullBy};
 pub use read::{data_in, load, parse};
 pub use search::Search;
@@ -114,6 +120,8 @@ sections! {
     upstreams: [Upstream],
     /// Where what comes from them is kept.
     cache: Cache,
+    /// What is fetched from them before readers ask for it.
+    prefetch: Prefetch,
     /// How clients log in.
     auth: Auth,
     /// Programs that know users.

@@ -235,6 +235,12 @@ password_file = "filler.password"
 
 [cache]
 log = "accesses"
+refuse = [{ name = "Subject", matches = "*money*" }]
+
+[prefetch]
+groups = "comp.lang.*"
+bytes_per_sec_max = "5 KiB"
+hours = "22-6"
 "#;
 
 fn read(text: &str) -> Result<Config, ConfigError> {

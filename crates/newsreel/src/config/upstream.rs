@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::*;
-use super::{Groups, LinkTls};
+use super::{Groups, LinkTls, PassedCommand};
 
 section! {
     /// A news server whose groups readers here see as if they were this server's. Groups that are carried
@@ -42,6 +42,9 @@ section! {
         /// The groups whose posts it takes; by default those that it numbers. Posts to a group that the
         /// server which numbers it does not take go to the one whose post names it with the longest pattern.
         post: Option<Groups> = Maybe(Wildmat), example "*,!comp.announce";
+        /// Commands that this server does not know, and that are passed on to it for who may read: the word,
+        /// and the code of the answer after which lines follow up to a `.`, if there is one.
+        pass_commands: Vec<PassedCommand> = List(CommandToPass), default [], example ["XMOTD 217", "XVERSION"];
         /// Whether it is not to be connected to: what is known of its groups is shown, nothing is asked, and
         /// posts wait.
         offline: bool = Switch, default false, example true;

@@ -42,10 +42,17 @@ pub(super) enum Verdict {
 }
 
 impl<S: NewsSource> Session<S> {
-    pub(super) async fn dispatch(&mut self, command: Result<Command<'_>, Syntax>) -> io::Result<Verdict> {
+    /// Answers a command, of which this is the line.
+    pub(super) async fn dispatch(
+        &mut self,
+        command: Result<Command<'_>, Syntax>,
+        line: &[u8],
+    ) -> io::Result<Verdict> {
         let command = match command {
             Ok(command) => command,
             Err(Syntax::Empty) => return Ok(Verdict::Done),
+            // In a box: it is rare, and would make every session larger.
+            Err(Syntax::UnknownCommand) => return Box::pin(self.pass_on(line)).await,
             Err(syntax) => {
                 syntax.append(self.out.text());
                 return Ok(Verdict::Done);
@@ -95,6 +102,14 @@ impl<S: NewsSource> Session<S> {
             }
             command => Ok(self.plain(&command)),
         }
+    }
+
+    /// A command that is not known here: another server may know it.
+    async fn pass_on(&mut self, line: &[u8]) -> io::Result<Verdict> {
+        if !self.client.may_read() || !self.reader.pass_on(line, &mut self.out).await? {
+            Syntax::UnknownCommand.append(self.out.text());
+        }
+        Ok(Verdict::Done)
     }
 
     /// A reader's command, of which some are timed.

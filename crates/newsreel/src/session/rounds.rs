@@ -199,7 +199,7 @@ impl<S: NewsSource> Session<S> {
         if self.file(batch).await? == Flow::Close {
             return Ok(Step::Close);
         }
-        let verdict = self.dispatch(command).await?;
+        let verdict = self.dispatch(command, line).await?;
         self.out.relieve().await?;
         Ok(match verdict {
             Verdict::Done => Step::To(next),

@@ -259,6 +259,18 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         }
     }
 
+    async fn pass_on(&self, command: &[u8], selected: Option<&Self::Group>) -> Answer<Option<Vec<u8>>> {
+        let (first, second) = match selected {
+            Some(Either::First(group)) => (Some(group), None),
+            Some(Either::Second(group)) => (None, Some(group)),
+            None => (None, None),
+        };
+        match self.first.pass_on(command, first).await? {
+            None if !self.split.only_first() => Box::pin(self.second.pass_on(command, second)).await,
+            answer => Ok(answer),
+        }
+    }
+
     async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {
         if self.split.in_first(name) {
             self.first.arrived_since(name, since, into).await

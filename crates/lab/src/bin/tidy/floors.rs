@@ -36,6 +36,24 @@ const FLOORS: &[Building] = &[
         circle_max: 2,
     },
     Building {
+        name: "newscache",
+        rows: &[
+            &["record", "stats", "strategy", "wanted"],
+            &["access_log", "settings", "runs", "ids", "negative"],
+            &["bookkeeping", "loaded"],
+            &["opening", "slots"],
+            &["cache"],
+            &["compact", "index_io", "lists"],
+            &["group"],
+            &["large"],
+            &["verify"],
+            &["simulate"],
+            &["chart"],
+            &["tests"],
+        ],
+        circle_max: 2,
+    },
+    Building {
         name: "usenetfs",
         rows: &[
             &["failpoint", "lower", "workers"],

@@ -144,6 +144,11 @@ impl Syntax {
     }
 }
 
+/// Whether there is a command of this name, in any case.
+pub fn is_known(name: &[u8]) -> bool {
+    verb::find(name).is_some()
+}
+
 /// Parses one command line, without its CRLF.
 pub fn parse(line: &[u8]) -> Result<Command<'_>, Syntax> {
     let (name, rest) = arguments::cut(line);

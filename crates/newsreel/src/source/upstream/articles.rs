@@ -18,14 +18,18 @@ use memchr::memmem;
 use netnews::MessageId;
 use netnews::article::content_of;
 use netnews::overview_row::{self, index};
-use newscache::{Access, RequestKind};
+use newscache::{Access, RequestKind, Want};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 use tracing::warn;
 
 /// An article up to this size is fetched whole for its head: its body is likely to be asked for next.
 const SMALL_BYTES_MAX: u64 = 4 << 10;
+
+/// So many articles are read from the cache at once. Each occupies a thread, and holds its bytes.
+static READS: Semaphore = Semaphore::const_new(8);
 
 /// What an article on its way comes to.
 type OnItsWay = Arc<Flight<About>>;
@@ -39,6 +43,8 @@ pub(super) struct Asked<'a> {
     pub place: Place,
     /// What of it.
     pub part: Part,
+    /// Whether it is remembered if it cannot be had now.
+    pub is_for_later: bool,
     /// Who asks, for the log of accesses.
     pub client: &'a str,
 }
@@ -107,14 +113,33 @@ impl Remainder for Rest {
     }
 }
 
+/// Brings an article into the cache, unless it is there; how many bytes that took.
+pub(super) async fn bring(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place) -> Result<u64, Trouble> {
+    let flight = on_its_way(table, flights, place, Part::Article);
+    flight.wait(|cargo| cargo.end.clone().map(|end| end.map(|()| cargo.bytes.len() as u64))).await
+}
+
+/// Remembers what cannot be had now.
+fn want(table: &Table, place: &Place) {
+    let Some(cache) = &table.cache else { return };
+    cache.want(match place {
+        Place::Number(group, number) => Want { group: group.name.to_vec(), number: *number, id: Vec::new() },
+        Place::Id(id) => Want { group: Vec::new(), number: 0, id: id.to_vec() },
+    });
+}
+
 /// Reads an article.
 pub(super) async fn article(
     table: &Arc<Table>,
     flights: &Arc<Flights>,
-    Asked { place, part, client }: Asked<'_>,
+    Asked { place, part, is_for_later, client }: Asked<'_>,
     into: &mut ArticleBytes,
 ) -> Answer<Fetched<Rest>> {
-    if let Some((id, bytes)) = block_in_place(|| cached(table, &place)) {
+    let found = {
+        let _permit = READS.acquire().await;
+        block_in_place(|| cached(table, &place))
+    };
+    if let Some((id, bytes)) = found {
         record(table, (&place, client), &id, (bytes.len() as u64, 0));
         let mut bytes = fitted_to(table, &place, None, bytes);
         bytes.extend_from_slice(b".\r\n");
@@ -130,6 +155,10 @@ pub(super) async fn article(
     let (about, mut bytes, is_whole) = match about.await {
         Ok(found) => found,
         Err(Trouble::Missing) => return Ok(Fetched::Missing),
+        Err(trouble @ Trouble::Away(_)) if is_for_later => {
+            want(table, &place);
+            return Err(trouble.into());
+        }
         Err(trouble) => return Err(trouble.into()),
     };
     let at = bytes.len();

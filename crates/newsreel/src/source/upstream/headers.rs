@@ -13,12 +13,17 @@ use std::ops::RangeInclusive;
 
 /// Articles that are asked about at once.
 const NUMBERS_MAX: usize = 20_000;
+/// No header has a longer name: a server is not asked for it.
+const NAME_BYTES_MAX: usize = 200;
 /// Up to so many are looked for in the cache first.
 const FEW: usize = 64;
 
 impl Group {
     /// A header of the articles of a range; see [`crate::source::NewsSource::header`].
     pub async fn header(&self, range: RangeInclusive<u64>, name: &[u8]) -> Answer<Option<HeaderLines>> {
+        if name.len() > NAME_BYTES_MAX {
+            return Ok(None);
+        }
         let Some((range, marks)) = self.within(range).await? else { return Ok(Some(HeaderLines::default())) };
         let known = self.know_numbers(&range, marks).await;
         let mut numbers = Vec::new();

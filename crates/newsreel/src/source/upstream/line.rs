@@ -135,6 +135,16 @@ impl Line {
         }
     }
 
+    /// A block follows the answer that came last.
+    pub fn expect_block(&mut self) {
+        self.client.expect_block();
+    }
+
+    /// A group is to be selected again before its numbers are used.
+    pub fn forget_selected(&mut self) {
+        self.selected.clear();
+    }
+
     /// The first line of the next answer.
     pub async fn answer(&mut self) -> Result<Status, Trouble> {
         let answer = self.client.answer().await;

@@ -18,7 +18,9 @@ mod lists;
 pub(crate) mod parsers;
 mod pool;
 mod posts;
+mod prefetching;
 mod questions;
+mod refusing;
 mod rows;
 mod searching;
 mod shelf;
@@ -34,7 +36,7 @@ use super::{
     Part, Place, Side, Wanted, Which,
 };
 use crate::base::clock::unix_secs;
-use crate::config::Config;
+use crate::config::{self, Config};
 use arc_swap::ArcSwap;
 use articles::{Flights, Rest};
 use group::Group;
@@ -42,7 +44,8 @@ use lists::{Kind, Lines};
 use netnews::MessageId;
 use netnews::date::format_nntp;
 use newscache::{Cache, RequestKind};
-use questions::AskArrived;
+use questions::{AskArrived, AskPassed};
+use refusing::Refusing;
 use spool::{Disk, Spool};
 use std::fmt;
 use std::io;
@@ -51,6 +54,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use table::{Local, Routes, Table, Upstream};
+use tokio::sync::Notify;
 use tokio::task::block_in_place;
 use tracing::{error, info, warn};
 use trouble::Trouble;
@@ -77,8 +81,14 @@ struct Shared {
     disk: Arc<dyn Disk>,
     flights: Arc<Flights>,
     posts: Arc<Posts>,
+    prefetch: ArcSwap<config::Prefetch>,
+    refusing: ArcSwap<Refusing>,
+    /// Another configuration holds.
+    reconfigured: Notify,
 }
 
+/// Longer commands are not passed on.
+const COMMAND_BYTES_MAX: usize = 500;
 /// The access log is renamed at so many bytes.
 const LOG_BYTES_MAX: u64 = 64 << 20;
 /// Between two times that the order of use is written down.
@@ -137,7 +147,16 @@ impl Upstreams {
         let cache = open_cache(config, &disk)?;
         let table = ArcSwap::from_pointee(Table::new(config, &local, cache, None));
         let posts = Arc::new(Posts::open(disk.clone(), &config.site.data));
-        let shared = Arc::new(Shared { table, local, disk, flights: Arc::default(), posts });
+        let shared = Arc::new(Shared {
+            table,
+            local,
+            disk,
+            flights: Arc::default(),
+            posts,
+            prefetch: ArcSwap::from_pointee(config.prefetch.clone()),
+            refusing: ArcSwap::from_pointee(Refusing::new(&config.cache.refuse)),
+            reconfigured: Notify::new(),
+        });
         Ok(Self { shared, client: "".into() })
     }
 
@@ -158,15 +177,29 @@ impl Upstreams {
             self.shared.table.store(Arc::new(Table::new(config, &self.shared.local, cache, Some(&old))));
             self.shared.posts.look();
         }
+        self.shared.refusing.store(Arc::new(Refusing::new(&config.cache.refuse)));
+        self.shared.prefetch.store(Arc::new(config.prefetch.clone()));
+        self.shared.reconfigured.notify_one();
     }
 
-    /// Sends posts that wait, and writes down from time to time, and when `stopping` resolves, what of the
-    /// cache was used when.
+    /// The names of all groups, as far as they can be listed now.
+    async fn names(&self) -> Answer<Vec<Vec<u8>>> {
+        let mut groups = self.groups(GroupList::Names, Which::All, |_| 0).await?;
+        let mut names = Vec::new();
+        while let Some(group) = groups.next(&|_| true).await? {
+            names.push(group.name.to_vec());
+        }
+        Ok(names)
+    }
+
+    /// Sends posts that wait, prefetches, and writes down from time to time, and when `stopping` resolves,
+    /// what of the cache was used when.
     pub async fn run(self, stopping: impl Future<Output = ()>) {
         tokio::select! {
             () = stopping => {}
             () = self.keep_saved() => {}
             () = self.keep_posting() => {}
+            () = self.keep_prefetching() => {}
         }
         self.save();
     }
@@ -468,8 +501,18 @@ impl NewsSource for Upstreams {
                 articles::Place::Number(group.clone(), number)
             }
         };
-        let asked = articles::Asked { place, part, client: &self.client };
-        articles::article(&self.shared.table.load_full(), &self.shared.flights, asked, into).await
+        let asked = articles::Asked {
+            place,
+            part,
+            is_for_later: self.shared.prefetch.load().fetch_later,
+            client: &self.client,
+        };
+        let fetched =
+            articles::article(&self.shared.table.load_full(), &self.shared.flights, asked, into).await?;
+        if !matches!(fetched, Fetched::Missing) && self.shared.refusing.load().refuses(into.head()) {
+            return Ok(Fetched::Missing);
+        }
+        Ok(fetched)
     }
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
@@ -519,6 +562,7 @@ impl NewsSource for Upstreams {
         let (group, start, first) = (group.current()?, into.len(), *range.start());
         let asked = group.pool.questions();
         let next = group.rows(range, limit_bytes, into).await?;
+        self.shared.refusing.load().leave_out(into, start);
         let is_hit = group.pool.questions() == asked;
         let bytes = (into.len() - start) as u64;
         let bytes = if is_hit { (bytes, 0) } else { (0, bytes) };
@@ -543,7 +587,24 @@ impl NewsSource for Upstreams {
         range: RangeInclusive<u64>,
         name: &[u8],
     ) -> Answer<Option<HeaderLines>> {
-        group.current()?.header(range, name).await
+        let group = group.current()?;
+        if !self.shared.refusing.load().is_nothing() {
+            return Ok(None);
+        }
+        group.header(range, name).await
+    }
+
+    async fn pass_on(&self, command: &[u8], selected: Option<&UpstreamGroup>) -> Answer<Option<Vec<u8>>> {
+        let table = self.shared.table.load_full();
+        let is_plain = command.len() <= COMMAND_BYTES_MAX && !command.iter().any(|b| b.is_ascii_control());
+        let Some((upstream, passed)) = table.passing(command).filter(|_| is_plain) else { return Ok(None) };
+        let of_it = selected.filter(|selected| Arc::ptr_eq(&selected.group.pool, &upstream.pool));
+        let group = match of_it {
+            Some(selected) => Some(selected.current()?.name.clone()),
+            None => None,
+        };
+        let question = AskPassed { group, command: command.into(), block_code: passed.block_code };
+        Ok(Some(upstream.pool.ask_apart(question).await?))
     }
 
     async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {

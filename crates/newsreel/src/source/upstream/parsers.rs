@@ -2,6 +2,7 @@
 
 use super::line::marks_of;
 use super::lists::info;
+pub(crate) use super::posts::rewritten as rewritten_post;
 use super::rows::append_fitted;
 use super::xref::with_xref;
 use crate::source::{GroupList, Marks};

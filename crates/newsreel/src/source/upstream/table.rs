@@ -10,7 +10,7 @@ use super::questions::AskMarks;
 use super::trouble::Trouble;
 use super::xref::Holds;
 use crate::base::clock::unix_secs;
-use crate::config::{self, Config};
+use crate::config::{self, Config, PassedCommand};
 use crate::source::Answer;
 use hashbrown::HashMap;
 use netnews::newsgroups;
@@ -153,6 +153,16 @@ impl Table {
     /// The upstream that numbers a group.
     pub fn numbering(&self, group: &[u8]) -> Option<&Arc<Upstream>> {
         self.upstreams.get(self.routes.numbering(group)?)
+    }
+
+    /// The first upstream to which a command is passed on.
+    pub fn passing(&self, command: &[u8]) -> Option<(&Upstream, &PassedCommand)> {
+        let verb = command.split(|b| b.is_ascii_whitespace()).find(|word| !word.is_empty())?;
+        self.upstreams.iter().find_map(|upstream| {
+            let mut passed = upstream.config.pass_commands.iter();
+            let passed = passed.find(|passed| passed.verb.as_bytes().eq_ignore_ascii_case(verb))?;
+            Some((&**upstream, passed))
+        })
     }
 
     /// The name of the upstream that takes posts to a group which one of them numbers: that one, unless its

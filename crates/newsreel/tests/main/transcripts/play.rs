@@ -14,10 +14,21 @@ pub trait Stage {
     fn address(&self, who: Who) -> SocketAddr;
     /// Does what an operator does; false if it can not.
     fn operate(&self, words: &[&str]) -> bool;
-    /// Whether the answers must be those given for INN.
-    fn is_inn(&self) -> bool {
-        false
+    /// Whose answers these must be.
+    fn answers(&self, _: Who) -> Answers {
+        Answers::Ours
     }
+}
+
+/// Whose answers a server must give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Those of this server.
+    Ours,
+    /// Those given for INN, where they are others.
+    Inns,
+    /// Ours, or INN's: what INN has is shown by this server.
+    Either,
 }
 
 /// One turn whose answers are not those expected.
@@ -60,16 +71,22 @@ pub fn play(script: &Script, stage: &dyn Stage, report: &mut Report) {
             report.otherwise.push(told(script, turn, &turn.responses, "the connection is closed".into()));
             return;
         }
-        let difference = turn.inn.as_ref().filter(|_| stage.is_inn());
+        let answers = stage.answers(turn.who);
+        let difference = turn.inn.as_ref().filter(|_| answers == Answers::Inns);
         let expected = difference.map_or(&turn.responses, |difference| &difference.responses);
         let (came, open) = listen(client, turn, expected.len());
         skip_article =
             came.last().and_then(|lines| lines.first()).is_some_and(|status| !status.starts_with('3'));
         report.played += turn.commands.len();
-        let same = came.len() == expected.len()
-            && came.iter().zip(expected).all(|(came, like)| {
-                fits(like, came) || (stage.is_inn() && (same_refusal(like, came) || fits(like, &plain(came))))
-            });
+        let is_like = |expected: &[Vec<Line>]| {
+            let fit = |(came, like): (&Vec<String>, &Vec<Line>)| {
+                let may_differ = answers != Answers::Ours;
+                fits(like, came) || (may_differ && (same_refusal(like, came) || fits(like, &plain(came))))
+            };
+            came.len() == expected.len() && came.iter().zip(expected).all(fit)
+        };
+        let inns = turn.inn.as_ref().filter(|_| answers == Answers::Either);
+        let same = is_like(expected) || inns.is_some_and(|inns| is_like(&inns.responses));
         if !same {
             let text = came.concat().join("\n    ");
             report.otherwise.push(told(script, turn, expected, text));

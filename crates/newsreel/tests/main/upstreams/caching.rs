@@ -3,6 +3,7 @@
 
 use super::fake::{Fake, id};
 use super::{article_of, section, showing};
+use crate::client::Client;
 use crate::operated::{Operated, PATIENCE, complaints};
 use crate::running::Server;
 use std::fs;
@@ -138,4 +139,44 @@ fn one_command_makes_a_cache_and_others_show_and_check_it() {
     drop(client);
     server.stop();
     check("after that");
+}
+
+#[test]
+fn commands_that_are_unknown_here_are_passed_on_as_configured() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let more = "pass_commands = [\"XMOTD 217\", \"XVERSION\"]";
+    let server = showing(&[section("fake", fake.address, more)]);
+    let mut client = server.client();
+    assert_eq!(client.ask("XVERSION"), "207 fake 1.0");
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    // In the group that the reader has selected.
+    assert_eq!(client.ask("XMOTD 20260101 000000"), "217 comp.a");
+    assert_eq!(client.block(), ["hello XMOTD 20260101 000000", "..dot"]);
+    assert_eq!(client.ask("XOTHER"), "500 Unknown command");
+    assert!(client.ask("STAT 3").starts_with("223 "));
+    assert_eq!(fake.take("XOTHER"), [""; 0]);
+}
+
+#[test]
+fn what_is_refused_is_not_there() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let server = showing(&[section("fake", fake.address, "")]);
+    let mut client = server.client();
+    let numbers = |client: &mut Client| -> Vec<String> {
+        assert!(client.ask("GROUP comp.a").starts_with("211 "));
+        assert!(client.ask("OVER 1-").starts_with("224 "));
+        client.block().iter().map(|row| row.split('\t').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(numbers(&mut client), ["1", "2", "3"]);
+    assert!(article_of(&mut client, "ARTICLE 2").is_some());
+    // Also what is cached already.
+    let refuse =
+        "[cache]\nrefuse = [{ name = \"Subject\", matches = \"S 2\" }, { name = \"X-No\", matches = \"*\" }]";
+    server.reload(|text| text.replace("[cache]", refuse)).unwrap();
+    assert_eq!(numbers(&mut client), ["1", "3"]);
+    assert!(client.ask("ARTICLE 2").starts_with("423 "));
+    assert!(client.ask(&format!("HEAD {}", id("comp.a", 2))).starts_with("430 "));
+    assert!(client.ask("HDR Newsgroups 1-").starts_with("225 "));
+    assert_eq!(client.block(), ["1 comp.a", "3 comp.a"]);
+    assert!(article_of(&mut client, "ARTICLE 3").is_some());
 }

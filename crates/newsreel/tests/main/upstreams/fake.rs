@@ -185,6 +185,8 @@ impl Fake {
                     write!(stream, "{answer}\r\n")?;
                 }
                 ["LIST", "ACTIVE", ..] => self.list(&mut stream, words.get(2).copied())?,
+                ["XMOTD", ..] => write!(stream, "217 {selected}\r\nhello {line}\r\n..dot\r\n.\r\n")?,
+                ["XVERSION"] => write!(stream, "207 fake 1.0\r\n")?,
                 ["QUIT"] => return write!(stream, "205 bye\r\n"),
                 _ => write!(stream, "500 what?\r\n")?,
             }
@@ -296,8 +298,10 @@ impl Fake {
         let row = |(number, text): (&u64, &String)| {
             let (id, bytes) = (id_of(text), text.len());
             let number = number + other;
+            let references = text.lines().find_map(|line| line.strip_prefix("References: "));
+            let references = references.unwrap_or_default();
             format!(
-                "{number}\tS {number}\tF\tD\t{id}\t\t{bytes}\t9\tXref: fake.example {selected}:{number}\r\n"
+                "{number}\tS {number}\tF\tD\t{id}\t{references}\t{bytes}\t9\tXref: fake.example {selected}:{number}\r\n"
             )
         };
         let rows: String = group.articles.range(from..=to).map(row).collect();

@@ -5,6 +5,7 @@ mod caching;
 mod fake;
 mod offline;
 mod posts;
+mod prefetching;
 mod trouble;
 
 use crate::client::Client;

@@ -13,6 +13,8 @@ mod sending;
 
 pub(crate) use deliver::{Fate, Outbox, Taker};
 pub(crate) use queue::QueuedPost;
+#[cfg(feature = "testing")]
+pub(crate) use queue::rewritten;
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;

@@ -126,6 +126,12 @@ impl Queue {
     }
 }
 
+/// What a file says, written again; `None`: it is no post.
+#[cfg(feature = "testing")]
+pub(crate) fn rewritten(bytes: &[u8]) -> Option<Vec<u8>> {
+    parsed(bytes).map(|post| [head_of(&post).as_bytes(), &post.wire].concat())
+}
+
 fn head_of(post: &QueuedPost) -> String {
     let QueuedPost { message_id, upstream, address, user, queued, refused, .. } = post;
     format!(

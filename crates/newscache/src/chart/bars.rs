@@ -1,8 +1,8 @@
-//! Bars on a logarithmic scale, as an SVG of its own: a row for each thing measured, a panel for each figure.
+//! Bars on a logarithmic scale: a row for each thing measured, a panel for each figure.
 
 use std::fmt::Write as _;
 
-const LABEL_WIDTH: f64 = 130.0;
+const LABEL_WIDTH: f64 = 150.0;
 const PANEL_WIDTH: f64 = 210.0;
 const BAR_HEIGHT: f64 = 16.0;
 const ROW_HEIGHT: f64 = 24.0;
@@ -13,6 +13,7 @@ const NUMBER_WIDTH: f64 = 62.0;
 /// What a row is of.
 #[derive(Debug)]
 pub struct Label {
+    /// Its name.
     pub text: String,
     /// Drawn in the colour of newsreel.
     pub is_ours: bool,
@@ -21,22 +22,19 @@ pub struct Label {
 /// One figure of all rows; no bar where there is none, or it is 0.
 #[derive(Debug)]
 pub struct Panel {
+    /// What it is of.
     pub title: String,
+    /// One value a row.
     pub values: Vec<Option<f64>>,
 }
 
 /// The whole file.
-pub fn svg(title: &str, labels: &[Label], panels: &[Panel]) -> String {
+pub fn bars(title: &str, labels: &[Label], panels: &[Panel]) -> String {
     let (width, height) = (
         LABEL_WIDTH + PANEL_WIDTH * panels.len() as f64 + 10.0,
         TOP + ROW_HEIGHT * labels.len() as f64 + 14.0,
     );
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
-            width=\"{width:.0}\" height=\"{height:.0}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n<title>{title}</title>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
-    );
+    let mut out = super::begin(title, width, height);
     for (at, label) in labels.iter().enumerate() {
         let y = TOP + ROW_HEIGHT * at as f64 + BAR_HEIGHT - 3.0;
         let _ = writeln!(
@@ -100,7 +98,7 @@ mod tests {
     fn a_value_that_is_not_there_has_no_bar() {
         let labels = ["a", "b"].map(|text| Label { text: text.into(), is_ours: text == "a" });
         let panels = [Panel { title: "figure".into(), values: vec![Some(10.0), None] }];
-        let drawn = svg("title", &labels, &panels);
+        let drawn = bars("title", &labels, &panels);
         assert_eq!(drawn.matches("rx=").count(), 1, "{drawn}");
     }
 }

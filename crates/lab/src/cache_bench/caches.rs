@@ -1,0 +1,121 @@
+//! The caches that are compared, each empty when it is started, in front of the upstream at the other end of
+//! a line.
+
+use super::Options;
+use crate::client::Client;
+use crate::site::{Plan, Site};
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const START_MAX: Duration = Duration::from_secs(20);
+/// For this long both show lists and marks again without asking.
+const AGE_SECS: u32 = 3_600;
+/// Room for everything.
+const SIZE_KB: u32 = 1 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Newsreel,
+    NewsCache,
+}
+
+impl Kind {
+    pub const ALL: [Self; 2] = [Self::Newsreel, Self::NewsCache];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Newsreel => "newsreel",
+            Self::NewsCache => "NewsCache 1.2rc6",
+        }
+    }
+}
+
+/// A cache; ends with the value.
+#[derive(Debug)]
+pub enum Cache {
+    Newsreel(Box<Site>),
+    NewsCache { script: PathBuf, dir: PathBuf, port: u16 },
+}
+
+impl Cache {
+    /// An empty one; `None`: it is not to be compared.
+    pub fn start(options: &Options, kind: Kind, upstream: SocketAddr) -> io::Result<Option<Self>> {
+        let port = options.place.port + 1;
+        let cache = match kind {
+            Kind::Newsreel => newsreel(options, upstream, port)?,
+            Kind::NewsCache => match &options.newscache {
+                Some(scripts) => newscache(options, scripts.join("newscache.sh"), upstream, port)?,
+                None => return Ok(None),
+            },
+        };
+        let begun = Instant::now();
+        while let Err(error) = Client::connect(&cache.address().to_string()) {
+            if begun.elapsed() > START_MAX {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(Some(cache))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        let port = match self {
+            Self::Newsreel(site) => site.address().rsplit(':').next().and_then(|port| port.parse().ok()),
+            Self::NewsCache { port, .. } => Some(*port),
+        };
+        ([127, 0, 0, 1], port.unwrap_or_default()).into()
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        match self {
+            Self::Newsreel(site) => {
+                let _stopped = site.stop();
+                let _removed = fs::remove_dir_all(site.dir());
+            }
+            Self::NewsCache { script, dir, .. } => {
+                let _stopped = Command::new(script).arg("stop").arg(&*dir).output();
+                let _removed = fs::remove_dir_all(dir);
+            }
+        }
+    }
+}
+
+fn newsreel(options: &Options, upstream: SocketAddr, port: u16) -> io::Result<Cache> {
+    let plan = Plan { groups: 0, buffer_bytes: 1 << 20, durability: None };
+    let mut site = Site::make(&options.place, "cache", port, plan)?;
+    let text = fs::read_to_string(site.config())?;
+    let own = format!(
+        "\n[[upstream]]\nname = \"upstream\"\nhost = \"{upstream}\"\nactive_age = \"{AGE_SECS} s\"\n\
+         group_age = \"{AGE_SECS} s\"\n[cache]\nsize = \"{SIZE_KB} KiB\"\n"
+    );
+    fs::write(site.config(), text + &own)?;
+    site.spawn()?;
+    Ok(Cache::Newsreel(Box::new(site)))
+}
+
+fn newscache(options: &Options, script: PathBuf, upstream: SocketAddr, port: u16) -> io::Result<Cache> {
+    let run = |arguments: &[&str]| {
+        let output = Command::new(&script).args(arguments).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() { Ok(()) } else { Err(io::Error::other(format!("newscache.sh: {said}"))) }
+    };
+    let prefix = options.prefix.clone().unwrap_or_else(|| options.place.dir.join("newscache.prefix"));
+    let dir = options.place.dir.join("newscache");
+    let (prefix, at) = (prefix.to_string_lossy().into_owned(), dir.to_string_lossy().into_owned());
+    if !PathBuf::from(&prefix).join("bin/newscache").is_file() {
+        run(&["install", &prefix])?;
+    }
+    let [up, listen, size, age] =
+        [upstream.port().to_string(), port.to_string(), SIZE_KB.to_string(), AGE_SECS.to_string()];
+    let ages = ["--group-timeout", &age, "--active-timeout", &age];
+    run(&[&["setup", &at, &prefix, "127.0.0.1", &up, &listen, &size], &ages[..]].concat())?;
+    run(&["start", &at])?;
+    Ok(Cache::NewsCache { script, dir, port })
+}

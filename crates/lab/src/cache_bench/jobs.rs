@@ -1,0 +1,103 @@
+//! The four jobs, each on a connection of its own, as a newsreader does them: one command after the answer to
+//! the other.
+
+use super::link::Link;
+use crate::articles::group_name;
+use crate::client::Client;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// Groups with articles.
+pub const GROUPS: u64 = 5;
+
+/// How large the jobs are.
+#[derive(Debug)]
+pub struct Plan {
+    pub selections: u64,
+    pub articles_per_group: u64,
+}
+
+/// A job that was done.
+#[derive(Debug)]
+pub struct Done {
+    pub job: &'static str,
+    /// From the connection to the last answer.
+    pub seconds: f64,
+    /// To the first answer.
+    pub first_byte: f64,
+    /// What came over the line from the upstream.
+    pub upstream_bytes: u64,
+}
+
+/// What a job does.
+type Work = fn(&mut Reader, &Plan) -> io::Result<()>;
+
+/// A connection, and when its first answer came.
+struct Reader {
+    client: Client,
+    begun: Instant,
+    first_byte: Option<f64>,
+}
+
+impl Reader {
+    fn ask(&mut self, command: &str, code: &str) -> io::Result<()> {
+        self.client.expect(command, code)?;
+        self.first_byte.get_or_insert(self.begun.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn block(&mut self) -> io::Result<()> {
+        self.client.block().map(drop)
+    }
+}
+
+/// Does all jobs at the server at this address.
+pub fn all(at: SocketAddr, link: &Link, plan: &Plan) -> io::Result<Vec<Done>> {
+    let jobs: [(&'static str, Work); 4] =
+        [("active", active), ("selections", selections), ("overview", overview), ("articles", articles)];
+    let mut done = Vec::new();
+    for (job, work) in jobs {
+        let before = link.passed().octets_down;
+        let begun = Instant::now();
+        let client = Client::connect(&at.to_string())?;
+        let mut reader = Reader { client, begun, first_byte: None };
+        work(&mut reader, plan)?;
+        done.push(Done {
+            job,
+            seconds: begun.elapsed().as_secs_f64(),
+            first_byte: reader.first_byte.unwrap_or_default(),
+            upstream_bytes: (link.passed().octets_down - before) as u64,
+        });
+    }
+    Ok(done)
+}
+
+fn active(reader: &mut Reader, _: &Plan) -> io::Result<()> {
+    reader.ask("LIST", "215")?;
+    reader.block()
+}
+
+fn selections(reader: &mut Reader, plan: &Plan) -> io::Result<()> {
+    (0..plan.selections).try_for_each(|n| reader.ask(&format!("GROUP {}", group_name(n)), "211"))
+}
+
+fn overview(reader: &mut Reader, plan: &Plan) -> io::Result<()> {
+    for n in 0..GROUPS {
+        reader.ask(&format!("GROUP {}", group_name(n)), "211")?;
+        reader.ask(&format!("XOVER 1-{}", plan.articles_per_group), "224")?;
+        reader.block()?;
+    }
+    Ok(())
+}
+
+fn articles(reader: &mut Reader, plan: &Plan) -> io::Result<()> {
+    for n in 0..GROUPS {
+        reader.ask(&format!("GROUP {}", group_name(n)), "211")?;
+        for number in 1..=plan.articles_per_group {
+            reader.ask(&format!("ARTICLE {number}"), "220")?;
+            reader.block()?;
+        }
+    }
+    Ok(())
+}

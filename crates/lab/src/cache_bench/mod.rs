@@ -1,0 +1,176 @@
+//! Tables 1 and 2 of the NewsCache paper: four jobs of a reader, directly at a server, and through a cache
+//! that has nothing of them and one that has all; on loopback and over a thin line; newsreel, and the paper's
+//! own NewsCache beside it.
+
+mod caches;
+mod jobs;
+#[path = "../../../newsreel/tests/main/link.rs"]
+#[expect(dead_code, clippy::unwrap_used, reason = "it is shared with the server's tests")]
+mod link;
+mod report;
+
+use crate::articles::{Generator, Shape, group_name};
+use crate::feeder::Feed;
+use crate::page::put_table;
+use crate::site::{Plan, Site};
+use crate::{Place, Verdict};
+use caches::{Cache, Kind};
+use clap::Args;
+use jobs::Done;
+use link::Link;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+/// With its headers an article has 2,350 bytes, as in the paper.
+const SHAPE: Shape = Shape { bytes: (2_140, 2_140), large_every: 0, large_bytes: (0, 0) };
+const BUFFER_BYTES: u64 = 256 << 20;
+/// The thin line: a modem of 56 kbit/s, and a tenth of a second there and back.
+const THIN_BYTES_PER_SEC: u32 = 7_000;
+const THIN_ONE_WAY: Duration = Duration::from_millis(50);
+
+/// Limits: of what a hit takes on the thin line, how many times it takes directly.
+const HIT_TIMES_MIN: f64 = 10.0;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    place: Place,
+    /// Groups that the upstream has
+    #[arg(long, default_value_t = 2_000)]
+    groups: u64,
+    /// Groups that are selected one after the other
+    #[arg(long, default_value_t = 350)]
+    selections: u64,
+    /// Articles that are read on loopback, and whose overview is read, in five groups
+    #[arg(long, default_value_t = 1_000)]
+    articles: u64,
+    /// The same on the thin line
+    #[arg(long, default_value_t = 200)]
+    thin_articles: u64,
+    /// The directory of newscache.sh; without it NewsCache is left out
+    #[arg(long)]
+    newscache: Option<PathBuf>,
+    /// Where newscache.sh has installed NewsCache; installed there first if it is not
+    #[arg(long)]
+    prefix: Option<PathBuf>,
+    /// The directory for the page and the plot
+    #[arg(long)]
+    docs: Option<PathBuf>,
+}
+
+/// What was measured of one way to read, over one line.
+#[derive(Debug)]
+pub struct Measured {
+    /// `None`: directly.
+    pub cache: Option<Kind>,
+    pub is_hit: bool,
+    pub is_thin: bool,
+    pub done: Vec<Done>,
+}
+
+/// Runs everything.
+pub fn run(options: &Options) -> Verdict {
+    let mut upstream = upstream(options)?;
+    let server: SocketAddr = upstream.address().parse()?;
+    let mut all = Vec::new();
+    for is_thin in [false, true] {
+        let link = match is_thin {
+            true => Link::with_rate(server, THIN_ONE_WAY, THIN_BYTES_PER_SEC),
+            false => Link::to(server, Duration::ZERO),
+        };
+        let plan = options.plan(is_thin);
+        let done = jobs::all(link.address(), &link, &plan)?;
+        all.push(Measured { cache: None, is_hit: false, is_thin, done });
+        for kind in Kind::ALL {
+            let Some(cache) = Cache::start(options, kind, link.address())? else { continue };
+            for is_hit in [false, true] {
+                let done = jobs::all(cache.address(), &link, &plan)?;
+                all.push(Measured { cache: Some(kind), is_hit, is_thin, done });
+            }
+        }
+        println!("{}", report::markdown(&all, is_thin));
+    }
+    upstream.stop()?;
+    fs::remove_dir_all(upstream.dir())?;
+    if let Some(docs) = &options.docs {
+        let table = report::page(options, &all);
+        put_table(&docs.join("newscache.md"), "make bench-newscache", &table)?;
+        fs::write(docs.join("newscache.svg"), report::plot(&all))?;
+    }
+    Ok(verdict(&all))
+}
+
+impl Options {
+    fn plan(&self, is_thin: bool) -> jobs::Plan {
+        let articles = if is_thin { self.thin_articles } else { self.articles };
+        jobs::Plan {
+            selections: self.selections.min(self.groups),
+            articles_per_group: articles / jobs::GROUPS,
+        }
+    }
+}
+
+/// A server with all groups, and articles in five of them.
+fn upstream(options: &Options) -> io::Result<Site> {
+    let plan = Plan { groups: options.groups, buffer_bytes: BUFFER_BYTES, durability: None };
+    let mut site = Site::make(&options.place, "upstream", options.place.port, plan)?;
+    site.start(&group_name(0))?;
+    let generator = Generator::new(1, jobs::GROUPS, SHAPE);
+    let feed = Feed {
+        address: site.address(),
+        generator: &generator,
+        first: Mutex::default(),
+        next: &AtomicU64::new(0),
+        clock: &AtomicU64::new(0),
+        budget: AtomicU64::new(options.articles.max(options.thin_articles)),
+        stop: AtomicBool::new(false),
+        connections: 1,
+        window: 50,
+    };
+    let refused = feed.run()?.iter().filter(|sent| sent.code != 239).count();
+    if refused > 0 {
+        return Err(io::Error::other(format!("the upstream has not taken {refused} articles")));
+    }
+    Ok(site)
+}
+
+/// Whether the limits hold.
+fn verdict(all: &[Measured]) -> bool {
+    let of = |cache: Option<Kind>, is_hit: bool, is_thin: bool| {
+        let found = all.iter().find(|m| (m.cache, m.is_hit, m.is_thin) == (cache, is_hit, is_thin));
+        found.map(|measured| measured.done.as_slice()).unwrap_or_default()
+    };
+    let mut held = true;
+    let mut say = |holds: bool, what: String| {
+        println!("{} {what}", if holds { "ok    " } else { "MISSED" });
+        held &= holds;
+    };
+    for (direct, hit) in of(None, false, true).iter().zip(of(Some(Kind::Newsreel), true, true)) {
+        let times = direct.seconds / hit.seconds;
+        say(
+            times >= HIT_TIMES_MIN,
+            format!("{}: hits are {times:.0} times as fast on the thin line", hit.job),
+        );
+        say(
+            hit.upstream_bytes == 0,
+            format!("{}: {} bytes of hits from upstream", hit.job, hit.upstream_bytes),
+        );
+    }
+    for is_thin in [false, true] {
+        for is_hit in [false, true] {
+            let theirs = of(Some(Kind::NewsCache), is_hit, is_thin);
+            for (ours, theirs) in of(Some(Kind::Newsreel), is_hit, is_thin).iter().zip(theirs) {
+                let (word, line) =
+                    (if is_hit { "hits" } else { "misses" }, if is_thin { "thin line" } else { "loopback" });
+                let text = format!("{:.3} s, NewsCache {:.3} s", ours.seconds, theirs.seconds);
+                say(ours.seconds <= theirs.seconds * 1.02, format!("{}, {word}, {line}: {text}", ours.job));
+            }
+        }
+    }
+    held
+}
