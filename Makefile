@@ -3,7 +3,8 @@
 # make man      make man pages and completions alone, in target/release/share
 # make run      build and serve a site in ./run (readers and peers: 127.0.0.1:1119)
 # make test     every test
-# make test-search  the tests of the full text search, which need a build of its own (feature search); CORPUS as below
+# make test-search  the tests of the full text search, which need a build of its own (feature search)
+# make pages    looks at the pages in a headless chromium, light and dark, on a telephone and on a desk (needs python3)
 # make quick    unit tests and transcripts: under a minute after a build
 # make check    format, lints, tidy, stale pages: everything that a commit must pass
 # make soak     the long tests, which `make test` skips, and the crash tests at every step
@@ -55,7 +56,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build man test test-search quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-newscache bench-cancels bench-usenetfs docs install deb deb-test lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
+.PHONY: run build man test test-search pages quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-newscache bench-cancels bench-usenetfs docs install deb deb-test lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -78,15 +79,17 @@ test:
 	wait $$beside || ended=$$?; cat $$said; rm $$said; exit $$ended
 
 # Apart, so that nobody compiles a search engine for the other tests.
-test-search: ARTICLES = $(or $(CARGO_TARGET_DIR),target)/corpus
 test-search:
 	$(CARGO) clippy --locked -p newssearch --features tantivy -p newsreel --features newsreel/search --all-targets -- -D warnings
 	$(CARGO) test --locked -p newssearch --features tantivy
 	$(CARGO) test --locked -p newsreel --features search --lib search
-	@rm -rf $(ARTICLES) && mkdir -p $(ARTICLES)
-	@for tar in $(CORPUS)/*.tar.xz; do [ ! -e "$$tar" ] || tar -xJf "$$tar" -C $(ARTICLES); done
-	@if [ -n "$$(ls $(ARTICLES))" ]; then ignored="--include-ignored --skip twenty_kills"; else echo "no articles in CORPUS=$(CORPUS): words are compared in made articles alone"; fi; \
-	NEWSREEL_CORPUS=$$(realpath $(ARTICLES)) $(CARGO) test --locked -p newsreel --features search --test main -- searching:: $$ignored
+	$(CARGO) test --locked -p newsreel --features search --test main -- searching::
+
+# Pictures of the pages are in target/pages.
+pages: SEEN = $(or $(CARGO_TARGET_DIR),target)
+pages:
+	$(CARGO) build --locked -p newsreel
+	python3 crates/newsreel/tests/pages/pages.py $(SEEN)/debug/newsreel $(SEEN)/pages
 
 quick:
 	$(CARGO) test --workspace --lib --bins --locked
@@ -118,7 +121,8 @@ soak:
 	  --skip moving_in --skip mounting::inn $$skip
 	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test stores --profile soak --locked
 	NEWSREEL_CRASH_EVERY=1 NEWSREEL_TEST_ROUNDS=20 $(CARGO) test -p newscache --lib --profile soak --locked -- tests::crash tests::rounds
-	$(CARGO) test -p newsreel --features search --test main --profile soak --locked -- --ignored searching::the_index
+	NEWSREEL_CORPUS=$$(realpath $(ARTICLES)) $(CARGO) test -p newsreel --features search --test main --profile soak --locked -- \
+	  --ignored --nocapture searching:: $$([ -n "$$(ls $(ARTICLES))" ] || echo --skip of_a_corpus)
 
 fuzz:
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)

@@ -69,6 +69,16 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// The row that it is called after: the first one that is here.
+    pub fn first<'a>(&self, rows: &'a [Row]) -> Option<&'a Row> {
+        self.rows().find_map(|at| rows.get(at))
+    }
+
+    /// Its title, as its first article has it.
+    pub fn title<'a>(&self, rows: &'a [Row]) -> &'a str {
+        self.first(rows).map_or("", |row| row.subject.as_str())
+    }
+
     /// Indexes of its rows.
     pub fn rows(&self) -> impl Iterator<Item = usize> {
         self.nodes.iter().filter_map(|node| node.row)

@@ -14,6 +14,7 @@ mod unsent;
 
 use crate::base::clock::unix_now;
 use crate::base::counters::{add, read};
+use crate::base::file_name::FileName;
 use crate::config::{Config, Live, MailForm, WAIT_HERE};
 use hashbrown::HashMap;
 pub(crate) use held::HeldPost;
@@ -21,7 +22,7 @@ use held::{HeldPosts, Put};
 use mailer::Mailer;
 use netnews::injection::{is_address, moderation as form};
 use netnews::{Article, date};
-use queue::{Mail, Name, Queue};
+use queue::{Mail, Queue};
 use spool::Disk;
 use std::io;
 use std::sync::Arc;
@@ -254,7 +255,7 @@ impl Moderation {
 
     /// Tries all that is due; how long to wait for the next. `down` is until when the mail server is left in
     /// peace.
-    async fn pass(&self, retries: &mut HashMap<Name, Retry>, down: &mut Option<Retry>) -> Duration {
+    async fn pass(&self, retries: &mut HashMap<FileName, Retry>, down: &mut Option<Retry>) -> Duration {
         let now = Instant::now();
         if let Some(down) = down.filter(|down| down.at > now) {
             return down.at - now;
@@ -311,7 +312,7 @@ impl Moderation {
         Retry { tries: tries.saturating_add(1), at: Instant::now() + pause }
     }
 
-    fn give_up_old(&self, name: &Name, mail: &Mail) {
+    fn give_up_old(&self, name: &FileName, mail: &Mail) {
         let age = u64::try_from(unix_now() - mail.queued).unwrap_or_default();
         if Duration::from_secs(age) >= self.config.load().moderation.give_up_after {
             error!(to = mail.to, mail = %name, "mail to moderator could not be sent; it is in moderation/failed");

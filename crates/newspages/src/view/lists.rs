@@ -93,8 +93,7 @@ pub fn search(page: &SearchPage<'_>) -> Markup {
         h1 { "Search" }
         form.search action=(urls::SEARCH) method="get" role="search" {
             label for="q" { "Words " }
-            input id="q" name="q" type="search" value=(page.query) maxlength="1000" size="40"
-                aria-describedby="how";
+            input id="q" name="q" type="search" value=(page.query) maxlength="1000" aria-describedby="how";
             button { "Search" }
         }
         p.quiet id="how" {
@@ -190,10 +189,10 @@ fn thread_line(page: &GroupPage<'_>, thread: &Thread) -> Markup {
 
 /// The articles of a thread, as they answer each other.
 pub fn thread(page: &ThreadPage<'_>) -> Markup {
-    let first = page.thread.rows().find_map(|at| page.rows.get(at));
-    let place = first.map(|row| urls::thread(page.group, &row.message_id)).unwrap_or_default();
+    let place =
+        page.thread.first(page.rows).map(|row| urls::thread(page.group, &row.message_id)).unwrap_or_default();
     html! {
-        h1 dir="auto" { (first.map_or("", |row| base_subject(&row.subject).0)) }
+        h1 dir="auto" { (base_subject(page.thread.title(page.rows)).0) }
         p.ways {
             a href=(urls::group(page.group)) { (page.group) } " "
             a href={ (place) "/atom" } { "Atom feed" } " "

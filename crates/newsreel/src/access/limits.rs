@@ -2,7 +2,7 @@
 //!
 //! Counted per section and per user, or per address if nobody is logged in. An [`AccessPermit`] is a drop
 //! guard: its connection counts until it is dropped. Counts of posts outlive connections, in a table of
-//! limited size. Called by the session.
+//! limited size. Called by the session and the web.
 
 use super::connections::{Connections, too_many};
 use crate::config::Access;
@@ -84,11 +84,17 @@ impl fmt::Display for LimitReached {
 #[derive(Debug)]
 pub(crate) struct AccessPermit {
     limits: Arc<Limits>,
+    subject: Key,
     counted: Vec<Key>,
     bandwidth: Option<Arc<Bandwidth>>,
 }
 
 impl AccessPermit {
+    /// Whether it is the place of this client under this section.
+    pub fn is_of(&self, subject: &LimitSubject<'_>) -> bool {
+        self.subject == subject.key()
+    }
+
     /// The bytes per second it shares with others.
     pub fn bandwidth(&self) -> Option<Arc<Bandwidth>> {
         self.bandwidth.clone()
@@ -138,7 +144,7 @@ impl Limits {
                 bandwidth
             })
         });
-        Ok(AccessPermit { limits: self.clone(), counted, bandwidth })
+        Ok(AccessPermit { limits: self.clone(), subject: subject.key(), counted, bandwidth })
     }
 
     /// Counts a post; if there were too many, how long until the next one may come.

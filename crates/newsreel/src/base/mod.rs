@@ -5,6 +5,7 @@ pub(crate) mod busy_poll;
 pub(crate) mod clock;
 pub(crate) mod counters;
 pub(crate) mod fields;
+pub(crate) mod file_name;
 pub(crate) mod patiently;
 pub(crate) mod printable;
 pub(crate) mod program;

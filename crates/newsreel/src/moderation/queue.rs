@@ -4,7 +4,6 @@
 //! a restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
 
 use spool::{Access, Disk, durable_create, read_small};
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use tracing::error;
 
 use crate::base::counters::add;
 use crate::base::fields;
+use crate::base::file_name::FileName;
 
 /// Directory below `site.data`.
 const DIR: &str = "moderation";
@@ -35,16 +35,6 @@ pub(super) struct Mail {
     pub queued: i64,
     /// Headers and body, CRLF lines, no dot-stuffing.
     pub text: Vec<u8>,
-}
-
-/// A file's name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Name(String);
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// The queue.
@@ -107,14 +97,14 @@ impl Queue {
     }
 
     /// What waits, the oldest first.
-    pub fn names(&self) -> Vec<Name> {
+    pub fn names(&self) -> Vec<FileName> {
         let names = self.disk.list(&self.dir).unwrap_or_default();
-        names.into_iter().filter(|name| name.ends_with(QUEUED)).map(Name).collect()
+        FileName::ending_with(names, QUEUED).collect()
     }
 
     /// A mail of the queue; what cannot be read is put aside.
-    pub fn read(&self, name: &Name) -> Option<Mail> {
-        let path = self.dir.join(&name.0);
+    pub fn read(&self, name: &FileName) -> Option<Mail> {
+        let path = name.path_in(&self.dir);
         match read_small(&*self.disk, &path, MAIL_BYTES_MAX) {
             Ok(bytes) => {
                 let mail = parsed(&bytes.unwrap_or_default());
@@ -132,17 +122,17 @@ impl Queue {
     }
 
     /// Takes a mail out of the queue.
-    pub fn remove(&self, name: &Name) {
-        self.leave(name, self.disk.remove(&self.dir.join(&name.0)));
+    pub fn remove(&self, name: &FileName) {
+        self.leave(name, self.disk.remove(&name.path_in(&self.dir)));
     }
 
     /// Moves a mail to `failed`.
-    pub fn put_aside(&self, name: &Name) {
-        self.leave(name, self.disk.rename(&self.dir.join(&name.0), &self.failed.join(&name.0)));
+    pub fn put_aside(&self, name: &FileName) {
+        self.leave(name, self.disk.rename(&name.path_in(&self.dir), &name.path_in(&self.failed)));
         add(&self.put_aside, 1);
     }
 
-    fn leave(&self, name: &Name, done: io::Result<()>) {
+    fn leave(&self, name: &FileName, done: io::Result<()>) {
         match done.and_then(|()| self.disk.sync_dir(&self.dir)) {
             Ok(()) => {
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -253,7 +243,7 @@ mod tests {
         ] {
             assert_eq!(parsed(bad.as_bytes()), None, "{bad}");
         }
-        write(&sim, &name.0, b"garbage");
+        write(&sim, &name.to_string(), b"garbage");
         assert_eq!(queue.read(&name), None);
         assert_eq!((queue.len(), queue.names().len()), (0, 0));
     }

@@ -36,6 +36,7 @@ mod summed;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transmit;
+pub(crate) mod trouble;
 mod why;
 mod withdraw;
 

@@ -87,6 +87,10 @@ fn what_goes_out_comes_back_to_the_byte() {
 
     let dry = import(&first, &["mbox", "--create-groups", "--dry-run", from]);
     assert_eq!((counts(&dry), dry["groups_added"].as_u64()), ([8, 0, 0], Some(2)));
+    let double = first.home().join("twice.mbox");
+    fs::write(&double, [mbox(&texts), mbox(&texts)].concat()).unwrap();
+    let twice = import(&first, &["mbox", "--create-groups", "--dry-run", double.to_str().unwrap()]);
+    assert_eq!(counts(&twice), [8, 8, 0], "what comes twice is told before anything is filed");
     assert_eq!(counts(&import(&first, &["mbox", "--create-groups", from])), [8, 0, 0]);
     // The second time, and through a server, nothing is filed twice.
     let serving = first.serve();

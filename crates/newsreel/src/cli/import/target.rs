@@ -1,5 +1,6 @@
 //! Where imported articles go: to the running server, into the spool opened here, or nowhere (a dry run).
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -47,14 +48,14 @@ impl Parcel {
 pub(super) enum Target {
     Server(Control),
     Here(Box<Filer>, Arc<Spool>),
-    /// Articles are only looked at; groups are those of the site.
-    Dry(Box<Reach>),
+    /// Articles are only looked at; groups are those of the site. With the hashes of the Message-IDs so far.
+    Dry(Box<Reach>, HashSet<[u8; 16]>),
 }
 
 impl Target {
     pub fn new(config: &Config, dry_run: bool) -> Result<Self, Failure> {
         Ok(match Reach::new(config)? {
-            reach if dry_run => Self::Dry(Box::new(reach)),
+            reach if dry_run => Self::Dry(Box::new(reach), HashSet::new()),
             Reach::Server(control) => Self::Server(control),
             Reach::Here(spool) => {
                 let spool: Arc<Spool> = Arc::from(spool);
@@ -73,7 +74,7 @@ impl Target {
         match self {
             Self::Server(control) => control.ask(request, hear),
             Self::Here(_, spool) => Ok(operations::execute(request, spool, &mut *hear)),
-            Self::Dry(reach) => reach.ask(config, request, hear),
+            Self::Dry(reach, _) => reach.ask(config, request, hear),
         }
     }
 
@@ -83,7 +84,7 @@ impl Target {
         let results = match self {
             Self::Here(filer, _) => filer.import(&articles),
             Self::Server(control) => send(control, &articles)?,
-            Self::Dry(_) => articles.iter().map(judge).collect(),
+            Self::Dry(_, seen) => articles.iter().map(|article| judge(article, seen)).collect(),
         };
         if results.len() != articles.len() {
             return Err(Failure::Problem(
@@ -101,7 +102,7 @@ impl Target {
                 drop(filer);
                 Ok(spool.close()?)
             }
-            Self::Dry(reach) => reach.close(),
+            Self::Dry(reach, _) => reach.close(),
         }
     }
 }
@@ -122,13 +123,16 @@ fn send(control: &mut Control, articles: &[Imported<'_>]) -> Result<Vec<ImportRe
     Ok(results)
 }
 
-/// What can be said of an article without a spool.
-fn judge(article: &Imported<'_>) -> ImportResult {
-    let judged = Article::parse(article.wire).and_then(|article| article.required());
-    match judged {
-        Ok(()) => ImportResult { outcome: ImportOutcome::Filed, token: None, reason: String::new() },
-        Err(malformed) => {
-            ImportResult { outcome: ImportOutcome::Rejected, token: None, reason: malformed.to_string() }
-        }
-    }
+/// What can be said of an article without a spool: whether it is one, and whether it has come before.
+fn judge(article: &Imported<'_>, seen: &mut HashSet<[u8; 16]>) -> ImportResult {
+    let judged = Article::parse(article.wire).and_then(|article| {
+        article.required()?;
+        Ok(article.message_id().is_none_or(|id| seen.insert(spool::inn_hash(id.as_bytes()))))
+    });
+    let (outcome, reason) = match judged {
+        Ok(true) => (ImportOutcome::Filed, String::new()),
+        Ok(false) => (ImportOutcome::Duplicate, String::new()),
+        Err(malformed) => (ImportOutcome::Rejected, malformed.to_string()),
+    };
+    ImportResult { outcome, token: None, reason }
 }

@@ -8,13 +8,12 @@ use crate::cli::status;
 use crate::cli::table::Columns;
 use crate::operations::report::{FeedStatus, PeerStatus, Report, ServerStatus};
 use crate::operations::request::{FeedCommand, Request};
+use crate::operations::trouble::{self, Trouble, Weight};
 
 /// Rates that are remembered.
 const RATES_MAX: usize = 120;
 /// Lines of trouble on the first page.
 const TROUBLES_MAX: usize = 4;
-/// A certificate that ends so soon is trouble, in seconds.
-const SOON_SECS: i64 = 14 * 86_400;
 /// A rate as a letter, from the lowest to the highest.
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -276,9 +275,12 @@ impl View {
     fn all(&self, columns: usize, room: usize, now: u64, lines: &mut Vec<Line>) {
         let begun = lines.len();
         lines.extend(plain(&self.figures(columns)));
-        let troubles = troubles(&self.now.0, now);
+        let mut troubles = trouble::all(&self.now.0, now);
+        // What only waits for somebody has no room here.
+        troubles.retain(|trouble| trouble.weight != Weight::Note);
         let more = troubles.len().saturating_sub(TROUBLES_MAX);
-        lines.extend(troubles.into_iter().take(TROUBLES_MAX).map(|text| Line { text, style: Style::Bad }));
+        let line = |trouble: Trouble| Line { text: trouble.what, style: Style::Bad };
+        lines.extend(troubles.into_iter().take(TROUBLES_MAX).map(line));
         if more > 0 {
             lines.push(Line { text: format!("and {more} more; see newsreel status"), style: Style::Bad });
         }
@@ -397,49 +399,6 @@ fn resident_bytes(pid: u32) -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
-/// What is wrong, in a line each.
-fn troubles(report: &Report, now: u64) -> Vec<String> {
-    let spool = &report.spool;
-    let mut all = Vec::new();
-    all.extend(spool.stopped.iter().map(|why| format!("ACCEPTS NOTHING: {why}")));
-    all.extend(spool.unopened.iter().map(|why| format!("CANNOT BE OPENED: {why}")));
-    for class in spool.classes.iter().filter(|class| class.is_below_target()) {
-        let (stays, target) = (class.stays_secs.unwrap_or(0), class.keep_target_secs.unwrap_or(0));
-        all.push(format!(
-            "class {}: at this rate articles stay {}, and not {}; give it more room",
-            class.name,
-            about_span(stays),
-            about_span(target)
-        ));
-    }
-    all.extend(spool.kept.iter().filter(|kept| kept.full).map(|kept| format!("class {} is FULL", kept.name)));
-    let Some(server) = &report.server else { return all };
-    let mut add = |what: &str, name: &str, why: &str| {
-        if !why.is_empty() {
-            all.push(format!("{what} {name}: {why}"));
-        }
-    };
-    for (peer, feed) in server.peers.iter().filter_map(|peer| Some((peer, peer.feed.as_ref()?))) {
-        add("feed to", &peer.name, feed.last_error.as_deref().unwrap_or_default());
-    }
-    server.pulls.iter().for_each(|pull| add("pull", &pull.name, &pull.last_error));
-    server.upstreams.iter().for_each(|upstream| add("upstream", &upstream.name, &upstream.problem));
-    server.archives.iter().for_each(|archive| add("archive", &archive.name, &archive.problem));
-    let down = server.filters.iter().filter(|filter| filter.down);
-    down.for_each(|filter| add("filter", &filter.name, "cannot judge; see the log"));
-    if server.batches.waiting > 0 {
-        add("batches", "are not filed", &server.batches.problem);
-    }
-    if let Some(left) = server.certificate_expires.map(|at| at - i64::try_from(now).unwrap_or(i64::MAX))
-        && left < SOON_SECS
-    {
-        let left = u64::try_from(left)
-            .map_or("has expired".into(), |secs| format!("expires in {}", about_span(secs)));
-        add("certificate", &left, "renew it");
-    }
-    all
-}
-
 /// Everything about a peer.
 fn details(peer: &PeerStatus) -> Vec<Line> {
     let mut lines = vec![Line { text: format!("peer {}", peer.name), style: Style::Head }];
@@ -545,6 +504,7 @@ mod tests {
             ..ClassStatus::default()
         };
         let spool = SpoolStatus {
+            measured: 1_800_000_000,
             buffers: (0..8).map(buffer).collect(),
             classes: vec![class],
             ..SpoolStatus::default()
@@ -579,7 +539,7 @@ mod tests {
             "news.example.org",
             "500 articles/s",
             "peer00.example.net",
-            "class text: at this rate articles stay",
+            "Articles of class text stay",
             "text0",
             "q quit",
         ] {

@@ -4,6 +4,7 @@
 //! `limits.write_timeout` for an answer that is not taken. Called by `web` for each connection that
 //! `listening` accepts. Source: RFC 9112.
 
+use super::place::{Pace, Place};
 use super::{Shared, Web, answers, hosts};
 use crate::access::Caller;
 use crate::site::ConnectionPermit;
@@ -45,6 +46,8 @@ pub(super) struct Arrival {
     pub caller: Caller,
     /// What the handshake found out, if there was one.
     pub tls: Option<TlsFacts>,
+    /// Its connection's place under an `[[access]]` section.
+    pub place: Arc<Place>,
 }
 
 /// A connection that was let in.
@@ -102,7 +105,9 @@ impl Connection {
             true => Some(accept_tls(&shared, &mut transport, request_timeout).await?),
             false => None,
         };
-        let arrival = Arrival { caller, tls };
+        let place = Arc::<Place>::default();
+        let io = Io { stream: Stream::new(transport, write_timeout), pace: Pace::of(&place) };
+        let arrival = Arrival { caller, tls, place };
         let answer = service_fn(|request| {
             let (shared, router, arrival) = (shared.clone(), router.clone(), arrival.clone());
             async move { Ok::<_, Infallible>(answer(&shared, router, arrival, request).await) }
@@ -112,7 +117,7 @@ impl Connection {
             .header_read_timeout(request_timeout)
             .max_buf_size(HEAD_BYTES_MAX)
             .max_headers(HEADERS_MAX)
-            .serve_connection(Io(Stream::new(transport, write_timeout)), answer);
+            .serve_connection(io, answer);
         let mut connection = pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
@@ -165,7 +170,10 @@ async fn answer(
 }
 
 /// A stream as hyper wants it.
-struct Io(Stream);
+struct Io {
+    stream: Stream,
+    pace: Pace,
+}
 
 impl hyper::rt::Read for Io {
     fn poll_read(
@@ -173,26 +181,30 @@ impl hyper::rt::Read for Io {
         cx: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let rest = ready!(Pin::new(&mut self.0).poll_fill_buf(cx))?;
+        let rest = ready!(Pin::new(&mut self.stream).poll_fill_buf(cx))?;
         let part = rest.get(..buffer.remaining()).unwrap_or(rest);
         buffer.put_slice(part);
         let read = part.len();
-        Pin::new(&mut self.0).consume(read);
+        Pin::new(&mut self.stream).consume(read);
         Poll::Ready(Ok(()))
     }
 }
 
 impl hyper::rt::Write for Io {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        let allowed = ready!(self.pace.poll(bytes.len(), cx));
+        let part = bytes.get(..allowed).unwrap_or(bytes);
+        let sent = ready!(Pin::new(&mut self.stream).poll_write(cx, part))?;
+        self.pace.sent(sent);
+        Poll::Ready(Ok(sent))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -21,6 +21,7 @@ mod login;
 mod metrics;
 mod operator;
 mod page;
+mod place;
 mod reading;
 mod sessions;
 mod visitor;

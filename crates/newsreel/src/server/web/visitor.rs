@@ -124,6 +124,9 @@ impl FromRequestParts<Arc<Shared>> for Visitor {
         let user = user.filter(|(user, mark)| gate.password_mark(&user.name) == *mark);
         let user = user.and_then(|(user, _)| gate.still(&user, false));
         let client = user.map_or_else(|| client.clone(), |user| client.logged_in(user));
+        if let Err(told) = arrival.place.take(&client, &shared.site.limits) {
+            return Err(answers::text(StatusCode::TOO_MANY_REQUESTS, &format!("{told}.")));
+        }
         let is_new = held.is_none();
         let id = held.or_else(|| shared.sessions.new_id());
         Ok(Self { client, id, is_new, has_form: AtomicBool::new(false) })
@@ -175,7 +178,8 @@ mod tests {
             headers.append(*name, value.parse().unwrap());
         }
         let proxies = ["127.0.0.1", "10.0.0.0/8"].map(|text| text.parse().unwrap());
-        let (caller, tls) = told_by_proxy(&Arrival { caller, tls: None }, &headers, &proxies);
+        let (caller, tls) =
+            told_by_proxy(&Arrival { caller, tls: None, place: Arc::default() }, &headers, &proxies);
         (caller.address.to_string(), tls.is_some())
     }
 

@@ -8,7 +8,7 @@ use crate::operated::PATIENCE;
 use crate::running::Server;
 use http::{Answer, address, connect, exchange, get, get_with};
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// `[web]` on a free port; what follows are further keys of it.
@@ -340,4 +340,51 @@ fn the_operators_page_is_for_whom_it_is_and_shows_what_there_is() {
     }
     server.reload(|text| text + "operator = false\n").unwrap();
     assert_eq!(get_with(address, "/operator", &format!("Cookie: {cookie}\r\n")).status, 404);
+}
+
+#[test]
+fn limits_of_access_sections_hold_over_http_too() {
+    let limits = "connections_per_address_max = 2\nbytes_per_sec_max = 20000\n";
+    let server = Server::start();
+    drop(server.client());
+    server.wait_for_connections(0);
+    let change = |text: String| {
+        // Peers have no limits as readers.
+        let text = text.replace("addresses = [\"127.0.0.1\"]", "addresses = [\"127.0.0.2\"]");
+        format!("{text}operator = true\n{limits}{WEB}")
+    };
+    server.reload(change).unwrap();
+    let nntp = server.client();
+    let address = address(&server);
+    let ask = |socket: &mut TcpStream| {
+        let request = format!("GET /groups HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut head = [0; 12];
+        socket.read_exact(&mut head).unwrap();
+        String::from_utf8(head.to_vec()).unwrap()
+    };
+    // A connection of a newsreader and one of a browser are the two that there may be.
+    let mut first = connect(address);
+    assert_eq!(ask(&mut first), "HTTP/1.1 200");
+    let told = get(address, "/groups");
+    assert_eq!(told.status, 429);
+    assert!(told.body.contains("from your address"), "{}", told.body);
+    assert_eq!(get(address, "/health").status, 200, "what everybody may see has no place to take");
+    drop((nntp, first));
+    // Until the server has seen that they ended.
+    let begun = Instant::now();
+    while get(address, "/groups").status == 429 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+    // 20,000 bytes at once, then as many a second, for all connections together.
+    let mut held = connect(address);
+    assert_eq!(ask(&mut held), "HTTP/1.1 200");
+    let begun = Instant::now();
+    let mut bytes = 0;
+    while bytes < 60_000 {
+        let answer = get(address, "/metrics");
+        assert_eq!(answer.status, 200);
+        bytes += answer.body.len();
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(1_500), "{bytes} bytes in {:?}", begun.elapsed());
 }

@@ -7,13 +7,13 @@
 mod figures;
 mod parts;
 pub(super) mod samples;
-mod trouble;
 
 use super::page::{self, Page};
 use super::visitor::Visitor;
 use super::{Shared, answers};
 use crate::base::clock::unix_secs;
 use crate::log::recent;
+use crate::operations::trouble;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;

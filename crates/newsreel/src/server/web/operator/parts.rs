@@ -4,12 +4,12 @@
 
 use super::figures::{self, Turn};
 use super::samples::{Of, Samples, Span};
-use super::trouble::{Trouble, Weight};
 use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::log::recent::Notable;
 use crate::operations::report::{
     BufferStatus, ClassStatus, FeedStatus, PeerStatus, Report, ServerStatus, SpoolStatus,
 };
+use crate::operations::trouble::{Trouble, Weight};
 use maud::{Markup, html};
 use tracing::Level;
 

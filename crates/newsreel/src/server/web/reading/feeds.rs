@@ -46,7 +46,7 @@ pub(super) async fn thread(
     let page = urls::thread(&name, &id);
     let reading = Reading::begin(&shared, &visitor, &page)?;
     let (rows, thread) = reading.thread_of(&name, &id).await?;
-    let title = thread.rows().find_map(|at| rows.get(at)).map_or("", |row| row.subject.as_str());
+    let title = thread.title(&rows);
     let mut rows: Vec<&Row> = thread.rows().filter_map(|at| rows.get(at)).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.number));
     rows.truncate(ENTRIES_MAX);
@@ -71,9 +71,8 @@ pub(super) async fn mbox(
             break;
         }
     }
-    let subject = thread.rows().find_map(|at| rows.get(at)).map_or("", |row| row.subject.as_str());
     let mut answer = answers::of_type(StatusCode::OK, "application/mbox", out);
-    let name = format!("{}.mbox", names::safe(subject, "thread"));
+    let name = format!("{}.mbox", names::safe(thread.title(&rows), "thread"));
     if let Ok(disposition) = HeaderValue::try_from(names::disposition(&name)) {
         answer.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     }

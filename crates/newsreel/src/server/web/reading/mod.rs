@@ -172,7 +172,8 @@ impl<'a> Reading<'a> {
     }
 
     fn problem(&self, status: StatusCode, words: &str) -> Response {
-        self.page_with("Not here", None, status, &maud::html! { p.problem role="alert" { (words) } })
+        let body = maud::html! { h1 { "Not here" } p.problem role="alert" { (words) } };
+        self.page_with("Not here", None, status, &body)
     }
 
     fn page_with(&self, title: &str, feed: Option<&str>, status: StatusCode, body: &Markup) -> Response {

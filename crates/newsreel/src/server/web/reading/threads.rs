@@ -62,9 +62,8 @@ pub(super) async fn thread(
     let reading = Reading::begin(&shared, &visitor, &urls::thread(&name, &id))?;
     let (rows, thread) = reading.thread_of(&name, &id).await?;
     let page = ThreadPage { group: &name, rows: &rows, thread: &thread };
-    let first = thread.rows().find_map(|at| rows.get(at));
-    let title = first.map_or(name.as_str(), |row| row.subject.as_str());
-    let feed = first.map(|row| format!("{}/atom", urls::thread(&name, &row.message_id)));
+    let title = thread.title(&rows);
+    let feed = thread.first(&rows).map(|row| format!("{}/atom", urls::thread(&name, &row.message_id)));
     Ok(reading.page_with(title, feed.as_deref(), StatusCode::OK, &view::thread(&page)))
 }
 

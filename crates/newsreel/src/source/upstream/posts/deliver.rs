@@ -3,9 +3,10 @@
 use super::super::Upstreams;
 use super::super::questions::AskHas;
 use super::super::table::{Table, Upstream};
-use super::queue::{Name, QueuedPost};
+use super::queue::QueuedPost;
 use super::sending::{AskPost, PostAnswer};
 use super::{Entry, NotQueued, PAUSE_LONGEST, Posts};
+use crate::base::file_name::FileName;
 use netnews::{Article, Known, newsgroups};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub(crate) enum Fate {
 pub(crate) struct Outbox {
     upstreams: Upstreams,
     /// With the upstream of each.
-    names: Vec<(Arc<str>, Name)>,
+    names: Vec<(Arc<str>, FileName)>,
 }
 
 impl Upstreams {
@@ -112,7 +113,7 @@ impl Upstreams {
     }
 
     /// Sends one post, unless somebody else does. `is_told`: its poster will be told if it is refused.
-    async fn send(&self, name: &Name, is_told: bool) -> Option<Fate> {
+    async fn send(&self, name: &FileName, is_told: bool) -> Option<Fate> {
         let posts = self.posts();
         let was_tried = posts.begin(name, is_told)?;
         let post = block_in_place(|| posts.queue.read(name));
@@ -148,14 +149,14 @@ impl Upstreams {
 
 impl Posts {
     /// What is due now, by upstream, the oldest first.
-    fn due(&self) -> BTreeMap<Arc<str>, Vec<Name>> {
-        let (now, mut due) = (Instant::now(), BTreeMap::<Arc<str>, Vec<(u64, Name)>>::new());
+    fn due(&self) -> BTreeMap<Arc<str>, Vec<FileName>> {
+        let (now, mut due) = (Instant::now(), BTreeMap::<Arc<str>, Vec<(u64, FileName)>>::new());
         for (name, entry) in self.entries.lock().iter() {
             if !entry.refused && !entry.is_busy && entry.due <= now {
                 due.entry(entry.upstream.clone()).or_default().push((entry.queued, name.clone()));
             }
         }
-        let in_order = |mut names: Vec<(u64, Name)>| {
+        let in_order = |mut names: Vec<(u64, FileName)>| {
             names.sort_unstable();
             names.into_iter().map(|(_, name)| name).collect()
         };
@@ -172,7 +173,7 @@ impl Posts {
 
     /// Somebody begins to send a post: whether it may have arrived before; `None`: it is not to be sent.
     /// `is_own`: by whom it is held.
-    fn begin(&self, name: &Name, is_own: bool) -> Option<bool> {
+    fn begin(&self, name: &FileName, is_own: bool) -> Option<bool> {
         let mut entries = self.entries.lock();
         let entry = entries.get_mut(name).filter(|entry| !entry.refused && entry.is_busy == is_own)?;
         entry.is_busy = true;
@@ -180,7 +181,7 @@ impl Posts {
     }
 
     /// What became of a post that was sent. Blocks.
-    fn settle(&self, name: &Name, post: QueuedPost, fate: &Fate, is_told: bool) {
+    fn settle(&self, name: &FileName, post: QueuedPost, fate: &Fate, is_told: bool) {
         let (upstream, id) = (post.upstream.clone(), post.message_id.clone());
         match fate {
             Fate::Taken => {
@@ -210,7 +211,7 @@ impl Posts {
     }
 
     /// Keeps a refused post for the operator. Blocks.
-    pub(super) fn refuse(&self, name: &Name, post: QueuedPost, text: &str) {
+    pub(super) fn refuse(&self, name: &FileName, post: QueuedPost, text: &str) {
         let (upstream, id) = (post.upstream.clone(), post.message_id.clone());
         warn!(upstream, id, text, "the upstream has refused a post; see newsreel cache posts");
         if let Err(error) = self.queue.replace(name, &QueuedPost { refused: text.to_owned(), ..post }) {
@@ -222,7 +223,7 @@ impl Posts {
         });
     }
 
-    fn change(&self, name: &Name, change: impl FnOnce(&mut Entry)) {
+    fn change(&self, name: &FileName, change: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.entries.lock().get_mut(name) {
             change(entry);
         }
@@ -270,7 +271,7 @@ impl Outbox {
 
 impl Posts {
     /// Keeps those refused for the operator, or removes them where the poster learns all of it.
-    fn told(&self, fates: Vec<(Arc<str>, Name, Fate)>, is_filed: bool) -> Vec<(Arc<str>, Fate)> {
+    fn told(&self, fates: Vec<(Arc<str>, FileName, Fate)>, is_filed: bool) -> Vec<(Arc<str>, Fate)> {
         let is_kept = is_filed || fates.iter().any(|(.., fate)| !matches!(fate, Fate::Refused(_)));
         let mut told = Vec::new();
         for (upstream, name, fate) in fates {
@@ -286,7 +287,7 @@ impl Posts {
     }
 
     /// Removes a post whose poster was told that it is refused. Blocks.
-    fn forget(&self, name: &Name) {
+    fn forget(&self, name: &FileName) {
         if let Err(error) = self.remove(name) {
             error!(%name, %error, "a post that was refused cannot be removed");
         }

@@ -16,9 +16,10 @@ pub(crate) use queue::QueuedPost;
 #[cfg(feature = "testing")]
 pub(crate) use queue::rewritten;
 
+use crate::base::file_name::FileName;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use queue::{Name, Queue};
+use queue::{Queue, name_of};
 use spool::Disk;
 use std::io;
 use std::path::Path;
@@ -35,7 +36,7 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Posts {
     queue: Queue,
-    entries: Mutex<HashMap<Name, Entry>>,
+    entries: Mutex<HashMap<FileName, Entry>>,
     /// Something may be sent.
     fresh: Notify,
 }
@@ -100,13 +101,13 @@ impl Posts {
 
     /// All of them, the oldest first. Blocks.
     pub fn all(&self) -> Vec<Waiting> {
-        let mut names: Vec<(u64, Name)> =
+        let mut names: Vec<(u64, FileName)> =
             self.entries.lock().iter().map(|(name, entry)| (entry.queued, name.clone())).collect();
         names.sort_unstable();
         names.iter().filter_map(|(_, name)| self.waiting(name)).collect()
     }
 
-    fn waiting(&self, name: &Name) -> Option<Waiting> {
+    fn waiting(&self, name: &FileName) -> Option<Waiting> {
         let post = self.queue.read(name)?;
         let entries = self.entries.lock();
         let entry = entries.get(name)?;
@@ -124,7 +125,7 @@ impl Posts {
 
     /// Has a post sent again now, also if it was refused. Blocks.
     pub fn retry(&self, post: &QueuedPost) -> io::Result<()> {
-        let name = Name::of(&post.message_id, &post.upstream);
+        let name = name_of(&post.message_id, &post.upstream);
         if !post.refused.is_empty() {
             self.queue.replace(&name, &QueuedPost { refused: String::new(), ..post.clone() })?;
         }
@@ -137,7 +138,7 @@ impl Posts {
 
     /// Forgets a post. False: it is being sent. Blocks.
     pub fn drop_post(&self, post: &QueuedPost) -> io::Result<bool> {
-        let name = Name::of(&post.message_id, &post.upstream);
+        let name = name_of(&post.message_id, &post.upstream);
         if self.entries.lock().get(&name).is_some_and(|entry| entry.is_busy) {
             return Ok(false);
         }
@@ -152,8 +153,8 @@ impl Posts {
     }
 
     /// Queues a post, which stays busy; at most `max` may wait. Blocks.
-    fn put(&self, post: &QueuedPost, max: usize) -> Result<Name, NotQueued> {
-        let name = Name::of(&post.message_id, &post.upstream);
+    fn put(&self, post: &QueuedPost, max: usize) -> Result<FileName, NotQueued> {
+        let name = name_of(&post.message_id, &post.upstream);
         {
             let mut entries = self.entries.lock();
             if entries.contains_key(&name) {
@@ -176,7 +177,7 @@ impl Posts {
         Err(why)
     }
 
-    fn remove(&self, name: &Name) -> io::Result<()> {
+    fn remove(&self, name: &FileName) -> io::Result<()> {
         let removed = self.queue.remove(name);
         self.entries.lock().remove(name);
         removed

@@ -5,9 +5,9 @@
 //! `posts`. Format: `docs/formats/posts.md`.
 
 use crate::base::fields;
+use crate::base::file_name::FileName;
 use ring::digest::{SHA256, digest};
 use spool::{Access, Disk, durable_create, durable_replace, read_small};
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,22 +42,11 @@ pub(crate) struct QueuedPost {
     pub wire: Vec<u8>,
 }
 
-/// A file's name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Name(String);
-
-impl Name {
-    pub fn of(message_id: &str, upstream: &str) -> Self {
-        let hash = digest(&SHA256, format!("{message_id}\n{upstream}").as_bytes());
-        let name: String = hash.as_ref().iter().take(NAME_BYTES).map(|b| format!("{b:02x}")).collect();
-        Self(name + POST)
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// The name of the file of a post for an upstream.
+pub(super) fn name_of(message_id: &str, upstream: &str) -> FileName {
+    let hash = digest(&SHA256, format!("{message_id}\n{upstream}").as_bytes());
+    let name: String = hash.as_ref().iter().take(NAME_BYTES).map(|b| format!("{b:02x}")).collect();
+    FileName::new(name + POST)
 }
 
 /// The files.
@@ -82,14 +71,14 @@ impl Queue {
     }
 
     /// All that can be read.
-    pub fn all(&self) -> Vec<(Name, QueuedPost)> {
+    pub fn all(&self) -> Vec<(FileName, QueuedPost)> {
         let names = self.disk.list(&self.dir).unwrap_or_default();
-        let names = names.into_iter().filter(|name| name.ends_with(POST)).map(Name);
+        let names = FileName::ending_with(names, POST);
         names.filter_map(|name| self.read(&name).map(|post| (name, post))).collect()
     }
 
-    pub fn read(&self, name: &Name) -> Option<QueuedPost> {
-        let path = self.dir.join(&name.0);
+    pub fn read(&self, name: &FileName) -> Option<QueuedPost> {
+        let path = name.path_in(&self.dir);
         match read_small(&*self.disk, &path, POST_BYTES_MAX) {
             Ok(None) => None,
             Ok(Some(bytes)) => {
@@ -107,21 +96,21 @@ impl Queue {
     }
 
     /// Adds a post; durable when this returns. False: it is there already.
-    pub fn create(&self, name: &Name, post: &QueuedPost) -> io::Result<bool> {
+    pub fn create(&self, name: &FileName, post: &QueuedPost) -> io::Result<bool> {
         self.disk.create_dir(&self.dir)?;
         let head = head_of(post);
-        durable_create(&*self.disk, &self.dir.join(&name.0), &[head.as_bytes(), &post.wire], Access::Owner)
+        durable_create(&*self.disk, &name.path_in(&self.dir), &[head.as_bytes(), &post.wire], Access::Owner)
     }
 
     /// Replaces a post; durable when this returns.
-    pub fn replace(&self, name: &Name, post: &QueuedPost) -> io::Result<()> {
+    pub fn replace(&self, name: &FileName, post: &QueuedPost) -> io::Result<()> {
         let head = head_of(post);
-        durable_replace(&*self.disk, &self.dir.join(&name.0), &[head.as_bytes(), &post.wire], Access::Owner)
+        durable_replace(&*self.disk, &name.path_in(&self.dir), &[head.as_bytes(), &post.wire], Access::Owner)
     }
 
     /// It is there no longer; durable when this returns.
-    pub fn remove(&self, name: &Name) -> io::Result<()> {
-        self.disk.remove(&self.dir.join(&name.0))?;
+    pub fn remove(&self, name: &FileName) -> io::Result<()> {
+        self.disk.remove(&name.path_in(&self.dir))?;
         self.disk.sync_dir(&self.dir)
     }
 }

@@ -68,11 +68,11 @@ fn a_crash_at_any_step_loses_no_post_and_tears_none() {
             let posts = open(&sim);
             let put: Vec<u64> = (1..=3).filter(|n| posts.put(&post(*n), 9).is_ok()).collect();
             let is_whole = put.len() == 3;
-            let name = Name::of("<2@x.example>", "block account");
+            let name = name_of("<2@x.example>", "block account");
             if is_whole {
                 posts.refuse(&name, post(2), "441 no");
             }
-            let removed = is_whole && posts.remove(&Name::of("<1@x.example>", "isp")).is_ok();
+            let removed = is_whole && posts.remove(&name_of("<1@x.example>", "isp")).is_ok();
             let (what, after) = (format!("{kind:?} at step {step}"), open(&sim.image().unwrap()));
             let left: Vec<_> = all(&after).into_iter().map(|left| (left.queued, left)).collect();
             for n in &put {

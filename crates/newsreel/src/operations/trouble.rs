@@ -1,6 +1,6 @@
 //! What is wrong, in words, and what to do about it.
 //!
-//! Pure: a report in, sentences out, the worst first. Called by the page.
+//! Pure: a report in, sentences out, the worst first. Called by the operator's page and `newsreel top`.
 
 use crate::base::units::{about_span, counted, grouped};
 use crate::operations::report::{
@@ -16,7 +16,7 @@ const MEASURED_SECS: u64 = 60;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Weight {
+pub(crate) enum Weight {
     /// Something does not work.
     Bad,
     /// It will not, or does not for somebody.
@@ -27,7 +27,7 @@ pub(super) enum Weight {
 
 /// Something to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     pub weight: Weight,
     pub what: String,
     /// What to do: a sentence, or a command.
@@ -39,7 +39,7 @@ fn trouble(weight: Weight, what: impl Into<String>, advice: impl Into<String>) -
 }
 
 /// All that is wrong, at `now` (Unix seconds).
-pub(super) fn all(report: &Report, now: u64) -> Vec<Trouble> {
+pub(crate) fn all(report: &Report, now: u64) -> Vec<Trouble> {
     let mut found = Vec::new();
     spool(&report.spool, now, &mut found);
     if let Some(server) = &report.server {
@@ -54,6 +54,10 @@ fn spool(spool: &SpoolStatus, now: u64, found: &mut Vec<Trouble>) {
         let advice = "Readers are served. On a full disk make room, and it goes on by itself; after a failed \
             disk, mend that and start the server again.";
         found.push(trouble(Weight::Bad, format!("No articles are accepted: {why}"), advice));
+    }
+    if let Some(why) = &spool.unopened {
+        let advice = "What is shown is from the last checkpoint. `newsreel verify` says more.";
+        found.push(trouble(Weight::Bad, format!("The spool cannot be opened: {why}"), advice));
     }
     if now.saturating_sub(spool.measured) > MEASURED_SECS {
         let what =
@@ -136,6 +140,14 @@ fn of_server(server: &ServerStatus, now: u64, found: &mut Vec<Trouble>) {
         found.push(trouble(Weight::Bad, what, "See its messages in the log."));
     }
     found.extend(server.archives.iter().flat_map(archive));
+    if let Some(search) = server.search.as_ref().filter(|search| !search.problem.is_empty()) {
+        let what = format!("Nothing is added to the search index: {}", search.problem);
+        found.push(trouble(
+            Weight::Warn,
+            what,
+            "It is tried again; `newsreel rebuild --search` begins anew.",
+        ));
+    }
     waiting(server, found);
 }
 

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""The pages in a real browser: `make pages`.
+
+pages.py NEWSREEL DIR makes a site, feeds it all the while, and visits its pages in Chromium, light and dark, 390
+and 1440 pixels wide; DIR gets a picture of each. A page fails if the browser complains about anything, if what is
+expected is not in it, or by `checks.js`. Without a browser it says so.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from browser import Browser, program
+
+HERE = pathlib.Path(__file__).parent
+THEMES, WIDTHS = ["light", "dark"], [390, 1440]
+PASSWORD = "a long password"
+
+
+class Site:
+    """A site that is served and fed."""
+
+    def __init__(self, newsreel):
+        self.newsreel = newsreel
+        self.home = tempfile.mkdtemp(prefix="newsreel-site-")
+        self.dir = os.path.join(self.home, "site")
+        self.run("init", "--listen", "127.0.0.1:0", "--buffer", "32 MiB")
+        file = pathlib.Path(self.dir, "newsreel.toml")
+        text = file.read_text()
+        search = "\n[search]\nenabled = true\ndelay = \"1 s\"\n" if self.has_search() else ""
+        operator = "\n[[access]]\nfrom = \"all\"\nusers = \"carol\"\nread = \"*\"\npost = \"*\"\noperator = true\n"
+        text = text.replace("\n[[access]]\n", operator + "\n[[access]]\n", 1)
+        web = "" if "\n[web]\n" in text else "\n[web]\nlisten = [\"127.0.0.1:0\"]\n"
+        file.write_text(text + web + search)
+        self.run("user", "add", "carol", feed=PASSWORD + "\n")
+        self.log = open(os.path.join(self.home, "log"), "wb")
+        self.server = subprocess.Popen([newsreel, "serve", "--dir", self.dir], stderr=self.log)
+        self.count, self.is_feeding = 0, True
+        self.address = self.wait()
+        self.feed(300)
+        self.feeder = threading.Thread(target=self.keep_feeding, daemon=True)
+        self.feeder.start()
+
+    def has_search(self):
+        return subprocess.run([self.newsreel, "search", "--help"], capture_output=True).returncode == 0
+
+    def run(self, *words, feed=None):
+        done = subprocess.run([self.newsreel, *words, "--dir", self.dir], input=feed, text=True, capture_output=True)
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        return done.stdout
+
+    def wait(self):
+        for _ in range(600):
+            told = subprocess.run([self.newsreel, "status", "--json", "--dir", self.dir], capture_output=True)
+            if told.returncode == 0 and json.loads(told.stdout)["server"]:
+                return json.loads(told.stdout)["server"]["web"][0]
+            time.sleep(0.1)
+        raise AssertionError("the server does not start")
+
+    def feed(self, articles):
+        batch = []
+        for _ in range(articles):
+            self.count += 1
+            n = self.count
+            parent = f"References: <{n - n % 7}@x.example>\n" if n % 7 else ""
+            text = (f"From: Jane Doe <jane@x.example>\nNewsgroups: local.general\nSubject: {'Re: ' if parent else ''}"
+                    f"Letter {n - n % 7} <b>&amp;\nMessage-ID: <{n}@x.example>\nPath: x\n{parent}"
+                    f"Date: {time.strftime('%a, %d %b %Y %H:%M:%S +0000', time.gmtime())}\n\n"
+                    f"> What was said, in a line that is quoted {'and long ' * (n % 30)}\n"
+                    f"See https://www.example.org/{'x' * 120}?a=1&b=2 and news:local.test\n"
+                    f"begin 644 picture.gif\n#9F]U\n`\nend\n-- \nJane\n")
+            batch.append(f"#! rnews {len(text)}\n{text}")
+        self.run("rnews", feed="".join(batch))
+
+    def keep_feeding(self):
+        while self.is_feeding:
+            self.feed(20)
+            time.sleep(0.2)
+
+    def close(self):
+        self.is_feeding = False
+        self.feeder.join()
+        self.server.terminate()
+        self.server.wait(60)
+        self.log.close()
+        shutil.rmtree(self.home)
+
+
+class Visit:
+    """A browser's way through the pages of a site in one theme and width."""
+
+    def __init__(self, browser, site, theme, width, pictures):
+        self.browser, self.pictures = browser, pictures
+        self.at, self.kind = f"http://{site.address}", f"{theme}-{width}"
+        self.found = []
+        browser.look(width, theme)
+        browser.ask("Network.clearBrowserCookies")
+
+    def see(self, name, *expected, may_complain=""):
+        """Checks the page that is shown."""
+        browser = self.browser
+        time.sleep(0.2)
+        text = browser.run("document.documentElement.innerText")
+        wrong = browser.run((HERE / "checks.js").read_text())
+        wrong += [f"\"{words}\" is not there" for words in expected if words not in text]
+        wrong += [said for said in browser.complaints if not may_complain or may_complain not in said]
+        browser.complaints.clear()
+        browser.press_tab()
+        outline = "(() => { const s = getComputedStyle(document.activeElement); return s.outlineStyle + s.outlineWidth; })()"
+        if browser.run("document.activeElement === document.body") or browser.run(outline) in ("none0px", "solid0px"):
+            wrong.append("the focus is not to be seen")
+        browser.picture(self.pictures / f"{name}-{self.kind}.png")
+        self.found += [f"{name} ({self.kind}): {what}" for what in wrong]
+
+    def go(self, path):
+        self.browser.go(self.at + path)
+
+    def fill(self, **fields):
+        for name, value in fields.items():
+            self.browser.run(f"document.querySelector('main [name={name}]').value = {json.dumps(value)}")
+        self.browser.act("document.querySelector('main form:has(:not([type=search])) button[type=submit], main form button').click()")
+
+    def all(self):
+        self.go("/groups")
+        self.see("groups", "local.general")
+        self.go("/groups/local.general")
+        self.see("group", "Letter")
+        self.go("/groups/local.general/thread/14%40x.example")
+        self.see("thread", "Letter 14 <b>&amp;")
+        self.go("/article/15%40x.example")
+        self.see("article", "picture.gif", "What was said")
+        self.go("/article/no%40such")
+        self.see("missing", "not here", may_complain="404")
+        self.log_in()
+        self.post()
+        if self.browser.run("!!document.querySelector('nav a[href=\"/search\"]')"):
+            self.go("/search?q=letter+-subject:x")
+            self.see("search", "Letter")
+            self.go("/search?q=after:never")
+            self.see("search-wrong", "not a date", may_complain="400")
+        self.go("/operator")
+        time.sleep(6)
+        self.see("operator", "text0")
+        return self.found
+
+    def log_in(self):
+        self.go("/login")
+        self.see("login", "Log in")
+        self.fill(user="carol", password="wrong")
+        self.see("login-refused", "Wrong name or password", may_complain="403")
+        self.fill(user="carol", password=PASSWORD)
+        self.go("/groups")
+        self.see("logged-in", "carol")
+
+    def post(self):
+        self.go("/groups/local.test/write")
+        self.see("write", "Subject")
+        subject = f"Gr\u00fc\u00dfe {self.kind}"
+        self.fill(**{"from": "Carol <carol@x.example>", "subject": subject, "body": "Hello <i>world</i>"})
+        self.see("posted")
+        self.go("/groups/local.test")
+        self.see("post-in-group", subject)
+
+
+def main():
+    newsreel, pictures = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2])
+    if not program():
+        print("no chromium: the pages are not looked at in a browser", file=sys.stderr)
+        return 0
+    shutil.rmtree(pictures, ignore_errors=True)
+    pictures.mkdir(parents=True)
+    site = Site(newsreel)
+    try:
+        browser = Browser()
+        try:
+            found = [what for theme in THEMES for width in WIDTHS
+                     for what in Visit(browser, site, theme, width, pictures).all()]
+        finally:
+            browser.close()
+    finally:
+        site.close()
+    for what in found:
+        print(what)
+    print(f"{len(list(pictures.iterdir()))} pages seen, pictures in {pictures}; {len(found)} faults")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
