@@ -1,9 +1,11 @@
 //! A running server, as a reload and the control socket know it.
 
+use crate::base::clock::unix_secs;
 use crate::config::Config;
 use crate::listening::{Listening, Plan};
 use crate::operations::Pulls;
 use crate::operations::archive::Archives;
+use crate::operations::days::{self, Days};
 use crate::operations::report::{self, Measuring, Report};
 use crate::relay::feed::{Feeds, Prepared};
 use crate::session::SessionContext;
@@ -28,6 +30,8 @@ pub(crate) struct Server {
     pub pulls: Arc<Pulls>,
     /// The archives.
     pub archives: Arc<Archives>,
+    /// What past days were like.
+    pub days: Arc<Days>,
     /// The search index.
     #[cfg(feature = "search")]
     pub search: Arc<crate::operations::search::Search>,
@@ -39,12 +43,13 @@ impl Server {
     /// How it is.
     pub fn report(&self) -> Report {
         let addresses = self.listening.addresses();
-        let report = report::of_server(
+        let mut report = report::of_server(
             &self.site,
             &self.context,
             (&self.feeds, &self.pulls, &self.archives, &self.upstreams),
             (&addresses.nntp, &addresses.web),
         );
+        days::foretell(&mut report.spool.classes, &self.days.history(), unix_secs());
         self.with_search(report)
     }
 

@@ -21,6 +21,7 @@ mod window;
 
 pub(crate) use view::View;
 
+use crate::base::counters::Counters;
 use crate::source::{GroupList, GroupStream, NewsSource, Part, Place, SourceError, Which};
 use netnews::MessageId;
 use netnews::nntp::command::{self, Command, Range, Select};
@@ -29,6 +30,7 @@ use nntp_io::Output;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use tracing::{debug, warn};
 use window::Window;
@@ -75,6 +77,8 @@ pub(crate) struct Reader<S: NewsSource> {
     view: View,
     selected: Option<Selected<S::Group>>,
     is_over: bool,
+    /// Where the groups are counted that it selects.
+    counters: Option<Arc<Counters>>,
 }
 
 /// Articles of the selected group by their numbers, or one by its Message-ID; what [`Select`] comes to.
@@ -85,7 +89,12 @@ enum Span<'a, G> {
 
 impl<S: NewsSource> Reader<S> {
     pub fn new(source: S, view: View) -> Self {
-        Self { source, view, selected: None, is_over: false }
+        Self { source, view, selected: None, is_over: false, counters: None }
+    }
+
+    /// The same; the groups that it selects are counted.
+    pub fn counted_by(self, counters: Arc<Counters>) -> Self {
+        Self { counters: Some(counters), ..self }
     }
 
     /// Whether the connection ends with what was answered.

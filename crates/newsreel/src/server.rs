@@ -14,6 +14,7 @@ use crate::inject::Injector;
 use crate::listening::{Admit, Beginning, Listeners, Listening, SessionTask};
 use crate::moderation::Moderation;
 use crate::operations::archive::{Archives, keep_archiving};
+use crate::operations::days::{self, DayKeeper};
 use crate::operations::overview::Packing;
 use crate::operations::report::{self, Measuring};
 use crate::operations::{ControlMessages, keep_expiring};
@@ -154,6 +155,7 @@ fn assemble<S: NewsSource>(
         Server {
             #[cfg(feature = "search")]
             search: Arc::default(),
+            days: Arc::default(),
             listening,
             measuring,
             pulls,
@@ -169,14 +171,18 @@ fn assemble<S: NewsSource>(
 /// The threads that work on indexes as long as a server runs.
 struct IndexThreads {
     packing: Packing,
+    days: DayKeeper,
     #[cfg(feature = "search")]
     indexing: crate::operations::search::Indexer,
 }
 
 impl IndexThreads {
-    fn start(server: &Server) -> io::Result<Self> {
+    fn start(server: &Arc<Server>) -> io::Result<Self> {
+        let reporting = Arc::downgrade(server);
+        let report = move || reporting.upgrade().map(|server| server.report());
         Ok(Self {
             packing: Packing::start(&server.site.spool)?,
+            days: days::start(&server.site, &server.days, report)?,
             #[cfg(feature = "search")]
             indexing: crate::operations::search::start(&server.site, &server.search)?,
         })
@@ -185,6 +191,7 @@ impl IndexThreads {
     /// Waits for their end; the server must be stopping.
     fn end(self) {
         self.packing.end();
+        self.days.end();
         #[cfg(feature = "search")]
         self.indexing.end();
     }

@@ -116,7 +116,8 @@ impl<S: NewsSource> Session<S> {
         Self {
             input,
             out,
-            reader: Reader::new(source.of_client(client.address_text()), view),
+            reader: Reader::new(source.of_client(client.address_text()), view)
+                .counted_by(site.counters.clone()),
             feed: None,
             expecting: Expecting::Command,
             batch: None,

@@ -17,6 +17,10 @@ pub(crate) struct Counters {
     /// Connections refused: unknown address or a limit.
     pub refused: AtomicU64,
     pub latencies: Latencies,
+    /// Why articles were rejected, since somebody last took this.
+    reasons: Mutex<HashMap<&'static str, u64>>,
+    /// How often readers selected a group, likewise.
+    selections: Mutex<HashMap<Box<str>, u64>>,
     /// By the peers' names.
     peers: Mutex<HashMap<Box<str>, Arc<PeerCounters>>>,
 }
@@ -43,7 +47,35 @@ pub(crate) struct PeerCounters {
     pub rejected: AtomicU64,
 }
 
+/// Groups of which selections are counted at once.
+const SELECTIONS_MAX: usize = 20_000;
+
 impl Counters {
+    /// Counts articles that were rejected, by reason.
+    pub fn reject(&self, reasons: impl Iterator<Item = &'static str>) {
+        let mut counts = self.reasons.lock();
+        reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
+    }
+
+    /// Counts that a reader selected a group.
+    pub fn select(&self, group: &[u8]) {
+        let Ok(group) = std::str::from_utf8(group) else { return };
+        let mut counts = self.selections.lock();
+        if counts.len() < SELECTIONS_MAX || counts.contains_key(group) {
+            *counts.entry_ref(group).or_default() += 1;
+        }
+    }
+
+    /// Why articles were rejected since this was last taken.
+    pub fn take_reasons(&self) -> HashMap<&'static str, u64> {
+        std::mem::take(&mut *self.reasons.lock())
+    }
+
+    /// How often readers selected groups since this was last taken.
+    pub fn take_selections(&self) -> HashMap<Box<str>, u64> {
+        std::mem::take(&mut *self.selections.lock())
+    }
+
     /// The counts of the peer of this name.
     pub fn of_peer(&self, name: &str) -> Arc<PeerCounters> {
         self.peers.lock().entry_ref(name).or_default().clone()

@@ -164,6 +164,18 @@ pub(super) enum Command {
     #[command(flatten)]
     Ask(Request),
 
+    /// Show a day in one page
+    #[command(
+        long_about = "Show a day in one page, as text, HTML or mail: trouble, articles by peer, in and out, why articles \
+        were rejected, groups by articles and by readers, servers in Path, logins, and how long articles stay. The server \
+        records each day (UTC) while it runs, and keeps the records of 400 days."
+    )]
+    #[command(
+        after_long_help = "Examples:\n  newsreel report\n  newsreel report --day 2026-01-31 --format html > day.html\n  \
+        newsreel report --format mail --to usenet@example.org | sendmail -t"
+    )]
+    Report(super::report::ReportOptions),
+
     /// Watch a running server, live
     #[command(
         long_about = "Watch a running server, live in a terminal: what comes in and goes out, peers with rates and lag, \

@@ -46,6 +46,7 @@ mod preflight;
 mod pull;
 mod purge;
 mod reach;
+mod report;
 mod rights;
 mod rnews;
 mod screen;
@@ -135,6 +136,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Keys { command }) => keys::keys(at, command),
         Command::Ask(request) => reach::print(&at.load()?, &request),
         Command::Top(options) => top::top(at, &options),
+        Command::Report(options) => report::report(at, &options),
         #[cfg(feature = "search")]
         Command::Rebuild { search: true, .. } => search::rebuild(at),
         Command::Rebuild { without, .. } => care::rebuild(&without, at),

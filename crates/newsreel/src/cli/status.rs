@@ -387,7 +387,9 @@ pub(super) fn classes_text(spool: &SpoolStatus, now: u64) -> String {
     let note = |class: &ClassStatus| {
         let mut notes = Vec::new();
         if class.is_below_target() {
-            notes.push("BELOW TARGET".to_owned());
+            let from = class.target_missed.filter(|at| *at > now);
+            let from = from.map(|at| format!(" in {}", about_span(at - now)));
+            notes.push(format!("BELOW TARGET{}", from.unwrap_or_default()));
         }
         if class.spilled > 0 {
             notes.push(format!("{} to overflow", grouped(class.spilled)));
@@ -404,6 +406,7 @@ pub(super) fn classes_text(spool: &SpoolStatus, now: u64) -> String {
         .right("last hour", |class| rate(class.hour_bytes_per_sec))
         .right("last day", |class| rate(class.day_bytes_per_sec))
         .right("articles stay", stay)
+        .right("worst day", |class| span(class.stays_worst_secs))
         .right("target", |class| span(class.keep_target_secs))
         .right("promise", |class| span(class.keep_at_least_secs))
         .left("", note)
@@ -483,6 +486,7 @@ mod tests {
                     day_bytes_per_sec: 1024.0,
                     stays_secs: Some(7_200),
                     keep_target_secs: Some(86_400),
+                    stays_worst_secs: Some(21_600),
                     ..ClassStatus::default()
                 }],
                 buffers: vec![BufferStatus {
@@ -517,8 +521,8 @@ mod tests {
                         history 0 B, overview 0 B, residents 0 B, checkpoints 0 B\n  \
                         on disk for each article beyond its own bytes: 140 (record 90, journal 0, history 50, overview 0, \
                         residents 0, checkpoint 0)\n\n\
-                        class  method  oldest article   last hour    last day  articles stay  target  promise\n\
-                        text   cnfs               2 h  2.00 KiB/s  1.00 KiB/s            2 h     1 d           BELOW \
+                        class  method  oldest article   last hour    last day  articles stay  worst day  target  promise\n\
+                        text   cnfs               2 h  2.00 KiB/s  1.00 KiB/s            2 h        6 h     1 d           BELOW \
                         TARGET\n\n\
                         buffer      size      used   %  cycle  oldest article\n\
                         text0   2.00 GiB  1.00 GiB  50      2             2 h\n\n\
@@ -569,13 +573,16 @@ mod tests {
         let mut report = report(None);
         report.spool.overhead = None;
         report.spool.classes[0].stays_secs = None;
+        report.spool.classes[0].stays_worst_secs = None;
         let shown = text(&report, 8_205);
         assert!(
             shown.contains("\n  on disk for each article beyond its own bytes: not known yet\n"),
             "{shown}"
         );
         assert!(
-            shown.contains("text   cnfs               2 h  2.00 KiB/s  1.00 KiB/s  not known yet     1 d"),
+            shown.contains(
+                "text   cnfs               2 h  2.00 KiB/s  1.00 KiB/s  not known yet                1 d"
+            ),
             "{shown}"
         );
     }

@@ -117,6 +117,13 @@ impl Filer {
                 }
             }
         }
+        if rejected > 0 {
+            let reason = |disposition: &Disposition| match disposition {
+                Disposition::Rejected(reject) => Some(reject.text()),
+                _ => None,
+            };
+            self.counters.reject(dispositions.iter().filter_map(reason));
+        }
         add(&self.counters.accepted, accepted);
         add(&self.counters.rejected, rejected);
         add(&self.counters.try_later, dispositions.len() - accepted - rejected);

@@ -8,6 +8,7 @@ pub mod buffers;
 pub(crate) mod cached;
 mod care;
 mod certificates;
+pub(crate) mod days;
 mod expire;
 mod export;
 mod feed;

@@ -6,6 +6,7 @@
 //! every few seconds by a task ([`measure`]). Knows no socket: the caller says where the server listens.
 
 use super::archive::Archives;
+use super::days;
 use super::pull::standing::Pulls;
 use super::retention;
 use crate::base::clock::{unix_now, unix_secs};
@@ -385,6 +386,22 @@ pub struct ClassStatus {
     /// So many seconds an article stays at the last day's rate; absent: nothing was written, or not for an
     /// hour yet.
     pub stays_secs: Option<u64>,
+    /// Bytes that it has room for.
+    #[serde(default)]
+    pub room_bytes: u64,
+    /// The day of the last year on which most was stored, such as 2026-01-31; absent: no day is recorded.
+    #[serde(default)]
+    pub worst_day: Option<String>,
+    /// How many seconds an article would stay if every day were like that.
+    #[serde(default)]
+    pub stays_worst_secs: Option<u64>,
+    /// From when on articles will not stay as long as they should, Unix seconds; absent: they will, at the
+    /// last day's rate.
+    #[serde(default)]
+    pub target_missed: Option<u64>,
+    /// From when on they will not stay as long as is promised, likewise.
+    #[serde(default)]
+    pub promise_missed: Option<u64>,
     /// How long articles should stay, in seconds.
     pub keep_target_secs: Option<u64>,
     /// How long they are promised to stay, in seconds.
@@ -481,7 +498,10 @@ pub(crate) fn of_server(
 
 /// The report of a spool that no server has open; reads the disk.
 pub fn of_spool(spool: &Spool, config: &Config) -> io::Result<Report> {
-    Ok(of_status(&spool.status()?, config))
+    let mut report = of_status(&spool.status()?, config);
+    let history = days::history(&**spool.disk(), &config.site.data);
+    days::foretell(&mut report.spool.classes, &history, unix_secs());
+    Ok(report)
 }
 
 /// The report of a spool that cannot be opened, and why.

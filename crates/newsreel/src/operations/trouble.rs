@@ -64,7 +64,7 @@ fn spool(spool: &SpoolStatus, now: u64, found: &mut Vec<Trouble>) {
             format!("The disk answers slowly: its figures are {} old", about_span(now - spool.measured));
         found.push(trouble(Weight::Warn, what, "Look at the disk: `iostat -x 5`, `dmesg`."));
     }
-    found.extend(spool.classes.iter().flat_map(class));
+    found.extend(spool.classes.iter().flat_map(|one| class(one, now)));
     for reader in spool.readers.iter().filter(|reader| reader.lost_articles > 0) {
         let articles = counted(reader.lost_articles, "article");
         let what = format!("{} was overtaken by the journal and missed {articles}", reader.name);
@@ -95,14 +95,27 @@ fn spool(spool: &SpoolStatus, now: u64, found: &mut Vec<Trouble>) {
     }
 }
 
-fn class(class: &ClassStatus) -> Vec<Trouble> {
+/// The day of a moment, UTC.
+fn day_of(secs: u64) -> String {
+    super::days::day_text(secs / 86_400)
+}
+
+fn class(class: &ClassStatus, now: u64) -> Vec<Trouble> {
     let mut found = Vec::new();
     if let (true, Some(stays), Some(target)) =
         (class.is_below_target(), class.stays_secs, class.keep_target_secs)
     {
         let (stays, target) = (about_span(stays), about_span(target));
-        let what = format!("Articles of class {} stay {stays}, and should stay {target}", class.name);
+        let from = class.target_missed.filter(|at| *at > now).map(|at| format!(" from {} on", day_of(at)));
+        let from = from.unwrap_or_default();
+        let what = format!("Articles of class {} stay {stays}{from}, and should stay {target}", class.name);
         let advice = "Enlarge its buffers or add one (`newsreel buffer`), or store less in it ([[rule]]).";
+        found.push(trouble(Weight::Warn, what, advice));
+    }
+    if let Some((at, least)) = class.promise_missed.zip(class.keep_at_least_secs) {
+        let (day, least) = (day_of(at), about_span(least));
+        let what = format!("Class {} has no room for more from {day} on: {least} are promised", class.name);
+        let advice = "Enlarge its buffers, give it an overflow class, or lower keep_at_least.";
         found.push(trouble(Weight::Warn, what, advice));
     }
     if class.turned_away > 0 {

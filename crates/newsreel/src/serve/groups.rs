@@ -35,6 +35,7 @@ impl<S: NewsSource> Reader<S> {
         if !shown {
             return Err(code::AUTHENTICATION_REQUIRED.into());
         }
+        self.counters.iter().for_each(|counters| counters.select(name));
         Ok(self.selects(group, marks))
     }
 

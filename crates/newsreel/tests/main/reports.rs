@@ -2,7 +2,9 @@
 
 use crate::auth::{add_users, plain};
 use crate::client::{ANSWER_TIMEOUT, Client, article};
+use crate::operated::{Operated, complaints};
 use crate::posting::{headers, post};
+use crate::purging::feed;
 use crate::running::Server;
 use crate::tls::Site;
 use serde_json::{Value, json};
@@ -106,4 +108,44 @@ fn what_happens_on_a_server_is_counted() {
         assert!(begun.elapsed() < ANSWER_TIMEOUT, "{now}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn a_day_is_recorded_and_told() {
+    let site = Operated::new();
+    site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
+    site.done(&["group", "add", "misc.one"]);
+    let serving = site.serve();
+    let mut client = serving.client();
+    feed(
+        &site,
+        &[("<1@x.example>", "misc.one"), ("<2@x.example>", "misc.one"), ("<3@x.example>", "no.such")],
+    );
+    assert!(client.ask("GROUP misc.one").starts_with("211 2 "));
+    drop(client);
+    serving.stop();
+    // Whatever the time: a day may have ended meanwhile.
+    let told = |form: &str| {
+        let days =
+            ["yesterday", "today"].map(|day| site.run(&["report", "--day", day, "--format", form]).stdout);
+        String::from_utf8(days.concat()).unwrap()
+    };
+    let text = told("text");
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    for row in [
+        &["misc.one", "2"][..],
+        &["rnews", "2"],
+        &["no", "group", "carried", "here", "1"],
+        &["peer.example", "100.0", "%"],
+    ] {
+        assert!(rows.iter().any(|own| own == row), "{row:?} is not in:\n{text}");
+    }
+    // Selected once by a newsreader, and twice here by articles.
+    assert_eq!(rows.iter().filter(|row| row.first() == Some(&"misc.one")).count(), 2, "{text}");
+    assert!(told("html").contains("<td>misc.one</td><td>2</td>"));
+    assert!(told("mail").starts_with("To: news\nSubject: newsreel on "));
+    assert!(complaints(&site.run(&["report", "--day", "2000-01-01"])).contains("nothing is recorded"));
+    // The next start goes on with it, and counts nothing twice.
+    site.serve().stop();
+    assert_eq!(told("text"), text);
 }

@@ -169,6 +169,11 @@ impl<'a> Tagged<'a> {
         Reader(self.find(tag::WIRE_BYTES)?).varint()
     }
 
+    /// Value of its Path as it came, of a long one the front.
+    pub fn path(self) -> Option<&'a [u8]> {
+        self.find(tag::PATH)
+    }
+
     /// How many path identities its Path had. `None`: the row does not say.
     pub fn hops(self) -> Option<usize> {
         let path = self.find(tag::PATH).filter(|path| path.len() < PATH_BYTES_MAX)?;

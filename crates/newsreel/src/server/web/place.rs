@@ -4,7 +4,7 @@
 //! place is that of the visitor who asked last; it counts together with those of NNTP connections. Called by
 //! `visitor`, which takes it, and `connection`, which keeps to its rate.
 
-use crate::access::limits::{AccessPermit, Limits};
+use crate::access::limits::{AccessPermit, LimitReached, Limits};
 use crate::session::Client;
 use nntp_io::rate::Bandwidth;
 use parking_lot::Mutex;
@@ -18,14 +18,14 @@ use std::task::{Context, Poll, ready};
 pub(super) struct Place(Mutex<Option<AccessPermit>>);
 
 impl Place {
-    /// Takes one for who asks now, unless it is held already; what it is told if there is none.
-    pub fn take(&self, client: &Client, limits: &Arc<Limits>) -> Result<(), String> {
+    /// Takes one for who asks now, unless it is held already; which limit is reached if there is none.
+    pub fn take(&self, client: &Client, limits: &Arc<Limits>) -> Result<(), LimitReached> {
         // Not locked meanwhile: the next request comes after this one.
         let held = self.0.lock().take();
         let is_own = |permit: &AccessPermit| client.limit_subject().is_some_and(|own| permit.is_of(&own));
         let permit = match held.filter(is_own) {
             Some(permit) => Some(permit),
-            None => client.access_permit(limits)?,
+            None => client.limit_subject().map(|own| limits.enter(&own, false)).transpose()?,
         };
         *self.0.lock() = permit;
         Ok(())

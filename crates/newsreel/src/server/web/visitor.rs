@@ -124,8 +124,8 @@ impl FromRequestParts<Arc<Shared>> for Visitor {
         let user = user.filter(|(user, mark)| gate.password_mark(&user.name) == *mark);
         let user = user.and_then(|(user, _)| gate.still(&user, false));
         let client = user.map_or_else(|| client.clone(), |user| client.logged_in(user));
-        if let Err(told) = arrival.place.take(&client, &shared.site.limits) {
-            return Err(answers::text(StatusCode::TOO_MANY_REQUESTS, &format!("{told}.")));
+        if let Err(reached) = arrival.place.take(&client, &shared.site.limits) {
+            return Err(answers::text(StatusCode::TOO_MANY_REQUESTS, format!("{reached}.")));
         }
         let is_new = held.is_none();
         let id = held.or_else(|| shared.sessions.new_id());

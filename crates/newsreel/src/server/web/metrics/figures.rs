@@ -251,6 +251,23 @@ pub(super) const FIGURES: &[Figure] = &[
     figure(Gauge, "spool.classes.hour_bytes_per_sec", "Bytes written in a second, over the last hour"),
     figure(Gauge, "spool.classes.day_bytes_per_sec", "Bytes written in a second, over the last day"),
     figure(Gauge, "spool.classes.stays_secs", "Seconds that an article stays at the last day's rate"),
+    figure(Gauge, "spool.classes.room_bytes", "Bytes that the class has room for"),
+    figure(Left, "spool.classes.worst_day", ""),
+    figure(
+        Gauge,
+        "spool.classes.stays_worst_secs",
+        "Seconds that an article would stay if all days were like the worst of the last year",
+    ),
+    figure(
+        Gauge,
+        "spool.classes.target_missed",
+        "Unix seconds from which articles will not stay as long as they should, at the last day's rate",
+    ),
+    figure(
+        Gauge,
+        "spool.classes.promise_missed",
+        "Unix seconds from which articles will not stay as long as is promised, likewise",
+    ),
     figure(Gauge, "spool.classes.keep_target_secs", "Seconds that articles should stay"),
     figure(Gauge, "spool.classes.keep_at_least_secs", "Seconds that articles are promised to stay"),
     figure(Counter, "spool.classes.spilled", "Articles that went to the overflow"),

@@ -215,6 +215,9 @@ fn one_class(class: &ClassStatus, now: u64) -> Markup {
             }
             dl {
                 @if let Some(oldest) = oldest { dt { "oldest" } dd { (about_span(oldest)) } }
+                @if let (Some(worst), Some(day)) = (class.stays_worst_secs, &class.worst_day) {
+                    dt { "if all days were like " (day) } dd { (about_span(worst)) }
+                }
                 @if let Some(target) = class.keep_target_secs { dt { "target" } dd { (about_span(target)) } }
                 @if let Some(least) = class.keep_at_least_secs { dt { "promised" } dd { (about_span(least)) } }
             }

@@ -128,7 +128,9 @@ impl<'a> Reading<'a> {
             return Err(self.no_group());
         }
         let found = self.source.group(name.as_bytes(), |_| 0).await.map_err(failed)?;
-        found.ok_or_else(|| self.no_group())
+        let found = found.ok_or_else(|| self.no_group())?;
+        self.shared.site.counters.select(name.as_bytes());
+        Ok(found)
     }
 
     fn no_group(&self) -> Response {
