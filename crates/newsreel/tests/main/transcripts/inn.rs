@@ -262,9 +262,23 @@ fn inn_answers_as_the_transcripts_say() {
     names.iter().for_each(|(name, times)| println!("  {name}: {times}"));
 }
 
-/// Transcripts that a cache in front of INN cannot pass: in the one a reader reads what it has fed itself,
-/// the others are about rights that INN has and the cache has not.
+/// In these a reader reads what it has fed itself, which a cache in front of another server cannot show.
 const NOT_THROUGH: [&str; 2] = ["mixed.txt", "numbers.txt"];
+
+/// What INN has comes through as it is there: where Xref stands and how Path begins, a low mark that INN
+/// raises later, and a list of all groups in place of those that have changed, which INN cannot tell.
+const INNS_OWN: [&str; 10] = [
+    "articles.txt:78",
+    "articles.txt:167",
+    "articles.txt:181",
+    "gone.txt:183",
+    "gone.txt:194",
+    "gone.txt:197",
+    "gone.txt:206",
+    "gone.txt:317",
+    "lists.txt:254",
+    "lists.txt:258",
+];
 
 #[test]
 #[ignore = "needs INN and root: make transcripts-inn"]
@@ -286,7 +300,9 @@ fn the_transcripts_pass_through_a_cache_in_front_of_inn() {
         let server = Server::start_showing(&[], |text| text + &upstream);
         play(script, &Through(&inn, server), &mut report);
     }
-    let told: Vec<_> = report.otherwise.iter().map(ToString::to_string).collect();
+    let is_own = |place: &str| INNS_OWN.iter().any(|own| place.split(' ').next() == Some(*own));
+    let others = report.otherwise.iter().filter(|otherwise| !is_own(&otherwise.place));
+    let told: Vec<_> = others.map(ToString::to_string).collect();
     assert!(told.is_empty(), "\n{}\n{} turns are answered otherwise", told.join("\n"), told.len());
     println!("{} exchanges played through a cache in front of INN", report.played);
 }
