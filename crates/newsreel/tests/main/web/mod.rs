@@ -4,11 +4,14 @@ mod boards;
 pub mod http;
 mod reading;
 
+use crate::layers::{settings, settings_name};
 use crate::operated::PATIENCE;
 use crate::running::Server;
-use http::{Answer, address, connect, exchange, get, get_with};
+use crate::tls::Site;
+use http::{Answer, address, connect, exchange, get, get_with, taken_apart};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// `[web]` on a free port; what follows are further keys of it.
@@ -387,4 +390,44 @@ fn limits_of_access_sections_hold_over_http_too() {
         bytes += answer.body.len();
     }
     assert!(begun.elapsed() >= Duration::from_millis(1_500), "{bytes} bytes in {:?}", begun.elapsed());
+}
+
+#[test]
+fn https_has_the_certificate_of_tls_and_a_cookie_that_stays_there() {
+    let site = Site::start();
+    drop(site.server.client());
+    let web = "\n[web]\ntls_listen = [\"127.0.0.1:0\"]\nnames = [\"news.example.org\"]\n";
+    site.server.reload(|text| text + web).unwrap();
+    site.server.user(&["add", "fred"], "a long password\n").unwrap();
+    let address = address(&site.server);
+    let asked = |request: &str| {
+        let config = Arc::new(settings(&site.authority, None));
+        let client = rustls::ClientConnection::new(config, settings_name("news.example.org")).unwrap();
+        let mut stream = rustls::StreamOwned::new(client, connect(address));
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut octets = Vec::new();
+        // Whether it says that it ends does not matter to HTTP.
+        let _ended = stream.read_to_end(&mut octets);
+        assert_eq!(stream.conn.alpn_protocol(), None);
+        taken_apart(&octets)
+    };
+    const HOST: &str = "Host: news.example.org\r\nConnection: close\r\n";
+    assert_eq!(asked(&format!("GET /health HTTP/1.1\r\n{HOST}\r\n")).body, "ok\n");
+    let form = asked(&format!("GET /login HTTP/1.1\r\n{HOST}\r\n"));
+    let cookie = form.header("Set-Cookie").unwrap();
+    assert!(cookie.starts_with("__Host-newsreel=") && cookie.contains("; Secure"), "{cookie}");
+    let (token, cookie) = form_of(&form);
+    let body = format!("user=fred&password=a+long+password&next=/groups&form_token={token}");
+    let length = body.len();
+    let login = asked(&format!(
+        "POST /login HTTP/1.1\r\n{HOST}Cookie: {cookie}\r\nOrigin: https://news.example.org\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{body}"
+    ));
+    assert_eq!((login.status, login.header("Location")), (303, Some("/groups")), "{}", login.body);
+    // Who does not encrypt gets no answer.
+    let mut plain = connect(address);
+    plain.write_all(format!("GET /health HTTP/1.1\r\n{HOST}\r\n").as_bytes()).unwrap();
+    let mut octets = Vec::new();
+    let _reset = plain.read_to_end(&mut octets);
+    assert!(!octets.starts_with(b"HTTP"), "{octets:?}");
 }
