@@ -25,7 +25,7 @@ const NAMES: [&str; 2] = ["one.example", "two.example"];
 const INN: &str = "site.example";
 /// INN among the sites, the newsreels first.
 const INN_AT: usize = 2;
-/// Articles that INN may keep at a kill though it has their cancels: it files a cancel before it carries it out.
+/// Articles that INN may keep at a kill: it files a cancel before it carries it out.
 const KEPT_MAX: usize = 2;
 /// Who hands in articles.
 const INJECTOR: &str = "127.86.15.9";
