@@ -3,8 +3,10 @@
 # make man      make man pages and completions alone, in target/release/share
 # make run      build and serve a site in ./run (readers and peers: 127.0.0.1:1119)
 # make test     every test
-# make test-search  the tests of the full text search, which need a build of its own (feature search)
-# make pages    looks at the pages in a headless chromium, light and dark, on a telephone and on a desk (needs python3)
+# make test-search  the tests of the full text search, which need a build of its own (feature search); then its pages
+#               as `make pages` does
+# make pages    looks at the pages in a headless chromium, light and dark, on a telephone and on a desk (needs python3;
+#               with npm, axe-core looks too)
 # make quick    unit tests and transcripts: under a minute after a build
 # make check    format, lints, tidy, stale pages: everything that a commit must pass
 # make soak     the long tests, which `make test` skips, and the crash tests at every step
@@ -78,17 +80,20 @@ test:
 	$(CARGO) test --workspace --locked --test main; ended=$$?; \
 	wait $$beside || ended=$$?; cat $$said; rm $$said; exit $$ended
 
-# Apart, so that nobody compiles a search engine for the other tests.
+# Apart, so that nobody compiles a search engine for the other tests. They leave a binary, whose pages are those
+# of `make pages` and two more.
+test-search: SEEN = $(or $(CARGO_TARGET_DIR),target)
 test-search:
 	$(CARGO) clippy --locked -p newssearch --features tantivy -p newsreel --features newsreel/search --all-targets -- -D warnings
 	$(CARGO) test --locked -p newssearch --features tantivy
 	$(CARGO) test --locked -p newsreel --features search --lib search
 	$(CARGO) test --locked -p newsreel --features search --test main -- searching::
+	python3 crates/newsreel/tests/pages/pages.py $(SEEN)/debug/newsreel $(SEEN)/pages
 
 # Pictures of the pages are in target/pages.
 pages: SEEN = $(or $(CARGO_TARGET_DIR),target)
 pages:
-	$(CARGO) build --locked -p newsreel
+	$(CARGO) build --locked -p newsreel $(if $(FEATURES),--features $(FEATURES))
 	python3 crates/newsreel/tests/pages/pages.py $(SEEN)/debug/newsreel $(SEEN)/pages
 
 quick:

@@ -138,13 +138,18 @@ pub fn groups(lines: &[GroupLine], pattern: &str, turning: &Turning) -> Markup {
             @for line in lines {
                 li {
                     a href=(urls::group(&line.name)) { (line.name) }
-                    span.count { (line.articles) }
+                    span.count { (articles(line.articles)) }
                     span.description dir="auto" { (line.description) }
                 }
             }
         }
         (pages(turning, "First", "Next"))
     }
+}
+
+/// A number of articles, in words.
+fn articles(count: u64) -> String {
+    if count == 1 { "1 article".to_owned() } else { format!("{count} articles") }
 }
 
 /// The threads of a group.
@@ -177,7 +182,7 @@ fn thread_line(page: &GroupPage<'_>, thread: &Thread) -> Markup {
     html! {
         li {
             a dir="auto" href=(place) { @if subject.is_empty() { "(no subject)" } @else { (subject) } }
-            span.count { (rows.len()) }
+            span.count { (articles(rows.len() as u64)) }
             span.by {
                 bdi { (header::author(&first.from)) }
                 @if rows.len() > 1 { ", newest by " bdi { (header::author(&newest.from)) } }

@@ -60,6 +60,14 @@
     const [r, g, b] = colour.map((n) => n / 255).map((n) => (n <= 0.03928 ? n / 12.92 : ((n + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
+  // And of the border of what is filled in, 3: else nobody sees where it is.
+  all("input, textarea, select").filter((field) => shown(field) && field.type !== "hidden").forEach((field) => {
+    const back = behind(field.parentElement);
+    const front = over(parts(getComputedStyle(field).borderTopColor), back);
+    const [high, low] = [luminance(front), luminance(back)].sort((a, b) => b - a);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < 3) wrong.push(`border with a contrast of ${ratio.toFixed(2)}: ${where(field)}`);
+  });
   const told = new Set();
   all("body *").filter((element) => shown(element) && !element.closest("svg")
     && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())).forEach((element) => {

@@ -3,7 +3,8 @@
 
 pages.py NEWSREEL DIR makes a site, feeds it all the while, and visits its pages in Chromium, light and dark, 390
 and 1440 pixels wide; DIR gets a picture of each. A page fails if the browser complains about anything, if what is
-expected is not in it, or by `checks.js`. Without a browser it says so.
+expected is not in it, by `checks.js`, or by axe-core, which npm fetches for this test alone. Without a browser, or
+without axe-core, it says so.
 """
 
 import json
@@ -12,6 +13,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -21,6 +23,30 @@ from browser import Browser, program
 HERE = pathlib.Path(__file__).parent
 THEMES, WIDTHS = ["light", "dark"], [390, 1440]
 PASSWORD = "a long password"
+AXE = "axe-core@4.14.1"
+# Everything that WCAG 2.2 asks for at levels A and AA, and what axe-core calls good practice.
+AXE_RUN = """axe.run({resultTypes: ["violations"]}).then(({violations}) =>
+  violations.map(({id, impact, nodes}) => `axe-core, ${impact}: ${id}: ${nodes[0].html.slice(0, 90)}`))"""
+# A page that none of the checks may find good.
+BAD_PAGE = "data:text/html,<title>x</title><img src='data:,'><input><p style='color:%23ccc'>pale"
+# Longest time to fetch axe-core, in seconds.
+FETCH_SECS = 60
+
+
+def axe(pictures):
+    """The text of axe-core, beside the directory of pictures, or None."""
+    kept = pictures.parent / f"{AXE}.tgz"
+    if not kept.exists():
+        with tempfile.TemporaryDirectory() as home:
+            try:
+                words = ["npm", "pack", "--silent", "--pack-destination", home, AXE]
+                subprocess.run(words, cwd=home, check=True, timeout=FETCH_SECS, stdout=subprocess.DEVNULL)
+            except (OSError, subprocess.SubprocessError) as error:
+                print(f"no axe-core, the pages are not looked at by it: {error}", file=sys.stderr)
+                return None
+            shutil.copy(next(pathlib.Path(home).glob("*.tgz")), kept)
+    with tarfile.open(kept) as packed:
+        return packed.extractfile("package/axe.min.js").read().decode()
 
 
 class Site:
@@ -92,11 +118,30 @@ class Site:
         shutil.rmtree(self.home)
 
 
+def wrong_in(browser, axe):
+    """What the checks find in the page that is shown, in words."""
+    wrong = browser.run((HERE / "checks.js").read_text())
+    if axe:
+        browser.run(axe + ";0")
+        wrong += browser.run(AXE_RUN)
+    return wrong
+
+
+def prove(browser, axe):
+    """The checks find what is wrong."""
+    browser.go(BAD_PAGE)
+    wrong = wrong_in(browser, axe)
+    marks = ["no language", "a field without a label", "an image without alt", "contrast"]
+    for mark in marks + (["image-alt", "label", "color-contrast"] if axe else []):
+        assert any(mark in what for what in wrong), f"{mark}: {wrong}"
+    browser.complaints.clear()
+
+
 class Visit:
     """A browser's way through the pages of a site in one theme and width."""
 
-    def __init__(self, browser, site, theme, width, pictures):
-        self.browser, self.pictures = browser, pictures
+    def __init__(self, browser, site, theme, width, pictures, axe):
+        self.browser, self.pictures, self.axe = browser, pictures, axe
         self.at, self.kind = f"http://{site.address}", f"{theme}-{width}"
         self.found = []
         browser.look(width, theme)
@@ -107,7 +152,7 @@ class Visit:
         browser = self.browser
         time.sleep(0.2)
         text = browser.run("document.documentElement.innerText")
-        wrong = browser.run((HERE / "checks.js").read_text())
+        wrong = wrong_in(browser, self.axe)
         wrong += [f"\"{words}\" is not there" for words in expected if words not in text]
         wrong += [said for said in browser.complaints if not may_complain or may_complain not in said]
         browser.complaints.clear()
@@ -172,15 +217,17 @@ def main():
     newsreel, pictures = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2])
     if not program():
         print("no chromium: the pages are not looked at in a browser", file=sys.stderr)
-        return 0
+        return 1 if os.environ.get("CI") else 0
     shutil.rmtree(pictures, ignore_errors=True)
     pictures.mkdir(parents=True)
+    checked_by = axe(pictures)
     site = Site(newsreel)
     try:
         browser = Browser()
         try:
+            prove(browser, checked_by)
             found = [what for theme in THEMES for width in WIDTHS
-                     for what in Visit(browser, site, theme, width, pictures).all()]
+                     for what in Visit(browser, site, theme, width, pictures, checked_by).all()]
         finally:
             browser.close()
     finally:
