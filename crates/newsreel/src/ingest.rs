@@ -22,6 +22,7 @@ mod hides;
 mod import;
 mod judging;
 mod origin;
+mod pause;
 pub(crate) mod programs;
 mod reject;
 pub(crate) mod reviews;
@@ -39,6 +40,7 @@ pub(crate) use follow_ups::{Pending, Worker};
 pub(crate) use hides::{Hider, Hides};
 pub use import::{ImportOutcome, ImportResult, Imported};
 pub(crate) use origin::Origin;
+pub(crate) use pause::{Paused, REASON_BYTES_MAX as PAUSE_REASON_BYTES_MAX};
 pub(crate) use reject::Reject;
 pub(crate) use withdraw::NotWithdrawn;
 
@@ -49,6 +51,7 @@ use crate::config::Config;
 use arc_swap::ArcSwap;
 use follow_ups::{FollowUps, Hold};
 use judging::{Judged, Rules};
+use pause::Pause;
 use programs::Programs;
 use reviews::Reviews;
 use routing::{Route, Router};
@@ -77,8 +80,17 @@ pub(crate) enum Disposition {
     Rejected(Reject),
     /// We are in trouble; see [`Receipt::trouble`].
     TryLater,
-    /// A filter cannot judge it now: it is to come later.
-    Deferred,
+    /// It is to come later.
+    Deferred(Later),
+}
+
+/// Why an article is to come later, though the spool would take it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Later {
+    /// A filter cannot judge it now.
+    Unjudged,
+    /// The server is paused.
+    Paused,
 }
 
 /// What became of a batch as a whole.
@@ -107,6 +119,8 @@ pub struct Filer {
     reviews: Arc<Reviews>,
     /// Control messages and notices filed since the start.
     pub(crate) controls: Controls,
+    /// Whether articles are taken.
+    pause: Pause,
     /// Whose commit is next.
     turn: Turn,
     counters: Arc<Counters>,
@@ -141,6 +155,7 @@ impl Filer {
             reviews,
             router,
             controls: Controls::default(),
+            pause: Pause::default(),
             turn: Turn::default(),
             rules: ArcSwap::from_pointee(Rules::of(config, None, &spool)),
             spool,
@@ -170,9 +185,24 @@ impl Filer {
         self.rules.load().programs.end();
     }
 
-    /// Whether articles are to come later, since a filter cannot judge them now.
+    /// Whether articles are to come later, since the server is paused or a filter cannot judge them now.
     pub(crate) fn is_deferring(&self) -> bool {
-        self.rules.load().programs.is_deferring()
+        self.pause.lasts() || self.rules.load().programs.is_deferring()
+    }
+
+    /// Takes no article from now on, until [`Filer::go`]: who offers one is to come later.
+    pub(crate) fn pause(&self, reason: String) {
+        self.pause.begin(reason);
+    }
+
+    /// Takes articles again; the pause that has ended.
+    pub(crate) fn go(&self) -> Option<Arc<Paused>> {
+        self.pause.end()
+    }
+
+    /// Since when and why no article is taken.
+    pub(crate) fn paused(&self) -> Option<Arc<Paused>> {
+        self.pause.now()
     }
 
     /// What does `work` with the programs that judge articles, posts and logins.

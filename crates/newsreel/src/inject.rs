@@ -22,7 +22,7 @@ pub(crate) use secret::Secret;
 use crate::base::clock::unix_now;
 use crate::config::{Access, Config, Groups, Live};
 use crate::ingest::checks;
-use crate::ingest::{Disposition, Incoming, NotWithdrawn, Opinion, Origin};
+use crate::ingest::{Disposition, Incoming, Later, NotWithdrawn, Opinion, Origin};
 use crate::moderation::{HeldPost, Moderation, NotQueued};
 use crate::site::Site;
 use crate::source::Upstreams;
@@ -151,6 +151,9 @@ impl Injector {
     }
 
     async fn take(&self, site: &Site, poster: &Poster<'_>, wire: &[u8]) -> Result<Taken, Refusal> {
+        if site.filer.paused().is_some() {
+            return Err(Refusal::paused(&site.filer));
+        }
         let now = unix_now();
         let article = Article::parse(wire)?;
         let config = self.config.current();
@@ -282,7 +285,8 @@ async fn file(
     match dispositions.first() {
         Some(Disposition::Accepted(_)) => Ok(receipt.pending.and_then(|pending| site.filer.settle(&pending))),
         Some(Disposition::Rejected(reject)) => Err(Refusal::Rejected(reject.clone())),
-        Some(Disposition::Deferred) => Err(Refusal::Unjudged),
+        Some(Disposition::Deferred(Later::Unjudged)) => Err(Refusal::Unjudged),
+        Some(Disposition::Deferred(Later::Paused)) => Err(Refusal::paused(&site.filer)),
         Some(Disposition::TryLater) | None => Err(Refusal::Trouble),
     }
 }

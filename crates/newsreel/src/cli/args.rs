@@ -349,6 +349,17 @@ pub(super) enum CtlCommand {
     /// Apply the changed configuration, as a whole, and reload certificates; if anything is wrong, nothing
     /// changes
     Reload,
+    /// Accept no articles until go, or until the server ends
+    ///
+    /// Peers are told to come later, posts are refused, batches and pulls wait. Readers and feeds to peers go
+    /// on.
+    Pause {
+        /// Why, in one line, for those who are told to come later
+        #[arg(default_value = "", hide_default_value = true)]
+        reason: String,
+    },
+    /// Accept articles again
+    Go,
     /// Start, stop or flush the feed to a peer, or move it to another place in the journal
     Feed {
         /// The peer's name, as in [[peer]]

@@ -9,6 +9,8 @@ use crate::operations::request::{Reply, Request};
 pub(super) fn run(command: &CtlCommand, at: &Where) -> Result<(), Failure> {
     let request = match command {
         CtlCommand::Reload => Request::Reload,
+        CtlCommand::Pause { reason } => Request::Pause { reason: reason.clone() },
+        CtlCommand::Go => Request::Go,
         CtlCommand::Feed { peer, command: feed } => {
             Request::Feed { peer: peer.clone(), command: feed.clone() }
         }

@@ -205,6 +205,12 @@ fn feeds_text(server: &ServerStatus) -> [String; 3] {
     [now, done, waiting]
 }
 
+/// For how long no articles have been accepted, why, and what ends it.
+fn paused_text(since: u64, reason: &str, now: u64) -> String {
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    format!("for {}{reason}; newsreel ctl go", about_span(now.saturating_sub(since)))
+}
+
 fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
     let logins = &server.logins;
     let moderation = &server.moderation;
@@ -244,6 +250,9 @@ fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
         let left = u64::try_from(expires).unwrap_or_default().checked_sub(now);
         let left = left.map_or("EXPIRED".into(), |secs| format!("expires in {}", about_span(secs)));
         line("certificate", left);
+    }
+    if let Some(since) = server.paused_since {
+        line("PAUSED", paused_text(since, &server.paused_reason, now));
     }
     line(
         "articles",
@@ -642,6 +651,8 @@ mod tests {
             logins: LoginStatus { succeeded: 8, failed: 9, lock_outs: 10, refused: 11 },
             certificate_expires: Some(8_205 + 86_400),
             reloads: 12,
+            paused_since: Some(8_205 - 65),
+            paused_reason: "disk".into(),
             accepted: 13,
             rejected: 14,
             try_later: 15,
@@ -713,6 +724,7 @@ mod tests {
                     connections  1,000 now, 5 of them compressed; 6 refused, 7 readers served\n  \
                     logins       8 succeeded, 9 failed; 10 lock-outs, 11 refused by them\n  \
                     certificate  expires in 1 d\n  \
+                    PAUSED       for 1 min 5 s (disk); newsreel ctl go\n  \
                     articles     13 accepted, 14 rejected, 15 to be tried later; 2.00 KiB of receive buffers\n  \
                     cancels      16 waiting for their article\n  \
                     hides        21 articles listed by notices before they came\n  \

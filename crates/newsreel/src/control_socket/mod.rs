@@ -195,6 +195,8 @@ fn answer(
                 Request::Why { message_id, peer } => {
                     operations::why(&site.spool, &site.config.current(), message_id, peer, &mut sink)
                 }
+                Request::Pause { reason } => operations::pause::begin(site, reason, &mut sink),
+                Request::Go => operations::pause::end(site, &mut sink),
                 Request::Feed { peer, command } => operations::feed(&server.feeds, peer, command, &mut sink),
                 Request::Archive { command } => {
                     operations::archive::execute(&server.archives, &site.spool, command, &mut sink)

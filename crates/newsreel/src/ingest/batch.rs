@@ -3,7 +3,7 @@
 //! Called by the control socket, by the task that files batches which wait, and by `newsreel rnews` on a site
 //! that is not served.
 
-use super::{Disposition, Filer, Incoming, Origin, Reject};
+use super::{Disposition, Filer, Incoming, Later, Origin, Reject};
 use netnews::{Article, Known};
 use serde::{Deserialize, Serialize};
 
@@ -51,12 +51,13 @@ impl Filer {
         let mut dispositions = Vec::with_capacity(wires.len());
         let receipt = self.ingest_now(origin, &incoming, &mut dispositions);
         let trouble = receipt.trouble.map_or_else(String::new, |trouble| trouble.to_string());
-        let fate = |(wire, disposition)| fate(wire, disposition, &trouble);
+        let paused = self.paused().map_or_else(String::new, |paused| paused.to_string());
+        let fate = |(wire, disposition)| fate(wire, disposition, &trouble, &paused);
         wires.iter().copied().zip(&dispositions).map(fate).collect()
     }
 }
 
-fn fate(wire: &[u8], disposition: &Disposition, trouble: &str) -> Fate {
+fn fate(wire: &[u8], disposition: &Disposition, trouble: &str, paused: &str) -> Fate {
     let (outcome, reason) = match disposition {
         Disposition::Accepted(_) => (BatchOutcome::Accepted, String::new()),
         Disposition::Rejected(Reject::Duplicate) => (BatchOutcome::Duplicate, String::new()),
@@ -65,7 +66,10 @@ fn fate(wire: &[u8], disposition: &Disposition, trouble: &str) -> Fate {
         }
         Disposition::Rejected(reject) => (BatchOutcome::Rejected, reject.to_string()),
         Disposition::TryLater => (BatchOutcome::TryLater, trouble.to_owned()),
-        Disposition::Deferred => (BatchOutcome::TryLater, "a filter cannot judge it now".to_owned()),
+        Disposition::Deferred(Later::Unjudged) => {
+            (BatchOutcome::TryLater, "a filter cannot judge it now".to_owned())
+        }
+        Disposition::Deferred(Later::Paused) => (BatchOutcome::TryLater, paused.to_owned()),
     };
     let is_shown = matches!(outcome, BatchOutcome::Rejected | BatchOutcome::TryLater);
     let message_id = if is_shown { message_id(wire) } else { String::new() };

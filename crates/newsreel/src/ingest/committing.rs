@@ -108,7 +108,7 @@ impl Filer {
         for (incoming, disposition) in batch.iter().zip(dispositions) {
             match disposition {
                 Disposition::Accepted(_) => accepted += 1,
-                Disposition::TryLater | Disposition::Deferred => {}
+                Disposition::TryLater | Disposition::Deferred(_) => {}
                 Disposition::Rejected(reject) => {
                     rejected += 1;
                     if tracing::enabled!(tracing::Level::DEBUG) {

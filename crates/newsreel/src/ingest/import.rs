@@ -60,6 +60,11 @@ pub enum ImportOutcome {
 impl Filer {
     /// Files a batch of another server's articles, in order; one result for each. Blocking.
     pub fn import(&self, batch: &[Imported<'_>]) -> Vec<ImportResult> {
+        if let Some(paused) = self.paused() {
+            let later =
+                ImportResult { outcome: ImportOutcome::TryLater, token: None, reason: paused.to_string() };
+            return vec![later; batch.len()];
+        }
         let now = unix_now();
         let origin = Origin::import();
         let (table, rules) = (self.spool.group_table(), self.rules.load());
@@ -146,7 +151,7 @@ fn result(disposition: &Disposition, trouble: &str) -> ImportResult {
         Disposition::Rejected(Reject::Duplicate) => (ImportOutcome::Duplicate, String::new()),
         Disposition::Rejected(Reject::NumberTaken) => (ImportOutcome::NumberTaken, String::new()),
         Disposition::Rejected(reject) => (ImportOutcome::Rejected, reject.to_string()),
-        Disposition::TryLater | Disposition::Deferred => (ImportOutcome::TryLater, trouble.to_owned()),
+        Disposition::TryLater | Disposition::Deferred(_) => (ImportOutcome::TryLater, trouble.to_owned()),
     };
     ImportResult { outcome, token, reason }
 }

@@ -10,7 +10,7 @@ use super::programs::Programs;
 use super::reviews::Found;
 use super::spam::{Spam, SpamCounts};
 use super::withdraw::withdrawing;
-use super::{Disposition, Filer, Incoming, Origin, Reject, choose, patiently};
+use super::{Disposition, Filer, Incoming, Later, Origin, Reject, choose, patiently};
 use crate::base::clock::unix_now;
 use crate::config::{Config, Control, ControlType, Groups};
 use netnews::openpgp::may_be_cleartext;
@@ -104,6 +104,10 @@ impl Filer {
         let table = self.spool.group_table();
         let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
         let epoch = self.follow_ups.withdrawals.epoch();
+        if self.pause.lasts() {
+            dispositions.extend(batch.iter().map(|_| Disposition::Deferred(Later::Paused)));
+            return Judged { drafts, now, first, epoch, found: Vec::new() };
+        }
         let ids: Vec<&[u8]> = batch.iter().map(|incoming| incoming.claimed_id.unwrap_or_default()).collect();
         let keys: Vec<Key> = ids.iter().map(|id| self.spool.key(id)).collect();
         let known = self.spool.are_known(&keys, &ids);
@@ -118,7 +122,8 @@ impl Filer {
         if said || !rules.filters.is_empty() {
             found = rules.filters.judge(origin, &table, &self.reviews, &mut drafts, |at, reject| {
                 if let Some(disposition) = dispositions.get_mut(at) {
-                    *disposition = reject.map_or(Disposition::Deferred, Disposition::Rejected);
+                    *disposition =
+                        reject.map_or(Disposition::Deferred(Later::Unjudged), Disposition::Rejected);
                 }
             });
         }

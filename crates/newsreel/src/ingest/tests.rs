@@ -102,7 +102,7 @@ fn a_batch_keeps_its_order_whatever_becomes_of_each() {
             Disposition::Accepted(_) => "accepted",
             Disposition::Rejected(reject) => reject.text(),
             Disposition::TryLater => "later",
-            Disposition::Deferred => "deferred",
+            Disposition::Deferred(_) => "deferred",
         })
         .collect();
     let expected = [

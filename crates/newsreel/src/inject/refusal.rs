@@ -3,7 +3,7 @@
 //! What is wrong with the proto-article itself is `netnews::injection`'s; here is what this site's groups,
 //! rights and limits add. The texts go behind `441`. Called by `inject`.
 
-use crate::ingest::Reject;
+use crate::ingest::{Filer, Reject};
 use netnews::Malformed;
 use netnews::injection::Objection;
 use std::fmt;
@@ -38,6 +38,8 @@ pub(crate) enum Refusal {
     NoSecret,
     /// A filter cannot judge it now.
     Unjudged,
+    /// The server is paused, in the operator's words.
+    Paused(String),
     Trouble,
 }
 
@@ -81,9 +83,17 @@ impl fmt::Display for Refusal {
             Self::NoSecret => f.write_str(
                 "Posting is not possible now: this server's posting secret cannot be read; please inform its operator",
             ),
+            Self::Paused(paused) => write!(f, "Posting failed: {paused}; try again later"),
             Self::Unjudged => f.write_str("Posts cannot be judged now, try again later"),
             Self::Trouble => f.write_str("Cannot store articles now, try again later"),
         }
+    }
+}
+
+impl Refusal {
+    /// The refusal of a post that came during a pause.
+    pub fn paused(filer: &Filer) -> Self {
+        filer.paused().map_or(Self::Unjudged, |paused| Self::Paused(paused.to_string()))
     }
 }
 

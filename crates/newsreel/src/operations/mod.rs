@@ -25,6 +25,7 @@ pub(crate) mod moderation;
 pub(crate) mod mounted;
 mod name_map;
 pub(crate) mod overview;
+pub(crate) mod pause;
 pub(crate) mod posts;
 pub(crate) mod pull;
 pub mod report;
@@ -55,13 +56,8 @@ pub use sink::Sink;
 pub(crate) use why::why;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The
-/// caller sends the final [`Reply::Done`]. [`Request::Status`],
-/// [`Request::Archive`], [`Request::Moderation`], [`Request::Posts`], [`Request::VerifyCache`],
-/// [`Request::Rnews`],
-/// [`Request::Import`],
-/// [`Request::Pull`], [`Request::Send`], [`Request::Reload`], [`Request::Compare`], [`Request::Why`],
-/// [`Request::Feed`], [`Request::Batch`], [`Request::Search`], [`Request::RebuildSearch`] and
-/// [`Request::Mount`] are the caller's own.
+/// caller sends the final [`Reply::Done`]. Requests that need more than a spool, those of the last arm, are
+/// the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
         Request::GroupAdd { groups } => groups::add(spool, groups, sink),
@@ -111,6 +107,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         | Request::Pull { .. }
         | Request::Send { .. }
         | Request::Reload
+        | Request::Pause { .. }
+        | Request::Go
         | Request::Why { .. }
         | Request::Feed { .. }
         | Request::Batch { .. }

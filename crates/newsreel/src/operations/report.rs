@@ -82,6 +82,10 @@ pub struct ServerStatus {
     pub reloads: u64,
     /// The peers of the configuration, in its order.
     pub peers: Vec<PeerStatus>,
+    /// Unix seconds since when no article is accepted, by order of the operator; absent: they are.
+    pub paused_since: Option<u64>,
+    /// Why, in the operator's words.
+    pub paused_reason: String,
     /// Articles accepted since the start, from anyone.
     pub accepted: u64,
     /// Articles rejected since the start, from anyone.
@@ -598,6 +602,7 @@ fn server(site: &Site, (context, feeds): (&SessionContext, &Feeds), config: &Con
             feed: feeds.status(&peer.name),
         }
     };
+    let paused = site.filer.paused();
     ServerStatus {
         pid: std::process::id(),
         uptime_secs: site.started.elapsed().as_secs(),
@@ -616,6 +621,8 @@ fn server(site: &Site, (context, feeds): (&SessionContext, &Feeds), config: &Con
         certificate_expires: site.tls.load().as_ref().and_then(|offer| offer.current().expires()),
         reloads: site.reloads(),
         peers: config.peers.iter().map(peer).collect(),
+        paused_since: paused.as_ref().map(|paused| paused.since),
+        paused_reason: paused.map_or_else(String::new, |paused| paused.reason.clone()),
         accepted: read(&counters.accepted),
         rejected: read(&counters.rejected),
         try_later: read(&counters.try_later),

@@ -85,6 +85,15 @@ pub enum Request {
     /// nothing was changed.
     #[command(skip)]
     Reload,
+    /// Take no articles from now on; answered by [`Reply::Text`].
+    #[command(skip)]
+    Pause {
+        /// Why, for those who are told to come later; may be empty.
+        reason: String,
+    },
+    /// Take articles again; answered by [`Reply::Text`].
+    #[command(skip)]
+    Go,
     /// What a reload of a configuration file would change; answered by [`Reply::Text`], or by
     /// [`Reply::Error`] with what prevents it.
     #[command(skip)]

@@ -129,6 +129,14 @@ fn class(class: &ClassStatus, now: u64) -> Vec<Trouble> {
 }
 
 fn of_server(server: &ServerStatus, now: u64, found: &mut Vec<Trouble>) {
+    if let Some(since) = server.paused_since {
+        let mut what =
+            format!("No articles are accepted: paused for {}", about_span(now.saturating_sub(since)));
+        if !server.paused_reason.is_empty() {
+            what.push_str(&format!(" ({})", server.paused_reason));
+        }
+        found.push(trouble(Weight::Warn, what, "`newsreel ctl go` accepts them again."));
+    }
     if let Some(end) = server.certificate_expires {
         let left = end - i64::try_from(now).unwrap_or(i64::MAX);
         if left < CERTIFICATE_SECS {

@@ -182,6 +182,11 @@ impl<S: NewsSource> Session<S> {
             let refused = (code::POSTING_NOT_PERMITTED, text(code::POSTING_NOT_PERMITTED));
             return self.refuse(Right::Post, refused);
         }
+        if let Some(paused) = self.site.filer.paused() {
+            let text = format!("Posting is not possible now: {paused}; try again later");
+            append(self.out.text(), code::POSTING_NOT_PERMITTED, &text);
+            return Verdict::Done;
+        }
         let counted =
             self.client.limit_subject().map(|subject| self.site.limits.post(&subject, Instant::now()));
         if let Some(Err(wait)) = counted {

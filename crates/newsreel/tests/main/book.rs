@@ -20,6 +20,18 @@ enum Item {
     Sections(String),
 }
 
+/// What the page says, with the places and servers of a test.
+fn elsewhere(text: &str) -> String {
+    let places = [
+        ("/etc/news/leafnode", "leafnode/etc"),
+        ("/var/spool/news", "leafnode/spool"),
+        ("/var/lib/newsreel", "site"),
+        ("127.0.0.1:8119", "127.0.0.1:0"),
+        ("news.example.net:119", "news.invalid:119"),
+    ];
+    places.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here))
+}
+
 fn book() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src")
 }
@@ -79,7 +91,7 @@ impl Reader {
     }
 
     fn run(&self, text: &str) {
-        let mut text = text.replace("512 MiB", "512 KiB").replace(" GiB", " MiB");
+        let mut text = elsewhere(text).replace("512 MiB", "512 KiB").replace(" GiB", " MiB");
         for port in ["0.0.0.0:119", "0.0.0.0:563", "127.0.0.1:1119"] {
             text = text.replace(port, "127.0.0.1:0");
         }
@@ -106,11 +118,24 @@ impl Reader {
     fn configure(&self, sections: &str) {
         let file = self.home.path().join("site/newsreel.toml");
         let text = fs::read_to_string(&file).unwrap();
-        // A section of users comes before the one for everybody.
-        let at = text.find("\n[[access]]").filter(|_| sections.contains("[[access]]")).unwrap_or(text.len());
+        // A section of users comes before the one for everybody, and so does a rule for some groups.
+        let kind = ["\n[[access]]", "\n[[rule]]"].into_iter().find(|kind| sections.contains(kind));
+        let at = kind.and_then(|kind| text.find(kind)).unwrap_or(text.len());
         let (before, after) = text.split_at(at);
-        fs::write(file, [before, sections, after].concat()).unwrap();
+        let sections = elsewhere(sections);
+        fs::write(file, [before, &sections, after].concat()).unwrap();
         self.run("newsreel check --dir site");
+    }
+
+    fn follow(&self, page: &str) {
+        let items = items(&fs::read_to_string(book().join(page)).unwrap());
+        assert!(items.iter().any(|item| matches!(item, Item::Command(_))), "{page}");
+        for item in items {
+            match item {
+                Item::Command(command) => self.run(&command),
+                Item::Sections(sections) => self.configure(&sections),
+            }
+        }
     }
 }
 
@@ -124,15 +149,7 @@ impl Drop for Reader {
 }
 
 fn follow(page: &str) {
-    let items = items(&fs::read_to_string(book().join(page)).unwrap());
-    assert!(items.iter().any(|item| matches!(item, Item::Command(_))), "{page}");
-    let reader = Reader::new();
-    for item in items {
-        match item {
-            Item::Command(command) => reader.run(&command),
-            Item::Sections(sections) => reader.configure(&sections),
-        }
-    }
+    Reader::new().follow(page);
 }
 
 #[test]
@@ -140,6 +157,35 @@ fn the_first_site_is_up_in_five_minutes() {
     let begun = Instant::now();
     follow("first-site.md");
     assert!(begun.elapsed() < Duration::from_secs(300));
+}
+
+#[test]
+fn fed_by_a_peer_and_feeding_one() {
+    follow("peers.md");
+}
+
+#[test]
+fn archives_of_mailing_lists() {
+    follow("mailing-lists.md");
+}
+
+#[test]
+fn from_leafnode() {
+    let reader = Reader::new();
+    let leafnode = reader.home.path().join("leafnode");
+    let group = leafnode.join("spool/misc/test");
+    for dir in ["etc", "spool/leaf.node", "spool/interesting.groups", "spool/misc/test"] {
+        fs::create_dir_all(leafnode.join(dir)).unwrap();
+    }
+    fs::write(leafnode.join("etc/config"), "server = news.invalid\nexpire = 20\n").unwrap();
+    fs::write(group.join(".overview"), "7\tHello\n").unwrap();
+    let article = "From: Me <me@example.org>\nNewsgroups: misc.test\nSubject: Hello\nPath: not-for-mail\n\
+                   Date: Sat, 21 Nov 2026 12:00:00 +0000\nMessage-ID: <7@example.org>\n\nHello.\n";
+    fs::write(group.join("7"), article).unwrap();
+    reader.follow("from-leafnode.md");
+    let shown = reader.command("newsreel group list --dir site").output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.lines().any(|line| line.starts_with("misc.test") && line.contains('7')), "{shown}");
 }
 
 #[test]

@@ -49,6 +49,7 @@ mod nocem;
 mod operated;
 mod operator;
 mod packaging;
+mod pausing;
 mod posting;
 mod pulling;
 mod purging;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::super::init::make_dir;
+use super::super::locate::CONFIG_FILE_NAME;
 use super::super::screen::{Failure, complain, say};
 use crate::base::units::counted;
 use crate::import::conf;
@@ -178,16 +179,22 @@ fn create(path: &Path, text: &str, access: Access) -> Result<bool, Failure> {
 }
 
 fn summary(out: &Path, dir: &Path, new: &New, lists: &[(&str, String)]) -> Result<(), Failure> {
-    let out = out.display();
     let counts: Vec<String> = new.counts.iter().map(|(name, count)| format!("{count} [[{name}]]")).collect();
-    say(format_args!("wrote {out}: {}", counts.join(", ")))?;
+    say(format_args!("wrote {}: {}", out.display(), counts.join(", ")))?;
     let files = new.secrets.len() + lists.len();
     if files > 0 {
         say(format_args!("and {} beside it", counted(files as u64, "file")))?;
     }
-    say(format_args!(
-        "{} say what has no equal or differs\n\nnext: newsreel check --config {out}\n      newsreel init --dir {} --groups /dev/null",
-        counted(new.remarks as u64, "comment"),
-        dir.display()
-    ))
+    let says = if new.remarks == 1 { "says" } else { "say" };
+    say(format_args!("{} {says} what has no equal or differs", counted(new.remarks as u64, "comment")))?;
+    let site = dir.display();
+    let mut next = vec![
+        format!("newsreel init --dir {site} --groups /dev/null"),
+        format!("newsreel check --dir {site}"),
+    ];
+    if out.file_name().is_none_or(|name| name != CONFIG_FILE_NAME) {
+        next.insert(0, format!("mv {} DIR/{CONFIG_FILE_NAME}, with DIR the site's directory", out.display()));
+        next[1..].iter_mut().for_each(|line| *line = line.replace(&format!("--dir {site}"), "--dir DIR"));
+    }
+    say(format_args!("\nnext: {}", next.join("\n      ")))
 }

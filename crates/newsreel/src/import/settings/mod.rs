@@ -172,8 +172,18 @@ fn finished(
         text::quoted(&old.dir)
     );
     let (text, refused) = sheet.settle(&head);
-    let kinds =
-        ["buffer", "class", "rule", "expire", "peer", "access", "authenticator", "moderator", "control"];
+    let kinds = [
+        "buffer",
+        "class",
+        "rule",
+        "expire",
+        "peer",
+        "pull",
+        "access",
+        "authenticator",
+        "moderator",
+        "control",
+    ];
     let counts = kinds.into_iter().map(|name| (name, sheet.count(name))).filter(|(_, count)| *count > 0);
     let counts = counts.collect();
     New { text, refused, secrets: secrets.files, counts, remarks: sheet.remarks() }
@@ -182,9 +192,11 @@ fn finished(
 /// What an operator must do before the first start.
 fn advise(sheet: &mut Sheet, secrets: &Secrets) {
     let mut advice = vec![
-        "newsreel check reads this file and says what is wrong with it.".to_owned(),
-        "newsreel init --dir DIR --groups /dev/null makes the spool in the directory of this file, without groups \
-         of our own; newsreel import inn brings groups, articles and their numbers, from C News too."
+        "newsreel init --dir DIR --groups /dev/null makes the spool in the directory of this file, which must be \
+         called newsreel.toml, without groups of our own."
+            .to_owned(),
+        "newsreel check says what is wrong with the site.".to_owned(),
+        "newsreel import inn brings groups, articles and their numbers, from the spools of C News and leafnode too."
             .to_owned(),
     ];
     if sheet.count("peer") > 0 {

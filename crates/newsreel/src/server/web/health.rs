@@ -24,6 +24,9 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     if site.is_stopping() {
         return answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is stopping.");
     }
+    if site.filer.paused().is_some() {
+        return answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is paused.");
+    }
     match site.spool.trouble() {
         None => answers::text(StatusCode::OK, "ready"),
         Some(_) => answers::text(StatusCode::SERVICE_UNAVAILABLE, "No articles are accepted; see the log."),

@@ -119,6 +119,12 @@ pub(super) const FIGURES: &[Figure] = &[
         "server.peers.feed.last_error",
         "Whether something went wrong and has not gone right since",
     ),
+    figure(
+        Gauge,
+        "server.paused_since",
+        "Unix seconds since when no article is accepted, by order of the operator",
+    ),
+    figure(Text, "server.paused_reason", ""),
     figure(Counter, "server.accepted", "Articles accepted, from anyone"),
     figure(Counter, "server.rejected", "Articles rejected, from anyone"),
     figure(Counter, "server.try_later", "Answers \"try later\""),
