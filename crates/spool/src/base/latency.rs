@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Upper bounds of the buckets, in microseconds; beyond the last there is one more.
-const BOUNDS_MICROS: [u64; 19] = [
-    10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
-    1_000_000, 2_500_000, 5_000_000, 10_000_000,
+const BOUNDS_MICROS: [u64; 22] = [
+    1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
+    500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 
 /// How long something took, how often.
@@ -39,8 +39,7 @@ impl Latency {
 
     /// So many took so long, each.
     pub fn observe_many(&self, took: Duration, many: usize) {
-        let micros = took.as_micros();
-        let bucket = BOUNDS_MICROS.partition_point(|bound| u128::from(*bound) < micros);
+        let bucket = BOUNDS_MICROS.partition_point(|bound| Duration::from_micros(*bound) < took);
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).saturating_mul(many as u64);
         if let Some(bucket) = self.buckets.get(bucket) {
             bucket.fetch_add(many as u64, Ordering::Relaxed);
@@ -68,11 +67,12 @@ mod tests {
         for (micros, many) in [(0, 1), (10, 1), (11, 2), (1_000_000, 1), (10_000_001, 3)] {
             latency.observe_many(Duration::from_micros(micros), many);
         }
+        latency.observe(Duration::from_nanos(1_001));
         let counts = latency.counts();
         let filled: Vec<_> = counts.buckets.iter().filter(|(_, count)| *count > 0).copied().collect();
-        assert_eq!(filled, [(1e-5, 2), (2.5e-5, 2), (1.0, 1), (f64::INFINITY, 3)]);
-        assert_eq!(counts.count, 8);
-        assert!((counts.sum_secs - 31.000_035).abs() < 1e-6, "{}", counts.sum_secs);
+        assert_eq!(filled, [(1e-6, 1), (2e-6, 1), (1e-5, 1), (2.5e-5, 2), (1.0, 1), (f64::INFINITY, 3)]);
+        assert_eq!(counts.count, 9);
+        assert!((counts.sum_secs - 31.000_036).abs() < 1e-6, "{}", counts.sum_secs);
         assert!(counts.buckets.is_sorted_by(|a, b| a.0 < b.0));
     }
 }

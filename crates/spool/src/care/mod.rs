@@ -11,5 +11,6 @@ pub(crate) mod pack_overview;
 pub(crate) mod purge;
 pub(crate) mod reconfigure;
 pub(crate) mod repair;
+pub(crate) mod rest;
 pub(crate) mod status;
 pub mod verify;

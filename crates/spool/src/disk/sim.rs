@@ -68,6 +68,8 @@ struct Gate {
 struct State {
     boot: u64,
     steps: u64,
+    /// Reads, and their bytes.
+    reads: (u64, u64),
     names: Names,
     nodes: BTreeMap<NodeId, Node>,
     next_id: NodeId,
@@ -122,6 +124,7 @@ impl SimDisk {
         let state = State {
             boot,
             steps: 0,
+            reads: (0, 0),
             names,
             nodes,
             next_id,
@@ -137,6 +140,11 @@ impl SimDisk {
             free_bytes: SIM_FREE_BYTES,
         };
         Self { state: Arc::new(Mutex::new(state)), gate: Arc::default() }
+    }
+
+    /// Number of reads of files so far, and bytes read by them; mapped memory is not counted.
+    pub fn reads(&self) -> (u64, u64) {
+        self.state.lock().reads
     }
 
     /// Number of steps so far, failed ones too.
@@ -590,6 +598,8 @@ impl DiskFile for SimFile {
         let node = state.node(self.id)?;
         let there = usize::try_from(node.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let (buf, _) = buf.split_at_mut(there.min(buf.len()));
+        state.reads = (state.reads.0 + 1, state.reads.1 + buf.len() as u64);
+        let node = state.node(self.id)?;
         let end = offset + buf.len() as u64;
         if node.is_unreadable(&(offset..end)) {
             return Err(io::Error::from_raw_os_error(SimDisk::EIO));

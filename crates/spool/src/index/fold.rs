@@ -20,7 +20,7 @@ use crate::index::hidden::{Ahead, Hidden};
 use crate::index::history::{Found, History};
 use crate::index::kept::KeptList;
 use crate::index::overtaken::Overtaken;
-use crate::index::overview::Segments;
+use crate::index::overview::{CheckedBlocks, REST_PART, Segments};
 use crate::index::promise::GroupNumbers;
 pub(crate) use crate::index::published::{PublishContext, Published};
 use crate::index::residents::{Residents, residents_between};
@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub packing: Arc<Packing>,
     pub hidden: Hidden,
     pub overtaken: Overtaken,
+    /// Blocks of overview that were read lately.
+    pub checked_blocks: CheckedBlocks,
     /// Rises with every change that LIST ACTIVE would show.
     pub generation: AtomicU64,
     /// LIST ACTIVE's text and the generation it is of.
@@ -338,6 +340,26 @@ impl Folds {
         self.kept.iter_mut().flatten().try_for_each(|list| list.write_late())?;
         self.full = None;
         Ok(())
+    }
+
+    /// Frees memory that the overview of these groups holds and that is not needed while nothing is filed in
+    /// them; not of groups that changed after `before` (Unix seconds).
+    pub fn rest(&mut self, groups: &[GroupId], before: u64) {
+        let table = self.shared.groups.snapshot();
+        let enough = self.shared.config.overview.block_text_bytes / REST_PART;
+        for id in groups {
+            let Some(group) = table.get(*id) else { continue };
+            let state = &mut *group.state();
+            if state.changed <= before {
+                let rested = state.overview.rest(*id, &state.live, enough, &mut self.segments);
+                // On a full disk the block stays open: it is closed when an article needs its room.
+                note(
+                    &mut self.failed,
+                    "overview",
+                    rested.or_else(|e| if is_full(&e) { Ok(()) } else { Err(e) }),
+                );
+            }
+        }
     }
 
     /// Counts the living articles, if the recovery could not; called at its end.

@@ -44,7 +44,9 @@ impl GroupsState {
 
     /// The file's bytes.
     fn encode(&self, sequence: u64) -> Vec<u8> {
-        let mut out = vec![0; HEAD_BYTES];
+        let bytes: usize = self.payloads.iter().map(|payload| FRAME_BYTES + payload.len()).sum();
+        let mut out = Vec::with_capacity(HEAD_BYTES + bytes);
+        out.resize(HEAD_BYTES, 0);
         self.payloads.iter().for_each(|payload| put_row(sequence, 0, payload, &mut out));
         let len = (out.len() - HEAD_BYTES) as u64;
         let mut head = Vec::with_capacity(HEAD_BYTES);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes read at a time by those who read all of it.
-const READ_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 256 << 10;
 /// Bytes read at a time by those who read a batch.
 const BATCH_READ_BYTES: usize = 1 << 16;
 /// Least distance of a journal that continues after a loss from what it had before.

@@ -2,6 +2,7 @@
 
 pub(crate) mod article;
 
+use crate::base::clock::unix_now;
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
@@ -10,7 +11,7 @@ use crate::base::token::Token;
 use crate::index::fold::Shared;
 use crate::index::groups::Group;
 use crate::index::history::Found;
-use crate::index::overview::{BlockRef, Kind, Rows};
+use crate::index::overview::{BlockRef, Checked, Kind, RowEntry, Rows, between};
 use crate::method::cnfs::record::END;
 use crate::method::read_record;
 use crate::read::article::ArticleBuf;
@@ -139,12 +140,41 @@ impl Shared {
         let Some(found) = self.with_group(id, |group| group.locate(number)).flatten() else {
             return Ok(None);
         };
-        match found {
-            Located::Open(token) => Ok(Some(token)),
-            Located::Block(block) => with_block(id, &block, false, patience, |rows| {
-                rows.find(number).and_then(|i| rows.entries.get(i)).map(|e| e.token)
-            }),
+        let block = match found {
+            Located::Open(token) => return Ok(Some(token)),
+            Located::Block(block) => block,
+        };
+        let now = unix_now();
+        if let Some(checked) = self.checked_blocks.get(block.place(), now) {
+            return Ok(checked.find(number).map(|e| e.token));
         }
+        with_block(id, &block, false, patience, |rows| {
+            self.checked_blocks.put(block.place(), &rows.entries, false, now);
+            rows.find(number).and_then(|i| rows.entries.get(i)).map(|e| e.token)
+        })
+    }
+
+    /// Appends rows `from..=end` of a block, all of them or only the numbers in `living` (ascending).
+    fn append_rows(
+        &self,
+        (id, block): (GroupId, &BlockRef),
+        (from, end, living): (u64, u64, Option<&[u64]>),
+        patience: Patience,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        // Those of a packed one are kept as they were when it was decompressed.
+        if block.segment.kind == Kind::Packed {
+            return with_block(id, block, true, patience, |rows| copy_rows(rows, from, end, living, out));
+        }
+        let now = unix_now();
+        let known = self.checked_blocks.get(block.place(), now);
+        if let Some(checked) = known.filter(|checked| checked.is_text_checked(now)) {
+            return append_checked_rows((id, block), &checked, (from, end, living), patience, out);
+        }
+        with_block(id, block, true, patience, |rows| {
+            self.checked_blocks.put(block.place(), &rows.entries, true, now);
+            copy_rows(rows, from, end, living, out);
+        })
     }
 
     /// Appends the asked-for rows of living articles in a range, until `limit_bytes` are exceeded; returns
@@ -170,10 +200,8 @@ impl Shared {
             match step {
                 Step::Done(next) => from = next,
                 Step::Block(block, living) => {
-                    let read = with_block(id, &block, true, patience, |rows| {
-                        copy_rows(rows, from, end, living.as_deref(), out);
-                    });
-                    match read {
+                    let wanted = (from, end, living.as_deref());
+                    match self.append_rows((id, &block), wanted, patience, out) {
                         // What is already there can be sent; the caller comes back for the rest, ready to
                         // wait.
                         Err(ReadError::WouldBlock) if out.len() > start => return Ok(Some(from)),
@@ -308,22 +336,45 @@ impl Group {
     }
 }
 
+/// Appends rows of a plain block whose text was checked a moment ago: reads no more than these, in one piece.
+fn append_checked_rows(
+    (id, block): (GroupId, &BlockRef),
+    checked: &Checked,
+    (from, end, living): (u64, u64, Option<&[u64]>),
+    patience: Patience,
+    out: &mut Vec<u8>,
+) -> Result<(), ReadError> {
+    let (entries, before) = checked.between(from, end);
+    let text = before..entries.last().map_or(before, |e| e.end as usize);
+    let Some(living) = living else { return block.read_text(id, text, patience, out) };
+    BLOCK.with_borrow_mut(|held| {
+        held.raw.clear();
+        block.read_text(id, text, patience, &mut held.raw)?;
+        copy_living(entries, (&held.raw, before), living, out);
+        Ok(())
+    })
+}
+
 /// Copies the rows `from..=end`, all of them or only the numbers in `living` (ascending).
 fn copy_rows(rows: &Rows, from: u64, end: u64, living: Option<&[u64]>, out: &mut Vec<u8>) {
-    let first = rows.entries.partition_point(|e| e.number < from);
-    let behind = rows.entries.partition_point(|e| e.number <= end);
-    let Some(living) = living else {
-        let start = first.checked_sub(1).and_then(|i| rows.entries.get(i)).map_or(0, |e| e.end as usize);
-        let stop = behind.checked_sub(1).and_then(|i| rows.entries.get(i)).map_or(0, |e| e.end as usize);
-        out.extend_from_slice(rows.text.get(start..stop).unwrap_or_default());
-        return;
-    };
-    let mut living = living.iter().peekable();
-    for i in first..behind {
-        let Some(number) = rows.entries.get(i).map(|e| e.number) else { break };
-        while living.next_if(|n| **n < number).is_some() {}
-        if living.next_if(|n| **n == number).is_some() {
-            out.extend_from_slice(rows.row(i).unwrap_or_default());
+    let (entries, before) = between(&rows.entries, from, end);
+    let text = rows.text.get(before..entries.last().map_or(before, |e| e.end as usize)).unwrap_or_default();
+    match living {
+        None => out.extend_from_slice(text),
+        Some(living) => copy_living(entries, (text, before), living, out),
+    }
+}
+
+/// Copies the rows of the numbers in `living` (ascending). `text` is that of these rows, which begins
+/// `before` bytes after the start of the block's.
+fn copy_living(entries: &[RowEntry], (text, before): (&[u8], usize), living: &[u64], out: &mut Vec<u8>) {
+    let (mut living, mut start) = (living.iter().peekable(), 0);
+    for entry in entries {
+        let end = (entry.end as usize).saturating_sub(before);
+        while living.next_if(|n| **n < entry.number).is_some() {}
+        if living.next_if(|n| **n == entry.number).is_some() {
+            out.extend_from_slice(text.get(start..end).unwrap_or_default());
         }
+        start = end;
     }
 }

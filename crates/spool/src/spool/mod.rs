@@ -16,7 +16,7 @@ use crate::base::entry::{Entry, Outcome, Ticket};
 use crate::base::error::{ReadError, SpoolError, Trouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::latency::LatencyCounts;
+use crate::base::latency::{Latency, LatencyCounts};
 use crate::base::limits::NUMBER_MAX;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::progress::Progress;
@@ -29,7 +29,7 @@ use crate::index::groups::{Group, GroupTable, Marks};
 use crate::index::history::{Found, Reservation, Reservations};
 use crate::index::promise::MARGIN_MIN;
 use crate::journal::{Readers, Row};
-use crate::method::packing::DictionaryStatus;
+use crate::method::packing::{DictionaryStatus, Packed};
 use crate::open::recovery::{self, Recovery};
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, Which};
@@ -38,11 +38,11 @@ use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
 use archive::Archivist;
 use std::io;
-use std::ops::RangeInclusive;
+use std::ops::{DerefMut, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an offered Message-ID is reserved for the peer that was asked to send it.
 const RESERVATION_TTL: Duration = Duration::from_secs(60);
@@ -80,6 +80,8 @@ pub struct Spool {
     newest_hash: AtomicU64,
     /// What `measure` found last.
     pub(crate) measured: ArcSwap<Status>,
+    /// How long the writer was held for each entry of a batch.
+    held: Latency,
     /// Held by the pass that compresses cold overview.
     pub(crate) packing_overview: Ordered<(), { rank::PACKING_OVERVIEW }>,
     /// Who hears of articles before expiry removes them.
@@ -133,6 +135,7 @@ impl Spool {
             rows_replayed: recovery.rows,
             newest_hash,
             measured: ArcSwap::default(),
+            held: Latency::default(),
             packing_overview: Ordered::default(),
             archivist: Ordered::default(),
             _lock: lock,
@@ -200,6 +203,28 @@ impl Spool {
         self.sync.latency.counts()
     }
 
+    /// How long the writer was held, in equal parts for the entries of each batch, since the spool was
+    /// opened.
+    pub fn held_latency(&self) -> LatencyCounts {
+        self.held.counts()
+    }
+
+    /// Commits a batch with the writer held for it, and notes for how long it was.
+    fn commit_held(
+        &self,
+        mut writer: impl DerefMut<Target = Writer>,
+        batch: &[Entry<'_>],
+        packed: Vec<Option<Packed>>,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<Ticket, Trouble> {
+        let begun = Instant::now();
+        let result = writer.commit_packed(batch, packed, outcomes);
+        drop(writer);
+        let each = u32::try_from(batch.len()).ok().and_then(|n| begun.elapsed().checked_div(n));
+        self.held.observe_many(each.unwrap_or_default(), batch.len());
+        result
+    }
+
     /// Makes everything committed so far durable, whatever acknowledgements promise; blocks for a sync.
     pub fn sync(&self) -> Result<(), Trouble> {
         self.sync.sync_now(&self.shared).map_err(|e| self.sync.stop(failed_sync(&e)))
@@ -209,7 +234,7 @@ impl Spool {
     /// stand and the other entries were not accepted.
     pub fn commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
         if !self.shared.packing.is_used() {
-            return self.writer.lock().commit(batch, outcomes);
+            return self.commit_held(self.writer.lock(), batch, Vec::new(), outcomes);
         }
         // Compressing takes many times as long as committing: it is done before the lock is taken.
         let (classes, generation) = {
@@ -221,10 +246,10 @@ impl Spool {
             _ => None,
         };
         let packed = batch.iter().zip(classes).map(pack).collect();
-        let mut writer = self.writer.lock();
+        let writer = self.writer.lock();
         // Classes may be others meanwhile: then these articles are stored as they came.
         let packed = if writer.generation == generation { packed } else { Vec::new() };
-        writer.commit_packed(batch, packed, outcomes)
+        self.commit_held(writer, batch, packed, outcomes)
     }
 
     /// As [`Spool::commit`], but `None` if another thread is committing, a sync has to be waited for, or
@@ -237,7 +262,7 @@ impl Spool {
         if self.shared.packing.is_used() || self.sync.must_wait() {
             return None;
         }
-        Some(self.writer.try_lock()?.commit(batch, outcomes))
+        Some(self.commit_held(self.writer.try_lock()?, batch, Vec::new(), outcomes))
     }
 
     /// Whether an acknowledgement of what was committed with this ticket keeps the configured promise (G1).

@@ -255,7 +255,9 @@ impl Checkpoint {
             tag::SEGMENTS => self.read_segments(r)?,
             tag::GROUPS => {
                 self.read_retired(r)?;
-                for _ in 0..r.count(4)? {
+                let count = r.count(4)?;
+                self.groups.reserve_exact(count);
+                for _ in 0..count {
                     self.groups.push(read_group_state(&mut r.sized()?)?);
                 }
             }

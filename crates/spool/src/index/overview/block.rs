@@ -15,10 +15,11 @@ pub(crate) const HEADER_BYTES: usize = 40;
 /// Length of one entry.
 pub(crate) const ENTRY_BYTES: usize = 24;
 /// Memory for the text of an open block grows in these steps: a busy site has many thousand open blocks, and
-/// doubling would leave as much memory unused as it frees.
-const TEXT_ROOM_BYTES: [usize; 3] = [1 << 10, 4 << 10, 16 << 10];
+/// each further step would leave behind what it outgrows. Of a large one only the pages are touched that rows
+/// have reached.
+const TEXT_ROOM_BYTES: [usize; 2] = [1 << 10, 16 << 10];
 /// Entries that go with each of them.
-const ENTRIES_ROOM: [usize; 3] = [4, 12, 48];
+const ENTRIES_ROOM: [usize; 2] = [4, 48];
 
 /// One row's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,17 @@ impl Rows {
             let room = ENTRIES_ROOM.into_iter().find(|room| *room >= entries).unwrap_or(entries * 2);
             self.entries.reserve_exact(room - self.entries.len());
         }
+    }
+
+    /// Whether there is more room than a small block has.
+    pub fn has_spare(&self) -> bool {
+        self.text.capacity() - self.text.len() >= TEXT_ROOM_BYTES[0]
+    }
+
+    /// Frees the memory that no row needs.
+    pub fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+        self.entries.shrink_to_fit();
     }
 
     /// Index of the row with this number.
@@ -148,6 +160,13 @@ impl Rows {
         let within = self.entries.last().is_some_and(|e| e.end == text.0);
         (ordered && within).then_some(text)
     }
+}
+
+/// The entries of the numbers `from..=end`, and how much text stands before theirs.
+pub(crate) fn between(entries: &[RowEntry], from: u64, end: u64) -> (&[RowEntry], usize) {
+    let (before, rest) = entries.split_at(entries.partition_point(|e| e.number < from));
+    let (wanted, _) = rest.split_at(rest.partition_point(|e| e.number <= end));
+    (wanted, before.last().map_or(0, |e| e.end as usize))
 }
 
 /// Length of header and entries of a block of `count` rows.

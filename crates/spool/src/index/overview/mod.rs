@@ -6,10 +6,12 @@
 //! [`crate::index::groups::LiveSet`].
 
 mod block;
+mod checked;
 pub(crate) mod packed;
 mod segment;
 
-pub(crate) use block::{RowEntry, Rows};
+pub(crate) use block::{RowEntry, Rows, between};
+pub(crate) use checked::{Checked, CheckedBlocks};
 pub(crate) use segment::{Kind, Segment, SegmentState, Segments};
 
 use crate::base::error::ReadError;
@@ -19,8 +21,13 @@ use crate::disk::DiskFile;
 use crate::index::groups::LiveSet;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// The open block of a quiet group is closed if this part of it is full: shorter blocks would take more time
+/// to read, and longer ones more memory while they wait.
+pub(crate) const REST_PART: usize = 4;
 
 /// A closed block: where it is and how much of it lives.
 #[derive(Debug, Clone)]
@@ -68,14 +75,48 @@ impl BlockRef {
     }
 
     fn read_bytes(&self, len: usize, patience: Patience, raw: &mut Vec<u8>) -> Result<(), ReadError> {
-        raw.resize(len, 0);
-        let file: &dyn DiskFile = &*self.segment.file;
-        let n = match patience {
-            Patience::CacheOnly => file.read_at_cached(raw, self.offset)?,
-            Patience::Wait => file.read_at(raw, self.offset)?,
+        raw.clear();
+        self.append_bytes(0..len, patience, raw)
+    }
+
+    /// Appends bytes of a plain block's text, as they are; `text` is a range of it.
+    pub fn read_text(
+        &self,
+        group: GroupId,
+        text: Range<usize>,
+        patience: Patience,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let (start, head) = (out.len(), block::head_bytes(self.count as usize));
+        self.append_bytes(head + text.start..head + text.end, patience, out)?;
+        if out.len() - start == text.len() {
+            return Ok(());
+        }
+        out.truncate(start);
+        Err(self.damaged(group))
+    }
+
+    /// Appends a range of the block's bytes, as far as the file has them.
+    fn append_bytes(
+        &self,
+        range: Range<usize>,
+        patience: Patience,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let (start, offset) = (out.len(), self.offset + range.start as u64);
+        out.resize(start + range.len(), 0);
+        let (file, buf): (&dyn DiskFile, _) = (&*self.segment.file, out.get_mut(start..).unwrap_or_default());
+        let read = match patience {
+            Patience::CacheOnly => file.read_at_cached(buf, offset),
+            Patience::Wait => file.read_at(buf, offset),
         };
-        raw.truncate(n);
-        Ok(())
+        out.truncate(start + read.as_ref().map_or(0, |n| *n));
+        Ok(read.map(|_| ())?)
+    }
+
+    /// Where the block is: no other one ever has this place, and what is there never changes.
+    pub fn place(&self) -> (u64, u64) {
+        (self.segment.id, self.offset)
     }
 
     fn damaged(&self, group: GroupId) -> ReadError {
@@ -162,6 +203,28 @@ impl GroupOverview {
         self.open.entries.clear();
         self.open.text.clear();
         Ok(())
+    }
+
+    /// Frees memory of the open block that is not needed while nothing is filed here: if it has enough
+    /// text it is closed, else it only loses its spare room.
+    pub fn rest(
+        &mut self,
+        group: GroupId,
+        live: &LiveSet,
+        enough_bytes: usize,
+        segments: &mut Segments,
+    ) -> io::Result<()> {
+        let closed = match self.open.text.len() >= enough_bytes {
+            true => self.close(group, live, segments),
+            false => Ok(()),
+        };
+        self.open.shrink();
+        closed
+    }
+
+    /// Whether [`GroupOverview::rest`] would free anything worth it.
+    pub fn may_rest(&self, enough_bytes: usize) -> bool {
+        self.open.text.len() >= enough_bytes || self.open.has_spare()
     }
 
     /// Writes other rows in the place of a closed block's; its numbers are within those of the old ones, and

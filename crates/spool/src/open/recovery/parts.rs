@@ -89,6 +89,7 @@ pub(super) fn start(
         packing: Arc::new(packing),
         hidden: crate::index::hidden::Hidden::default(),
         overtaken: Default::default(),
+        checked_blocks: Default::default(),
         generation: AtomicU64::new(1),
         list: Ordered::default(),
         articles: AtomicU64::new(0),

@@ -1,0 +1,162 @@
+//! Blocks that were read and checked lately: their entries, in a bounded amount of memory.
+//!
+//! So an article's number leads to its place without a read, and rows are read without checking the whole
+//! block again. Invariant: a place in a segment has one content for as long as the process lives, since
+//! blocks are only ever appended and whatever replaces one has a place of its own; what is here is never
+//! stale, and which of its rows are alive and shown is not asked here. Called by [`crate::read`].
+
+use super::block::{RowEntry, between};
+use crate::base::ordered::{Ordered, rank};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// log2 of the number of sets.
+const SET_BITS: u32 = 10;
+/// Rows of all blocks of a set, at most: some five blocks of usual length. With 32 bytes a row this bounds
+/// all of it to 8 MiB.
+const SET_ROWS_MAX: usize = 256;
+/// Blocks of a set, at most.
+const SET_BLOCKS_MAX: usize = 8;
+/// Text that was checked is read again without another check for so many seconds: for as long it may be taken
+/// for what the machine still has in memory.
+const CHECKED_SECS: u64 = 30;
+/// A block that was not asked for in so many seconds is forgotten when the spool looks for memory to free.
+const UNUSED_SECS: u64 = 30;
+
+/// A block's entries, and when its text was checked.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    entries: Box<[RowEntry]>,
+    /// Unix seconds; 0: never.
+    text_checked: AtomicU64,
+    /// Unix seconds of the last use.
+    used: AtomicU64,
+}
+
+impl Checked {
+    /// As [`between`].
+    pub fn between(&self, from: u64, end: u64) -> (&[RowEntry], usize) {
+        between(&self.entries, from, end)
+    }
+
+    /// The entry of a number.
+    pub fn find(&self, number: u64) -> Option<&RowEntry> {
+        self.entries.binary_search_by_key(&number, |e| e.number).ok().and_then(|i| self.entries.get(i))
+    }
+
+    /// Whether the text was checked a moment before `now`, Unix seconds.
+    pub fn is_text_checked(&self, now: u64) -> bool {
+        self.text_checked.load(Ordering::Relaxed).abs_diff(now) <= CHECKED_SECS
+    }
+}
+
+/// A block's place: id of the segment, and offset.
+type BlockPlace = (u64, u64);
+
+type Set = VecDeque<(BlockPlace, Arc<Checked>)>;
+
+/// The blocks, in sets by their place; in a set the oldest gives way.
+#[derive(Debug)]
+pub(crate) struct CheckedBlocks(Box<[Ordered<Set, { rank::INNERMOST }>]>);
+
+impl Default for CheckedBlocks {
+    fn default() -> Self {
+        Self((0..1 << SET_BITS).map(|_| Ordered::default()).collect())
+    }
+}
+
+impl CheckedBlocks {
+    fn set(&self, place: BlockPlace) -> Option<&Ordered<Set, { rank::INNERMOST }>> {
+        const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
+        let mix = (place.0.wrapping_mul(ODD[0]) ^ place.1).wrapping_mul(ODD[1]);
+        self.0.get((mix >> (u64::BITS - SET_BITS)) as usize)
+    }
+
+    /// A block that was checked before; `now` in Unix seconds.
+    pub fn get(&self, place: BlockPlace, now: u64) -> Option<Arc<Checked>> {
+        let set = self.set(place)?.lock();
+        let (_, checked) = set.iter().find(|(p, _)| *p == place)?;
+        if checked.used.load(Ordering::Relaxed) != now {
+            checked.used.store(now, Ordering::Relaxed);
+        }
+        Some(checked.clone())
+    }
+
+    /// Keeps the entries of a block that was just checked, with its text if `text` says so.
+    pub fn put(&self, place: BlockPlace, entries: &[RowEntry], text: bool, now: u64) {
+        let Some(set) = self.set(place).filter(|_| entries.len() <= SET_ROWS_MAX) else { return };
+        let mut set = set.lock();
+        if let Some((_, known)) = set.iter().find(|(p, _)| *p == place) {
+            if text {
+                known.text_checked.store(now, Ordering::Relaxed);
+            }
+            return;
+        }
+        let rows = |set: &Set| set.iter().map(|(_, checked)| checked.entries.len()).sum::<usize>();
+        while set.len() >= SET_BLOCKS_MAX || rows(&set) + entries.len() > SET_ROWS_MAX {
+            set.pop_front();
+        }
+        let text_checked = AtomicU64::new(if text { now } else { 0 });
+        let checked = Checked { entries: entries.into(), text_checked, used: AtomicU64::new(now) };
+        set.push_back((place, Arc::new(checked)));
+    }
+
+    /// Forgets what was not used lately.
+    pub fn rest(&self, now: u64) {
+        for set in &self.0 {
+            let mut set = set.lock();
+            set.retain(|(_, checked)| checked.used.load(Ordering::Relaxed).abs_diff(now) <= UNUSED_SECS);
+            if set.is_empty() {
+                *set = Set::new();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::token::{MethodKind, Token};
+
+    fn entries(rows: u64) -> Vec<RowEntry> {
+        let token = |place| Token { method: MethodKind::Cnfs, class: 0, volume: 1, place };
+        (1..=rows).map(|n| RowEntry { number: n * 3, end: n as u32, token: token(n), arrived: 7 }).collect()
+    }
+
+    #[test]
+    fn what_was_put_is_found_for_a_moment_with_its_text_and_until_it_rests() {
+        let blocks = CheckedBlocks::default();
+        assert!(blocks.get((1, 0), 100).is_none());
+        blocks.put((1, 0), &entries(40), false, 100);
+        let checked = blocks.get((1, 0), 100).unwrap();
+        assert_eq!(checked.find(9).map(|e| e.token.place), Some(3));
+        assert!(checked.find(10).is_none() && !checked.is_text_checked(100));
+        blocks.put((1, 0), &entries(40), true, 110);
+        let checked = blocks.get((1, 0), 110).unwrap();
+        assert!(checked.is_text_checked(110 + CHECKED_SECS) && !checked.is_text_checked(111 + CHECKED_SECS));
+        // A clock that was put back does not make it checked for longer.
+        assert!(!checked.is_text_checked(0));
+        blocks.rest(110 + UNUSED_SECS);
+        assert!(blocks.get((1, 0), 110).is_some());
+        blocks.rest(111 + UNUSED_SECS);
+        assert!(blocks.get((1, 0), 110).is_none());
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_the_blocks_are_like() {
+        let blocks = CheckedBlocks::default();
+        for (at, rows) in [1, 48, 192, 256, 257, 100_000].into_iter().cycle().take(60_000).enumerate() {
+            if rows <= 257 || at < 100 {
+                blocks.put((at as u64 % 7, at as u64 * 4096), &entries(rows), true, 1);
+            }
+        }
+        let sets: Vec<_> = blocks.0.iter().map(Ordered::lock).map(|set| set.clone()).collect();
+        let rows = |set: &Set| set.iter().map(|(_, checked)| checked.entries.len()).sum::<usize>();
+        assert!(sets.iter().all(|set| rows(set) <= SET_ROWS_MAX && set.len() <= SET_BLOCKS_MAX));
+        assert!(sets.iter().map(rows).sum::<usize>() * size_of::<RowEntry>() <= 8 << 20);
+        let used = sets.iter().filter(|set| !set.is_empty()).count();
+        assert!(used > 1000, "{used} sets are used");
+        assert!(blocks.get((59_998 % 7, 59_998 * 4096), 1).is_none(), "too long to be kept");
+    }
+}
