@@ -19,7 +19,7 @@ const PATH: &str = "feeder.lab.example!not-for-mail";
 const LOCK: &str = "sha256:s/pmK/3grrz++29ce2/mQydzJuc7iqHn1nqcJiQTPMc=";
 const KEY: &str = "sha256:qv1VXHYiCGjkX/N1nhfYKcAeUn8bCVhrWhoKuBSnpMA=";
 /// How far before a cancel its article is; no multiple of how often cancels come.
-const TARGET_BEFORE: u64 = 2_001;
+const TARGET_BEFORE: u64 = 20_001;
 
 /// How long the bodies are.
 #[derive(Debug, Clone, Copy)]

@@ -35,7 +35,7 @@ pub struct Options {
     #[command(flatten)]
     place: Place,
     /// Articles of a feed, cancels among them
-    #[arg(long, default_value_t = 402_004)]
+    #[arg(long, default_value_t = 420_004)]
     articles: u64,
     /// One article of so many is a cancel
     #[arg(long, default_value_t = 4)]

@@ -316,7 +316,7 @@ impl Filer {
     }
 
     fn obeying(&self, origin: &Origin, withdrawing: &Withdrawing<'_>) -> (Task, Option<Key>) {
-        let obey = Obey { wire: withdrawing.wire.into(), reads: origin.reads().cloned(), answer: None };
+        let obey = Obey::of(withdrawing.kept.clone(), origin.reads().cloned());
         (Task::Obey(obey), Some(self.spool.key(withdrawing.target.as_bytes())))
     }
 
@@ -324,9 +324,16 @@ impl Filer {
     /// nothing did not.
     pub(crate) fn settle(&self, pending: &Pending) -> Option<NotWithdrawn> {
         if !self.follow_ups.is_idle() {
-            patiently(|| self.follow_ups.settle(pending.ticket()));
+            patiently(|| self.follow_ups.settle(pending.tickets()));
         }
         pending.answer()
+    }
+
+    /// Returns once all is withdrawn that a batch, and those before it, withdraw.
+    pub(crate) fn settle_up_to(&self, pending: &Pending) {
+        if !self.follow_ups.is_idle() {
+            patiently(|| self.follow_ups.settle_up_to(*pending.tickets().end()));
+        }
     }
 
     /// Starts the thread that carries out what follows commits.

@@ -235,7 +235,7 @@ impl Feed {
     /// Returns once all that was sent here withdraws is withdrawn: what this client sees next agrees with it.
     pub fn settle_withdrawals(&mut self) {
         if let Some(pending) = self.pending.take() {
-            self.site.filer.settle(&pending);
+            self.site.filer.settle_up_to(&pending);
         }
     }
 

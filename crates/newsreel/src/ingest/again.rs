@@ -5,7 +5,7 @@
 //! was carried out (`follow_ups`) are looked at; obeying an article twice changes nothing.
 
 use super::Filer;
-use super::withdraw::{Obey, Task, target};
+use super::withdraw::{Obey, Task, kept, target};
 use netnews::Article;
 use spool::{ArticleBuf, ArticleKind, ArticleRow, Batch, Event, Key, Patience, Start};
 use std::io;
@@ -63,9 +63,10 @@ impl Filer {
         };
         let stored = buf.article();
         let wire = stored.strip_suffix(b".\r\n").unwrap_or(stored);
-        let target = target(&Article::parse(wire).ok()?)?;
+        let article = Article::parse(wire).ok()?;
+        let target = target(&article)?;
         let target = self.spool.key(target.as_bytes());
         // Who posted it is no longer known.
-        Some((Task::Obey(Obey { wire: wire.into(), reads: None, answer: None }), Some(target)))
+        Some((Task::Obey(Obey::of(kept(&article), None)), Some(target)))
     }
 }

@@ -1,11 +1,11 @@
 //! What follows a commit: the articles that withdraw others are obeyed, off the road on which they came.
 //!
-//! All batches share one bounded queue, which is carried out in order and up to 1,024 tasks at a time: one
-//! sync of the journal serves many. A thread does it ([`Worker`]). It rests after each round, so that it
-//! takes a tenth of the time at most, unless much waits. Who may not go on before an effect (a post, which
-//! promises it; an article whose withdrawal waits; a batch that finds the queue full) carries out what
-//! waits itself. Newgroup and its like have a reader of the journal instead
-//! ([`Controls`](super::Controls)); feeds are woken by the spool.
+//! All batches share one bounded queue, which is carried out from its beginning and up to 1,024 tasks at a
+//! time: one sync of the journal serves many. A thread does it ([`Worker`]). While a feed runs it rests after
+//! each round, so that it takes a twentieth of the time at most, unless the queue is nearly full. Who may not
+//! go on before an effect carries it out itself: a post, which promises it, and an article whose withdrawal
+//! waits, only those tasks; a batch that finds the queue full, the oldest. Newgroup and its like have a
+//! reader of the journal instead ([`Controls`](super::Controls)); feeds are woken by the spool.
 //!
 //! Nothing is lost at a crash. Every batch holds the place where the journal ended before its commit, until
 //! all that it brought is carried out and durable; a cursor on disk is never beyond the first place held, and
@@ -13,27 +13,36 @@
 
 use super::patiently;
 use super::withdraw::{NotWithdrawn, Outcome, Task, Withdrawals};
-use parking_lot::{Condvar, Mutex};
+use hashbrown::HashMap;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use spool::{Cursor, Key, Mark, Spool};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tracing::warn;
 
-/// Tasks that wait at most.
-const TASKS_MAX: usize = 8_192;
-/// Bytes of the articles of tasks that wait; a larger one waits alone.
-const TASKS_BYTES_MAX: usize = 32 << 20;
+/// What may wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Tasks at most.
+    pub tasks: usize,
+    /// Bytes that they keep of articles; a larger task waits alone.
+    pub bytes: usize,
+}
+
+const LIMITS: Limits = Limits { tasks: 131_072, bytes: 48 << 20 };
 /// Tasks carried out together.
 const TOGETHER_MAX: usize = 1_024;
-/// The thread rests for so many times as long as it worked, but not for longer than this, and not while more
-/// than so many tasks wait.
-const REST_TIMES: u32 = 9;
-const REST_MAX: Duration = Duration::from_millis(50);
-const RESTING_TASKS_MAX: usize = TASKS_MAX / 2;
+/// While batches are filed, the thread rests for so many times as long as it worked, but not for longer than
+/// this. It goes on at once when there is room for less than an eighth of what may wait.
+const REST_TIMES: u32 = 19;
+const REST_MAX: Duration = Duration::from_secs(1);
+/// No feed runs if no batch is filed for so long.
+const QUIET: Duration = Duration::from_millis(50);
 /// How often the position is saved: what a start looks through again.
 const SAVE_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -44,20 +53,24 @@ pub(super) struct FollowUps {
     state: Mutex<State>,
     /// Tasks that are not done, for a look without the lock.
     undone: AtomicUsize,
-    /// Held by whoever carries out tasks, which keeps them in order.
-    at_work: Mutex<()>,
+    /// Batches that were begun.
+    batches: AtomicU64,
     /// Wakes the thread.
     wake: Condvar,
+    /// Notified when tasks are done.
+    done: Condvar,
     position: Mutex<Option<Position>>,
 }
 
-#[derive(Default)]
 struct State {
-    waiting: VecDeque<Queued>,
+    limits: Limits,
+    /// In the order of their tickets, without a gap; `None`: taken ahead of its turn.
+    waiting: VecDeque<Option<Queued>>,
     waiting_bytes: usize,
-    /// Tasks that ever came, and those of them that are done: tickets.
-    queued: u64,
-    done: u64,
+    /// The ticket of the first of them, or of the next task that comes.
+    first: u64,
+    /// Tickets of those that are being carried out, by the thread or by whoever waits for them.
+    working: BTreeSet<u64>,
     /// The last task that withdraws each article.
     targets: HashMap<Key, u64>,
     /// Places of the journal that are held, and how often; `None`: no position is kept.
@@ -67,6 +80,7 @@ struct State {
 }
 
 struct Queued {
+    ticket: u64,
     task: Task,
     /// What it withdraws.
     target: Option<Key>,
@@ -90,7 +104,8 @@ pub(super) struct Hold<'a> {
 /// The tasks of a batch, for those who wait for them.
 #[derive(Debug, Clone)]
 pub(crate) struct Pending {
-    ticket: u64,
+    /// Other batches may have some of these, too.
+    tickets: RangeInclusive<u64>,
     /// Why the first of its articles that withdraws nothing does not.
     answer: Arc<OnceLock<NotWithdrawn>>,
 }
@@ -100,10 +115,11 @@ impl FollowUps {
         Self {
             spool,
             withdrawals,
-            state: Mutex::default(),
+            state: Mutex::new(State::new(LIMITS)),
             undone: AtomicUsize::new(0),
-            at_work: Mutex::default(),
+            batches: AtomicU64::new(0),
             wake: Condvar::new(),
+            done: Condvar::new(),
             position: Mutex::default(),
         }
     }
@@ -123,6 +139,7 @@ impl FollowUps {
     /// A batch is about to be committed: the position stays before its rows until the hold is dropped, and
     /// all that was queued with it is carried out.
     pub fn hold(&self) -> Hold<'_> {
+        self.batches.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         let mark = state.holds.as_mut().map(|holds| {
             let mark = self.spool.journal_end();
@@ -137,10 +154,16 @@ impl FollowUps {
         self.undone.load(Ordering::Acquire) == 0
     }
 
-    /// How many tasks wait.
+    /// How many tasks are not done.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {
-        self.state.lock().waiting.len()
+        self.undone.load(Ordering::Acquire)
+    }
+
+    /// Other limits.
+    #[cfg(test)]
+    pub fn limit(&self, limits: Limits) {
+        self.state.lock().limits = limits;
     }
 
     /// The last of the tasks not done that withdraws this article.
@@ -153,11 +176,13 @@ impl FollowUps {
 
     /// Carries out the oldest tasks that wait; false if there are none. May wait for the disk.
     pub fn carry_out(&self) -> bool {
-        let _in_order = self.at_work.lock();
-        let tasks = self.state.lock().take();
-        if tasks.is_empty() {
-            return false;
-        }
+        let tasks = self.state.lock().take_oldest();
+        self.carry_out_all(&tasks);
+        !tasks.is_empty()
+    }
+
+    /// Carries out tasks that were taken.
+    fn carry_out_all(&self, tasks: &[Queued]) {
         let outcomes = self.withdrawals.carry_out(&self.spool, tasks.iter().map(|queued| &queued.task));
         let mut state = self.state.lock();
         for (queued, outcome) in tasks.iter().zip(outcomes) {
@@ -176,21 +201,43 @@ impl FollowUps {
                 state.release(queued.held);
             }
         }
-        state.done += tasks.len() as u64;
-        let done = state.done;
-        for target in tasks.iter().filter_map(|queued| queued.target) {
-            if state.targets.get(&target).is_some_and(|ticket| *ticket <= done) {
+        for queued in tasks {
+            state.working.remove(&queued.ticket);
+            let Some(target) = queued.target else { continue };
+            // A later task may withdraw the same article.
+            if state.targets.get(&target) == Some(&queued.ticket) {
                 state.targets.remove(&target);
             }
         }
         self.undone.fetch_sub(tasks.len(), Ordering::AcqRel);
-        true
+        self.done.notify_all();
     }
 
     /// Returns once the task with this ticket, and all before it, are done.
-    pub fn settle(&self, ticket: u64) {
-        while self.state.lock().done < ticket {
-            self.carry_out();
+    pub fn settle_up_to(&self, ticket: u64) {
+        self.settle_by(
+            0..=ticket,
+            |state| if state.first > ticket { Vec::new() } else { state.take_oldest() },
+        );
+    }
+
+    /// Returns once the tasks with these tickets are done, whatever waits before them.
+    pub fn settle(&self, tickets: RangeInclusive<u64>) {
+        self.settle_by(tickets.clone(), |state| state.take_these(tickets.clone()));
+    }
+
+    /// Carries out what `take` takes, until that is nothing and others have done what they took of these.
+    fn settle_by(&self, tickets: RangeInclusive<u64>, take: impl Fn(&mut State) -> Vec<Queued>) {
+        let mut state = self.state.lock();
+        loop {
+            let tasks = take(&mut state);
+            if !tasks.is_empty() {
+                MutexGuard::unlocked(&mut state, || self.carry_out_all(&tasks));
+            } else if state.working.range(tickets.clone()).next().is_some() {
+                self.done.wait(&mut state);
+            } else {
+                return;
+            }
         }
     }
 
@@ -220,19 +267,31 @@ impl FollowUps {
         position.cursor.save_at(mark)
     }
 
+    /// Waits until then, or until no feed runs, or until much waits.
+    fn rest(&self, state: &mut MutexGuard<'_, State>, until: Instant) {
+        let mut batches = None;
+        while state.may_rest() && batches.replace(self.batches.load(Ordering::Relaxed)) != batches {
+            let left = until.saturating_duration_since(Instant::now());
+            self.wake.wait_while_for(state, |state| state.may_rest(), left.min(QUIET));
+            if left <= QUIET {
+                return;
+            }
+        }
+    }
+
     /// What the thread does.
     fn run(&self) {
         let mut saved = Instant::now();
         loop {
             let begun = Instant::now();
             self.carry_out();
-            let rest = (begun.elapsed() * REST_TIMES).min(REST_MAX);
+            let rest_until = Instant::now() + (begun.elapsed() * REST_TIMES).min(REST_MAX);
             if saved.elapsed() >= SAVE_INTERVAL {
                 self.save();
                 saved = Instant::now();
             }
             let mut state = self.state.lock();
-            self.wake.wait_while_for(&mut state, |state| state.may_rest(), rest);
+            self.rest(&mut state, rest_until);
             let until_save = SAVE_INTERVAL.saturating_sub(saved.elapsed());
             self.wake.wait_while_for(&mut state, |state| state.is_idle(), until_save);
             if state.is_ending {
@@ -243,21 +302,57 @@ impl FollowUps {
 }
 
 impl State {
+    fn new(limits: Limits) -> Self {
+        let (waiting, targets) = Default::default();
+        let (working, holds) = (BTreeSet::new(), None);
+        Self { limits, waiting, waiting_bytes: 0, first: 1, working, targets, holds, is_ending: false }
+    }
+
     /// Takes the oldest tasks.
-    fn take(&mut self) -> Vec<Queued> {
-        let count = self.waiting.len().min(TOGETHER_MAX);
-        let taken: Vec<Queued> = self.waiting.drain(..count).collect();
+    fn take_oldest(&mut self) -> Vec<Queued> {
+        let mut taken = Vec::new();
+        while taken.len() < TOGETHER_MAX
+            && let Some(queued) = self.waiting.pop_front()
+        {
+            self.first += 1;
+            taken.extend(queued);
+        }
+        self.taken(taken)
+    }
+
+    /// Takes those with these tickets that still wait; not all at once if they are many.
+    fn take_these(&mut self, tickets: RangeInclusive<u64>) -> Vec<Queued> {
+        let at = |ticket: u64| usize::try_from(ticket.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let begin = at(*tickets.start()).min(self.waiting.len());
+        let end = at(tickets.end().saturating_add(1)).clamp(begin, self.waiting.len());
+        let taken = self.waiting.range_mut(begin..end).filter_map(Option::take).take(TOGETHER_MAX).collect();
+        while let Some(None) = self.waiting.front() {
+            self.waiting.pop_front();
+            self.first += 1;
+        }
+        self.taken(taken)
+    }
+
+    fn taken(&mut self, taken: Vec<Queued>) -> Vec<Queued> {
         self.waiting_bytes -= taken.iter().map(Queued::bytes).sum::<usize>();
+        self.working.extend(taken.iter().map(|queued| queued.ticket));
         taken
+    }
+
+    /// The ticket of the next task that comes.
+    fn next(&self) -> u64 {
+        self.first + self.waiting.len() as u64
     }
 
     fn has_room_for(&self, queued: &Queued) -> bool {
         let bytes = self.waiting_bytes.saturating_add(queued.bytes());
-        self.waiting.is_empty() || (self.waiting.len() < TASKS_MAX && bytes <= TASKS_BYTES_MAX)
+        self.waiting.is_empty() || (self.waiting.len() < self.limits.tasks && bytes <= self.limits.bytes)
     }
 
     fn may_rest(&self) -> bool {
-        !self.is_ending && self.waiting.len() <= RESTING_TASKS_MAX
+        let much = |limit: usize| limit - limit / 8;
+        let Limits { tasks, bytes } = self.limits;
+        !self.is_ending && self.waiting.len() <= much(tasks) && self.waiting_bytes <= much(bytes)
     }
 
     fn is_idle(&self) -> bool {
@@ -284,7 +379,7 @@ impl State {
 impl Queued {
     fn bytes(&self) -> usize {
         match &self.task {
-            Task::Obey(asking) => asking.wire.len(),
+            Task::Obey(asking) => asking.bytes(),
             Task::Late(_) => 0,
         }
     }
@@ -295,16 +390,18 @@ impl Hold<'_> {
     pub fn queue(&self, tasks: impl Iterator<Item = (Task, Option<Key>)>) -> Option<Pending> {
         let mut pending: Option<Pending> = None;
         for (mut task, target) in tasks {
-            let pending = pending.get_or_insert_with(|| Pending { ticket: 0, answer: Arc::default() });
+            let answer = pending.as_ref().map(|pending| pending.answer.clone()).unwrap_or_default();
             if let Task::Obey(asking) = &mut task {
-                asking.answer = Some(pending.answer.clone());
+                asking.answer = Some(answer.clone());
             }
-            pending.ticket = self.queue_one(Queued { task, target, held: self.mark });
+            let last = self.queue_one(Queued { ticket: 0, task, target, held: self.mark });
+            let first = pending.map_or(last, |pending| *pending.tickets.start());
+            pending = Some(Pending { tickets: first..=last, answer });
         }
         pending
     }
 
-    fn queue_one(&self, queued: Queued) -> u64 {
+    fn queue_one(&self, mut queued: Queued) -> u64 {
         let follow_ups = self.follow_ups;
         loop {
             let mut state = follow_ups.state.lock();
@@ -313,14 +410,14 @@ impl Hold<'_> {
                 patiently(|| follow_ups.carry_out());
                 continue;
             }
-            state.queued += 1;
-            let ticket = state.queued;
+            let ticket = state.next();
+            queued.ticket = ticket;
             if let Some(target) = queued.target {
                 state.targets.insert(target, ticket);
             }
             state.retain(queued.held);
             state.waiting_bytes += queued.bytes();
-            state.waiting.push_back(queued);
+            state.waiting.push_back(Some(queued));
             follow_ups.undone.fetch_add(1, Ordering::AcqRel);
             if state.waiting.len() == 1 || !state.may_rest() {
                 follow_ups.wake.notify_one();
@@ -339,8 +436,8 @@ impl Drop for Hold<'_> {
 }
 
 impl Pending {
-    pub fn ticket(&self) -> u64 {
-        self.ticket
+    pub fn tickets(&self) -> RangeInclusive<u64> {
+        self.tickets.clone()
     }
 
     /// Why the first article of the batch that was to withdraw another one and did not, did not; known once

@@ -153,7 +153,7 @@ impl Filer {
             return Err(Reject::BadMessageId);
         }
         if let Some(ticket) = self.follow_ups.withdrawing(&key) {
-            patiently(|| self.follow_ups.settle(ticket));
+            patiently(|| self.follow_ups.settle(ticket..=ticket));
         }
         if let Err(reject) = self.follow_ups.withdrawals.check(&article, key) {
             drafts.remember(key);

@@ -55,8 +55,8 @@ pub(super) struct Withdrawing<'a> {
     /// Which article of the batch.
     pub at: usize,
     pub target: MessageId<'a>,
-    /// Its bytes.
-    pub wire: &'a [u8],
+    /// What is kept of it until it is obeyed.
+    pub kept: Box<[u8]>,
     /// Whether a group takes it, so that it can be found in the spool.
     pub is_filed: bool,
 }
@@ -71,7 +71,7 @@ pub(super) fn target<'a>(article: &Article<'a>) -> Option<MessageId<'a>> {
 
 /// The same of an article of a batch; `is_filed`: a group takes it.
 pub(super) fn withdrawing<'a>(article: &Article<'a>, at: usize, is_filed: bool) -> Option<Withdrawing<'a>> {
-    Some(Withdrawing { at, target: target(article)?, wire: article.wire(), is_filed })
+    Some(Withdrawing { at, target: target(article)?, kept: kept(article), is_filed })
 }
 
 /// Something to carry out once a batch is committed.
@@ -86,11 +86,48 @@ pub(super) enum Task {
 /// An article that withdraws another one.
 #[derive(Debug)]
 pub(super) struct Obey {
-    pub wire: Box<[u8]>,
+    /// The header lines that decide, as an article without a body; a signed article as a whole.
+    wire: Box<[u8]>,
     /// The groups that its poster may read; `None`: all.
-    pub reads: Option<Groups>,
+    reads: Option<Groups>,
     /// Where it is noted that it withdrew nothing, for its sender.
     pub answer: Option<Arc<OnceLock<NotWithdrawn>>>,
+}
+
+/// What [`Withdrawals`] looks at of an article without a signature.
+const DECIDING: [Known; 6] =
+    [Known::Control, Known::Supersedes, Known::CancelKey, Known::Sender, Known::From, Known::Newsgroups];
+
+impl Obey {
+    /// `kept`: see [`kept`].
+    pub fn of(kept: Box<[u8]>, reads: Option<Groups>) -> Self {
+        Self { wire: kept, reads, answer: None }
+    }
+
+    /// Memory for it.
+    pub fn bytes(&self) -> usize {
+        self.wire.len()
+    }
+}
+
+/// What is kept of an article until it is obeyed: the header lines that decide what it may withdraw, and no
+/// body. More than one Control or Supersedes withdraw nothing, and of all others the first counts. An article
+/// that may be signed is kept whole.
+pub(super) fn kept(article: &Article<'_>) -> Box<[u8]> {
+    if Proof::may_be(article) {
+        return article.wire().into();
+    }
+    let mut lines = Vec::new();
+    for known in DECIDING {
+        if let Some(value) = article.header(known) {
+            lines.extend_from_slice(known.name().as_bytes());
+            lines.extend_from_slice(b": ");
+            lines.extend_from_slice(value);
+            lines.extend_from_slice(b"\r\n");
+        }
+    }
+    lines.extend_from_slice(b"\r\n");
+    lines.into()
 }
 
 /// What became of a task.

@@ -72,6 +72,7 @@ impl Spool {
             if living.is_empty() {
                 return Ok(BTreeSet::new());
             }
+            self.sync.sync_journal()?;
             let mut writer = self.writer.lock();
             // The numbers are of the groups as they were.
             if !Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {

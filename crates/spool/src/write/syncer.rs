@@ -189,6 +189,16 @@ impl SyncState {
         self.durable_records.store(shared.history.next_record(), Ordering::Release);
     }
 
+    /// Syncs the rows that are written, ahead of a sync for which the writer must wait: that one then has
+    /// little left to do.
+    pub fn sync_journal(&self) -> Result<(), Trouble> {
+        if self.trouble().is_some() {
+            // Whether anything may be written at all is for the writer to say.
+            return Ok(());
+        }
+        self.journal.sync().map(drop).map_err(|e| self.stop(failed_sync(&e)))
+    }
+
     /// Journal position up to which rows are written.
     pub fn written(&self) -> u64 {
         self.journal.written()

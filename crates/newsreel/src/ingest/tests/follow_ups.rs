@@ -1,6 +1,7 @@
 //! What articles withdraw: carried out after their commits, many by one sync, and never forgotten.
 
 use super::*;
+use crate::ingest::follow_ups::Limits;
 use spool::CrashKind;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -107,23 +108,67 @@ fn an_article_whose_cancel_waits_is_refused() {
 #[test]
 fn the_queue_is_bounded_and_who_finds_it_full_helps() {
     let filer = strict(&SimDisk::new());
+    filer.follow_ups.limit(Limits { tasks: 2_048, bytes: 1 << 20 });
     let mut queued_max = 0;
-    for part in 0..100 {
+    for part in 0..40 {
         let cancels: Vec<_> = (0..100).map(|n| cancelling(&format!("{part}-{n}"))).collect();
         feed(&filer, &cancels);
         queued_max = queued_max.max(filer.follow_ups.waiting());
     }
-    assert!((8_000..=8_192).contains(&queued_max), "{queued_max}");
+    assert!((2_000..=2_048).contains(&queued_max), "{queued_max}");
     while filer.follow_ups.carry_out() {}
-    assert_eq!(filer.early_cancels(), 10_000);
-    // Large ones are bounded in bytes.
-    let body = format!("{}\r\n", "x".repeat(900)).repeat(900);
-    for n in 0..60 {
-        let (wire, id) = superseding(&format!("large{n}"));
-        feed(&filer, &[(wire.replace("\r\nbody of", &format!("\r\n{body}body of")), id)]);
-    }
+    assert_eq!(filer.early_cancels(), 4_000);
+    // Those whose signature may count are kept whole, and bounded in bytes.
+    let body = format!("{}\r\n", "x".repeat(900)).repeat(100);
+    let large = |n: usize, more: &str| {
+        let wire =
+            wire(&format!("<l{n}@x>"), "misc.test", &format!("{more}{}", cancel(&format!("<t{n}@x>"))));
+        (wire.replace("\r\nbody of", &format!("\r\n{body}body of")), format!("<l{n}@x>"))
+    };
+    (0..30).for_each(|n| drop(feed(&filer, &[large(n, "X-PGP-Sig: 1 From\r\n\tx\r\n")])));
     let waiting = filer.follow_ups.waiting();
-    assert!(0 < waiting && waiting * 800_000 < 33_554_432, "{waiting}");
+    assert!(0 < waiting && waiting * 90_000 < 1 << 20, "{waiting}");
+    // Of all others only the header lines that decide are kept.
+    while filer.follow_ups.carry_out() {}
+    (30..60).for_each(|n| drop(feed(&filer, &[large(n, "")])));
+    assert_eq!(filer.follow_ups.waiting(), 30);
+}
+
+/// Who needs one withdrawal does not wait for those before it.
+#[test]
+fn what_must_come_first_does_not_wait_for_its_turn() {
+    let filer = strict(&SimDisk::new());
+    feed(&filer, &["a", "b", "c"].map(article));
+    feed(&filer, &[cancelling("a")]);
+    let (_, receipt) = feed(&filer, &[cancelling("b")]);
+    feed(&filer, &[cancelling("c")]);
+    assert_eq!(filer.settle(&receipt.pending.clone().unwrap()), None);
+    assert_eq!(["a", "b", "c"].map(|name| is_here(&filer, name)), [true, false, true]);
+    assert_eq!(filer.follow_ups.waiting(), 2);
+    // A session that is to see what it has done waits for all up to there.
+    filer.settle_up_to(&receipt.pending.unwrap());
+    assert!(!is_here(&filer, "a"));
+    while filer.follow_ups.carry_out() {}
+    assert!(!is_here(&filer, "c") && filer.follow_ups.is_idle());
+}
+
+/// The thread does no more than a part of the work while batches come, and all once none does.
+#[test]
+fn the_thread_leaves_the_machine_to_a_feed() {
+    let filer = strict(&SimDisk::new());
+    filer.obey_again().unwrap();
+    let worker = filer.start_follow_ups().unwrap();
+    for part in 0..20 {
+        let cancels: Vec<_> = (0..100).map(|n| cancelling(&format!("{part}-{n}"))).collect();
+        feed(&filer, &cancels);
+    }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !filer.follow_ups.is_idle() {
+        assert!(Instant::now() < deadline, "{} tasks wait", filer.follow_ups.waiting());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(filer.early_cancels(), 2_000);
+    drop(worker);
 }
 
 #[test]
