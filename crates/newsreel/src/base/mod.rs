@@ -1,9 +1,11 @@
 //! What every floor shares: the clock, counters, sizes and times as text, text that is safe to print,
-//! programs that are run, work that may wait, the right to poll, and the form of files with one post.
+//! programs that are run, work that may wait, the right to poll, tables that outlive a restart, and the form
+//! of files with one post.
 
 pub(crate) mod busy_poll;
 pub(crate) mod clock;
 pub(crate) mod counters;
+pub(crate) mod durable_table;
 pub(crate) mod fields;
 pub(crate) mod file_name;
 pub(crate) mod patiently;

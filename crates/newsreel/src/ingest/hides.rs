@@ -2,32 +2,22 @@
 //!
 //! An article that is filed is looked up here, under a gate ([`Hides::filing`]), as late as can be: either it
 //! is found here, or whoever adds it under the closed gate ([`Hides::closed`]) finds the article in the
-//! spool. The table is bounded (the oldest goes) and outlives a restart in one file of lines, which is
-//! appended to, and replaced when more than half of it is of no use. Called by `committing` and by
+//! spool. The table is bounded (the oldest goes) and outlives a restart. Called by `committing` and by
 //! `operations::group_control`. Format: `docs/formats/early-hides.md`.
 
+use crate::base::durable_table::{DurableTable, Entry};
 use crate::config::Groups;
-use hashbrown::HashMap;
 use netnews::newsgroups;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use spool::{Access, AppendLog, Disk, Key, Line};
-use std::collections::VecDeque;
+use spool::{Disk, Key, Line};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tracing::warn;
 
-/// Name of the file below `site.data`.
-const FILE_NAME: &str = "early-hides";
-/// Articles that are waited for at once.
-const WAITING_MAX: usize = 65_536;
 /// Issuers that wait for the same article.
 const ISSUERS_MAX: usize = 8;
-/// Lines of the file beyond twice those of use before it is replaced.
-const LINES_SPARE: usize = 1_024;
-/// Length of the file at most.
-const FILE_BYTES_MAX: u64 = 256 << 20;
 /// The longest wildmat that is kept with an article.
 const GROUPS_BYTES_MAX: usize = 1_024;
 const DAY_SECS: i64 = 86_400;
@@ -50,16 +40,22 @@ impl Hider {
     }
 }
 
-#[derive(Debug, Default)]
-struct Table {
-    /// By key; when it came, Unix seconds.
-    waiting: HashMap<u128, Vec<(i64, Arc<Hider>)>>,
-    /// In the order they came.
-    order: VecDeque<u128>,
-    /// `None` if the file cannot be read.
-    log: Option<AppendLog>,
-    lines: usize,
+/// Who hides an article when it comes, and since when, Unix seconds.
+#[derive(Debug)]
+struct Waiting(Vec<(i64, Arc<Hider>)>);
+
+impl Entry for Waiting {
+    type Key = u128;
+    const FILE_NAME: &'static str = "early-hides";
+    const FILE_BYTES_MAX: u64 = 256 << 20;
+    const ENTRIES_MAX: usize = 65_536;
+
+    fn lines(&self, key: &u128, lines: &mut Vec<String>) {
+        lines.extend(self.0.iter().map(|(since, hider)| text(*key, *since, hider)));
+    }
 }
+
+type Table = DurableTable<Waiting>;
 
 /// The articles that wait.
 #[derive(Debug)]
@@ -75,14 +71,14 @@ impl Hides {
     /// Those of the site in `data`; what is older than `keep_days` is forgotten.
     pub fn open(disk: Arc<dyn Disk>, data: &Path, keep_days: u32, now: i64) -> Self {
         let keep_secs = i64::from(keep_days) * DAY_SECS;
-        let mut table = Table::default();
-        match load(disk, data, now - keep_secs, &mut table) {
-            Ok(log) => table.log = Some(log),
-            Err(error) => warn!(%error, "cannot read which articles are hidden when they come ({FILE_NAME})"),
-        }
+        let table = load(disk, data, now - keep_secs).unwrap_or_else(|error| {
+            let file = Waiting::FILE_NAME;
+            warn!(file, %error, "cannot read which articles are hidden when they come");
+            Table::unread()
+        });
         Self {
             keep_secs: AtomicI64::new(keep_secs),
-            count: AtomicUsize::new(table.waiting.len()),
+            count: AtomicUsize::new(table.len()),
             gate: RwLock::default(),
             table: Mutex::new(table),
         }
@@ -114,7 +110,7 @@ impl Hides {
             return None;
         }
         let table = self.table.lock();
-        table.waiting.get(&key.0)?.iter().map(|(_, hider)| hider).find(|hider| hider.hides(names)).cloned()
+        table.get(&key.0)?.0.iter().map(|(_, hider)| hider).find(|hider| hider.hides(names)).cloned()
     }
 
     /// Articles that are hidden when they come; durable with the next [`Hides::sync`].
@@ -124,17 +120,17 @@ impl Hides {
         }
         let mut table = self.table.lock();
         for key in keys {
-            if table.add(key.0, now, hider)
+            if add(&mut table, key.0, now, hider)
                 && let Err(error) = table.append(&text(key.0, now, hider))
             {
                 // It is tried again.
-                table.remove(key.0, &hider.by);
-                table.put_in_order();
+                remove(&mut table, key.0, &hider.by);
                 return Err(error);
             }
         }
-        table.forget_before(now - self.keep_secs.load(Ordering::Relaxed));
-        self.count.store(table.waiting.len(), Ordering::Release);
+        let oldest = now - self.keep_secs.load(Ordering::Relaxed);
+        table.remove_while(|waiting| waiting.0.first().is_none_or(|(since, _)| *since < oldest));
+        self.count.store(table.len(), Ordering::Release);
         table.tidy_up()
     }
 
@@ -143,92 +139,44 @@ impl Hides {
         let mut table = self.table.lock();
         let mut removed = 0;
         for key in keys {
-            if table.remove(key.0, by) {
+            if remove(&mut table, key.0, by) {
                 table.append(&format!("{:032x}\t{by}", key.0))?;
                 removed += 1;
             }
         }
-        table.put_in_order();
-        self.count.store(table.waiting.len(), Ordering::Release);
+        self.count.store(table.len(), Ordering::Release);
         Ok(removed)
     }
 
     /// Makes durable what was added and removed.
     pub fn sync(&self) -> io::Result<()> {
-        self.table.lock().log.as_mut().map_or(Ok(()), AppendLog::sync)
+        self.table.lock().sync().map(drop)
     }
 }
 
-impl Table {
-    fn append(&mut self, text: &str) -> io::Result<()> {
-        let unread = || io::Error::other(format!("{FILE_NAME} could not be read"));
-        self.lines += 1;
-        self.log.as_mut().ok_or_else(unread)?.append(text)
+/// False if it was known, or there is no room for more issuers of this article.
+fn add(table: &mut Table, key: u128, since: i64, hider: &Arc<Hider>) -> bool {
+    let Some(Waiting(hiders)) = table.get_mut(&key) else {
+        table.insert(key, Waiting(vec![(since, hider.clone())]));
+        return true;
+    };
+    let is_new = !hiders.iter().any(|(_, other)| other.by == hider.by) && hiders.len() < ISSUERS_MAX;
+    if is_new {
+        hiders.push((since, hider.clone()));
     }
+    is_new
+}
 
-    /// Replaces the file when most of it is of no use.
-    fn tidy_up(&mut self) -> io::Result<()> {
-        if self.lines <= 2 * self.waiting.len() + LINES_SPARE {
-            return Ok(());
-        }
-        let waiting = self.order.iter().filter_map(|key| Some((key, self.waiting.get(key)?)));
-        let lines = waiting
-            .flat_map(|(key, hiders)| hiders.iter().map(move |(since, hider)| text(*key, *since, hider)));
-        let texts: Vec<String> = lines.collect();
-        self.lines = texts.len();
-        match &mut self.log {
-            Some(log) => log.replace(texts.iter().map(String::as_str)),
-            None => Ok(()),
-        }
+/// Whether it was there.
+fn remove(table: &mut Table, key: u128, by: &str) -> bool {
+    let Some(Waiting(hiders)) = table.get_mut(&key) else { return false };
+    let before = hiders.len();
+    hiders.retain(|(_, hider)| hider.by != by);
+    let is_less = hiders.len() < before;
+    if hiders.is_empty() {
+        table.remove(&key);
     }
-
-    /// False if it was known, or there is no room for more issuers of this article.
-    fn add(&mut self, key: u128, since: i64, hider: &Arc<Hider>) -> bool {
-        if let Some(hiders) = self.waiting.get_mut(&key) {
-            let is_new = !hiders.iter().any(|(_, other)| other.by == hider.by) && hiders.len() < ISSUERS_MAX;
-            if is_new {
-                hiders.push((since, hider.clone()));
-            }
-            return is_new;
-        }
-        self.waiting.insert(key, vec![(since, hider.clone())]);
-        self.order.push_back(key);
-        while self.waiting.len() > WAITING_MAX {
-            let Some(oldest) = self.order.pop_front() else { break };
-            self.waiting.remove(&oldest);
-        }
-        true
-    }
-
-    /// Whether it was there. To be followed by [`Table::put_in_order`].
-    fn remove(&mut self, key: u128, by: &str) -> bool {
-        let Some(hiders) = self.waiting.get_mut(&key) else { return false };
-        let before = hiders.len();
-        hiders.retain(|(_, hider)| hider.by != by);
-        let is_less = hiders.len() < before;
-        if hiders.is_empty() {
-            self.waiting.remove(&key);
-        }
-        is_less
-    }
-
-    /// Leaves what is not waited for any more out of the order: for all that were removed at once.
-    fn put_in_order(&mut self) {
-        if self.order.len() > self.waiting.len() {
-            self.order.retain(|key| self.waiting.contains_key(key));
-        }
-    }
-
-    fn forget_before(&mut self, time: i64) {
-        while let Some(oldest) = self.order.front().copied() {
-            let since = self.waiting.get(&oldest).and_then(|hiders| hiders.first()).map(|(since, _)| *since);
-            if since.is_some_and(|since| since >= time) {
-                break;
-            }
-            self.order.pop_front();
-            self.waiting.remove(&oldest);
-        }
-    }
+    is_less
 }
 
 fn text(key: u128, since: i64, hider: &Hider) -> String {
@@ -236,16 +184,15 @@ fn text(key: u128, since: i64, hider: &Hider) -> String {
 }
 
 /// Reads the file; lines that make no sense are skipped.
-fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64, table: &mut Table) -> io::Result<AppendLog> {
+fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64) -> io::Result<Table> {
     let mut last: Option<Arc<Hider>> = None;
-    let log = AppendLog::open(disk, data.join(FILE_NAME), Access::Group, FILE_BYTES_MAX, |line| {
-        table.lines += 1;
+    Table::open(disk, data, |table, line| {
         let Line::Whole(line) = line else { return };
         let mut fields = line.splitn(5, '\t');
         let (Some(key), Some(by)) = (fields.next(), fields.next()) else { return };
         let Ok(key) = u128::from_str_radix(key, 16) else { return };
         let (Some(since), Some(groups), Some(reason)) = (fields.next(), fields.next(), fields.next()) else {
-            table.remove(key, by);
+            remove(table, key, by);
             return;
         };
         let (Ok(since), Ok(groups)) = (since.parse(), Groups::parse(groups)) else { return };
@@ -253,12 +200,10 @@ fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64, table: &mut Table) -> io:
         // Those of one notice share it.
         let hider = last.take().filter(|last| **last == hider).unwrap_or_else(|| Arc::new(hider));
         if since >= oldest {
-            table.add(key, since, &hider);
+            add(table, key, since, &hider);
         }
         last = Some(hider);
-    })?;
-    table.put_in_order();
-    Ok(log)
+    })
 }
 
 #[cfg(test)]
@@ -322,8 +267,7 @@ mod tests {
                 for n in 1..=3 {
                     let _failed = hides.add(&[Key(n)], &hider("nocem:a", "*"), NOW);
                     if n == 2 {
-                        hides.table.lock().lines += 10 * LINES_SPARE;
-                        let _failed = hides.table.lock().tidy_up();
+                        let _failed = hides.table.lock().replace_file();
                     }
                     if hides.sync().is_ok() && !sim.crashed() {
                         synced = n;
@@ -345,17 +289,16 @@ mod tests {
     #[test]
     fn table_and_file_are_bounded() {
         let hides = open(&disk(), NOW);
-        let keys: Vec<Key> = (0..WAITING_MAX as u128 + 10).map(Key).collect();
+        let keys: Vec<Key> = (0..Waiting::ENTRIES_MAX as u128 + 10).map(Key).collect();
         hides.add(&keys, &hider("nocem:a", "*"), NOW).unwrap();
-        assert_eq!((hides.len(), by(&hides, 9, "x")), (WAITING_MAX, None));
+        assert_eq!((hides.len(), by(&hides, 9, "x")), (Waiting::ENTRIES_MAX, None));
         for n in 0..20 {
             hides.add(&[Key(77)], &hider(&format!("nocem:{n}"), "*"), NOW).unwrap();
         }
-        assert_eq!(hides.table.lock().waiting.get(&77).unwrap().len(), ISSUERS_MAX);
+        assert_eq!(hides.table.lock().get(&77).unwrap().0.len(), ISSUERS_MAX);
         assert!(hides.add(&[Key(1)], &hider("nocem:a", &("x,".repeat(1_000) + "y")), NOW).is_err());
-        assert_eq!(hides.remove(&keys, "nocem:a").unwrap(), WAITING_MAX);
-        assert_eq!(hides.table.lock().order.len(), hides.len());
+        assert_eq!(hides.remove(&keys, "nocem:a").unwrap(), Waiting::ENTRIES_MAX);
         hides.add(&[Key(1)], &hider("nocem:a", "*"), NOW + 11 * DAY_SECS).unwrap();
-        assert_eq!((hides.len(), hides.table.lock().lines), (1, 1));
+        assert_eq!(hides.len(), 1);
     }
 }

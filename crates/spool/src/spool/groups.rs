@@ -41,6 +41,7 @@ impl Spool {
     /// Makes, changes and removes groups in one commit; of several updates of one group the first counts.
     /// Returns how many took effect. One that cannot be made hinders all.
     pub fn update_groups(&self, updates: impl IntoIterator<Item = GroupUpdate>) -> Result<usize, Trouble> {
+        self.sync.sync_journal()?;
         let mut writer = self.writer.lock();
         writer.accepting()?;
         let table = self.shared.groups.snapshot();

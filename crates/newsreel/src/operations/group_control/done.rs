@@ -3,21 +3,12 @@
 //!
 //! One line a change in a file below `site.data`; bounded. Format: `docs/formats/control.md`.
 
-use hashbrown::HashMap;
+use crate::base::durable_table::{DurableTable, Entry};
 use netnews::control::group_info::{is_older_serial, is_within};
-use spool::{Access, AppendLog, Disk, Line};
+use spool::{Disk, Line};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Name of the file below `site.data`.
-const FILE_NAME: &str = "control-done";
-/// Length of the file at most.
-const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Groups and hierarchies that are remembered.
-const ENTRIES_MAX: usize = 100_000;
-/// Lines of the file beyond twice those of use before it is replaced.
-const LINES_SPARE: usize = 1_024;
 
 /// What a message is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,53 +26,62 @@ struct Last {
     serial: String,
 }
 
+impl Entry for Last {
+    type Key = Subject;
+    const FILE_NAME: &'static str = "control-done";
+    const FILE_BYTES_MAX: u64 = 64 << 20;
+    const ENTRIES_MAX: usize = 100_000;
+
+    fn lines(&self, subject: &Subject, lines: &mut Vec<String>) {
+        lines.push(text(subject, self));
+    }
+}
+
 /// What was carried out last.
 #[derive(Debug)]
-pub(super) struct Done {
-    log: AppendLog,
-    lines: usize,
-    last: HashMap<Subject, Last>,
-}
+pub(super) struct Done(DurableTable<Last>);
 
 impl Done {
     /// That of the site in `data`.
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
-        let (mut lines, mut last) = (0, HashMap::new());
-        let log = AppendLog::open(disk, data.join(FILE_NAME), Access::Group, FILE_BYTES_MAX, |line| {
-            lines += 1;
-            if let Line::Whole(text) = line {
-                last.extend(parsed(text));
+        let table = DurableTable::open(disk, data, |table, line| {
+            if let Line::Whole(text) = line
+                && let Some((subject, last)) = parsed(text)
+            {
+                table.insert(subject, last);
             }
         })?;
-        Ok(Self { log, lines, last })
+        Ok(Self(table))
     }
 
     /// Whether something was carried out about the group by a message that is not older.
     pub fn has_group(&self, group: &str, date: i64) -> bool {
-        let own = self.last.get(&Subject::Group(group.into())).is_some_and(|last| last.date >= date);
+        let own = self.0.get(&Subject::Group(group.into())).is_some_and(|last| last.date >= date);
         own || prefixes(group).any(|hierarchy| {
-            self.last.get(&Subject::Hierarchy(hierarchy.into())).is_some_and(|last| last.date >= date)
+            self.0.get(&Subject::Hierarchy(hierarchy.into())).is_some_and(|last| last.date >= date)
         })
     }
 
     /// Whether a newgroup or rmgroup was carried out for the group that is newer than a checkgroups message.
     pub fn has_newer_group(&self, group: &str, date: i64) -> bool {
-        self.last.get(&Subject::Group(group.into())).is_some_and(|last| last.date > date)
+        self.0.get(&Subject::Group(group.into())).is_some_and(|last| last.date > date)
     }
 
     /// What keeps a checkgroups message about `hierarchy` from being carried out.
     pub fn is_outdated(&self, hierarchy: &str, date: i64, serial: &[u8]) -> Option<&'static str> {
-        let last = self.last.get(&Subject::Hierarchy(hierarchy.into()))?;
+        let last = self.0.get(&Subject::Hierarchy(hierarchy.into()))?;
         if is_older_serial(serial, last.serial.as_bytes()) {
             return Some("its serial number is smaller than that of the last one carried out");
         }
         (last.date >= date).then_some(NOT_NEWER)
     }
 
-    /// Something was carried out about a group; durable when this returns.
-    pub fn add_group(&mut self, group: &str, date: i64) -> io::Result<()> {
-        self.add(Subject::Group(group.into()), Last { date, serial: String::new() })?;
-        self.log.sync()
+    /// Something was carried out about these groups by messages of these dates; durable when this returns.
+    pub fn add_groups<'g>(&mut self, groups: impl Iterator<Item = (&'g str, i64)>) -> io::Result<()> {
+        for (group, date) in groups {
+            self.add(Subject::Group(group.into()), Last { date, serial: String::new() })?;
+        }
+        self.0.sync().map(drop)
     }
 
     /// A checkgroups message about these hierarchies was carried out; durable when this returns.
@@ -97,27 +97,16 @@ impl Done {
                 }
                 Subject::Hierarchy(_) => false,
             };
-            self.last.retain(|subject, last| !is_covered(subject, last));
+            self.0.retain(|subject, last| !is_covered(subject, last));
         }
-        self.log.sync()
+        self.0.sync().map(drop)
     }
 
     fn add(&mut self, subject: Subject, last: Last) -> io::Result<()> {
         let line = text(&subject, &last);
-        self.last.insert(subject, last);
-        if self.last.len() > ENTRIES_MAX {
-            let mut dates: Vec<i64> = self.last.values().map(|last| last.date).collect();
-            dates.sort_unstable();
-            let keep_from = dates.get(ENTRIES_MAX / 4).copied().unwrap_or(i64::MIN);
-            self.last.retain(|_, last| last.date >= keep_from);
-        }
-        if self.lines > 2 * self.last.len() + LINES_SPARE {
-            let texts: Vec<String> = self.last.iter().map(|(subject, last)| text(subject, last)).collect();
-            self.lines = texts.len();
-            return self.log.replace(texts.iter().map(String::as_str));
-        }
-        self.lines += 1;
-        self.log.append(&line)
+        self.0.insert(subject, last);
+        self.0.append(&line)?;
+        self.0.tidy_up()
     }
 }
 
@@ -158,7 +147,7 @@ fn parsed(line: &str) -> Option<(Subject, Last)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, SimDisk};
+    use spool::SimDisk;
 
     fn open(sim: &SimDisk) -> Done {
         Done::open(Arc::new(sim.clone()), Path::new("/d")).unwrap()
@@ -174,8 +163,7 @@ mod tests {
     fn what_is_not_newer_is_known_after_a_restart_too() {
         let sim = disk();
         let mut done = open(&sim);
-        done.add_group("x.a", 100).unwrap();
-        done.add_group("x.late", 500).unwrap();
+        done.add_groups([("x.a", 100), ("x.late", 500)].into_iter()).unwrap();
         done.add_hierarchies(&["x", "y.z"], 200, b"2026").unwrap();
         for done in [done, open(&sim)] {
             assert!(done.has_group("x.a", 200) && !done.has_group("x.a", 201), "by the hierarchy");
@@ -192,43 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_at_any_step_loses_nothing_that_was_recorded() {
-        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
-            for step in 0.. {
-                let sim = disk();
-                sim.crash_at(step, kind, step * 7919);
-                let mut recorded = 0;
-                if let Ok(mut done) = Done::open(Arc::new(sim.clone()), Path::new("/d")) {
-                    for n in 1..=3 {
-                        done.lines += LINES_SPARE;
-                        if done.add_group(&format!("x.g{n}"), n).is_ok() && !sim.crashed() {
-                            recorded = n;
-                        }
-                    }
-                }
-                let after = open(&sim.image().unwrap());
-                for n in 1..=recorded {
-                    assert!(after.has_group(&format!("x.g{n}"), n), "{kind:?} at step {step}: {n}");
-                }
-                if !sim.crashed() {
-                    assert!(step > 6, "nothing was tried");
-                    break;
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn table_and_file_are_bounded() {
+    fn of_too_many_the_first_are_forgotten() {
         let mut done = open(&disk());
-        for n in 0..ENTRIES_MAX as i64 + 1_000 {
+        for n in 0..Last::ENTRIES_MAX as i64 + 1_000 {
             done.add(Subject::Group(format!("x.g{n}")), Last { date: n, serial: String::new() }).unwrap();
         }
-        assert!(done.last.len() <= ENTRIES_MAX);
-        assert!(done.has_group(&format!("x.g{}", ENTRIES_MAX + 900), 1) && !done.has_group("x.g1", 1));
-        for n in 0..400_000 {
-            done.add(Subject::Group("y.same".into()), Last { date: n, serial: String::new() }).unwrap();
-        }
-        assert!(done.lines <= 3 * ENTRIES_MAX);
+        assert!(done.has_group(&format!("x.g{}", Last::ENTRIES_MAX + 900), 1) && !done.has_group("x.g1", 1));
     }
 }

@@ -1,5 +1,6 @@
 //! One control message: whether it is carried out, and what then happens.
 
+use super::changes::{Change, Changes, Mail};
 use super::done::{Done, NOT_NEWER};
 use super::not::Not;
 use crate::base::printable;
@@ -14,12 +15,28 @@ use spool::{Flag, Group, GroupChange, GroupUpdate, NewGroup, Spool};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::sync::Arc;
-use tracing::{info, warn};
+use tracing::info;
 
 /// How far ahead the date of a message may be.
 const AHEAD_SECS_MAX: i64 = 86_400;
 /// The longest body that is looked at.
 const BODY_BYTES_MAX: usize = 16 << 20;
+
+/// Where control messages are carried out.
+pub(super) struct Messages<'a> {
+    pub spool: &'a Spool,
+    pub mail: &'a Moderation,
+    pub done: &'a mut Done,
+    pub changes: &'a mut Changes,
+    pub now: i64,
+}
+
+impl Messages<'_> {
+    /// Makes the changes that wait: what comes next depends on them, or must not be done a second time.
+    pub fn make_changes(&mut self) -> io::Result<()> {
+        self.changes.make(self.spool, self.done, self.mail, self.now)
+    }
+}
 
 /// A control message.
 pub(super) struct Message<'a> {
@@ -48,15 +65,18 @@ impl<'a> Message<'a> {
         Some(Self { article, proof, id, policy: Policy::of(config.clone()), asked, control, body })
     }
 
-    /// Does what is to be done about it; an error if it must be tried again.
-    pub fn carry_out(&self, spool: &Spool, mail: &Moderation, done: &mut Done, now: i64) -> io::Result<()> {
+    /// Does what is to be done about it; an error if it must be tried again. A change of a group may wait for
+    /// others.
+    pub fn carry_out(&self, on: &mut Messages<'_>) -> io::Result<()> {
         let outcome = match self.asked.what {
-            ControlType::Checkgroups => self.checkgroups(spool, mail, done, now),
-            _ => self.decided(spool, mail, done, now),
+            ControlType::Checkgroups => self.checkgroups(on).map(Some),
+            _ => self.decided(on).map(|()| None),
         };
         let (what, from, id) = (self.subject(), &self.asked.sender, self.id);
         match outcome {
-            Ok(text) => info!(what, from, id, "control message carried out: {text}"),
+            Ok(Some(text)) => info!(what, from, id, "control message carried out: {text}"),
+            // It is said once it is made.
+            Ok(None) => {}
             Err(Not::Carried(reason)) => {
                 let remark = self.proof.remark();
                 info!(what, from, id, "control message not carried out: {reason}{remark}");
@@ -72,42 +92,51 @@ impl<'a> Message<'a> {
         printable::line(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
     }
 
-    /// A message that one section decides.
-    fn decided(&self, spool: &Spool, mail: &Moderation, done: &mut Done, now: i64) -> Result<String, Not> {
+    /// A message that one section decides: a change that is to be made.
+    fn decided(&self, on: &mut Messages<'_>) -> Result<(), Not> {
         let section = self.policy.decide(&self.asked, &|names| self.proof.is_by(names)).ok_or(UNDECIDED)?;
         match section.action {
             ControlAction::Do => {}
             ControlAction::Mail => {
                 self.well_formed()?;
-                self.timely(section, now)?;
-                self.mail(mail, section, "It was not carried out: that is for you to do.", now);
+                self.timely(section, on.now)?;
+                on.make_changes()?;
+                self.mail(on, section, "It was not carried out: that is for you to do.");
                 return Err("mailed".into());
             }
             action => return Err(left_to(action)),
         }
         let command = self.well_formed()?;
-        let date = self.timely(section, now)?;
-        let text = match command {
-            Command::Newgroup { name, moderated } => self.newgroup(spool, done, name, moderated, date)?,
-            Command::Rmgroup(name) => self.rmgroup(spool, done, name, date)?,
-            _ => return Err("messages of this type cannot be carried out".into()),
+        let date = self.timely(section, on.now)?;
+        let (Command::Newgroup { name, .. } | Command::Rmgroup(name)) = command else {
+            return Err("messages of this type cannot be carried out".into());
         };
-        self.mail(mail, section, &format!("It was carried out: {text}."), now);
-        Ok(text)
+        let name = public_name(name)?;
+        if on.changes.has_group(name) {
+            on.make_changes()?;
+        }
+        if on.done.has_group(name, date) {
+            return Err(NOT_NEWER.into());
+        }
+        let (update, text) = match command {
+            Command::Newgroup { moderated, .. } => self.newgroup(on.spool, name, moderated)?,
+            _ => rmgroup(on.spool, name),
+        };
+        let mail = self.letter(section, &format!("It was carried out: {text}."));
+        let (what, from, id) = (self.subject(), self.asked.sender.clone(), self.id.to_owned());
+        on.changes.add(Change { name: name.to_owned(), date, update, text, what, from, id, mail });
+        if on.changes.is_full() {
+            on.make_changes()?;
+        }
+        Ok(())
     }
 
     fn newgroup(
         &self,
         spool: &Spool,
-        done: &mut Done,
-        name: &[u8],
+        name: &str,
         moderated: bool,
-        date: i64,
-    ) -> Result<String, Not> {
-        let name = public_name(name)?;
-        if done.has_group(name, date) {
-            return Err(NOT_NEWER.into());
-        }
+    ) -> Result<(Option<GroupUpdate>, String), Not> {
         let content_type = self.article.header(Known::ContentType).unwrap_or_default();
         let line = group_info::newgroup_line(content_type, &self.body).filter(|line| line.name == name);
         if line.as_ref().is_some_and(|line| !line.description.is_empty() && line.is_moderated != moderated) {
@@ -119,39 +148,24 @@ impl<'a> Message<'a> {
             is_moderated: moderated,
         };
         let present = spool.group_id(name.as_bytes()).and_then(|id| spool.group(id));
-        let mut text = match self.update(&group, present.as_deref()) {
-            None => "the group was so already".to_owned(),
-            Some(update) => {
-                let text = match &update {
-                    GroupUpdate::Add(_) => "group created",
-                    GroupUpdate::Change(_, GroupChange { flag: Some(Flag::Moderated), .. }) => {
-                        "group is now moderated"
-                    }
-                    GroupUpdate::Change(_, GroupChange { flag: Some(_), .. }) => "group is now unmoderated",
-                    _ => "description changed",
-                };
-                spool.update_groups([update])?;
-                text.to_owned()
+        let update = self.update(&group, present.as_deref());
+        let mut text = match &update {
+            None => "the group was so already",
+            Some(GroupUpdate::Add(_)) => "group created",
+            Some(GroupUpdate::Change(_, GroupChange { flag: Some(Flag::Moderated), .. })) => {
+                "group is now moderated"
             }
-        };
-        done.add_group(name, date)?;
+            Some(GroupUpdate::Change(_, GroupChange { flag: Some(_), .. })) => "group is now unmoderated",
+            Some(_) => "description changed",
+        }
+        .to_owned();
         if let Some(address) = group_info::submission_address(&self.body).filter(|_| moderated) {
             text.push_str(&format!(
                 "; for its posts it names {address}: add [[moderator]] groups = \"{name}\", address = \
                  \"{address}\" to send them there"
             ));
         }
-        Ok(text)
-    }
-
-    fn rmgroup(&self, spool: &Spool, done: &mut Done, name: &[u8], date: i64) -> Result<String, Not> {
-        let name = public_name(name)?;
-        if done.has_group(name, date) {
-            return Err(NOT_NEWER.into());
-        }
-        let removed = spool.remove_group(name)?;
-        done.add_group(name, date)?;
-        Ok(if removed { "group removed".into() } else { "there was no such group".into() })
+        Ok((update, text))
     }
 
     /// The update that makes a group as the message has it; `None`: it is so already. Flags that only an
@@ -176,13 +190,8 @@ impl<'a> Message<'a> {
             .then(|| GroupUpdate::Change(line.name.clone(), GroupChange { flag, description }))
     }
 
-    fn checkgroups(
-        &self,
-        spool: &Spool,
-        mail: &Moderation,
-        done: &mut Done,
-        now: i64,
-    ) -> Result<String, Not> {
+    fn checkgroups(&self, on: &mut Messages<'_>) -> Result<String, Not> {
+        on.make_changes()?;
         let sections: Vec<&Control> =
             self.policy.applying(&self.asked, &|names| self.proof.is_by(names)).collect();
         if sections.is_empty() {
@@ -204,21 +213,21 @@ impl<'a> Message<'a> {
         let hierarchies: Vec<&str> =
             scope.hierarchies.iter().filter_map(|name| std::str::from_utf8(name).ok()).collect();
         for hierarchy in &hierarchies {
-            if let Some(reason) = done.is_outdated(hierarchy, date, scope.serial) {
+            if let Some(reason) = on.done.is_outdated(hierarchy, date, scope.serial) {
                 return Err(reason.into());
             }
         }
-        let mut plan = self.plan(spool, &sections, &scope, &listed);
+        let mut plan = self.plan(on.spool, &sections, &scope, &listed);
         plan.of_sections.values_mut().for_each(|planned| {
-            planned.retain(|update| !done.has_newer_group(name_of(update), date));
+            planned.retain(|update| !on.done.has_newer_group(name_of(update), date));
         });
-        let (updates, said) = self.chosen(plan, &sections, mail, now)?;
+        let (updates, said) = self.chosen(plan, &sections, on)?;
         let text = counted(&updates, said);
         let copy = format!("It was carried out: {text}.\n\n{}", listing(&updates));
-        spool.update_groups(updates)?;
-        done.add_hierarchies(&hierarchies, date, scope.serial)?;
+        on.spool.update_groups(updates)?;
+        on.done.add_hierarchies(&hierarchies, date, scope.serial)?;
         for section in sections.iter().filter(|section| section.action == ControlAction::Do) {
-            self.mail(mail, section, &copy, now);
+            self.mail(on, section, &copy);
         }
         Ok(text)
     }
@@ -228,15 +237,14 @@ impl<'a> Message<'a> {
         &self,
         plan: Plan,
         sections: &[&Control],
-        mail: &Moderation,
-        now: i64,
+        on: &Messages<'_>,
     ) -> Result<(Vec<GroupUpdate>, Vec<String>), Not> {
         let (mut updates, mut said, mut decides) = (Vec::new(), Vec::new(), false);
         for (at, mut planned) in plan.of_sections {
             let Some(section) = sections.get(at) else { continue };
             match section.action {
                 ControlAction::Do => {
-                    self.timely(section, now)?;
+                    self.timely(section, on.now)?;
                     decides = true;
                     let removals = planned.iter().filter(|u| matches!(u, GroupUpdate::Remove(_))).count();
                     if removals > section.removals_max {
@@ -246,9 +254,9 @@ impl<'a> Message<'a> {
                     updates.append(&mut planned);
                 }
                 ControlAction::Mail => {
-                    self.timely(section, now)?;
+                    self.timely(section, on.now)?;
                     let text = format!("It was not carried out; it would change:\n\n{}", listing(&planned));
-                    self.mail(mail, section, &text, now);
+                    self.mail(on, section, &text);
                     said.push(format!("{} groups mailed", planned.len()));
                 }
                 action => said.push(format!("{} groups left to action \"{}\"", planned.len(), action.word())),
@@ -323,16 +331,28 @@ impl<'a> Message<'a> {
     }
 
     /// Mails it where the section says so.
-    fn mail(&self, mail: &Moderation, section: &Control, what: &str, now: i64) {
-        let Some(to) = &section.mail_to else { return };
+    fn mail(&self, on: &Messages<'_>, section: &Control, what: &str) {
+        if let Some(letter) = self.letter(section, what) {
+            letter.send(on.mail, self.id, on.now);
+        }
+    }
+
+    /// The mail with it, where the section says so.
+    fn letter(&self, section: &Control, what: &str) -> Option<Mail> {
+        let to = section.mail_to.clone()?;
         let subject = format!("{} from {}", self.subject(), printable::line(&self.asked.sender));
         let mut text = format!("{what}\n\nThe control message:\n\n").into_bytes();
         for part in [self.article.head(), b"\r\n", &self.body] {
             text.extend(part.iter().filter(|b| **b != b'\r'));
         }
-        if let Err(why) = mail.notify(to, &subject, &text, now) {
-            warn!(id = self.id, to, ?why, "a control message cannot be mailed");
-        }
+        Some(Mail { to, subject, text })
+    }
+}
+
+fn rmgroup(spool: &Spool, name: &str) -> (Option<GroupUpdate>, String) {
+    match spool.group_id(name.as_bytes()) {
+        Some(_) => (Some(GroupUpdate::Remove(name.to_owned())), "group removed".to_owned()),
+        None => (None, "there was no such group".to_owned()),
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! They are read from the journal with a durable cursor, off the road on which they were filed: what was not
 //! carried out before a crash is carried out after it. So that a flood of them costs the feeds next to
-//! nothing, the work is a hundredth of the time, beyond a first fifth of a second. Sources: RFC 5537 section
-//! 5.2, INN's `controlchan`.
+//! nothing, groups are changed many at a time (`changes`), and the work, with the time for which that keeps
+//! the spool's writer, is a hundredth of the time, beyond a first fifth of a second. Sources: RFC 5537
+//! section 5.2, INN's `controlchan`.
 
+mod changes;
 mod done;
 mod message;
 mod not;
@@ -17,12 +19,13 @@ use crate::ingest::control::{Keyring, Proof};
 use crate::ingest::is_from_journal;
 use crate::moderation::Moderation;
 use crate::site::Site;
+use changes::Changes;
 use done::Done;
-use message::Message;
+use message::{Message, Messages};
 use netnews::{Article, Known};
 use notice::Notices;
 use notices_done::NoticesDone;
-use pace::Pace;
+use pace::{BURST, Pace};
 use rustix::time::{ClockId, clock_gettime};
 use spool::{ArticleBuf, ArticleRow, Batch, Cursor, Event, Mark, Patience, Start};
 use std::io;
@@ -78,6 +81,8 @@ struct Reader {
     /// Up to where all is done with.
     mark: Mark,
     done: Done,
+    /// What was read, and is not done yet.
+    changes: Changes,
     notices_done: NoticesDone,
     keyring: Keyring,
     pace: Pace,
@@ -92,8 +97,9 @@ impl Reader {
         let done = Done::open(site.spool.disk().clone(), &site.config.load().site.data)?;
         let notices_done = NoticesDone::open(site.spool.disk().clone(), &site.config.load().site.data)?;
         let keyring = Keyring::of(site.spool.disk().clone(), &site.config.load().site.data);
-        let (pace, buf) = (Pace::new(Instant::now()), ArticleBuf::default());
-        Ok(Self { mark: cursor.mark(), cursor, done, notices_done, keyring, pace, read: 0, buf })
+        let (pace, changes, buf) =
+            (Pace::new(Instant::now(), BURST), Changes::default(), ArticleBuf::default());
+        Ok(Self { mark: cursor.mark(), cursor, done, changes, notices_done, keyring, pace, read: 0, buf })
     }
 
     /// Follows the journal; ends with an error only.
@@ -114,6 +120,7 @@ impl Reader {
 
     /// Goes back to what is not done.
     fn rewind(&mut self) -> io::Result<()> {
+        self.changes.clear();
         self.cursor.seek(self.mark);
         self.cursor.save_at(self.mark)
     }
@@ -138,6 +145,7 @@ impl Reader {
             read?;
             self.pace.worked(work);
             if batch.is_empty() {
+                self.make_changes(site, mail)?;
                 break;
             }
             for (position, event) in batch.events() {
@@ -145,17 +153,35 @@ impl Reader {
                 if is_control(&row) {
                     sleep(self.pace.rest(Instant::now())).await;
                     let (carried, work) = timed(|| self.carry_out(site, mail, &row));
-                    self.pace.worked(work);
+                    self.pace.worked(work + self.changes.took());
                     carried?;
-                    // After a crash this one comes again at most.
-                    self.mark = Mark { position, sequence: Some(row.sequence) };
-                    self.cursor.note(self.mark)?;
+                    if self.changes.is_empty() {
+                        // After a crash this one comes again at most.
+                        self.mark = Mark { position, sequence: Some(row.sequence) };
+                        self.cursor.note(self.mark)?;
+                    }
                 }
             }
-            block_in_place(|| self.cursor.save())?;
-            self.mark = self.cursor.mark();
+            // What waits is to be read again after a crash.
+            if self.changes.is_empty() {
+                block_in_place(|| self.cursor.save())?;
+                self.mark = self.cursor.mark();
+            }
         }
         self.read = filed;
+        Ok(())
+    }
+
+    /// Makes the changes that wait; all that was read is done then.
+    fn make_changes(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
+        if self.changes.is_empty() {
+            return Ok(());
+        }
+        let (made, work) = timed(|| self.changes.make(&site.spool, &mut self.done, mail, unix_now()));
+        self.pace.worked(work + self.changes.took());
+        made?;
+        block_in_place(|| self.cursor.save())?;
+        self.mark = self.cursor.mark();
         Ok(())
     }
 
@@ -174,14 +200,18 @@ impl Reader {
         let wire = self.buf.article();
         let Ok(article) = Article::parse(wire.strip_suffix(b".\r\n").unwrap_or(wire)) else { return Ok(()) };
         let config = site.config.current();
+        let (done, changes) = (&mut self.done, &mut self.changes);
+        let mut on = Messages { spool, mail, done, changes, now: unix_now() };
         if article.count(Known::Control) == 0 {
+            // It must not come again once it is done.
+            on.make_changes()?;
             let (hides, keyring, now) = (&site.filer.hides, &self.keyring, unix_now());
             let notices = Notices { spool, hides, keyring, config: &config, now };
             return notices.carry_out(&article, &id, &mut self.notices_done);
         }
         let proof = Proof::of(&article, &self.keyring);
         let Some(message) = Message::of((&article, &proof), &id, &config) else { return Ok(()) };
-        message.carry_out(spool, mail, &mut self.done, unix_now())
+        message.carry_out(&mut on)
     }
 }
 
@@ -202,3 +232,6 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
         (result, spent().saturating_sub(begun))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,20 +4,14 @@
 //! One line a notice in a file below `site.data`; bounded. Of what is forgotten the date is kept: nothing
 //! older is carried out. Format: `docs/formats/notices.md`.
 
-use hashbrown::HashMap;
-use spool::{Access, AppendLog, Disk, Line};
+use crate::base::durable_table::{DurableTable, Entry};
+use spool::{Disk, Line};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Name of the file below `site.data`.
-const FILE_NAME: &str = "notices-done";
-/// Length of the file at most.
-const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Notices that are remembered.
-const ENTRIES_MAX: usize = 50_000;
-/// Lines of the file beyond twice those of use before it is replaced.
-const LINES_SPARE: usize = 1_024;
+/// What the first line of the file says of a time begins so.
+const FORGOTTEN: &str = "forgotten ";
 
 /// The SHA-256 of what is signed.
 pub(super) type Digest = [u8; 32];
@@ -34,12 +28,21 @@ pub(super) struct DoneNotice {
     pub key: String,
 }
 
+impl Entry for DoneNotice {
+    type Key = Digest;
+    const FILE_NAME: &'static str = "notices-done";
+    const FILE_BYTES_MAX: u64 = 64 << 20;
+    const ENTRIES_MAX: usize = 50_000;
+
+    fn lines(&self, digest: &Digest, lines: &mut Vec<String>) {
+        lines.push(text(digest, self));
+    }
+}
+
 /// What was carried out.
 #[derive(Debug)]
 pub(super) struct NoticesDone {
-    log: AppendLog,
-    lines: usize,
-    done: HashMap<Digest, DoneNotice>,
+    table: DurableTable<DoneNotice>,
     /// Notices that were signed before this may have been forgotten.
     forgotten: i64,
 }
@@ -47,21 +50,28 @@ pub(super) struct NoticesDone {
 impl NoticesDone {
     /// That of the site in `data`.
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
-        let (mut lines, mut done, mut forgotten) = (0, HashMap::new(), 0);
-        let log = AppendLog::open(disk, data.join(FILE_NAME), Access::Group, FILE_BYTES_MAX, |line| {
-            lines += 1;
+        let mut forgotten = 0;
+        let table = DurableTable::open(disk, data, |table, line| {
             let Line::Whole(text) = line else { return };
-            match text.strip_prefix("forgotten ") {
-                Some(time) => forgotten = forgotten.max(time.parse().unwrap_or_default()),
-                None => done.extend(parsed(text)),
-            }
+            let went = match text.strip_prefix(FORGOTTEN) {
+                Some(time) => Some(time.parse().unwrap_or_default()),
+                None => parsed(text).and_then(|(digest, notice)| went(table.insert(digest, notice))),
+            };
+            forgotten = went.unwrap_or(forgotten).max(forgotten);
         })?;
-        Ok(Self { log, lines, done, forgotten })
+        let mut done = Self { table, forgotten: 0 };
+        done.forget_before(forgotten);
+        Ok(done)
+    }
+
+    fn forget_before(&mut self, time: i64) {
+        self.forgotten = self.forgotten.max(time);
+        self.table.head = (self.forgotten > 0).then(|| format!("{FORGOTTEN}{}", self.forgotten));
     }
 
     /// Why a notice that was signed then is not carried out.
     pub fn refuses(&self, digest: &Digest, signed: i64) -> Option<&'static str> {
-        if self.done.contains_key(digest) {
+        if self.table.get(digest).is_some() {
             return Some("it was carried out before");
         }
         (signed < self.forgotten).then_some("it is older than what is remembered of notices")
@@ -69,39 +79,25 @@ impl NoticesDone {
 
     /// How many notices of a key were carried out since then, and how many articles they listed.
     pub fn since(&self, time: i64, key: &str) -> (usize, usize) {
-        let of_key = self.done.values().filter(|done| done.at >= time && done.key == key);
+        let of_key = self.table.values().filter(|done| done.at >= time && done.key == key);
         of_key.fold((0, 0), |(notices, listed), done| (notices + 1, listed + done.listed))
     }
 
     /// A notice was carried out; durable when this returns.
     pub fn add(&mut self, digest: Digest, notice: DoneNotice) -> io::Result<()> {
         let line = text(&digest, &notice);
-        self.done.insert(digest, notice);
-        if self.done.len() > ENTRIES_MAX {
-            self.forget_some();
+        if let Some(time) = went(self.table.insert(digest, notice)) {
+            self.forget_before(time);
         }
-        if self.lines > 2 * self.done.len() + LINES_SPARE {
-            let forgotten = [format!("forgotten {}", self.forgotten)];
-            let texts = self.done.iter().map(|(digest, notice)| text(digest, notice));
-            let texts: Vec<String> = forgotten.into_iter().chain(texts).collect();
-            self.lines = texts.len();
-            return self.log.replace(texts.iter().map(String::as_str));
-        }
-        self.lines += 1;
-        self.log.append(&line)?;
-        self.log.sync()
+        self.table.append(&line)?;
+        self.table.tidy_up()?;
+        self.table.sync().map(drop)
     }
+}
 
-    /// Forgets the quarter that was signed first.
-    fn forget_some(&mut self) {
-        let mut dates: Vec<i64> = self.done.values().map(|done| done.signed).collect();
-        dates.sort_unstable();
-        let from = dates.get(ENTRIES_MAX / 4).copied().unwrap_or(i64::MIN);
-        self.done.retain(|_, done| done.signed >= from);
-        self.forgotten = self.forgotten.max(from);
-        // So that the next line is of a new file, which says it.
-        self.lines = usize::MAX / 2;
-    }
+/// Before when the notices were signed that are forgotten with this one.
+fn went(notice: Option<DoneNotice>) -> Option<i64> {
+    notice.map(|notice| notice.signed.saturating_add(1))
 }
 
 fn text(digest: &Digest, notice: &DoneNotice) -> String {
@@ -126,7 +122,7 @@ fn parsed(line: &str) -> Option<(Digest, DoneNotice)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, SimDisk};
+    use spool::SimDisk;
 
     fn open(sim: &SimDisk) -> NoticesDone {
         NoticesDone::open(Arc::new(sim.clone()), Path::new("/d")).unwrap()
@@ -163,43 +159,24 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_at_any_step_loses_nothing_that_was_recorded() {
-        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
-            for step in 0.. {
-                let sim = disk();
-                sim.crash_at(step, kind, step * 7919);
-                let mut recorded = 0;
-                if let Ok(mut done) = NoticesDone::open(Arc::new(sim.clone()), Path::new("/d")) {
-                    for n in 1..=3 {
-                        done.lines += LINES_SPARE;
-                        if done.add(digest(n), notice(n as i64, "A")).is_ok() && !sim.crashed() {
-                            recorded = n;
-                        }
-                    }
-                }
-                let after = open(&sim.image().unwrap());
-                let known = |n| after.refuses(&digest(n), i64::MAX).is_some();
-                assert!((1..=recorded).all(known), "{kind:?} at step {step}: {recorded}");
-                if !sim.crashed() {
-                    assert!(step > 6, "nothing was tried");
-                    break;
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn table_and_file_are_bounded_and_what_is_forgotten_is_too_old() {
+    fn what_is_forgotten_is_too_old() {
         let sim = disk();
         let mut done = open(&sim);
-        for n in 0..ENTRIES_MAX as u64 + 100 {
-            done.done.insert(digest(n), notice(n as i64, "A"));
+        for n in 0..DoneNotice::ENTRIES_MAX as u64 {
+            done.table.insert(digest(n), notice(n as i64, "A"));
         }
-        done.add(digest(u64::MAX), notice(1 << 40, "A")).unwrap();
+        done.table.replace_file().unwrap();
+        for n in 0..100 {
+            done.add(digest(u64::MAX - n), notice(1 << 40, "A")).unwrap();
+        }
+        let old = Some("it is older than what is remembered of notices");
         for done in [done, open(&sim)] {
-            assert!(done.done.len() <= ENTRIES_MAX && done.lines <= ENTRIES_MAX + 1);
-            assert_eq!(done.refuses(&digest(5), 5), Some("it is older than what is remembered of notices"));
-            assert_eq!(done.refuses(&digest(1 << 50), 1 << 40), None);
+            assert_eq!((done.refuses(&digest(5), 5), done.refuses(&digest(1 << 50), 99)), (old, old));
+            assert_eq!(done.refuses(&digest(1 << 50), 100), None);
+            assert_eq!(done.refuses(&digest(100), 100), Some("it was carried out before"));
         }
+        let mut done = open(&sim);
+        done.table.replace_file().unwrap();
+        assert_eq!(open(&sim).refuses(&digest(1 << 50), 99), old, "the first line says so");
     }
 }

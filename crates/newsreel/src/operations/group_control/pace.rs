@@ -2,21 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-/// Work that may be done at once.
-const BURST: Duration = Duration::from_millis(200);
+/// Work that control messages may do at once.
+pub(super) const BURST: Duration = Duration::from_millis(200);
 /// Time in which a share of it may be done again.
 const PARTS: u32 = 100;
 
-/// Work is one of [`PARTS`] parts of the time, beyond [`BURST`].
+/// Work is one of [`PARTS`] parts of the time, beyond what may be done at once.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// When all that was done would have been done at that rate.
     even_at: Instant,
+    burst: Duration,
 }
 
 impl Pace {
-    pub fn new(now: Instant) -> Self {
-        Self { even_at: now }
+    /// `burst`: work that may be done at once.
+    pub fn new(now: Instant, burst: Duration) -> Self {
+        Self { even_at: now, burst }
     }
 
     /// So much work was done.
@@ -27,7 +29,7 @@ impl Pace {
     /// How long to rest before the next piece.
     pub fn rest(&mut self, now: Instant) -> Duration {
         self.even_at = self.even_at.max(now);
-        (self.even_at - now).saturating_sub(BURST.saturating_mul(PARTS))
+        (self.even_at - now).saturating_sub(self.burst.saturating_mul(PARTS))
     }
 }
 
@@ -38,7 +40,7 @@ mod tests {
     #[test]
     fn a_flood_takes_a_hundredth_of_the_time_after_the_first_moment() {
         let begun = Instant::now();
-        let (mut pace, mut now, piece) = (Pace::new(begun), begun, Duration::from_millis(10));
+        let (mut pace, mut now, piece) = (Pace::new(begun, BURST), begun, Duration::from_millis(10));
         let mut worked = Duration::ZERO;
         for n in 0..1_000 {
             let rest = pace.rest(now);

@@ -5,13 +5,12 @@
 //! from one server apart. Format: `docs/formats/pull.md`. Called by `pull::run`.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fmt;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-
-use spool::{Access, RealDisk, durable_replace, read_small};
+use spool::{Access, Disk, RealDisk, durable_replace, read_small};
 
 use crate::operations::summed::{with_sum, without_sum};
 
@@ -22,7 +21,6 @@ const FIRST_LINE: &str = "newsreel pull 1";
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The marks of one server.
-#[derive(Debug)]
 pub(super) struct Marks {
     file: PathBuf,
     /// By group: the highest number that is dealt with.
@@ -31,7 +29,13 @@ pub(super) struct Marks {
     newnews: BTreeMap<String, u64>,
     is_changed: bool,
     /// Held as long as the marks may be written.
-    _lock: File,
+    _lock: Box<dyn Send + Sync>,
+}
+
+impl fmt::Debug for Marks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Marks").field("file", &self.file).finish_non_exhaustive()
+    }
 }
 
 impl Marks {
@@ -43,13 +47,15 @@ impl Marks {
             fs::create_dir(&dir)?;
         }
         let name = file_name(address);
-        let lock = File::create(dir.join(format!("{name}.lock")))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-            rustix::io::Errno::WOULDBLOCK => {
-                io::Error::new(io::ErrorKind::WouldBlock, format!("another pull from {address} is running"))
-            }
-            error => error.into(),
-        })?;
+        // It ends with the value, though a program that is being started has its descriptor.
+        let lock =
+            RealDisk::new().lock(&dir.join(format!("{name}.lock"))).map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    format!("another pull from {address} is running"),
+                ),
+                _ => error,
+            })?;
         let file = dir.join(format!("{name}.marks"));
         let text = read_small(&RealDisk::new(), &file, FILE_BYTES_MAX)?;
         let parsed = text.as_deref().map(parse);
@@ -127,9 +133,6 @@ fn file_name(address: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
-
-    const PATIENCE: Duration = Duration::from_secs(60);
     const SERVER: &str = "News.example.net:119";
 
     #[test]
@@ -143,13 +146,7 @@ mod tests {
         assert_eq!(Marks::open(data.path(), SERVER).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         Marks::open(data.path(), "news.example.net:563").unwrap();
         drop(marks);
-        // A program that another test starts has the lock as well, until it runs.
-        let begun = Instant::now();
-        let opened = || match Marks::open(data.path(), SERVER) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock && begun.elapsed() < PATIENCE => None,
-            opened => Some(opened.unwrap()),
-        };
-        let (marks, is_damaged) = std::iter::repeat_with(opened).flatten().next().unwrap();
+        let (marks, is_damaged) = Marks::open(data.path(), SERVER).unwrap();
         assert_eq!((marks.group("a.b"), marks.newnews("a.*,!a.c")), (Some(17), Some(1_000_000_000)));
         assert!(!is_damaged && marks.file.ends_with("pull/news.example.net_119.marks"));
     }
