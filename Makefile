@@ -20,9 +20,10 @@
 # make bench-routing  how long it takes to decide which of 100 peers an article goes to, in 50,000 groups
 # make bench-rnews  how fast rnews files a batch, INN's rnews beside it
 # make bench-cnews  the C News paper's appendix: batches filed, refused, made and expired, C News and INN beside us
+# make bench-expire  100,000 articles in files that are all due, INN's expire and expireover beside us
 # make bench-newscache  the NewsCache paper's tables: four jobs, directly and through caches, NewsCache beside us (root)
 # make bench-usenetfs  the Usenetfs paper's figures: large directories, flat and in buckets (needs root, mkfs.xfs)
-# make bench-cancels  what 100,000 cancels cost the feed of 400,000 articles that they arrive with
+# make bench-cancels  what 100,000 cancels cost the feed of 420,000 articles that they arrive with
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
 # make lab-scale    memory and processor time of 7,000 connections at once
 # make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)
@@ -58,7 +59,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build man test test-search pages quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-newscache bench-cancels bench-usenetfs docs install deb deb-test lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
+.PHONY: run build man test test-search pages quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-expire bench-newscache bench-cancels bench-usenetfs docs install deb deb-test lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -158,6 +159,10 @@ bench-routing:
 bench-cnews: build
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab cnews --dir $(LAB_DIR) --peers $(PEERS) --docs docs/bench $(LAB_OPTIONS)
+
+bench-expire: build
+	$(CARGO) build --release --locked -p lab --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/release/lab expire --dir $(LAB_DIR) --peers $(PEERS) $(LAB_OPTIONS)
 
 bench-cancels: build
 	$(CARGO) build --release --locked -p lab --bin lab

@@ -66,6 +66,8 @@ enum Command {
     Rnews(rnews::Options),
     /// The C News paper's appendix: batches accepted, known, too old, made and expired, in four servers
     Cnews(cnews::Options),
+    /// Articles that INN and newsreel keep in a file each, all of them due at once
+    Expire(cnews::expiring::Options),
     /// What cancels cost the feed that they arrive with
     Cancels(cancels::Options),
     /// The NewsCache paper's tables: four jobs, directly and through caches, on loopback and a thin line
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
         Command::Feeds(options) => feeds::run(&options),
         Command::Rnews(options) => rnews::run(&options),
         Command::Cnews(options) => cnews::run(&options),
+        Command::Expire(options) => cnews::expiring::run(&options),
         Command::Cancels(options) => cancels::run(&options),
         Command::Newscache(options) => cache_bench::run(&options),
         Command::Flat(options) => flat::run(&options),

@@ -97,7 +97,8 @@ impl Task {
         Ok(calls + total(&fs::read_to_string(&own)?))
     }
 
-    fn run_under(&self, under: &[&str]) -> io::Result<()> {
+    /// Runs it to its end by this program and its arguments.
+    pub fn run_under(&self, under: &[&str]) -> io::Result<()> {
         let mut command = match under.split_first() {
             Some((first, rest)) => {
                 let mut command = Command::new(first);

@@ -6,6 +6,7 @@
 
 mod batch;
 mod cost;
+pub mod expiring;
 mod report;
 mod sites;
 
@@ -92,15 +93,7 @@ pub fn run(options: &Options) -> Verdict {
     let dir = &options.place.dir;
     fs::create_dir_all(dir)?;
     let batches = Batches::write(dir)?;
-    let workshop = Workshop {
-        binary: match &options.place.binary {
-            Some(binary) => binary.clone(),
-            None => std::env::current_exe()?.with_file_name("newsreel"),
-        },
-        peers: options.peers.as_deref().map(fs::canonicalize).transpose()?,
-        dir: dir.clone(),
-        port: options.place.port,
-    };
+    let workshop = workshop(&options.place, options.peers.as_deref())?;
     let mut all = Vec::new();
     for kind in KINDS {
         eprintln!("lab: {}", kind.name());
@@ -121,6 +114,18 @@ pub fn run(options: &Options) -> Verdict {
         page::put_table(&docs.join("cnews.md"), "make bench-cnews", table.trim_end())?;
     }
     Ok(true)
+}
+
+fn workshop(place: &crate::Place, peers: Option<&Path>) -> io::Result<Workshop> {
+    Ok(Workshop {
+        binary: match &place.binary {
+            Some(binary) => binary.clone(),
+            None => std::env::current_exe()?.with_file_name("newsreel"),
+        },
+        peers: peers.map(fs::canonicalize).transpose()?,
+        dir: place.dir.clone(),
+        port: place.port,
+    })
 }
 
 fn measure(workshop: &Workshop, kind: Kind, batches: &Batches, runs: usize) -> io::Result<Option<Measured>> {
