@@ -3,6 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use newsreel::fuzzing::imported;
+use std::path::PathBuf;
 
 fuzz_target!(|input: &[u8]| {
     let Some((kind, file)) = input.split_first() else { return };
@@ -12,7 +13,8 @@ fuzz_target!(|input: &[u8]| {
         1 => buffer(file),
         _ => caf(file),
     };
-    let path = std::env::temp_dir().join(format!("newsreel-fuzz-inn-{}", std::process::id()));
+    let dir = option_env!("CARGO_TARGET_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let path = dir.join(format!("newsreel-fuzz-inn-{}", std::process::id()));
     for is_caf in [false, true] {
         let articles = imported(&path, &file, is_caf).expect("a fault");
         let blocks = file.len() / 512 + 1;

@@ -14,6 +14,7 @@ use newsreel::source::LocalSpool;
 use spool::RealDisk;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -34,8 +35,12 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
             PULSE.fetch_add(1, Ordering::Relaxed);
         }
     });
-    // Stays there: libFuzzer ends the process without a word.
-    let dir = std::env::temp_dir().join(format!("newsreel-fuzz-{}", std::process::id()));
+    // Stays there: libFuzzer ends the process without a word. A smoke run clears what the last one left.
+    let dir = match option_env!("CARGO_TARGET_TMPDIR") {
+        Some(dir) => Path::new(dir).join("fuzz-session"),
+        None => std::env::temp_dir().join(format!("newsreel-fuzz-{}", std::process::id())),
+    };
+    let _left = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     let small = |text: String| text.replace("32 MiB", "8 MiB");
     let (config, spool) = test_site::make(Arc::new(RealDisk::new()), &dir, small);

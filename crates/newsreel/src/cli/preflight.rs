@@ -82,8 +82,10 @@ pub(super) struct Running {
     pub pid: u32,
     /// Seconds since it began to listen.
     pub uptime_secs: u64,
-    /// Where it listens, ports resolved.
+    /// Where it listens for newsreaders and peers, ports resolved.
     pub listen: Vec<String>,
+    /// Where it listens for browsers.
+    pub web: Vec<String>,
     /// Its groups with their flags.
     groups: Vec<(String, String)>,
 }
@@ -160,7 +162,7 @@ fn running(config: &Config, found: &mut Findings) -> Option<Running> {
         Reply::Status(report) => {
             let server: ServerStatus = report.server.unwrap_or_default();
             (running.pid, running.uptime_secs) = (server.pid, server.uptime_secs);
-            running.listen = [server.listen, server.web].concat();
+            (running.listen, running.web) = (server.listen, server.web);
         }
         Reply::Group(group) => running.groups.push((group.name, group.flag)),
         _ => {}

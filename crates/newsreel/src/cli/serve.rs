@@ -137,6 +137,13 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
         Some(address) if config.web.operator => format!("pages for browsers: http://{address}/operator\n"),
         _ => String::new(),
     };
+    let upstreams: Vec<String> = config
+        .upstreams
+        .iter()
+        .map(|upstream| {
+            format!("groups of {} are shown as ours; what is read of them is kept\n", upstream.host)
+        })
+        .collect();
     let bytes = config.buffers.iter().filter_map(|buffer| buffer.size).sum();
     let (host, port) = addresses.first().map_or(("127.0.0.1".into(), 119), |address| {
         let host = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
@@ -147,7 +154,7 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
     let count = units::grouped;
     format!(
         "newsreel {version} serves {identity} on {listening}{encrypted}\n\
-         spool in {dir}: {groups} groups, {articles} articles, room for {room}\n{pages}\n\
+         spool in {dir}: {groups} groups, {articles} articles, room for {room}\n{upstreams}{pages}\n\
          Try, in another terminal:\n  \
          tin -r -g {host} -p {port}\n  \
          slrn -h {host} -p {port} -f ~/.jnewsrc-newsreel --create\n  \
@@ -161,6 +168,7 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
         groups = count(spool.groups().len() as u64),
         articles = count(articles),
         room = units::about_size(bytes),
+        upstreams = upstreams.concat(),
         file = config.file.display(),
     )
 }

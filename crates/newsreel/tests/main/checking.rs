@@ -354,6 +354,7 @@ fn a_site_that_is_not_made_yet_is_checked_without_making_it() {
 #[test]
 fn the_doctor_has_a_line_for_everything() {
     let site = Operated::new();
+    site.edit(|text| text + "\n[web]\nlisten = [\"127.0.0.1:0\"]\n");
     let serving = site.serve();
     let lines =
         |output: &Output| -> Vec<serde_json::Value> { serde_json::from_slice(&output.stdout).unwrap() };
@@ -373,6 +374,7 @@ fn the_doctor_has_a_line_for_everything() {
     );
     let ports = of("ports")["text"].as_str().unwrap();
     assert!(ports.contains(&format!("{} greets: ", serving.address)), "{all:#?}");
+    assert!(ports.contains(" answers browsers"), "{all:#?}");
     assert!(output.status.success(), "{all:#?}");
     serving.stop();
     // How a name that does not exist is answered, and whether in time, is up to others.

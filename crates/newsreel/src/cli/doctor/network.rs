@@ -1,13 +1,15 @@
 //! Names and connections: our own name in DNS and in certificates, our own ports, and the servers that the
 //! configuration names, whose clocks tell ours (DATE, RFC 3977 section 7.1).
 
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use netnews::date::parse_nntp;
 use netnews::nntp::response::code;
 use nntp_io::{Client, Error, Limits, Role, Step};
-use tokio::net::lookup_host;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -101,18 +103,49 @@ async fn ports(config: &Config, running: Option<&Running>) -> Part {
             )),
         }
     }
+    for address in running.web.iter().filter_map(|text| reached(text)) {
+        match timeout(STEP_TIMEOUT, health(config, address)).await.unwrap_or(Err(ErrorKind::TimedOut.into())) {
+            Ok(()) => greetings.push(format!("{address} answers browsers")),
+            Err(error) => part.found.problem(format!(
+                "{address} does not answer browsers: {error}; see the server's log, and whether a firewall is in between"
+            )),
+        }
+    }
     part.well = greetings.join("; ");
     part
 }
 
-/// A connection to an address of ours.
-fn own(config: &Config, listen: &str) -> Option<Other> {
+/// Whether `/health` is answered; over TLS, whether there is a connection.
+async fn health(config: &Config, address: SocketAddr) -> io::Result<()> {
+    let mut socket = TcpStream::connect(address).await?;
+    let port = format!(":{}", address.port());
+    if !config.web.listen.iter().any(|name| name.ends_with(&port) || name.ends_with(":0")) {
+        return Ok(());
+    }
+    let request = format!("GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).await?;
+    let mut status = [0; 12];
+    socket.read_exact(&mut status).await?;
+    match status.strip_suffix(b" 200") {
+        Some(_) => Ok(()),
+        None => Err(io::Error::other(String::from_utf8_lossy(&status))),
+    }
+}
+
+/// Where this machine reaches an address of ours.
+fn reached(listen: &str) -> Option<SocketAddr> {
     let address: SocketAddr = listen.parse().ok()?;
     let ip = match address.ip() {
         ip if !ip.is_unspecified() => ip,
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
     };
+    Some(SocketAddr::new(ip, address.port()))
+}
+
+/// A connection to an address of ours.
+fn own(config: &Config, listen: &str) -> Option<Other> {
+    let address = reached(listen)?;
     let has_port = |name: &String| name.ends_with(&format!(":{}", address.port()));
     let tls = if config.site.tls_listen.iter().any(has_port) { LinkTls::Implicit } else { LinkTls::Off };
     // Our own certificate need not be for this address.
@@ -125,8 +158,7 @@ fn own(config: &Config, listen: &str) -> Option<Other> {
         password_file: None,
         compress: false,
     };
-    let to = SocketAddr::new(ip, address.port()).to_string();
-    Some(Other { what: String::new(), dial: Dial { to, link }, role: Role::Any })
+    Some(Other { what: String::new(), dial: Dial { to: address.to_string(), link }, role: Role::Any })
 }
 
 /// Whether our name leads here. Nothing is said of a site that serves this machine alone.

@@ -43,7 +43,8 @@ impl Running {
     /// Whether it listens there, or on all addresses or any other with that port: what it has it can have
     /// again.
     fn has(&self, name: &str) -> bool {
-        let own: Vec<SocketAddr> = self.listen.iter().filter_map(|text| text.parse().ok()).collect();
+        let own: Vec<SocketAddr> =
+            self.listen.iter().chain(&self.web).filter_map(|text| text.parse().ok()).collect();
         let mut wanted = name.to_socket_addrs().into_iter().flatten().peekable();
         wanted.peek().is_some() && wanted.all(|wanted| own.iter().any(|own| own.port() == wanted.port()))
     }
