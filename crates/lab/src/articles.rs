@@ -12,6 +12,9 @@ use std::fmt::Write as _;
 const POOL_START_BYTES: usize = 1 << 20;
 /// Longest line of a body, in bytes.
 const LINE_BYTES_MAX: u64 = 120;
+/// Different words in bodies of words, and how many there are in a line.
+const WORDS: u64 = 100_000;
+const WORDS_OF_LINE: usize = 11;
 /// The Path of every article before the server adds its name.
 const PATH: &str = "feeder.lab.example!not-for-mail";
 
@@ -73,6 +76,21 @@ impl Generator {
     /// The same where articles have locks, and one of `cancel_every` (0: none) is a cancel.
     pub fn locked(self, cancel_every: u64) -> Self {
         Self { cancel_every: Some(cancel_every), ..self }
+    }
+
+    /// The same with bodies of words instead of random octets, some words common and most rare.
+    pub fn of_words(mut self) -> Self {
+        let (bytes, mut rng) = (self.pool.len(), Rng::new(self.seed, 1));
+        (self.pool, self.lines) = (Vec::new(), Vec::new());
+        while self.pool.len() < bytes {
+            self.lines.push(self.pool.len());
+            for _ in 0..WORDS_OF_LINE {
+                let bound = rng.between(1, WORDS);
+                self.pool.extend_from_slice(format!("w{} ", rng.below(bound)).as_bytes());
+            }
+            self.pool.extend_from_slice(b"\r\n");
+        }
+        self
     }
 
     /// The article that an article cancels, if it is a cancel.

@@ -13,7 +13,7 @@ use crate::articles::{Generator, Shape, group_name};
 use crate::client::Client;
 use crate::feeder::Feed;
 use crate::memory::Memory;
-use crate::site::{Plan, Site};
+use crate::site::{Plan, Site, processor_time};
 use crate::{Place, Verdict};
 use clap::{Args, ValueEnum};
 use inn::Inn;
@@ -342,15 +342,6 @@ impl Trial<'_> {
         let at = |of: usize| times.get(times.len() * of / 100).copied().unwrap_or_default();
         Ok((at(50), at(99)))
     }
-}
-
-/// What a process has taken of the processors (proc_pid_stat(5)).
-fn processor_time(pid: u32) -> io::Result<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name, in parentheses, may have blanks.
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
 fn section(name: &str, to: &str, keys: &str) -> String {

@@ -4,7 +4,7 @@
 //! and measures their cost; `recover` times the start of a big spool after a crash; `rebuild` times the
 //! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods;
 //! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `cnews` what batches cost, `usenetfs`
-//! what large directories cost, `newscache` how fast caches are.
+//! what large directories cost, `web` what pages and search cost, `newscache` how fast caches are.
 //! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
 //! `tls-load` reads from a server that runs already, over TLS and COMPRESS. The speed table beside INN is
 //! `bench/bench.sh`.
@@ -33,6 +33,7 @@ mod site;
 mod spool_bench;
 mod tls_load;
 mod usenetfs_bench;
+mod web;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -76,6 +77,8 @@ enum Command {
     Flat(flat::Options),
     /// The Usenetfs paper's figures: flat directories and those in buckets, mounted or not
     Usenetfs(usenetfs_bench::Options),
+    /// How long pages take on a large spool, and what metrics, an open page and search cost
+    Web(web::Options),
     /// The process of a mount of `usenetfs`
     #[command(hide = true)]
     UsenetfsMount(usenetfs_bench::MountOptions),
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Command::Flat(options) => flat::run(&options),
         Command::Usenetfs(options) => usenetfs_bench::run(&options),
         Command::UsenetfsMount(options) => usenetfs_bench::serve(&options),
+        Command::Web(options) => web::run(&options),
         Command::TlsLoad(options) => tls_load::run(&options),
     };
     match verdict {

@@ -6,7 +6,7 @@
 use crate::articles::{Generator, group_name};
 use crate::client::{Client, unexpected};
 use crate::rng::Rng;
-use std::fs;
+use crate::site::processor_time;
 use std::io;
 use std::time::Instant;
 
@@ -146,11 +146,11 @@ impl Subject<'_> {
     }
 
     fn timed(&self, count: usize, work: impl FnOnce() -> io::Result<()>) -> io::Result<Rate> {
-        let cpu = cpu_seconds(self.pid)?;
+        let cpu = processor_time(self.pid)?.as_secs_f64();
         let began = Instant::now();
         work()?;
         let per_second = count as f64 / began.elapsed().as_secs_f64();
-        Ok(Rate { per_second, cpu_us: (cpu_seconds(self.pid)? - cpu) * 1e6 / count as f64 })
+        Ok(Rate { per_second, cpu_us: (processor_time(self.pid)?.as_secs_f64() - cpu) * 1e6 / count as f64 })
     }
 
     /// Commands with a window; each answer is one line that starts with `code`.
@@ -196,13 +196,4 @@ fn pipelined(client: &mut Client, commands: &[String], code: &str, block: bool) 
         }
     }
     Ok(())
-}
-
-/// CPU time of a process so far, user and system.
-fn cpu_seconds(pid: u32) -> io::Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
-    let mut ticks = fields.split_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
-    let ticks = ticks.next().unwrap_or(0) + ticks.next().unwrap_or(0);
-    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }

@@ -189,3 +189,12 @@ impl Drop for Site {
         let _ = self.kill();
     }
 }
+
+/// What a process has taken of the processors (proc_pid_stat(5)).
+pub fn processor_time(pid: u32) -> io::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name, in parentheses, may have blanks.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
