@@ -37,6 +37,7 @@
 # make docs     regenerate docs/config.md from the table of keys
 # make deb      a Debian package of what `make build` made, in target/release; looked at by lintian if it is here
 # make deb-test  installs it in a clean Debian of its own, and upgrades and purges it (needs root and debootstrap)
+# make deb-trial  the same with a package of the binary that tests use, for CI, which keeps a clean Debian in target/ci
 # make install  install what `make build` made, the manuals and, on Linux, the systemd unit in PREFIX
 
 CARGO ?= cargo
@@ -62,7 +63,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build man test test-search pages quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-expire bench-newscache bench-cancels bench-usenetfs docs install deb deb-test lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web test-aarch64 transcripts-inn batches-inn triangle
+.PHONY: run build man test test-search pages quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-expire bench-newscache bench-cancels bench-usenetfs docs install deb deb-test deb-trial lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web test-aarch64 transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -216,6 +217,15 @@ deb: build
 
 deb-test: deb
 	packaging/deb/test.sh $(DEB)
+
+# A release takes long to make, and a package is tried as well with another binary.
+TRIAL = $(or $(CARGO_TARGET_DIR),target)/ci
+deb-trial: TRIED = $(or $(CARGO_TARGET_DIR),target)/debug/newsreel
+deb-trial:
+	$(CARGO) build --locked -p newsreel
+	@rm -rf $(TRIAL)/deb && mkdir -p $(TRIAL)/deb && $(TRIED) docs --share $(TRIAL)/deb/share --date "$(MAN_DATE)"
+	DEB_COMPRESSION=gzip packaging/deb/build.sh $(TRIED) $(TRIAL)/deb/share $(TRIAL)/deb
+	packaging/deb/test.sh $(TRIAL)/deb/newsreel_*.deb $(wildcard $(TRIAL)/debian)
 
 # Does not compile anything, so root does not need cargo.
 install:

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes a Debian package of what `make build` made, with dpkg-deb alone:
-#   build.sh BINARY SHARE DIR    writes DIR/newsreel_VERSION_ARCHITECTURE.deb and prints its name
+#   build.sh BINARY SHARE DIR    writes DIR/newsreel_VERSION_ARCHITECTURE.deb and prints its name;
+# compressed by xz, or by DEB_COMPRESSION.
 # `make deb` calls it. The package makes the user newsreel and a site in /var/lib/newsreel; nothing that it or
 # the server has written there is ever removed by it.
 set -eu
@@ -71,5 +72,5 @@ chmod 644 "$stage/DEBIAN/md5sums" "$stage/DEBIAN/control"
 chmod -R u+rwX,go+rX,go-w "$stage"
 
 deb=$out/newsreel_${version}_$architecture.deb
-dpkg-deb --root-owner-group -Zxz --build "$stage" "$deb" > /dev/null
+dpkg-deb --root-owner-group "-Z${DEB_COMPRESSION:-xz}" --build "$stage" "$deb" > /dev/null
 echo "$deb"

@@ -119,6 +119,25 @@ fn a_scrape_has_every_figure_under_the_name_of_the_report() {
 }
 
 #[test]
+fn a_scrape_grows_with_peers_and_not_with_groups() {
+    let samples = |peers: usize, groups: usize| {
+        let mut report = full_report("x");
+        let server = report.server.as_mut().unwrap();
+        let peer = server.peers[0].clone();
+        server.peers = (0..peers).map(|n| PeerStatus { name: format!("peer{n}"), ..peer.clone() }).collect();
+        let counts = |n| CacheCounts { of: format!("group{n}"), ..CacheCounts::default() };
+        server.cache.as_mut().unwrap().groups = (0..groups).map(counts).collect();
+        report.spool.groups = groups as u64;
+        let families = parse(&text(&report, Vec::new()).unwrap()).unwrap();
+        families.values().map(|family| family.samples.len()).sum::<usize>()
+    };
+    let (none, one) = (samples(0, 1), samples(1, 1));
+    let each = one - none;
+    assert!((5..60).contains(&each), "{each} of each peer");
+    assert_eq!(samples(100, 3_000), none + 100 * each);
+}
+
+#[test]
 fn a_name_cannot_break_out_of_its_label() {
     let name = "a\"} 1\n# EOF\n\\n\u{1f4a3}";
     let families = scrape(name);
