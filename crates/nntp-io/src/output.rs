@@ -9,8 +9,9 @@
 use crate::pool;
 use crate::rate::Bandwidth;
 use crate::slice::Slice;
-use crate::transport::Transport;
+use crate::transport::{PIECE_BYTES_MIN, Transport};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ const CALLS_PER_PAUSE: u8 = 16;
 pub struct Output {
     transport: Transport,
     text: Vec<u8>,
+    /// Ranges of the text that other clients may be sent too, if it is to be compressed.
+    pieces: Vec<Range<usize>>,
     write_timeout: Duration,
     /// The limit it shares with other connections, if there is one.
     bandwidth: Option<Arc<Bandwidth>>,
@@ -37,7 +40,8 @@ impl Output {
     /// `write_timeout` makes the write fail with [`io::ErrorKind::TimedOut`].
     pub fn new(transport: Transport, write_timeout: Duration) -> Self {
         let slice = Slice::default();
-        Self { transport, text: Vec::new(), write_timeout, bandwidth: None, slice, calls: 0 }
+        let (text, pieces) = Default::default();
+        Self { transport, text, pieces, write_timeout, bandwidth: None, slice, calls: 0 }
     }
 
     /// Changes for how long a client may take nothing of an answer.
@@ -89,6 +93,10 @@ impl Output {
     /// Sends `bytes` and `tail` after what is gathered; if they are few they are gathered too.
     pub async fn send(&mut self, bytes: &[u8], tail: &[u8]) -> io::Result<()> {
         if bytes.len() < UNCOPIED_BYTES_MIN {
+            if bytes.len() >= PIECE_BYTES_MIN && self.transport.is_compressed() {
+                let start = self.text.len();
+                self.pieces.push(start..start + bytes.len());
+            }
             let text = self.text();
             text.extend_from_slice(bytes);
             text.extend_from_slice(tail);
@@ -128,21 +136,24 @@ impl Output {
 
     /// Sends `bytes` and `tail` after what is gathered.
     async fn send_after(&mut self, bytes: &[u8], tail: &[u8]) -> io::Result<()> {
+        // They only say where it is cut: what was taken back since then is no harm.
+        self.pieces.retain(|piece| piece.end <= self.text.len());
         let parts = [&self.text, bytes, tail];
         match &self.bandwidth {
-            None => self.transport.write(parts, self.write_timeout).await?,
+            None => self.transport.write(parts, &self.pieces, self.write_timeout).await?,
             Some(bandwidth) => {
                 let all: usize = parts.iter().map(|part| part.len()).sum();
                 let mut sent = 0;
                 while sent < all {
                     let now = bandwidth.allowance(all - sent).await;
-                    self.transport.write(portion(parts, sent, now), self.write_timeout).await?;
+                    self.transport.write(portion(parts, sent, now), &[], self.write_timeout).await?;
                     bandwidth.sent(now);
                     sent += now;
                 }
             }
         }
         self.text.clear();
+        self.pieces.clear();
         if self.text.capacity() > 2 * GATHERED_BYTES_MAX {
             self.text = Vec::new();
         }

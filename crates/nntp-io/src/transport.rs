@@ -7,8 +7,11 @@
 
 mod deflate;
 mod layered;
+mod pieces;
 mod socket;
 mod tls_layer;
+
+pub(crate) use pieces::PIECE_BYTES_MIN;
 
 pub use deflate::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating};
 pub use socket::Socket;
@@ -18,6 +21,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, CommonState, ServerConfig};
 use std::future::poll_fn;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -154,16 +158,27 @@ impl Transport {
         }
     }
 
-    /// Sends all of `parts`.
+    /// Whether what is sent is compressed.
+    pub fn is_compressed(&self) -> bool {
+        matches!(&self.0, Stream::Layered(layered) if layered.is_compressed())
+    }
+
+    /// Sends all of `parts`. `pieces` are ranges of the first part, ascending, that other clients may be
+    /// sent, too.
     ///
     /// # Errors
     /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side takes nothing for
     /// `write_timeout`.
     #[inline]
-    pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
+    pub async fn write(
+        &mut self,
+        parts: [&[u8]; 3],
+        pieces: &[Range<usize>],
+        write_timeout: Duration,
+    ) -> io::Result<()> {
         match &mut self.0 {
             Stream::Plain(socket) => socket.write(parts, write_timeout).await,
-            Stream::Layered(layered) => layered.write(parts, write_timeout).await,
+            Stream::Layered(layered) => layered.write(parts, pieces, write_timeout).await,
             Stream::Switching => Err(io::ErrorKind::NotConnected.into()),
         }
     }

@@ -55,6 +55,18 @@ fn feed_and_read(client: &mut Client) {
         assert_eq!(client.block(), body(i));
         assert!(client.line().starts_with("223 "));
     }
+    // What is sent again comes from elsewhere, and is the same.
+    for _ in 0..3 {
+        assert!(client.ask("GROUP misc.test").starts_with("211 500 "));
+        client.send("BODY\r\nNEXT\r\n".repeat(40) + "OVER 100-200\r\n");
+        for i in 0..40 {
+            assert!(client.line().starts_with("222 "));
+            assert_eq!(client.block(), body(i));
+            assert!(client.line().starts_with("223 "));
+        }
+        assert!(client.line().starts_with("224 "));
+        assert_eq!(client.block().len(), 101);
+    }
 }
 
 #[test]

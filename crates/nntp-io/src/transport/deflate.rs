@@ -2,13 +2,16 @@
 //!
 //! What is sent ends in a sync flush, so that the other side can decode all of it. After a flush a
 //! compressor may be dropped: a new one refers to nothing sent before, and its blocks continue the same
-//! stream. What arrives is decoded only into room that the reader has, and a stream that is nothing but
+//! stream. So do those of an article that was compressed apart for another client ([`super::pieces`]). What
+//! arrives is decoded only into room that the reader has, and a stream that is nothing but
 //! expansion is an error. Called by `Layered` and, through `fuzzing`, by the fuzz target `compress_stream`.
 //! Sources: RFC 8054, RFC 1951.
 
+use super::pieces::{Asked, Pieces};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections that may be compressed at once: each holds about 45 KB for decoding.
@@ -24,12 +27,16 @@ const LEVEL: u32 = 2;
 const EXPANSION_MAX: u64 = 256;
 /// Room for the compressor's output at a time, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
+/// Between pieces that are sent as they were compressed before, shorter text is sent as it is: a compressor
+/// would have to be made ready for it, and would find little.
+const STORED_BYTES_MAX: usize = 1024;
 
 /// The permits for compressed connections that one process serves or makes.
 #[derive(Debug, Clone)]
 pub struct Compressed {
     connections: Arc<Semaphore>,
     kept: Arc<Semaphore>,
+    pieces: Arc<Pieces>,
 }
 
 impl Default for Compressed {
@@ -37,6 +44,7 @@ impl Default for Compressed {
         Self {
             connections: Arc::new(Semaphore::new(COMPRESSED_CONNECTIONS_MAX)),
             kept: Arc::new(Semaphore::new(KEPT_COMPRESSORS_MAX)),
+            pieces: Arc::default(),
         }
     }
 }
@@ -51,7 +59,13 @@ impl Compressed {
     /// much may be decoded before the ratio counts: the largest article.
     pub fn begin(&self, free_bytes: u64) -> Option<(Deflating, Inflating)> {
         let permit = self.connections.clone().try_acquire_owned().ok()?;
-        Some((Deflating::new(self.kept.clone()), Inflating::new(free_bytes, Some(permit))))
+        let deflating = Deflating { pieces: Some(self.pieces.clone()), ..Deflating::new(self.kept.clone()) };
+        Some((deflating, Inflating::new(free_bytes, Some(permit))))
+    }
+
+    /// Frees what is kept of compressed articles that were not sent for so long.
+    pub fn forget(&self, unused: Duration) {
+        self.pieces.forget(unused);
     }
 
     /// Both directions of a connection that counts against no limit: one that we make ourselves.
@@ -67,11 +81,17 @@ pub struct Deflating {
     /// The permission to keep it between answers.
     permit: Option<OwnedSemaphorePermit>,
     kept: Arc<Semaphore>,
+    /// What was compressed for any connection; none for one that we make ourselves.
+    pieces: Option<Arc<Pieces>>,
+    /// The compressor holds something back.
+    is_pending: bool,
+    /// What was sent last did not come from the compressor, which must not refer to what it knows.
+    is_apart: bool,
 }
 
 impl Deflating {
     fn new(kept: Arc<Semaphore>) -> Self {
-        Self { compress: None, permit: None, kept }
+        Self { compress: None, permit: None, kept, pieces: None, is_pending: false, is_apart: false }
     }
 
     /// Whether it holds memory that [`Deflating::drop_compressor`] frees.
@@ -100,6 +120,15 @@ impl Deflating {
     /// # Errors
     /// None that input can cause; zlib's own.
     pub fn deflate(&mut self, mut plain: &[u8], flush: bool, out: &mut Vec<u8>) -> io::Result<()> {
+        if std::mem::take(&mut self.is_apart) {
+            if plain.len() <= STORED_BYTES_MAX {
+                self.is_apart = true;
+                put_stored(plain, out);
+                return Ok(());
+            }
+            self.compress.iter_mut().for_each(|compress| compress.reset());
+        }
+        self.is_pending = !flush;
         let compress =
             self.compress.get_or_insert_with(|| Box::new(Compress::new(Compression::new(LEVEL), false)));
         let mode = if flush { FlushCompress::Sync } else { FlushCompress::None };
@@ -117,6 +146,45 @@ impl Deflating {
             }
         }
     }
+}
+
+impl Deflating {
+    /// As [`Deflating::deflate`], of a piece that other clients may be sent, too. If it was sent before, it
+    /// is compressed apart from all else, once for all of them.
+    ///
+    /// # Errors
+    /// As [`Deflating::deflate`].
+    pub fn deflate_piece(&mut self, plain: &[u8], flush: bool, out: &mut Vec<u8>) -> io::Result<()> {
+        let asked = self.pieces.as_ref().map_or(Asked::Unknown, |pieces| pieces.ask(plain));
+        if matches!(asked, Asked::Unknown) {
+            return self.deflate(plain, flush, out);
+        }
+        if self.is_pending {
+            self.deflate(&[], true, out)?;
+        }
+        if let Asked::Found(packed) = asked {
+            out.extend_from_slice(&packed);
+            self.is_apart = true;
+            return Ok(());
+        }
+        self.compress.iter_mut().for_each(|compress| compress.reset());
+        self.is_apart = false;
+        let start = out.len();
+        self.deflate(plain, true, out)?;
+        if let Some(pieces) = &self.pieces {
+            pieces.put(plain, out.get(start..).unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+/// Appends a stored block (RFC 1951 section 3.2.4) to a stream that has come to the end of an octet.
+fn put_stored(plain: &[u8], out: &mut Vec<u8>) {
+    let Some(len) = u16::try_from(plain.len()).ok().filter(|len| *len > 0) else { return };
+    out.push(0);
+    out.extend_from_slice(&len.to_le_bytes());
+    out.extend_from_slice(&(!len).to_le_bytes());
+    out.extend_from_slice(plain);
 }
 
 /// The decompressing direction of a connection.
@@ -202,6 +270,67 @@ mod tests {
         let stream = deflate_in_pieces(&article, 1 << 20, false);
         assert!(stream.len() as u64 * EXPANSION_MAX < article.len() as u64);
         assert_eq!(inflate_in_pieces(&stream, 1400, 16 << 10, 1 << 20), Ok(article));
+    }
+
+    /// On several connections, in any order, with flushes and without.
+    #[test]
+    fn pieces_fit_between_whatever_else_is_sent() {
+        let compressed = Compressed::default();
+        let mut all: Vec<_> =
+            (0..3).map(|_| (compressed.begin(0).unwrap().0, Vec::new(), Vec::new())).collect();
+        let text = |n: usize, bytes: usize| -> Vec<u8> {
+            (0..)
+                .flat_map(|word: usize| format!("{} ", (word * word + n) % 97).into_bytes())
+                .take(bytes)
+                .collect()
+        };
+        let mut seed = 1u64;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below
+        };
+        for _ in 0..3000 {
+            let (deflating, plain, stream) = &mut all[random(3)];
+            let flush = random(3) == 0;
+            if random(2) == 0 {
+                let n = random(12);
+                let piece = text(n, 100 + n * 700);
+                plain.extend_from_slice(&piece);
+                deflating.deflate_piece(&piece, flush, stream).unwrap();
+            } else {
+                let other = text(random(1000), [0, 1, 60, 1024, 1025, 5000][random(6)]);
+                plain.extend_from_slice(&other);
+                deflating.deflate(&other, flush, stream).unwrap();
+            }
+            if flush && random(5) == 0 {
+                deflating.drop_compressor();
+            }
+        }
+        for (mut deflating, plain, mut stream) in all {
+            deflating.deflate(&[], true, &mut stream).unwrap();
+            assert!(inflate_in_pieces(&stream, 1500, 4096, 0) == Ok(plain.clone()));
+            assert!(stream.len() * 2 < plain.len(), "{} of {}", stream.len(), plain.len());
+        }
+    }
+
+    #[test]
+    fn what_many_read_is_compressed_once() {
+        let compressed = Compressed::default();
+        let article: Vec<u8> = (0..500).flat_map(|n| format!("line {n}\r\n").into_bytes()).collect();
+        let streams: Vec<Vec<u8>> = (0..4)
+            .map(|_| {
+                let (mut deflating, _) = compressed.begin(0).unwrap();
+                let mut stream = Vec::new();
+                deflating.deflate(b"220 1 <a@b.example>\r\n", false, &mut stream).unwrap();
+                deflating.deflate_piece(&article, true, &mut stream).unwrap();
+                stream
+            })
+            .collect();
+        assert!(streams.iter().all(|s| inflate_in_pieces(s, 100, 100, 0).unwrap().ends_with(&article)));
+        // From the second one on it is the same octets, whoever is sent them.
+        let tail = |n: usize| &streams[n][streams[n].len() - 600..];
+        assert!(tail(1) == tail(2) && tail(2) == tail(3));
+        compressed.forget(Duration::from_secs(3600));
     }
 
     #[test]

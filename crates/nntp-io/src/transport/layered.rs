@@ -10,6 +10,7 @@ use super::tls_layer::{Progress, TlsLayer};
 use crate::pool;
 use rustls::CommonState;
 use std::io;
+use std::ops::Range;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -144,26 +145,35 @@ impl Layered {
         Ok(())
     }
 
-    pub(super) async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
+    pub(super) fn is_compressed(&self) -> bool {
+        self.deflate.is_some()
+    }
+
+    pub(super) async fn write(
+        &mut self,
+        parts: [&[u8]; 3],
+        pieces: &[Range<usize>],
+        write_timeout: Duration,
+    ) -> io::Result<()> {
         if self.deflate.is_none() {
             for part in parts {
                 self.send(part, write_timeout).await?;
             }
             return Ok(());
         }
-        let Some(last) = parts.iter().rposition(|part| !part.is_empty()) else { return Ok(()) };
+        let all = cut(parts, pieces);
         let mut packed = pool::take();
-        for (number, part) in parts.iter().enumerate() {
-            let mut pieces = part.chunks(PIECE_BYTES).peekable();
-            while let Some(piece) = pieces.next() {
-                let flush = number == last && pieces.peek().is_none();
-                if let Some((deflating, _)) = &mut self.deflate {
-                    deflating.deflate(piece, flush, &mut packed)?;
+        for (number, (part, is_piece)) in all.iter().enumerate() {
+            let flush = number + 1 == all.len();
+            if let Some((deflating, _)) = &mut self.deflate {
+                match *is_piece {
+                    true => deflating.deflate_piece(part, flush, &mut packed)?,
+                    false => deflating.deflate(part, flush, &mut packed)?,
                 }
-                if flush || packed.len() >= PIECE_BYTES {
-                    self.send(&packed, write_timeout).await?;
-                    packed.clear();
-                }
+            }
+            if flush || packed.len() >= PIECE_BYTES {
+                self.send(&packed, write_timeout).await?;
+                packed.clear();
             }
         }
         pool::give(packed);
@@ -242,6 +252,25 @@ impl Layered {
             tls.release();
         }
     }
+}
+
+/// Cuts text into the pieces given of its first part and what is between them, none of it long or empty; says
+/// which is which.
+fn cut<'t>(parts: [&'t [u8]; 3], pieces: &[Range<usize>]) -> Vec<(&'t [u8], bool)> {
+    let [text, rest @ ..] = parts;
+    let mut all = Vec::with_capacity(2 * pieces.len() + parts.len());
+    let put = |part: &'t [u8], all: &mut Vec<_>| {
+        all.extend(part.chunks(PIECE_BYTES).map(|part| (part, false)));
+    };
+    let mut at = 0;
+    for piece in pieces {
+        put(text.get(at..piece.start).unwrap_or_default(), &mut all);
+        all.extend(text.get(piece.clone()).filter(|piece| !piece.is_empty()).map(|piece| (piece, true)));
+        at = piece.end;
+    }
+    put(text.get(at..).unwrap_or_default(), &mut all);
+    rest.into_iter().for_each(|part| put(part, &mut all));
+    all
 }
 
 fn keep(pending: &mut Vec<u8>, plain: &[u8]) {

@@ -1,0 +1,169 @@
+//! Pieces of text that were compressed lately and apart from all else: an article that many clients read is
+//! compressed once.
+//!
+//! Invariants: what is found for a piece was made of exactly these bytes; it refers to nothing sent before,
+//! ends in a sync flush, and so fits into any stream between two others. Called by [`super::deflate`].
+
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Shorter pieces are not worth it: their ends would take more than compressing saves.
+pub(crate) const PIECE_BYTES_MIN: usize = 512;
+/// Longer ones would leave room for few others.
+const PIECE_BYTES_MAX: usize = 16 << 10;
+/// log2 of the number of sets.
+const SET_BITS: u32 = 8;
+/// Bytes of a set's pieces, as they are and compressed: 8 MiB for all sets.
+const SET_BYTES_MAX: usize = 32 << 10;
+/// log2 of the pieces of which it is remembered that they were sent.
+const SENT_BITS: u32 = 14;
+/// So many bytes of a piece, and its length, decide where it is looked for. Articles begin with lines of
+/// their own.
+const HASHED_BYTES: usize = 256;
+
+/// A piece, and its compressed form.
+struct Kept {
+    hash: u64,
+    plain: Box<[u8]>,
+    packed: Arc<[u8]>,
+    /// When it was found or put, in seconds since the pieces were made.
+    used: AtomicU32,
+}
+
+type Set = VecDeque<Kept>;
+
+/// The pieces, in sets by their hash; in a set the oldest gives way.
+pub(super) struct Pieces {
+    sets: Box<[Mutex<Set>]>,
+    /// Parts of the hashes of pieces that were sent once.
+    sent: Box<[AtomicU32]>,
+    hasher: RandomState,
+    begun: Instant,
+}
+
+impl std::fmt::Debug for Pieces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pieces").finish_non_exhaustive()
+    }
+}
+
+/// What is known of a piece.
+pub(super) enum Asked {
+    /// Its compressed form.
+    Found(Arc<[u8]>),
+    /// It was sent before: it is worth keeping.
+    Again,
+    /// Nothing.
+    Unknown,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self {
+            sets: (0..1 << SET_BITS).map(|_| Mutex::default()).collect(),
+            sent: (0..1 << SENT_BITS).map(|_| AtomicU32::new(0)).collect(),
+            hasher: RandomState::new(),
+            begun: Instant::now(),
+        }
+    }
+}
+
+impl Pieces {
+    fn hash(&self, plain: &[u8]) -> u64 {
+        self.hasher.hash_one((plain.get(..HASHED_BYTES).unwrap_or(plain), plain.len()))
+    }
+
+    fn set(&self, hash: u64) -> Option<&Mutex<Set>> {
+        self.sets.get((hash >> (u64::BITS - SET_BITS)) as usize)
+    }
+
+    fn now(&self) -> u32 {
+        u32::try_from(self.begun.elapsed().as_secs()).unwrap_or(u32::MAX)
+    }
+
+    /// Asks for a piece that is about to be sent.
+    pub fn ask(&self, plain: &[u8]) -> Asked {
+        if !(PIECE_BYTES_MIN..=PIECE_BYTES_MAX).contains(&plain.len()) {
+            return Asked::Unknown;
+        }
+        let hash = self.hash(plain);
+        let Some(set) = self.set(hash) else { return Asked::Unknown };
+        if let Some(kept) = set.lock().iter().find(|kept| kept.hash == hash && *kept.plain == *plain) {
+            kept.used.store(self.now(), Ordering::Relaxed);
+            return Asked::Found(kept.packed.clone());
+        }
+        let (slot, mark) = ((hash as usize) & ((1 << SENT_BITS) - 1), (hash >> SENT_BITS) as u32 | 1);
+        let before = self.sent.get(slot).map_or(0, |sent| sent.swap(mark, Ordering::Relaxed));
+        if before == mark { Asked::Again } else { Asked::Unknown }
+    }
+
+    /// Keeps a piece with its compressed form, which was made apart from all else.
+    pub fn put(&self, plain: &[u8], packed: &[u8]) {
+        let (hash, bytes) = (self.hash(plain), plain.len() + packed.len());
+        let Some(set) = self.set(hash).filter(|_| bytes <= SET_BYTES_MAX) else { return };
+        let mut set = set.lock();
+        if set.iter().any(|kept| kept.hash == hash && *kept.plain == *plain) {
+            return;
+        }
+        let held = |set: &Set| set.iter().map(|kept| kept.plain.len() + kept.packed.len()).sum::<usize>();
+        while held(&set) + bytes > SET_BYTES_MAX {
+            set.pop_front();
+        }
+        let used = AtomicU32::new(self.now());
+        set.push_back(Kept { hash, plain: plain.into(), packed: packed.into(), used });
+    }
+
+    /// Forgets what was not used for so long.
+    pub fn forget(&self, unused: Duration) {
+        let Some(since) = self.begun.elapsed().checked_sub(unused) else { return };
+        for set in &self.sets {
+            set.lock().retain(|kept| u64::from(kept.used.load(Ordering::Relaxed)) >= since.as_secs());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(n: u32, bytes: usize) -> Vec<u8> {
+        n.to_le_bytes().into_iter().cycle().take(bytes).collect()
+    }
+
+    #[test]
+    fn a_piece_is_kept_when_it_is_sent_again_and_found_by_all_of_its_bytes() {
+        let pieces = Pieces::default();
+        let mut text = piece(7, 2000);
+        assert!(matches!(pieces.ask(&text), Asked::Unknown));
+        assert!(matches!(pieces.ask(&text), Asked::Again));
+        pieces.put(&text, b"packed");
+        assert!(matches!(pieces.ask(&text), Asked::Found(packed) if *packed == *b"packed"));
+        // Alike as far as the hash looks, and not the same.
+        text[1999] ^= 1;
+        assert!(!matches!(pieces.ask(&text), Asked::Found(_)));
+        pieces.forget(Duration::from_secs(3600));
+        text[1999] ^= 1;
+        assert!(matches!(pieces.ask(&text), Asked::Found(_)));
+        for bytes in [PIECE_BYTES_MIN - 1, PIECE_BYTES_MAX + 1] {
+            assert!((0..3).all(|_| matches!(pieces.ask(&piece(9, bytes)), Asked::Unknown)));
+        }
+        pieces.forget(Duration::ZERO);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let pieces = Pieces::default();
+        for n in 0..20_000 {
+            let text = piece(n, PIECE_BYTES_MIN + n as usize % 5000);
+            pieces.put(&text, &text[..300]);
+        }
+        let held = |set: &Mutex<Set>| {
+            set.lock().iter().map(|kept| kept.plain.len() + kept.packed.len()).sum::<usize>()
+        };
+        assert!(pieces.sets.iter().all(|set| (1..=SET_BYTES_MAX).contains(&held(set))));
+    }
+}
