@@ -137,7 +137,7 @@ fn material(algorithm: u8, bytes: &[u8]) -> Option<Material> {
             let (e, rest) = mpi(rest)?;
             rest.is_empty().then(|| Material::Rsa(n.to_vec(), e.to_vec()))?
         }
-        17 => Material::Other("DSA"),
+        17 => Material::Other("DSA is not supported"),
         19 | 22 => {
             let (len, rest) = bytes.split_first()?;
             let (curve, rest) = rest.split_at_checked(usize::from(*len))?;

@@ -164,6 +164,25 @@ pub fn import(site: &Operated, gpg: &Gpg, user: &str) {
     site.done(&["keys", "import", file.to_str().unwrap()]);
 }
 
+/// As hierarchies that are old, or keep their own key offline, have them.
+#[test]
+fn keys_that_verify_nothing_say_why_when_they_are_imported() {
+    let site = Operated::new();
+    let gpg = Gpg::new(site.home());
+    gpg.generate("old", "dsa1024", "never");
+    gpg.run(&["--quick-gen-key", "offline", "ed25519", "cert", "never"], b"");
+    let listed = gpg.run(&["--with-colons", "--list-keys", "offline"], b"");
+    let listed = String::from_utf8(listed).unwrap();
+    let of_key = listed.lines().find_map(|line| line.strip_prefix("fpr:::::::::")).unwrap();
+    gpg.run(&["--quick-add-key", of_key.trim_end_matches(':'), "ed25519", "sign", "never"], b"");
+    let file = site.home().join("key.asc");
+    std::fs::write(&file, [gpg.export("old"), gpg.export("offline")].concat()).unwrap();
+    let said = site.done(&["keys", "import", file.to_str().unwrap()]);
+    for why in ["DSA is not supported", "not for signing; signatures by subkeys do not count"] {
+        assert!(said.contains(&format!("  cannot be used: {why}  ")), "{why}: {said}");
+    }
+}
+
 fn logged(serving: &mut Serving, id: &str, reason: &str) {
     let line = serving.logged(|line| line.contains(&format!("id=\"{id}\"")));
     assert!(line.contains(reason) && line.contains("not carried out"), "{reason}: {line}");

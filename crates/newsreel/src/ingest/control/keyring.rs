@@ -58,7 +58,7 @@ impl Key {
         }
         let newest = own.iter().find(|own| own.signature.kind != Kind::KeyRevocation);
         if newest.is_some_and(|own| !own.signature.may_sign) {
-            unusable = unusable.or(Some("not for signing"));
+            unusable = unusable.or(Some("not for signing; signatures by subkeys do not count"));
         }
         let mut users: Vec<String> = Vec::new();
         for own in own.iter().filter(|own| !own.user.is_empty()) {
