@@ -30,6 +30,8 @@
 # make lab-rebuild  time to rebuild all indexes of 2 million articles (needs 8 GB of disk)
 # make lab-web      time of pages on a large spool, cost of metrics, and of search (FEATURES=search; LAB_OPTIONS=--help)
 # make lab-flat     compares figures of a small and of a huge spool (needs 15 GB of disk)
+# make static   a binary for any Linux on x86-64, without libraries of the system (needs rustup, and Debian's
+#               musl-tools; STATIC_PROFILE=dev: one that is made quickly)
 # make test-aarch64  unit tests of netnews and spool as a program for 64-bit ARM (needs rustup, and Debian's
 #               gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user)
 # make size     build the release binary without debug information, and check how large it is
@@ -63,7 +65,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build man test test-search pages quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-expire bench-newscache bench-cancels bench-usenetfs docs install deb deb-test deb-trial lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web test-aarch64 transcripts-inn batches-inn triangle
+.PHONY: run build man test test-search pages quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-expire bench-newscache bench-cancels bench-usenetfs docs install deb deb-test deb-trial lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web static test-aarch64 transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -112,6 +114,15 @@ check:
 	$(CARGO) run --quiet --locked -p newsreel -- docs | diff docs/config.md - || { echo 'docs/config.md is stale: run make docs'; exit 1; }
 	$(CARGO) metadata --quiet --locked --offline --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	@! command -v cargo-deny > /dev/null || $(CARGO) deny --offline check licenses bans sources
+
+MUSL = x86_64-unknown-linux-musl
+STATIC_PROFILE ?= release
+static: MADE = $(or $(CARGO_TARGET_DIR),target)/$(MUSL)/$(STATIC_PROFILE:dev=debug)/newsreel
+static:
+	rustup target add $(MUSL)
+	$(CARGO) build --profile $(STATIC_PROFILE) --locked --target $(MUSL) -p newsreel $(if $(FEATURES),--features $(FEATURES))
+	@ldd $(MADE) 2>&1 | grep -q -e 'statically linked' -e 'not a dynamic' || { echo "$(MADE) needs libraries"; exit 1; }
+	@echo "$(MADE) needs no libraries"
 
 ARM = aarch64-unknown-linux-gnu
 test-aarch64: export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER = aarch64-linux-gnu-gcc
