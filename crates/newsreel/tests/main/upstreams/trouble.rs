@@ -5,11 +5,11 @@
 use super::fake::{Fake, Fault, id};
 use super::{CACHE, article_of, fake_article, section};
 use crate::client::Client;
-use crate::operated::{Operated, Serving};
+use crate::operated::{Operated, PATIENCE, Serving};
 use crate::running::Server;
 use spool::SimDisk;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const SIZE_BYTES: u64 = 1 << 20;
 /// Times that the server is killed in a round.
 const LIVES: usize = 3;
 const READERS: u64 = 3;
-const READS: u64 = 12;
+const READS: u64 = 24;
 /// Not those that only an overview row gives away: rows leave the cache, too.
 const FAULTS: [Fault; 8] = [
     Fault::None,
@@ -47,16 +47,23 @@ fn bytes_of(number: u64) -> usize {
     if number.is_multiple_of(5) { 150_000 } else { 3_000 }
 }
 
+/// The line that came; `None`: the connection has ended. Nobody waits for an answer without end.
+fn come(line: std::io::Result<String>) -> Option<String> {
+    line.map_err(|error| assert!(error.kind() != ErrorKind::WouldBlock, "a reader was left waiting")).ok()
+}
+
 /// Reads a random article from a server that may end at any time; what comes whole is right.
 fn read_one(address: SocketAddr, fake: &Fake, random: &mut Random) -> std::io::Result<()> {
     let stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    let mut lines = BufReader::new(stream.try_clone()?).lines().map_while(Result::ok);
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut lines = BufReader::new(stream.try_clone()?).lines().map_while(come);
     let number = 1 + random.below(ARTICLES);
     let which = if random.below(3) == 0 { id("comp.a", number) } else { number.to_string() };
     write!(&stream, "GROUP comp.a\r\nARTICLE {which}\r\n")?;
     let answer = lines.by_ref().nth(2).unwrap_or_default();
     if !answer.starts_with("220 ") {
+        // The upstream may be left alone for a while.
+        std::thread::sleep(Duration::from_millis(50));
         return Ok(());
     }
     let mut block: Vec<String> = lines.by_ref().take_while(|line| line != ".").collect();
@@ -109,8 +116,12 @@ fn round(seed: u64, lives: usize) {
     let (fake, mut random) = (Fake::start(), Random(seed));
     (1..=ARTICLES).for_each(|number| fake.put("comp.a", number, bytes_of(number)));
     let site = Operated::new();
-    let own = section("fake", fake.address, "connect_timeout = \"1 s\"").replace("\"2 s\"", "\"1 s\"");
-    site.edit(|text| text + &own + &format!("[cache]\nsize = \"{SIZE_BYTES} B\"\nnegative_age = \"0 s\"\n"));
+    let patient = section("fake", fake.address, "");
+    site.edit(|text| {
+        text + &patient + &format!("[cache]\nsize = \"{SIZE_BYTES} B\"\nnegative_age = \"0 s\"\n")
+    });
+    let times = ["answer_timeout = \"1 min\"", "answer_timeout = \"1 s\"\nconnect_timeout = \"1 s\""];
+    site.edit(|text| text.replace(times[0], times[1]));
     let dir = site.dir().join("cache");
     for _ in 0..lives {
         let serving = site.serve();
@@ -121,6 +132,7 @@ fn round(seed: u64, lives: usize) {
         damage(&dir, &mut random);
     }
     fake.fail(Fault::None);
+    site.edit(|text| text.replace(times[1], times[0]));
     let serving = site.serve();
     let mut client = serving.client();
     assert_eq!(client.ask("GROUP comp.a"), format!("211 {ARTICLES} 1 {ARTICLES} comp.a"));
