@@ -97,6 +97,8 @@ pub(crate) struct Unit {
     /// When it was last asked for, in Unix seconds, and how often.
     pub used: u64,
     pub uses: u16,
+    /// All of it was read and found whole since the start, or written.
+    is_checked: bool,
     before: u32,
     after: u32,
 }
@@ -272,6 +274,7 @@ impl Books {
             expires,
             used: now,
             uses: 1,
+            is_checked: false,
             before: NONE,
             after,
         };
@@ -344,6 +347,18 @@ impl Books {
         if let Some(slot) = slot.and_then(|slot| self.slots.get_mut(slot as usize)) {
             slot.used = now;
         }
+    }
+
+    /// A file was read and found whole.
+    pub fn set_checked(&mut self, id: u32, file: File) {
+        if self.is_file(id, file) {
+            self.link(id, |unit| unit.is_checked = true);
+        }
+    }
+
+    /// Whether that was said of a file.
+    pub fn is_checked(&self, id: u32, file: File) -> bool {
+        self.unit(id).is_some_and(|unit| unit.file == file && unit.is_checked)
     }
 
     /// A file has so many bytes now. False if it is gone.

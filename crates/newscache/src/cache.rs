@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use spool::{Access as FileAccess, Disk, DiskFile, Open, Ordered, durable_replace};
+use spool::{Access as FileAccess, Disk, DiskFile, Open, Ordered, Patience, durable_replace};
 
 use crate::access_log::AccessLog;
+use crate::answers::Answers;
 use crate::bookkeeping::{Books, File, Marks, Slot};
 use crate::ids::Ids;
 use crate::loaded::Loaded;
-use crate::negative::Negative;
 use crate::opening::{self, Opened};
 use crate::settings::{Settings, Shape};
 use crate::slots::{NAMES_BYTES_MAX, SlotsFile};
@@ -26,8 +26,8 @@ use crate::wanted::{Want, Wanted};
 
 /// Entries of indexes that are in memory, over all groups: at some 40 bytes each.
 const INDEX_ENTRIES_MAX: usize = 300_000;
-/// Files of groups that are open.
-const OPEN_FILES_MAX: usize = 256;
+/// Files that are open.
+const OPEN_FILES_MAX: usize = 2048;
 /// Cells that may be there before idle ones are dropped.
 const CELLS_SPARE: usize = 1024;
 
@@ -56,7 +56,7 @@ mod rank {
     pub const BOOKS: u8 = 26;
 }
 
-/// A group's file that is open, and when it was used.
+/// A file that is open, and when it was used.
 type OpenFile = (File, Arc<dyn DiskFile>, u64);
 
 /// All that handles share.
@@ -68,7 +68,8 @@ pub(crate) struct Inner {
     slots_file: SlotsFile,
     cells: Ordered<HashMap<u32, Arc<Cell>>, { rank::CELLS }>,
     files: Mutex<HashMap<u32, OpenFile>>,
-    negative: Negative,
+    missing: Answers,
+    present: Answers,
     counters: Mutex<Counters>,
     wanted: Mutex<Wanted>,
     log: Mutex<Option<AccessLog>>,
@@ -158,7 +159,8 @@ impl Cache {
             slots_file,
             cells: Ordered::default(),
             files: Mutex::default(),
-            negative: Negative::new(),
+            missing: Answers::new(),
+            present: Answers::new(),
             counters: Mutex::new(Counters::take(&counters)),
             wanted: Mutex::new(Wanted::take(wanted.as_bytes())),
             log: Mutex::new(None),
@@ -225,17 +227,28 @@ impl Cache {
 
     /// The servers of an owner do not have this article until then (Unix seconds).
     pub fn missing(&self, owner: &str, id: &[u8], until: u64) {
-        self.0.negative.add(owner, id, until);
+        self.0.missing.add(owner, id, until);
+        self.0.present.remove("", id);
     }
 
     /// The article came from a server of this owner after all.
     pub fn not_missing(&self, owner: &str, id: &[u8]) {
-        self.0.negative.remove(owner, id);
+        self.0.missing.remove(owner, id);
     }
 
     /// Whether the servers of an owner are known not to have an article.
     pub fn is_missing(&self, owner: &str, id: &[u8], now: u64) -> bool {
-        self.0.negative.has(owner, id, now)
+        self.0.missing.has(owner, id, now)
+    }
+
+    /// Some server has this article, as far as is known until then (Unix seconds).
+    pub fn present(&self, id: &[u8], until: u64) {
+        self.0.present.add("", id, until);
+    }
+
+    /// Whether some server is known to have an article.
+    pub fn is_present(&self, id: &[u8], now: u64) -> bool {
+        self.0.present.has("", id, now)
     }
 
     /// The groups of an upstream whose marks are known, in the order of their names.
@@ -410,6 +423,11 @@ impl Inner {
         }
     }
 
+    /// A file has given way to another one of its name.
+    pub fn close_file(&self, unit: u32) {
+        self.files.lock().remove(&unit);
+    }
+
     /// Removes a file that turned out damaged.
     pub fn drop_damaged(&self, unit: u32, file: File) {
         let gone = {
@@ -422,14 +440,17 @@ impl Inner {
         }
     }
 
-    /// A group's file, opened.
-    pub fn open_file(&self, unit: u32, file: File) -> io::Result<Arc<dyn DiskFile>> {
+    /// A file, opened. Without patience `WouldBlock` if it is not open already.
+    pub fn open_file(&self, unit: u32, file: File, patience: Patience) -> io::Result<Arc<dyn DiskFile>> {
         let tick = self.tick.fetch_add(1, Ordering::Relaxed);
         {
             let mut files = self.files.lock();
             if let Some((_, handle, used)) = files.get_mut(&unit).filter(|(known, ..)| *known == file) {
                 *used = tick;
                 return Ok(handle.clone());
+            }
+            if patience == Patience::CacheOnly {
+                return Err(io::ErrorKind::WouldBlock.into());
             }
             if files.len() >= OPEN_FILES_MAX {
                 let mut ticks: Vec<u64> = files.values().map(|(.., used)| *used).collect();

@@ -8,15 +8,16 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use spool::Patience;
+
 use crate::bookkeeping::{Asked, File, Marks};
 use crate::cache::{Cache, Cell, Inner};
 use crate::index_io::Located;
+use crate::large::LargeReader;
 use crate::loaded::{Block, Loaded, WITHOUT_ROW, append_row, expires, lines, rows, short_hash};
 use crate::record::{HEADER_BYTES, Kind, Record};
 use crate::runs::Runs;
 
-/// Runs of numbers that are kept of a group.
-const RUNS_MAX: usize = 1 << 18;
 /// Bytes of rows in one record.
 const BLOCK_BYTES: usize = 32 << 10;
 
@@ -28,37 +29,6 @@ pub enum Change {
     None,
     /// It begins anew: its numbers are others.
     Anew,
-}
-
-/// What LISTGROUP changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Coherence {
-    /// Numbers that were there and are not any more.
-    pub cancelled: u64,
-    /// Numbers that were known not to be there, and are.
-    pub reinstated: u64,
-    /// Whether the numbers are kept; there is a limit to their gaps.
-    pub is_kept: bool,
-}
-
-/// Which neighbour of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The one before it.
-    Previous,
-    /// The one after it.
-    Next,
-}
-
-/// A neighbour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Neighbour {
-    /// This one.
-    Number(u64),
-    /// There is none in the range that is known, which reaches to the group's mark.
-    None,
-    /// It takes a question to upstream.
-    Unknown,
 }
 
 /// How far rows were at hand.
@@ -79,10 +49,12 @@ pub enum Rows {
 }
 
 /// An article that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Found {
     /// Its Message-ID.
     pub id: Vec<u8>,
+    /// A large one, to be read; `None`: all of it was appended.
+    pub large: Option<LargeReader>,
 }
 
 /// A group. Clones are handles of the same one.
@@ -99,7 +71,7 @@ impl PartialEq for Group {
 }
 
 /// What is known of an article without its bytes.
-enum At {
+pub(crate) enum At {
     Article(Located),
     /// In another group, or in a file of its own; with the record that says so.
     Elsewhere(Vec<u8>, Option<Located>),
@@ -118,11 +90,15 @@ impl Group {
         Self { cache: cache.clone(), cell }
     }
 
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     pub(crate) fn cell(&self) -> &Arc<Cell> {
         &self.cell
     }
 
-    fn inner(&self) -> &Inner {
+    pub(crate) fn inner(&self) -> &Inner {
         &self.cache.0
     }
 
@@ -136,10 +112,28 @@ impl Group {
         &self.cell.origin
     }
 
+    /// Whether its index is in memory and free, so that what it says need not be waited for.
+    pub fn is_at_hand(&self) -> bool {
+        self.cell.index.try_lock().is_some_and(|index| index.is_some())
+    }
+
     /// Works on the group's index, which is loaded if it is not in memory.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Loaded) -> io::Result<T>) -> io::Result<T> {
-        let mut index = self.cell.index.lock();
-        self.inner().refresh(&self.cell, &mut index)?;
+        self.with_patience(Patience::Wait, work)
+    }
+
+    /// The same; without patience `WouldBlock` if the index is not at hand.
+    fn with_patience<T>(
+        &self,
+        patience: Patience,
+        work: impl FnOnce(&mut Loaded) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let index = match patience {
+            Patience::Wait => Some(self.cell.index.lock()),
+            Patience::CacheOnly => self.cell.index.try_lock(),
+        };
+        let Some(mut index) = index else { return Err(io::ErrorKind::WouldBlock.into()) };
+        self.inner().refresh(&self.cell, &mut index, patience)?;
         let (done, weight) = match index.as_mut() {
             Some(loaded) => {
                 let done = work(loaded);
@@ -219,96 +213,6 @@ impl Group {
         }
         self.inner().discard(&gone);
         Ok(())
-    }
-
-    /// LISTGROUP told these numbers, ascending, to be all of a range.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn set_numbers(&self, range: RangeInclusive<u64>, numbers: &[u64], at: u64) -> io::Result<Coherence> {
-        let runs = Runs::of(numbers);
-        if range.is_empty() {
-            return Ok(Coherence::default());
-        }
-        self.with(|loaded| {
-            let is_new = loaded.numbers.as_ref().is_none_or(|known| {
-                let inside = known.first <= *range.start() && *range.end() <= known.last;
-                !inside || known.runs.pieces(&range).ne(runs.pieces(&range))
-            });
-            let (cancelled, reinstated) = loaded.set_numbers(&range, runs, at);
-            let is_kept = loaded.numbers.as_ref().is_some_and(|known| known.runs.runs() <= RUNS_MAX);
-            if !is_kept {
-                loaded.numbers = None;
-            } else if is_new {
-                self.inner().save_numbers(&self.cell, loaded, at)?;
-            }
-            Ok(Coherence { cancelled: cancelled.len() as u64, reinstated, is_kept })
-        })
-    }
-
-    /// For which numbers upstream was asked with LISTGROUP, and when it was last.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn known_numbers(&self) -> io::Result<Option<Asked<RangeInclusive<u64>>>> {
-        self.with(|loaded| {
-            let known = loaded.numbers.as_ref();
-            Ok(known.map(|known| Asked { value: known.first..=known.last, at: known.at }))
-        })
-    }
-
-    /// Appends the numbers in a range, at most `max`. False, and nothing is appended, if not all of the range
-    /// is known.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn numbers(&self, range: RangeInclusive<u64>, max: usize, into: &mut Vec<u64>) -> io::Result<bool> {
-        self.with(|loaded| {
-            let Some(known) = loaded.numbers.as_ref().filter(|known| covers(known, &range)) else {
-                return Ok(range.is_empty());
-            };
-            into.extend(known.runs.pieces(&range).flat_map(|(first, last)| first..=last).take(max));
-            Ok(true)
-        })
-    }
-
-    /// How many articles there are in a range; `None` if not all of it is known.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn count(&self, range: RangeInclusive<u64>) -> io::Result<Option<u64>> {
-        self.with(|loaded| {
-            let known = loaded.numbers.as_ref().filter(|known| covers(known, &range));
-            Ok(known.map(|known| known.runs.count(&range)))
-        })
-    }
-
-    /// The number before or after this one.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn neighbour(&self, number: u64, side: Side) -> io::Result<Neighbour> {
-        let marks = self.marks().map(|asked| asked.value);
-        self.with(|loaded| {
-            let Some(known) = &loaded.numbers else { return Ok(Neighbour::Unknown) };
-            let (first, last) = (known.first, known.last);
-            if number.saturating_add(1) < first || number > last.saturating_add(1) {
-                return Ok(Neighbour::Unknown);
-            }
-            let found = match side {
-                Side::Next => known.runs.next(number.saturating_add(1)),
-                Side::Previous => number.checked_sub(1).and_then(|before| known.runs.previous(before)),
-            };
-            let reaches = marks.is_some_and(|marks| match side {
-                Side::Next => last >= marks.high,
-                Side::Previous => first <= marks.low,
-            });
-            Ok(match found {
-                Some(number) => Neighbour::Number(number),
-                None if reaches => Neighbour::None,
-                None => Neighbour::Unknown,
-            })
-        })
     }
 
     /// Stores rows that upstream sent for a range, ascending, all that there are. Rows of small articles that
@@ -426,7 +330,7 @@ impl Group {
     /// The text of a block; nothing if it is not there any more.
     fn rows_of(&self, loaded: &Loaded, block: Block) -> io::Result<Vec<u8>> {
         let Some(at) = self.inner().located(&self.cell, loaded, block.place) else { return Ok(Vec::new()) };
-        let Some(read) = self.inner().read(at)? else { return Ok(Vec::new()) };
+        let Some(read) = self.inner().read(at, Patience::Wait)? else { return Ok(Vec::new()) };
         Ok(read.record().filter(|r| r.kind == Kind::Rows).map_or_else(Vec::new, |r| r.payload.to_vec()))
     }
 
@@ -484,7 +388,7 @@ impl Group {
         }
         if let Some((_, block)) = loaded.block(at) {
             let located = self.inner().located(&self.cell, loaded, block.place);
-            let read = located.map_or(Ok(None), |located| self.inner().read(located))?;
+            let read = located.map_or(Ok(None), |located| self.inner().read(located, Patience::Wait))?;
             let Some(read) = read else {
                 // It was damaged: its file is gone, and its rows are to be fetched again.
                 loaded.remove_segment(block.place.seq);
@@ -552,7 +456,7 @@ impl Group {
             return Ok(false);
         };
         let Some(located) = self.inner().located(&self.cell, loaded, entry.place) else { return Ok(false) };
-        let Some(read) = self.inner().read(located)? else { return Ok(false) };
+        let Some(read) = self.inner().read(located, Patience::Wait)? else { return Ok(false) };
         let Some(record) = read.record().filter(|record| record.number == number) else { return Ok(false) };
         Ok(append_row(number, record.id, record.payload, into))
     }
@@ -562,9 +466,9 @@ impl Group {
     /// # Errors
     /// Those of the disk.
     pub fn id_of(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
-        Ok(match self.locate(number)? {
+        Ok(match self.locate(number, Patience::Wait)? {
             At::Article(located) => {
-                let read = self.inner().read(located)?;
+                let read = self.inner().read(located, Patience::Wait)?;
                 read.and_then(|read| read.record().map(|record| record.id.to_vec()))
             }
             At::Elsewhere(id, _) => Some(id),
@@ -572,12 +476,12 @@ impl Group {
         })
     }
 
-    fn locate(&self, number: u64) -> io::Result<At> {
+    pub(crate) fn locate(&self, number: u64, patience: Patience) -> io::Result<At> {
         let low = self.marks().map_or(0, |asked| asked.value.low);
         if number < low {
             return Ok(At::Nowhere);
         }
-        self.with(|loaded| {
+        self.with_patience(patience, |loaded| {
             if loaded.is_gone(number) {
                 return Ok(At::Nowhere);
             }
@@ -587,9 +491,12 @@ impl Group {
                 if !entry.is_link {
                     return Ok(At::Article(located));
                 }
-                let read = self.inner().read(located)?;
+                let read = self.inner().read(located, patience)?;
                 let id = read.and_then(|read| read.record().map(|record| record.id.to_vec()));
                 return Ok(id.map_or(At::Nowhere, |id| At::Elsewhere(id, Some(located))));
+            }
+            if patience == Patience::CacheOnly {
+                return Err(io::ErrorKind::WouldBlock.into());
             }
             let row = self.row_in_block(loaded, number)?;
             let id = row.and_then(|row| rows(&row).flatten().next().map(|row| row.id().to_vec()));
@@ -601,18 +508,33 @@ impl Group {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn article(&self, number: u64, into: &mut Vec<u8>, now: u64) -> io::Result<Option<Found>> {
-        match self.locate(number)? {
+    pub fn article(&self, number: u64, into: &mut Vec<u8>, now: u64) -> io::Result<Option<Vec<u8>>> {
+        let found = self.find(number, Patience::Wait, into, now)?;
+        found.map_or(Ok(None), |found| found.whole(into))
+    }
+
+    /// The same, but of a large article nothing is appended: it is to be read.
+    ///
+    /// # Errors
+    /// Those of the disk; without patience `WouldBlock` if it must be waited for.
+    pub fn find(
+        &self,
+        number: u64,
+        patience: Patience,
+        into: &mut Vec<u8>,
+        now: u64,
+    ) -> io::Result<Option<Found>> {
+        match self.locate(number, patience)? {
             At::Article(located) => {
-                let Some(id) = self.read_article(located, number, into, now)? else { return Ok(None) };
-                Ok(Some(Found { id }))
+                let id = self.read_article(located, number, (patience, into), now)?;
+                Ok(id.map(|id| Found { id, large: None }))
             }
             At::Elsewhere(id, by) => {
-                let is_found = self.cache.by_id(&id, into, now)?;
-                if let Some(by) = by.filter(|_| is_found) {
+                let found = self.cache.find(&id, patience, into, now)?;
+                if let Some(by) = by.filter(|_| found.is_some()) {
                     self.inner().books.lock().hit(by.unit, by.file, now);
                 }
-                Ok(is_found.then_some(Found { id }))
+                Ok(found)
             }
             At::Nowhere => Ok(None),
         }
@@ -623,10 +545,10 @@ impl Group {
         &self,
         located: Located,
         number: u64,
-        into: &mut Vec<u8>,
+        (patience, into): (Patience, &mut Vec<u8>),
         now: u64,
     ) -> io::Result<Option<Vec<u8>>> {
-        let Some(read) = self.inner().read(located)? else { return Ok(None) };
+        let Some(read) = self.inner().read(located, patience)? else { return Ok(None) };
         let record = read.record().filter(|r| r.kind == Kind::Article && r.number == number);
         let Some(record) = record else { return Ok(None) };
         self.inner().books.lock().hit(located.unit, located.file, now);
@@ -639,12 +561,12 @@ impl Group {
         &self,
         number: u64,
         id: &[u8],
-        into: &mut Vec<u8>,
+        (patience, into): (Patience, &mut Vec<u8>),
         now: u64,
     ) -> io::Result<bool> {
-        let Some(located) = self.stored(number, id)? else { return Ok(false) };
+        let Some(located) = self.stored(number, id, patience)? else { return Ok(false) };
         let start = into.len();
-        let found = self.read_article(located, number, into, now)?;
+        let found = self.read_article(located, number, (patience, into), now)?;
         let is_it = found.is_some_and(|found| found == id);
         if !is_it {
             into.truncate(start);
@@ -653,8 +575,8 @@ impl Group {
     }
 
     /// Where the article of a number is in this group's files, if its Message-ID seems to be this.
-    pub(crate) fn stored(&self, number: u64, id: &[u8]) -> io::Result<Option<Located>> {
-        self.with(|loaded| {
+    pub(crate) fn stored(&self, number: u64, id: &[u8], patience: Patience) -> io::Result<Option<Located>> {
+        self.with_patience(patience, |loaded| {
             let entry = loaded.articles.get(&number);
             let entry = entry.filter(|entry| !entry.is_link && entry.id == short_hash(id));
             Ok(entry.and_then(|entry| self.inner().located(&self.cell, loaded, entry.place)))
@@ -697,7 +619,7 @@ impl Group {
     }
 
     /// Begins anew if a number was another article's.
-    fn check_id(&self, number: u64, id: &[u8], now: u64) -> io::Result<Change> {
+    pub(crate) fn check_id(&self, number: u64, id: &[u8], now: u64) -> io::Result<Change> {
         let is_other = self.with(|loaded| {
             if let Some(entry) = loaded.articles.get(&number) {
                 return Ok(entry.id != short_hash(id));
@@ -759,8 +681,4 @@ fn listed(loaded: &Loaded, at: u64, next: u64) -> Option<RangeInclusive<u64>> {
     let known = loaded.numbers.as_ref()?;
     let first = known.runs.next(at).filter(|first| *first < next && !loaded.is_gone(*first))?;
     Some(first..=first)
-}
-
-fn covers(known: &crate::loaded::Numbers, range: &RangeInclusive<u64>) -> bool {
-    range.is_empty() || (known.first <= *range.start() && *range.end() <= known.last)
 }

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use spool::{Disk, DiskFile, Open};
+use spool::{Disk, DiskFile, Open, Patience};
 
-use crate::record::{crc32c, hash, readable};
+use crate::record::{crc32c, hash, read_patiently, readable};
 
 const PAGE_BYTES: usize = 4096;
 /// The checksum and the place of the next entry.
@@ -60,9 +60,9 @@ impl Ids {
         &self.locks[page as usize % LOCKS]
     }
 
-    fn read(&self, page: u64) -> io::Result<Vec<u8>> {
+    fn read(&self, page: u64, patience: Patience) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; PAGE_BYTES];
-        let read = self.file.read_at(&mut bytes, page * PAGE_BYTES as u64);
+        let read = read_patiently(&*self.file, &mut bytes, page * PAGE_BYTES as u64, patience);
         let read = readable(read)?.unwrap_or_default();
         let crc = bytes.first_chunk::<4>().map(|crc| u32::from_le_bytes(*crc));
         let is_whole = read == PAGE_BYTES && crc == bytes.get(4..).map(crc32c);
@@ -70,10 +70,10 @@ impl Ids {
     }
 
     /// Where an article may be; the newest first.
-    pub fn find(&self, id: &[u8]) -> io::Result<Vec<Pointer>> {
+    pub fn find(&self, id: &[u8], patience: Patience) -> io::Result<Vec<Pointer>> {
         let (page, fingerprint) = self.place(id);
         let _locked = self.lock(page).lock();
-        let bytes = self.read(page)?;
+        let bytes = self.read(page, patience)?;
         let next = next_of(&bytes);
         let entries = (1..=ENTRIES).map(|back| (next + ENTRIES - back) % ENTRIES);
         Ok(entries.filter_map(|at| pointer(&bytes, at, fingerprint)).collect())
@@ -83,7 +83,7 @@ impl Ids {
     pub fn add(&self, id: &[u8], to: Pointer) -> io::Result<()> {
         let (page, fingerprint) = self.place(id);
         let _locked = self.lock(page).lock();
-        let mut bytes = self.read(page)?;
+        let mut bytes = self.read(page, Patience::Wait)?;
         if (0..ENTRIES).any(|at| pointer(&bytes, at, fingerprint) == Some(to)) {
             return Ok(());
         }
@@ -133,17 +133,17 @@ mod tests {
         ids.add(b"<a@b>", at(1)).unwrap();
         ids.add(b"<a@b>", at(2)).unwrap();
         ids.add(b"<a@b>", at(1)).unwrap();
-        assert_eq!(ids.find(b"<a@b>").unwrap(), [at(2), at(1)]);
+        assert_eq!(ids.find(b"<a@b>", Patience::CacheOnly).unwrap(), [at(2), at(1)]);
         for n in 0..ENTRIES as u64 - 1 {
             ids.add(format!("<{n}@x>").as_bytes(), at(n)).unwrap();
         }
-        assert_eq!(ids.find(b"<a@b>").unwrap(), [at(2)]);
+        assert_eq!(ids.find(b"<a@b>", Patience::CacheOnly).unwrap(), [at(2)]);
         let again = Ids::open(&disk, path, PART * PAGE_BYTES as u64).unwrap();
-        assert_eq!(again.find(b"<7@x>").unwrap(), [at(7)]);
+        assert_eq!(again.find(b"<7@x>", Patience::CacheOnly).unwrap(), [at(7)]);
         let file = disk.open(path, Open::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(b"?")], 100).unwrap();
-        assert_eq!(again.find(b"<7@x>").unwrap(), []);
+        assert_eq!(again.find(b"<7@x>", Patience::CacheOnly).unwrap(), []);
         let larger = Ids::open(&disk, path, 2 * PART * PAGE_BYTES as u64).unwrap();
-        assert_eq!(larger.find(b"<7@x>").unwrap(), []);
+        assert_eq!(larger.find(b"<7@x>", Patience::CacheOnly).unwrap(), []);
     }
 }

@@ -5,7 +5,7 @@
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use spool::{Open, read_small};
+use spool::{Open, Patience, read_small};
 
 use crate::bookkeeping::{File, on_disk};
 use crate::cache::{Cell, Inner};
@@ -41,7 +41,12 @@ pub(crate) struct Located {
 
 impl Inner {
     /// Brings an index up to date: what was removed meanwhile leaves it.
-    pub fn refresh(&self, cell: &Cell, index: &mut Option<Box<Loaded>>) -> io::Result<()> {
+    pub fn refresh(
+        &self,
+        cell: &Cell,
+        index: &mut Option<Box<Loaded>>,
+        patience: Patience,
+    ) -> io::Result<()> {
         if let Some(loaded) = index {
             let books = self.books.lock();
             let Some(slot) = books.slots.get(cell.slot as usize) else { return Ok(()) };
@@ -69,8 +74,10 @@ impl Inner {
                 }
             }
         }
-        if index.is_none() {
-            *index = Some(Box::new(self.load(cell)?));
+        match patience {
+            Patience::CacheOnly if index.is_none() => return Err(io::ErrorKind::WouldBlock.into()),
+            Patience::Wait if index.is_none() => *index = Some(Box::new(self.load(cell)?)),
+            _ => {}
         }
         Ok(())
     }
@@ -224,7 +231,7 @@ impl Inner {
             return Ok(None);
         }
         let written = self
-            .open_file(segment.unit, file)
+            .open_file(segment.unit, file, Patience::Wait)
             .and_then(|open| open.write_all_at(&[IoSlice::new(&bytes)], segment.end));
         let last = record.last.max(record.number);
         let is_there = room.settle(|books| {
@@ -303,11 +310,12 @@ impl Inner {
     }
 
     /// Reads a record; `None` if it is not there any more, or damaged, in which case its file is removed.
-    pub fn read(&self, at: Located) -> io::Result<Option<Read>> {
+    /// Without patience `WouldBlock` if the disk must be waited for.
+    pub fn read(&self, at: Located, patience: Patience) -> io::Result<Option<Read>> {
         let mut bytes = vec![0; at.place.bytes as usize];
         let read = self
-            .open_file(at.unit, at.file)
-            .and_then(|open| open.read_at(&mut bytes, u64::from(at.place.at)));
+            .open_file(at.unit, at.file, patience)
+            .and_then(|open| record::read_patiently(&*open, &mut bytes, u64::from(at.place.at), patience));
         bytes.truncate(record::readable(read)?.unwrap_or_default());
         let read = Read { bytes };
         if read.record().is_some() {

@@ -3,19 +3,20 @@
 //! A large article gets its name when all of it is there; before that it is `unfinished-N`, which the next
 //! opening removes. Called by the crate's users, and by `group`. Format: `docs/formats/cache.md`.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use spool::{DiskFile, Open};
+use spool::{DiskFile, Open, Patience};
 
 use crate::bookkeeping::{File, on_disk};
 use crate::cache::{Cache, Cell, Inner, Room};
-use crate::group::{Change, Group};
+use crate::group::{Change, Found, Group};
 use crate::index_io::head;
 use crate::loaded::expires;
-use crate::record::{self, Kind, Record, hash};
+use crate::record::{self, HEADER_BYTES, Kind, Record, hash};
 
 /// Bytes of an article in one record.
 const PIECE_BYTES: usize = 64 << 10;
@@ -43,16 +44,32 @@ impl Cache {
     /// # Errors
     /// Those of the disk.
     pub fn by_id(&self, id: &[u8], into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
-        if self.read_large(id, into, now)? {
-            return Ok(true);
+        let found = self.find(id, Patience::Wait, into, now)?;
+        Ok(found.map_or(Ok(None), |found| found.whole(into))?.is_some())
+    }
+
+    /// The same, but of a large article nothing is appended: it is to be read.
+    ///
+    /// # Errors
+    /// Those of the disk; without patience `WouldBlock` if it must be waited for.
+    pub fn find(
+        &self,
+        id: &[u8],
+        patience: Patience,
+        into: &mut Vec<u8>,
+        now: u64,
+    ) -> io::Result<Option<Found>> {
+        if let Some(large) = self.open_large(id, patience, now)? {
+            return Ok(Some(Found { id: id.to_vec(), large: Some(large) }));
         }
-        for pointer in self.0.ids.find(id)? {
+        for pointer in self.0.ids.find(id, patience)? {
             let Some(cell) = self.0.cell_of_key(pointer.key, now) else { continue };
-            if Group::of_cell(self, cell).article_with_id(pointer.number, id, into, now)? {
-                return Ok(true);
+            let group = Group::of_cell(self, cell);
+            if group.article_with_id(pointer.number, id, (patience, into), now)? {
+                return Ok(Some(Found { id: id.to_vec(), large: None }));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Whether the article with a Message-ID seems to be here, without reading it.
@@ -68,12 +85,12 @@ impl Cache {
         if self.0.books.lock().large(hash(&[id])).is_some() {
             return Ok(true);
         }
-        for pointer in self.0.ids.find(id)? {
+        for pointer in self.0.ids.find(id, Patience::Wait)? {
             if but == Some((pointer.key, pointer.number)) {
                 continue;
             }
             let Some(cell) = self.0.cell_of_key(pointer.key, now) else { continue };
-            if Group::of_cell(self, cell).stored(pointer.number, id)?.is_some() {
+            if Group::of_cell(self, cell).stored(pointer.number, id, Patience::Wait)?.is_some() {
                 return Ok(true);
             }
         }
@@ -136,49 +153,177 @@ impl Cache {
         unfinished.finish(&self.0, cell, id, expires(bytes, now), now)
     }
 
-    /// Appends a large article; false if there is none.
-    fn read_large(&self, id: &[u8], into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
+    /// A large article, to be read. The first time since the start all of it is checked before, so that a
+    /// damaged one is fetched again instead of breaking off; `None`: there is none.
+    fn open_large(&self, id: &[u8], patience: Patience, now: u64) -> io::Result<Option<LargeReader>> {
         let hash = hash(&[id]);
-        let Some(unit) = self.0.books.lock().large(hash) else { return Ok(false) };
         let file = File::Large(hash);
-        let start = into.len();
-        let open = self.0.disk.open(&file.path(&self.0.dir), Open::ReadOnly);
-        if record::readable(open.and_then(|open| read_pieces(&*open, id, into)))? == Some(true) {
-            self.0.books.lock().hit(unit, file, now);
-            return Ok(true);
+        let (unit, is_checked) = {
+            let books = self.0.books.lock();
+            let Some(unit) = books.large(hash) else { return Ok(None) };
+            (unit, books.is_checked(unit, file))
+        };
+        if !is_checked && patience == Patience::CacheOnly {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
-        into.truncate(start);
-        self.0.drop_damaged(unit, file);
-        Ok(false)
+        let opened = self.0.open_file(unit, file, patience).and_then(|open| {
+            let is_whole = is_checked || read_pieces(&*open, id, |_| {})?;
+            Ok(is_whole.then_some(open))
+        });
+        let Some(open) = record::readable(opened)?.flatten() else {
+            self.0.drop_damaged(unit, file);
+            return Ok(None);
+        };
+        {
+            let mut books = self.0.books.lock();
+            books.set_checked(unit, file);
+            books.hit(unit, file, now);
+        }
+        let pieces = Pieces::default();
+        Ok(Some(LargeReader { cache: self.clone(), unit, name: file, id: id.to_vec(), open, pieces }))
     }
 }
 
-/// Appends the article of a file; false if it is damaged, or another one.
-pub(crate) fn read_pieces(file: &dyn DiskFile, id: &[u8], into: &mut Vec<u8>) -> io::Result<bool> {
-    const STEP: usize = 4 * (PIECE_BYTES + 4096);
-    let len = file.len()?;
-    into.reserve(usize::try_from(len).unwrap_or(0).min(64 << 20));
-    let mut buffer = vec![0; STEP.min(len as usize)];
-    let (mut at, mut pieces, mut has_head) = (0_u64, 0_u64, false);
-    loop {
-        let read = file.read_at(&mut buffer, at)?;
-        let mut rest = buffer.get(..read).unwrap_or_default();
-        let before = at;
+/// A large article that is being read, piece by piece. It can be read to its end even if it leaves the cache
+/// meanwhile.
+#[derive(Debug)]
+pub struct LargeReader {
+    cache: Cache,
+    unit: u32,
+    name: File,
+    id: Vec<u8>,
+    open: Arc<dyn DiskFile>,
+    pieces: Pieces,
+}
+
+impl LargeReader {
+    /// Appends more of it, at most 128 KiB; false: that was all.
+    ///
+    /// # Errors
+    /// Those of the disk; without patience `WouldBlock` if it must be waited for; `InvalidData` if the rest
+    /// is damaged.
+    pub fn next(&mut self, patience: Patience, into: &mut Vec<u8>) -> io::Result<bool> {
+        let taken = self.pieces.step(&*self.open, &self.id, patience, |piece| into.extend_from_slice(piece));
+        match record::readable(taken)? {
+            Some(Step::More) => Ok(true),
+            Some(Step::End) => Ok(false),
+            Some(Step::Damaged) | None => {
+                self.cache.0.drop_damaged(self.unit, self.name);
+                Err(io::Error::new(io::ErrorKind::InvalidData, "an article in the cache is damaged"))
+            }
+        }
+    }
+
+    /// Appends as much of it as has all of its head; false: that was all of it.
+    ///
+    /// # Errors
+    /// Those of [`LargeReader::next`].
+    pub fn read_head(&mut self, patience: Patience, into: &mut Vec<u8>) -> io::Result<bool> {
+        let start = into.len();
+        while self.next(patience, into)? {
+            if memchr::memmem::find(into.get(start..).unwrap_or_default(), b"\r\n\r\n").is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// How many bytes the article has, but for what a few pieces are rounded up.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn bytes(&self) -> io::Result<u64> {
+        let record = (PIECE_BYTES + HEADER_BYTES) as u64;
+        let len = self.open.len()?;
+        Ok(len - len.div_ceil(record) * HEADER_BYTES as u64)
+    }
+}
+
+impl Found {
+    /// Appends the rest of it; its Message-ID, or `None` if it turns out to be damaged.
+    pub(crate) fn whole(self, into: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+        let start = into.len();
+        let Some(mut large) = self.large else { return Ok(Some(self.id)) };
+        loop {
+            match large.next(Patience::Wait, into) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Some(self.id)),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    into.truncate(start);
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// How far the pieces of a file have been read.
+#[derive(Debug, Default)]
+struct Pieces {
+    at: u64,
+    count: u64,
+    has_head: bool,
+}
+
+/// What a step through the pieces of a file has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    More,
+    End,
+    Damaged,
+}
+
+/// Bytes that are read in one step: two pieces, and room for what the first record says.
+const STEP_BUFFER_BYTES: usize = 2 * (PIECE_BYTES + HEADER_BYTES) + 4096;
+
+thread_local! {
+    /// Kept from one read to the next.
+    static STEP_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Pieces {
+    /// Reads on, and passes on what is whole.
+    fn step(
+        &mut self,
+        file: &dyn DiskFile,
+        id: &[u8],
+        patience: Patience,
+        each: impl FnMut(&[u8]),
+    ) -> io::Result<Step> {
+        STEP_BUFFER.with_borrow_mut(|buffer| {
+            buffer.resize(STEP_BUFFER_BYTES, 0);
+            let read = record::read_patiently(file, buffer, self.at, patience)?;
+            Ok(self.take(buffer.get(..read).unwrap_or_default(), id, each))
+        })
+    }
+
+    fn take(&mut self, mut rest: &[u8], id: &[u8], mut each: impl FnMut(&[u8])) -> Step {
+        let before = self.at;
         while let Some((record, taken)) = record::parse(rest) {
             match record.kind {
-                Kind::Head if at == 0 && record.id == id => has_head = true,
-                Kind::Piece if has_head && record.number == pieces => {
-                    into.extend_from_slice(record.payload);
-                    pieces += 1;
+                Kind::Head if self.at == 0 && record.id == id => self.has_head = true,
+                Kind::Piece if self.has_head && record.number == self.count => {
+                    each(record.payload);
+                    self.count += 1;
                 }
-                Kind::End => return Ok(has_head && record.number == pieces),
-                _ => return Ok(false),
+                Kind::End if self.has_head && record.number == self.count => return Step::End,
+                _ => return Step::Damaged,
             }
-            at += taken as u64;
+            self.at += taken as u64;
             rest = rest.get(taken..).unwrap_or_default();
         }
-        if at == before {
-            return Ok(false);
+        if self.at == before { Step::Damaged } else { Step::More }
+    }
+}
+
+/// Passes on the pieces of a file; false if it is damaged, or another article's.
+pub(crate) fn read_pieces(file: &dyn DiskFile, id: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<bool> {
+    let mut pieces = Pieces::default();
+    loop {
+        match pieces.step(file, id, Patience::Wait, &mut each)? {
+            Step::More => {}
+            end => return Ok(end == Step::End),
         }
     }
 }
@@ -250,12 +395,17 @@ impl Unfinished {
         let file = File::Large(hash);
         let path = file.path(&inner.dir);
         inner.disk.make_dirs(path.parent().unwrap_or(&inner.dir), false)?;
-        {
+        let same = {
             // The same article, brought by somebody else meanwhile, gives way.
             let mut books = inner.books.lock();
-            books.large(hash).map(|unit| books.remove(unit));
-        }
+            let same = books.large(hash);
+            same.map(|unit| books.remove(unit));
+            same
+        };
         inner.disk.rename(&self.path, &path)?;
+        if let Some(unit) = same {
+            inner.close_file(unit);
+        }
         self.is_finished = true;
         let room = Room::of(inner, std::mem::take(&mut self.reserved));
         room.settle(|books| books.enter(cell.slot, file, self.end, expires, now));

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod access_log;
+mod answers;
 mod bookkeeping;
 mod cache;
 pub mod chart;
@@ -15,12 +16,13 @@ mod compact;
 #[doc(hidden)]
 pub mod fuzzing;
 mod group;
+mod heads;
 mod ids;
 mod index_io;
 mod large;
 mod lists;
 mod loaded;
-mod negative;
+mod numbers;
 mod opening;
 mod record;
 mod runs;
@@ -36,9 +38,10 @@ mod wanted;
 
 pub use bookkeeping::{Asked, Marks};
 pub use cache::Cache;
-pub use group::{Change, Coherence, Found, Group, Neighbour, Rows, Side};
-pub use large::{Place, Writer};
+pub use group::{Change, Found, Group, Rows};
+pub use large::{LargeReader, Place, Writer};
 pub use lists::{ListKind, ListReader, ListWriter};
+pub use numbers::{Coherence, Neighbour, Side};
 pub use opening::Opened;
 pub use settings::{Settings, Shape};
 pub use stats::{Access, ByKind, Counts, ReadGroup, RequestKind, Stats};

@@ -8,6 +8,7 @@ use std::io;
 
 use memchr::memmem;
 use siphasher::sip128::{Hasher128, SipHasher13};
+use spool::{DiskFile, Patience};
 
 /// How a record begins.
 pub(crate) const MAGIC: &[u8; 4] = b"NCr1";
@@ -213,6 +214,19 @@ pub(crate) fn readable<T>(read: io::Result<T>) -> io::Result<Option<T>> {
             Ok(None)
         }
         read => read.map(Some),
+    }
+}
+
+/// Reads as [`DiskFile::read_at`] does. Without patience `WouldBlock` where the disk must be waited for.
+pub(crate) fn read_patiently(
+    file: &dyn DiskFile,
+    buffer: &mut [u8],
+    offset: u64,
+    patience: Patience,
+) -> io::Result<usize> {
+    match patience {
+        Patience::Wait => file.read_at(buffer, offset),
+        Patience::CacheOnly => file.read_at_cached(buffer, offset),
     }
 }
 

@@ -67,10 +67,11 @@ impl Cache {
         let mut head = vec![0; 4096];
         let read = file.read_at(&mut head, 0)?;
         let Some((record, _)) = head.get(..read).and_then(record::parse) else { return Ok(false) };
-        let mut article = Vec::new();
-        let is_whole = hash(&[record.id]) == key && read_pieces(&*file, record.id, &mut article)?;
+        let mut bytes = 0;
+        let is_whole =
+            hash(&[record.id]) == key && read_pieces(&*file, record.id, |piece| bytes += piece.len() as u64)?;
         report.large += u64::from(is_whole);
-        report.bytes += article.len() as u64;
+        report.bytes += bytes;
         Ok(is_whole)
     }
 
@@ -84,7 +85,7 @@ impl Cache {
             let Some(bytes) = bytes else { return Ok(false) };
             report.bytes += bytes.len() as u64;
             let (_, ending) = record::scan(&bytes, |record, _| match record.kind {
-                Kind::Article => report.articles += 1,
+                Kind::Article if record.id.starts_with(b"<") => report.articles += 1,
                 Kind::Rows => report.rows += rows(record.payload).flatten().count() as u64,
                 _ => {}
             });

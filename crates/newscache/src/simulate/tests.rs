@@ -69,6 +69,29 @@ fn ours_takes_less_from_upstream_than_lrug_and_s3_fifo_on_all_traces() {
     }
 }
 
+#[test]
+#[ignore = "long: part of `make soak`"]
+fn the_manual_has_the_table_of_all_traces() {
+    let manual =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cache.md")).unwrap();
+    const PERCENTS: [u64; 3] = [5, 10, 20];
+    let traces = [made::paper(HELD_OUT), made::scans(HELD_OUT), made::decay(HELD_OUT)];
+    let names = ["readers as in the paper", "the same with scans of whole groups", "popularity that fades"];
+    for (name, trace) in names.into_iter().zip(traces) {
+        let asked: u64 = trace.requests.iter().map(|of| trace.articles[of.article as usize].bytes).sum();
+        let strategies = [Lrua, Lrug, Lfua, Baf, Letf, S3fifo, Gain];
+        let found = points(&trace, &strategies, &PERCENTS, Units::Articles);
+        for (n, percent) in PERCENTS.into_iter().enumerate() {
+            let part = |points: &Vec<Point>| 100.0 * points[n].upstream_bytes as f64 / asked as f64;
+            let row: Vec<String> = found.iter().map(|points| format!("{:.1}", part(points))).collect();
+            let name = if n == 0 { format!("{name}, ") } else { String::new() };
+            let row = format!("| {name}{percent} % | {} |", row.join(" | "));
+            println!("{row}");
+            assert!(manual.contains(&row), "docs/cache.md has another row: {row}");
+        }
+    }
+}
+
 /// The same requests, answered by a cache on a simulated disk.
 fn live(trace: &Trace, strategy: StrategyKind, size_bytes: u64) -> u64 {
     let disk = Arc::new(SimDisk::new());

@@ -103,7 +103,7 @@ fn step(random: &mut Random, upstream: &mut Upstream, group: &Group, now: u64) {
     for (n, size) in upstream.there.range(first..=last).take(3) {
         let mut bytes = Vec::new();
         match group.article(*n, &mut bytes, now).unwrap() {
-            Some(found) => assert_eq!((found.id, &bytes), (id(*n), &article(*n, *size))),
+            Some(found) => assert_eq!((found, &bytes), (id(*n), &article(*n, *size))),
             None => {
                 let text = article(*n, *size);
                 assert_eq!(group.put_article(*n, &id(*n), &text, now).unwrap(), Change::None);

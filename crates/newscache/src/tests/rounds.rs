@@ -204,7 +204,7 @@ impl Round {
             let number = before + 1 + self.random.below(NUMBERS);
             let mut bytes = Vec::new();
             if let Some(found) = group.article(number, &mut bytes, self.now)? {
-                assert!(found.id == id(number), "{}: another article for {number}", self.what);
+                assert!(found == id(number), "{}: another article for {number}", self.what);
                 assert!(bytes == article(number, size(number)), "{}: {number} is torn", self.what);
             }
             bytes.clear();

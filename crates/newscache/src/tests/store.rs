@@ -2,14 +2,16 @@
 
 use super::*;
 use crate::bookkeeping::{Asked, Marks};
-use crate::group::{Change, Neighbour, Rows, Side};
+use crate::group::{Change, Rows};
 use crate::large::Place;
 use crate::lists::ListKind;
+use crate::numbers::{Neighbour, Side};
+use spool::Patience;
 
 fn get(group: &crate::group::Group, number: u64) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
-    let found = group.article(number, &mut bytes, 9).unwrap()?;
-    Some((found.id, bytes))
+    let id = group.article(number, &mut bytes, 9).unwrap()?;
+    Some((id, bytes))
 }
 
 #[test]
@@ -207,6 +209,86 @@ fn the_order_of_use_survives_a_restart() {
     }
     assert!(get(&of(&cache, 0), 1).is_some(), "it was used last before the restart");
     assert!(get(&of(&cache, 1), 1).is_none(), "it was used before all others");
+}
+
+#[test]
+fn a_large_article_is_read_in_pieces_and_damage_is_found_before_any_of_it_is_shown() {
+    let sim = SimDisk::new();
+    let text = article(1, 700_000);
+    let (cache, _) = open(&sim, settings(8 << 20), 5);
+    cache.put_by_id("isp", &id(1), &text, 5).unwrap();
+    let opened = |cache: &Cache, patience| cache.find(&id(1), patience, &mut Vec::new(), 6);
+    // All of it is looked at once, for which the disk may have to be waited for.
+    let refused = opened(&cache, Patience::CacheOnly).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::WouldBlock);
+    assert!(opened(&cache, Patience::Wait).unwrap().is_some());
+    let mut large = opened(&cache, Patience::CacheOnly).unwrap().unwrap().large.unwrap();
+    assert_eq!(large.bytes().unwrap().abs_diff(text.len() as u64) / 256, 0);
+    let (mut bytes, mut at) = (Vec::new(), 0);
+    while large.next(Patience::CacheOnly, &mut bytes).unwrap() {
+        assert!((1..=128 << 10).contains(&(bytes.len() - at)));
+        at = bytes.len();
+    }
+    assert!(bytes == text);
+    // Damage that comes later ends the reading; the next one finds nothing.
+    let hash = crate::record::hash(&[&id(1)]);
+    let path = crate::bookkeeping::File::Large(hash).path(Path::new(DIR));
+    let damage = |sim: &SimDisk| {
+        let file = sim.open(&path, spool::Open::Existing).unwrap();
+        file.write_all_at(&[std::io::IoSlice::new(b"?")], 300_000).unwrap();
+    };
+    let mut large = opened(&cache, Patience::CacheOnly).unwrap().unwrap().large.unwrap();
+    assert!(large.next(Patience::Wait, &mut bytes).unwrap());
+    damage(&sim);
+    let ended = loop {
+        match large.next(Patience::Wait, &mut bytes) {
+            Ok(true) => {}
+            ended => break ended,
+        }
+    };
+    assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::InvalidData);
+    assert!(opened(&cache, Patience::Wait).unwrap().is_none());
+    // What was damaged before is not begun.
+    cache.put_by_id("isp", &id(1), &text, 7).unwrap();
+    damage(&sim);
+    assert!(opened(&cache, Patience::Wait).unwrap().is_none());
+    // One that comes again is another file.
+    for n in [500_000, 600_000] {
+        let mut writer = cache.writer(Place::Upstream("isp"), &id(1), 8).unwrap();
+        writer.write(&article(1, n), 8).unwrap();
+        assert_eq!(writer.finish(8).unwrap(), Change::None);
+        bytes.clear();
+        assert!(cache.by_id(&id(1), &mut bytes, 8).unwrap() && bytes == article(1, n));
+    }
+}
+
+#[test]
+fn heads_stand_for_no_article() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    let group = cache.group("isp", b"a.b", 5);
+    let text = article(1, 40_000);
+    let head = &text[..memchr::memmem::find(&text, b"\r\n\r\n").unwrap() + 4];
+    assert_eq!(group.put_head(1, &id(1), head, 5).unwrap(), Change::None);
+    drop((group, cache));
+    let (cache, _) = open(&sim, settings(4 << 20), 6);
+    let group = cache.group("isp", b"a.b", 6);
+    let kept = |patience| {
+        let mut bytes = Vec::new();
+        let found = group.head(1, patience, &mut bytes, 7).unwrap();
+        (found, bytes)
+    };
+    assert_eq!(kept(Patience::Wait), (Some(id(1)), head.to_vec()));
+    assert_eq!(kept(Patience::CacheOnly), (Some(id(1)), head.to_vec()));
+    assert!(cache.has_head(&id(1), 7).unwrap() && !cache.has_id(&id(1), 7).unwrap());
+    assert_eq!(get(&group, 1), None);
+    // Another article by that number: the group begins anew.
+    assert_eq!(group.put_head(1, &id(2), head, 8).unwrap(), Change::Anew);
+    // The article itself takes the place of its head.
+    assert_eq!(group.put_article(1, &id(2), &article(2, 900), 8).unwrap(), Change::None);
+    assert_eq!(get(&group, 1), Some((id(2), article(2, 900))));
+    assert_eq!(group.put_head(1, &id(2), head, 9).unwrap(), Change::None);
+    assert_eq!(get(&group, 1), Some((id(2), article(2, 900))));
 }
 
 #[test]

@@ -46,7 +46,11 @@ impl<S: NewsSource> Reader<S> {
                     }
                 };
                 match (sent, rest) {
-                    (Ok(()), Some(rest)) if part != Part::Head => send_rest(rest, out).await,
+                    (Ok(()), Some(rest)) if part != Part::Head => {
+                        // The client may take its time.
+                        spare::give(std::mem::take(&mut article));
+                        return send_rest(rest, out).await;
+                    }
                     (sent, _) => sent,
                 }
             }

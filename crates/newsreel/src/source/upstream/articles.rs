@@ -1,7 +1,7 @@
 //! Articles of upstreams: which server is asked for which, and in which order.
 //!
 //! An article that several readers want at once is asked for once (`searching`), and read while it arrives.
-//! Of one that is not here and not small, HEAD fetches the head alone.
+//! Of one that is not here and not small, HEAD fetches the head alone, which is kept.
 
 use super::bringing::{About, LARGE_BYTES};
 use super::flight::{Flight, Landing};
@@ -18,8 +18,10 @@ use memchr::memmem;
 use netnews::MessageId;
 use netnews::article::content_of;
 use netnews::overview_row::{self, index};
-use newscache::{Access, RequestKind, Want};
+use newscache::{Access, LargeReader, RequestKind, Want};
 use parking_lot::Mutex;
+use spool::Patience;
+use std::io;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
@@ -28,7 +30,7 @@ use tracing::warn;
 /// An article up to this size is fetched whole for its head: its body is likely to be asked for next.
 const SMALL_BYTES_MAX: u64 = 4 << 10;
 
-/// So many articles are read from the cache at once. Each occupies a thread, and holds its bytes.
+/// So many wait for the disk of the cache at once. Each occupies a thread.
 static READS: Semaphore = Semaphore::const_new(8);
 
 /// What an article on its way comes to.
@@ -83,9 +85,17 @@ impl Place {
 /// The rest of an article.
 #[derive(Debug)]
 pub struct Rest {
-    flight: OnItsWay,
-    at: usize,
+    from: From,
     is_over: bool,
+}
+
+/// Where the rest of an article comes from.
+#[derive(Debug)]
+enum From {
+    /// An upstream; so much of it was shown.
+    Upstream(OnItsWay, usize),
+    /// The cache.
+    Kept(LargeReader),
 }
 
 impl Remainder for Rest {
@@ -93,23 +103,43 @@ impl Remainder for Rest {
         if self.is_over {
             return Ok(false);
         }
-        let at = self.at;
-        let copied = self.flight.wait(|cargo| match (cargo.bytes.get(at..), &cargo.end) {
-            (Some(more), _) if !more.is_empty() => {
-                into.extend_from_slice(more);
-                Some(Ok(more.len()))
-            }
-            (_, Some(end)) => Some(end.clone().map(|()| 0)),
-            _ => None,
-        });
-        match copied.await? {
-            0 => {
-                self.is_over = true;
-                into.extend_from_slice(b".\r\n");
-            }
-            len => self.at += len,
+        let more = match &mut self.from {
+            From::Upstream(flight, at) => arrived(flight, at, into).await?,
+            From::Kept(large) => patiently(|patience| large.next(patience, into))
+                .await
+                .map_err(|error| SourceError::Unavailable(error.to_string()))?,
+        };
+        if !more {
+            self.is_over = true;
+            into.extend_from_slice(b".\r\n");
         }
         Ok(true)
+    }
+}
+
+/// Appends what of an article has arrived after `at`; false: that was all.
+async fn arrived(flight: &OnItsWay, at: &mut usize, into: &mut Vec<u8>) -> Answer<bool> {
+    let copied = flight.wait(|cargo| match (cargo.bytes.get(*at..), &cargo.end) {
+        (Some(more), _) if !more.is_empty() => {
+            into.extend_from_slice(more);
+            Some(Ok(more.len()))
+        }
+        (_, Some(end)) => Some(end.clone().map(|()| 0)),
+        _ => None,
+    });
+    let len = copied.await?;
+    *at += len;
+    Ok(len > 0)
+}
+
+/// Reads from memory if possible, else waits for the disk, with few others.
+async fn patiently<T>(mut read: impl FnMut(Patience) -> io::Result<T>) -> io::Result<T> {
+    match read(Patience::CacheOnly) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            let _permit = READS.acquire().await;
+            block_in_place(|| read(Patience::Wait))
+        }
+        read => read,
     }
 }
 
@@ -135,16 +165,19 @@ pub(super) async fn article(
     Asked { place, part, is_for_later, client }: Asked<'_>,
     into: &mut ArticleBytes,
 ) -> Answer<Fetched<Rest>> {
-    let found = {
-        let _permit = READS.acquire().await;
-        block_in_place(|| cached(table, &place))
-    };
-    if let Some((id, bytes)) = found {
-        record(table, (&place, client), &id, (bytes.len() as u64, 0));
-        let mut bytes = fitted_to(table, &place, None, bytes);
-        bytes.extend_from_slice(b".\r\n");
-        into.set(&id, &bytes);
-        return Ok(Fetched::Whole);
+    let found = patiently(|patience| cached(table, &place, part, patience)).await.unwrap_or_else(|error| {
+        warn!(%error, "the cache cannot be read");
+        None
+    });
+    if let Some(kept) = found {
+        record(table, (&place, client), &kept.id, (kept.size, 0));
+        let mut bytes = fitted_to(table, &place, None, kept.bytes);
+        if kept.rest.is_none() {
+            bytes.extend_from_slice(b".\r\n");
+        }
+        into.set(&kept.id, &bytes);
+        let begun = |large| Fetched::Begun(Rest { from: From::Kept(large), is_over: false });
+        return Ok(kept.rest.map_or(Fetched::Whole, begun));
     }
     let flight = on_its_way(table, flights, &place, part);
     let about = flight.wait(|cargo| match (&cargo.about, &cargo.end) {
@@ -168,24 +201,55 @@ pub(super) async fn article(
         bytes.extend_from_slice(b".\r\n");
     }
     into.set(&about.id, &bytes);
-    Ok(if is_whole { Fetched::Whole } else { Fetched::Begun(Rest { flight, at, is_over: false }) })
+    Ok(if is_whole {
+        Fetched::Whole
+    } else {
+        Fetched::Begun(Rest { from: From::Upstream(flight, at), is_over: false })
+    })
 }
 
-/// The article that the cache has, and its Message-ID.
-fn cached(table: &Table, place: &Place) -> Option<(Vec<u8>, Vec<u8>)> {
+/// An article that the cache has: its head whole, and some of its body.
+struct Kept {
+    id: Vec<u8>,
+    bytes: Vec<u8>,
+    /// What follows.
+    rest: Option<LargeReader>,
+    /// How many bytes all of it has.
+    size: u64,
+}
+
+/// The article that the cache has.
+fn cached(table: &Table, place: &Place, part: Part, patience: Patience) -> io::Result<Option<Kept>> {
     let mut bytes = Vec::new();
-    match place {
-        Place::Number(group, number) => group.shelf.article(*number, &mut bytes).map(|id| (id, bytes)),
-        Place::Id(id) => {
-            let found = table.cache.as_ref()?.by_id(id, &mut bytes, unix_secs());
-            found
-                .unwrap_or_else(|error| {
-                    warn!(%error, "the cache cannot be read");
-                    false
-                })
-                .then(|| (id.to_vec(), bytes))
+    let found = match place {
+        Place::Number(group, number) => group.shelf.find(*number, patience, &mut bytes)?,
+        Place::Id(id) => match &table.cache {
+            Some(cache) => cache.find(id, patience, &mut bytes, unix_secs())?,
+            None => None,
+        },
+    };
+    let Some(found) = found else {
+        return if part == Part::Head { cached_head(table, place, patience) } else { Ok(None) };
+    };
+    let Some(mut large) = found.large else {
+        return Ok(Some(Kept { size: bytes.len() as u64, id: found.id, bytes, rest: None }));
+    };
+    let size = large.bytes()?;
+    let has_more = large.read_head(patience, &mut bytes)?;
+    Ok(Some(Kept { id: found.id, bytes, rest: has_more.then_some(large), size }))
+}
+
+/// The head of an article of which the cache has nothing else.
+fn cached_head(table: &Table, place: &Place, patience: Patience) -> io::Result<Option<Kept>> {
+    let mut bytes = Vec::new();
+    let id = match (place, &table.cache) {
+        (Place::Number(group, number), _) => group.shelf.head(*number, patience, &mut bytes)?,
+        (Place::Id(id), Some(cache)) => {
+            cache.head(id, patience, &mut bytes, unix_secs())?.then(|| id.to_vec())
         }
-    }
+        (Place::Id(_), None) => None,
+    };
+    Ok(id.map(|id| Kept { id, size: bytes.len() as u64, bytes, rest: None }))
 }
 
 /// Counts a request.
@@ -271,24 +335,29 @@ fn on_its_way(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place, part: P
         let landing = Arc::new(landing);
         let _leaves = Leaving { flights, key };
         let end = Search { table: &table, place: &place, part, landing: &landing }.run().await;
-        if end.is_ok() && part == Part::Article {
-            block_in_place(|| keep(&table, &place, &landing));
+        if end.is_ok() {
+            block_in_place(|| keep(&table, &place, part, &landing));
         }
         landing.end(end);
     });
     flight
 }
 
-/// Puts an article that is whole into the cache.
-fn keep(table: &Table, place: &Place, landing: &Landing<About>) {
+/// Puts an article that is whole into the cache, or its head.
+fn keep(table: &Table, place: &Place, part: Part, landing: &Landing<About>) {
     let (about, bytes) = landing.change(|cargo| (cargo.about.clone(), cargo.bytes.clone()));
     let (Some(about), Some(cache)) = (about, &table.cache) else { return };
     let bytes = fitted_to(table, place, Some(about.from), bytes);
-    match place {
-        Place::Number(group, number) => group.shelf.put_article(*number, &about.id, &bytes),
-        Place::Id(_) => {
+    match (place, part) {
+        (Place::Number(group, number), Part::Head) => group.shelf.put_head(*number, &about.id, &bytes),
+        (Place::Number(group, number), _) => group.shelf.put_article(*number, &about.id, &bytes),
+        (Place::Id(_), part) => {
             let origin = table.upstreams.get(about.from).map_or("", |upstream| &upstream.config.name);
-            if let Err(error) = cache.put_by_id(origin, &about.id, &bytes, unix_secs()) {
+            let kept = match part {
+                Part::Head => cache.put_head(origin, &about.id, &bytes, unix_secs()),
+                _ => cache.put_by_id(origin, &about.id, &bytes, unix_secs()),
+            };
+            if let Err(error) = kept {
                 warn!(%error, "the cache cannot keep an article");
             }
         }
@@ -307,11 +376,16 @@ impl Drop for Leaving {
     }
 }
 
+/// Whether the article with a Message-ID, or its head, is here, or an upstream has said that it has it.
+fn is_known(table: &Table, id: &[u8]) -> bool {
+    let (now, Some(cache)) = (unix_secs(), &table.cache) else { return false };
+    let is_here = || -> io::Result<bool> { Ok(cache.has_id(id, now)? || cache.has_head(id, now)?) };
+    cache.is_present(id, now) || block_in_place(is_here).unwrap_or_default()
+}
+
 /// Whether some upstream has an article with this Message-ID.
 pub(super) async fn has(table: &Table, id: MessageId<'_>) -> Answer<bool> {
-    if let Some(cache) = &table.cache
-        && block_in_place(|| cache.has_id(id.as_bytes(), unix_secs())).unwrap_or_default()
-    {
+    if is_known(table, id.as_bytes()) {
         return Ok(true);
     }
     let (mut trouble, mut without) = (None, HashSet::new());
@@ -321,7 +395,10 @@ pub(super) async fn has(table: &Table, id: MessageId<'_>) -> Answer<bool> {
             continue;
         }
         match upstream.pool.ask_apart(AskHas(id.as_bytes().into())).await {
-            Ok(true) => return Ok(true),
+            Ok(true) => {
+                table.is_with(id.as_bytes());
+                return Ok(true);
+            }
             Ok(false) => {
                 table.is_without(owner, id.as_bytes());
                 without.insert(owner);

@@ -55,7 +55,7 @@ impl Group {
         let mut article = Vec::new();
         let value = |number: &u64| {
             article.clear();
-            self.shelf.article(*number, &mut article)?;
+            self.shelf.head_of(*number, &mut article)?;
             let end = memchr::memmem::find(&article, b"\r\n\r\n").map_or(article.len(), |end| end + 2);
             let head = article.get(..end).unwrap_or_default();
             Some((*number, content_of(head, name).map(Into::into)))

@@ -516,7 +516,13 @@ impl NewsSource for Upstreams {
     }
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
-        articles::has(&self.shared.table.load_full(), id).await
+        if self.shared.refusing.load().is_nothing() {
+            return articles::has(&self.shared.table.load_full(), id).await;
+        }
+        // Its head says whether it is refused.
+        let mut head = ArticleBytes::default();
+        let found = Box::pin(self.article(Place::MessageId(id), Part::Head, &mut head)).await?;
+        Ok(!matches!(found, Fetched::Missing))
     }
 
     async fn numbers(

@@ -5,7 +5,8 @@
 
 use crate::base::clock::unix_secs;
 use crate::source::{Marks, Side};
-use newscache::{Cache, Change, Neighbour, Rows};
+use newscache::{Cache, Change, Found, Neighbour, Rows};
+use spool::Patience;
 use std::io;
 use std::ops::RangeInclusive;
 use tokio::task::block_in_place;
@@ -28,7 +29,16 @@ impl Shelf {
 
     /// What the store answers; without one, nothing.
     fn done<T: Default>(&self, done: impl FnOnce(&newscache::Group) -> io::Result<T>) -> T {
-        block_in_place(|| done(&self.0)).unwrap_or_else(|error| {
+        self.judged(block_in_place(|| done(&self.0)))
+    }
+
+    /// The same of what the group's index says alone, which is mostly in memory: then nobody is held up.
+    fn known<T: Default>(&self, known: impl FnOnce(&newscache::Group) -> io::Result<T>) -> T {
+        if self.0.is_at_hand() { self.judged(known(&self.0)) } else { self.done(known) }
+    }
+
+    fn judged<T: Default>(&self, done: io::Result<T>) -> T {
+        done.unwrap_or_else(|error| {
             let group = super::trouble::shown(self.0.name());
             warn!(group, %error, "the cache cannot be used");
             T::default()
@@ -58,13 +68,13 @@ impl Shelf {
 
     /// How many articles there are in a range; `None`: not known.
     pub fn count(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        self.done(|group| group.count(range))
+        self.known(|group| group.count(range))
     }
 
     /// The first number of a range of which LISTGROUP has not said whether it has an article.
     pub fn unknown(&self, range: RangeInclusive<u64>) -> Option<u64> {
         let (first, last) = range.into_inner();
-        match self.done(|group| group.known_numbers()).map(|asked| asked.value) {
+        match self.known(|group| group.known_numbers()).map(|asked| asked.value) {
             Some(known) if known.contains(&first) => (*known.end() < last).then(|| known.end() + 1),
             _ => Some(first),
         }
@@ -72,7 +82,7 @@ impl Shelf {
 
     /// Appends the numbers of a range that have articles, at most so many; false: not all are known.
     pub fn numbers(&self, range: RangeInclusive<u64>, max: usize, into: &mut Vec<u64>) -> bool {
-        self.done(|group| group.numbers(range, max, into))
+        self.known(|group| group.numbers(range, max, into))
     }
 
     /// The rows of a range as OVER sent them: numbers of it without row have no article. False: they cannot
@@ -110,7 +120,7 @@ impl Shelf {
             Side::Next => (range.start().saturating_sub(1), newscache::Side::Next),
             Side::Previous => (range.end().saturating_add(1), newscache::Side::Previous),
         };
-        match self.done(|group| group.neighbour(from, side).map(Some)) {
+        match self.known(|group| group.neighbour(from, side).map(Some)) {
             Some(Neighbour::Number(number)) => Some(number).filter(|number| range.contains(number)),
             _ => None,
         }
@@ -121,9 +131,32 @@ impl Shelf {
         self.done(|group| group.forget(number, unix_secs()));
     }
 
-    /// Appends an article; its Message-ID.
-    pub fn article(&self, number: u64, into: &mut Vec<u8>) -> Option<Vec<u8>> {
-        self.done(|group| group.article(number, into, unix_secs())).map(|found| found.id)
+    /// Appends the header lines of an article, and perhaps more of it.
+    pub fn head_of(&self, number: u64, into: &mut Vec<u8>) -> Option<Vec<u8>> {
+        self.done(|group| {
+            let Some(found) = group.find(number, Patience::Wait, into, unix_secs())? else {
+                return group.head(number, Patience::Wait, into, unix_secs());
+            };
+            if let Some(mut large) = found.large {
+                large.read_head(Patience::Wait, into)?;
+            }
+            Ok(Some(found.id))
+        })
+    }
+
+    /// Appends an article, but of a large one nothing.
+    pub fn find(&self, number: u64, patience: Patience, into: &mut Vec<u8>) -> io::Result<Option<Found>> {
+        self.0.find(number, patience, into, unix_secs())
+    }
+
+    /// Appends the header lines of an article of which these alone are kept; its Message-ID.
+    pub fn head(&self, number: u64, patience: Patience, into: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+        self.0.head(number, patience, into, unix_secs())
+    }
+
+    /// Keeps the header lines of an article.
+    pub fn put_head(&self, number: u64, id: &[u8], head: &[u8]) {
+        self.done(|group| group.put_head(number, id, head, unix_secs()).map(|_| ()));
     }
 
     /// Keeps an article.

@@ -223,7 +223,14 @@ impl Table {
         }
     }
 
-    /// Whether that is known.
+    /// An upstream has an article; for a while that is not asked again.
+    pub fn is_with(&self, id: &[u8]) {
+        if let Some(cache) = &self.cache {
+            cache.present(id, unix_secs() + cache.settings().negative_age);
+        }
+    }
+
+    /// Whether an owner's servers are known not to have an article.
     pub fn is_known_without(&self, owner: &str, id: &[u8]) -> bool {
         self.cache.as_ref().is_some_and(|cache| cache.is_missing(owner, id, unix_secs()))
     }

@@ -179,4 +179,54 @@ fn what_is_refused_is_not_there() {
     assert!(client.ask("HDR Newsgroups 1-").starts_with("225 "));
     assert_eq!(client.block(), ["1 comp.a", "3 comp.a"]);
     assert!(article_of(&mut client, "ARTICLE 3").is_some());
+    // Also what is only asked about; its head is fetched once for that.
+    fake.put("comp.a", 12, 300_000);
+    fake.change(|groups| {
+        let text = groups.get_mut("comp.a").unwrap().articles.get_mut(&12).unwrap();
+        *text = text.replace("Subject:", "X-No: 1\r\nSubject:");
+    });
+    fake.take("");
+    for number in [2, 12, 12] {
+        assert!(client.ask(&format!("STAT {}", id("comp.a", number))).starts_with("430 "), "{number}");
+    }
+    assert!(client.ask(&format!("STAT {}", id("comp.a", 3))).starts_with("223 "));
+    assert_eq!(fake.take(""), [format!("HEAD {}", id("comp.a", 12))]);
+}
+
+/// Bytes of memory that a process occupies.
+fn resident_bytes(pid: u32) -> u64 {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn readers_of_large_cached_articles_cost_little_memory() {
+    const BYTES: usize = 8 << 20;
+    const READERS: u64 = 24;
+    let (fake, site) = (Fake::with("comp.a", 1, BYTES), Operated::new());
+    site.edit(|text| {
+        text.replace("[site]", "[site]\narticle_bytes_max = \"16 MiB\"") + &section("fake", fake.address, "")
+    });
+    // Its memory is that of a server that has not brought the article itself.
+    let right: Vec<_> = super::fake_article(&fake, 1).lines().map(str::to_owned).collect();
+    let serving = site.serve();
+    let mut client = serving.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    assert_eq!(article_of(&mut client, "ARTICLE 1").as_ref(), Some(&right));
+    drop(client);
+    serving.stop();
+    fake.take("");
+    let serving = site.serve();
+    let before = resident_bytes(serving.pid());
+    let mut stalled = Vec::new();
+    for _ in 0..READERS {
+        let mut client = serving.client();
+        assert!(client.ask("GROUP comp.a").starts_with("211 "));
+        assert!(client.ask("ARTICLE 1").starts_with("220 "));
+        stalled.push(client);
+    }
+    let cost = resident_bytes(serving.pid()).saturating_sub(before);
+    assert!(cost < READERS * (1 << 20), "{cost} bytes for {READERS} readers");
+    assert_eq!(stalled.pop().unwrap().block(), right[..]);
+    assert_eq!(fake.take("ARTICLE"), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! What upstreams did not have, so that they are not asked for it again and again.
+//! Which articles upstreams said they have or do not have, so that they are not asked again and again.
 //!
 //! In memory, of a fixed size; what is forgotten too early costs one question. Called by `cache`.
 
@@ -11,14 +11,14 @@ const WAYS: usize = 8;
 
 /// The table: 65,536 answers.
 #[derive(Debug)]
-pub(crate) struct Negative(Mutex<Vec<[(u64, u64); WAYS]>>);
+pub(crate) struct Answers(Mutex<Vec<[(u64, u64); WAYS]>>);
 
-impl Negative {
+impl Answers {
     pub fn new() -> Self {
         Self(Mutex::new(vec![[(0, 0); WAYS]; BUCKETS]))
     }
 
-    /// An owner's servers do not have an article until then.
+    /// The answer of an owner's servers about an article holds until then.
     pub fn add(&self, owner: &str, id: &[u8], until: u64) {
         let hash = hash64(&[owner.as_bytes(), id]);
         let mut table = self.0.lock();
@@ -37,7 +37,7 @@ impl Negative {
         bucket.is_some_and(|bucket| bucket.iter().any(|(known, until)| *known == hash && now < *until))
     }
 
-    /// An article came after all.
+    /// It does not hold any more.
     pub fn remove(&self, owner: &str, id: &[u8]) {
         self.add(owner, id, 0);
     }
@@ -49,17 +49,17 @@ mod tests {
 
     #[test]
     fn answers_hold_for_their_time_and_their_owner_and_the_table_is_bounded() {
-        let negative = Negative::new();
-        negative.add("one", b"<a@b>", 10);
-        assert!(negative.has("one", b"<a@b>", 9));
-        assert!(!negative.has("one", b"<a@b>", 10) && !negative.has("two", b"<a@b>", 9));
-        negative.remove("one", b"<a@b>");
-        assert!(!negative.has("one", b"<a@b>", 9));
+        let answers = Answers::new();
+        answers.add("one", b"<a@b>", 10);
+        assert!(answers.has("one", b"<a@b>", 9));
+        assert!(!answers.has("one", b"<a@b>", 10) && !answers.has("two", b"<a@b>", 9));
+        answers.remove("one", b"<a@b>");
+        assert!(!answers.has("one", b"<a@b>", 9));
         for n in 0..200_000_u64 {
-            negative.add("one", format!("<{n}@x>").as_bytes(), n + 1);
+            answers.add("one", format!("<{n}@x>").as_bytes(), n + 1);
         }
-        let known = (0..200_000).filter(|n| negative.has("one", format!("<{n}@x>").as_bytes(), 0)).count();
+        let known = (0..200_000).filter(|n| answers.has("one", format!("<{n}@x>").as_bytes(), 0)).count();
         assert!((60_000..=65_536).contains(&known), "{known}");
-        assert!(negative.has("one", b"<199999@x>", 0));
+        assert!(answers.has("one", b"<199999@x>", 0));
     }
 }

@@ -1,0 +1,75 @@
+//! Header lines of articles of which nothing else is here, because nobody has asked for more.
+//!
+//! They are stored as articles of another name, so they leave and survive as those do. Called by the crate's
+//! users.
+
+use std::io;
+
+use spool::Patience;
+
+use crate::cache::Cache;
+use crate::group::{At, Change, Group};
+
+/// What the header lines of an article are stored by: no Message-ID, which begins with `<`.
+fn name_of_head(id: &[u8]) -> Vec<u8> {
+    [b"HEAD ", id].concat()
+}
+
+impl Cache {
+    /// Appends the header lines of an article of which these alone were stored.
+    ///
+    /// # Errors
+    /// Those of the disk; without patience `WouldBlock` if it must be waited for.
+    pub fn head(&self, id: &[u8], patience: Patience, into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
+        let found = self.find(&name_of_head(id), patience, into, now)?;
+        Ok(found.map_or(Ok(None), |found| found.whole(into))?.is_some())
+    }
+
+    /// Stores the header lines of an article, with the empty line; `origin` is the upstream that they came
+    /// from.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn put_head(&self, origin: &str, id: &[u8], head: &[u8], now: u64) -> io::Result<()> {
+        self.put_by_id(origin, &name_of_head(id), head, now)
+    }
+
+    /// Whether the header lines of an article seem to be here, without reading them.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn has_head(&self, id: &[u8], now: u64) -> io::Result<bool> {
+        self.holds(&name_of_head(id), None, now)
+    }
+}
+
+impl Group {
+    /// Appends the header lines of an article of which these alone were stored; its Message-ID.
+    ///
+    /// # Errors
+    /// Those of the disk; without patience `WouldBlock` if it must be waited for.
+    pub fn head(
+        &self,
+        number: u64,
+        patience: Patience,
+        into: &mut Vec<u8>,
+        now: u64,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let At::Elsewhere(id, _) = self.locate(number, patience)? else { return Ok(None) };
+        Ok(self.cache().head(&id, patience, into, now)?.then_some(id))
+    }
+
+    /// Stores the header lines, with the empty line, that upstream sent for a number. If another article was
+    /// known under it, the group begins anew.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn put_head(&self, number: u64, id: &[u8], head: &[u8], now: u64) -> io::Result<Change> {
+        let change = self.check_id(number, id, now)?;
+        if self.id_of(number)?.is_none() {
+            self.put_link(number, id, now)?;
+        }
+        self.cache().put_head(self.origin(), id, head, now)?;
+        Ok(change)
+    }
+}

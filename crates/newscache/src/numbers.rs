@@ -1,0 +1,139 @@
+//! Which numbers of a group have articles, as upstream's LISTGROUP says. Called by the crate's users.
+
+use std::io;
+use std::ops::RangeInclusive;
+
+use crate::bookkeeping::Asked;
+use crate::group::Group;
+use crate::loaded::Numbers;
+use crate::runs::Runs;
+
+/// Runs of numbers that are kept of a group.
+const RUNS_MAX: usize = 1 << 18;
+
+/// What LISTGROUP changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Coherence {
+    /// Numbers that were there and are not any more.
+    pub cancelled: u64,
+    /// Numbers that were known not to be there, and are.
+    pub reinstated: u64,
+    /// Whether the numbers are kept; there is a limit to their gaps.
+    pub is_kept: bool,
+}
+
+/// Which neighbour of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The one before it.
+    Previous,
+    /// The one after it.
+    Next,
+}
+
+/// A neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Neighbour {
+    /// This one.
+    Number(u64),
+    /// There is none in the range that is known, which reaches to the group's mark.
+    None,
+    /// It takes a question to upstream.
+    Unknown,
+}
+
+impl Group {
+    /// LISTGROUP told these numbers, ascending, to be all of a range.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn set_numbers(&self, range: RangeInclusive<u64>, numbers: &[u64], at: u64) -> io::Result<Coherence> {
+        let runs = Runs::of(numbers);
+        if range.is_empty() {
+            return Ok(Coherence::default());
+        }
+        self.with(|loaded| {
+            let is_new = loaded.numbers.as_ref().is_none_or(|known| {
+                let inside = known.first <= *range.start() && *range.end() <= known.last;
+                !inside || known.runs.pieces(&range).ne(runs.pieces(&range))
+            });
+            let (cancelled, reinstated) = loaded.set_numbers(&range, runs, at);
+            let is_kept = loaded.numbers.as_ref().is_some_and(|known| known.runs.runs() <= RUNS_MAX);
+            if !is_kept {
+                loaded.numbers = None;
+            } else if is_new {
+                self.inner().save_numbers(self.cell(), loaded, at)?;
+            }
+            Ok(Coherence { cancelled: cancelled.len() as u64, reinstated, is_kept })
+        })
+    }
+
+    /// For which numbers upstream was asked with LISTGROUP, and when it was last.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn known_numbers(&self) -> io::Result<Option<Asked<RangeInclusive<u64>>>> {
+        self.with(|loaded| {
+            let known = loaded.numbers.as_ref();
+            Ok(known.map(|known| Asked { value: known.first..=known.last, at: known.at }))
+        })
+    }
+
+    /// Appends the numbers in a range, at most `max`. False, and nothing is appended, if not all of the range
+    /// is known.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn numbers(&self, range: RangeInclusive<u64>, max: usize, into: &mut Vec<u64>) -> io::Result<bool> {
+        self.with(|loaded| {
+            let Some(known) = loaded.numbers.as_ref().filter(|known| covers(known, &range)) else {
+                return Ok(range.is_empty());
+            };
+            into.extend(known.runs.pieces(&range).flat_map(|(first, last)| first..=last).take(max));
+            Ok(true)
+        })
+    }
+
+    /// How many articles there are in a range; `None` if not all of it is known.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn count(&self, range: RangeInclusive<u64>) -> io::Result<Option<u64>> {
+        self.with(|loaded| {
+            let known = loaded.numbers.as_ref().filter(|known| covers(known, &range));
+            Ok(known.map(|known| known.runs.count(&range)))
+        })
+    }
+
+    /// The number before or after this one.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn neighbour(&self, number: u64, side: Side) -> io::Result<Neighbour> {
+        let marks = self.marks().map(|asked| asked.value);
+        self.with(|loaded| {
+            let Some(known) = &loaded.numbers else { return Ok(Neighbour::Unknown) };
+            let (first, last) = (known.first, known.last);
+            if number.saturating_add(1) < first || number > last.saturating_add(1) {
+                return Ok(Neighbour::Unknown);
+            }
+            let found = match side {
+                Side::Next => known.runs.next(number.saturating_add(1)),
+                Side::Previous => number.checked_sub(1).and_then(|before| known.runs.previous(before)),
+            };
+            let reaches = marks.is_some_and(|marks| match side {
+                Side::Next => last >= marks.high,
+                Side::Previous => first <= marks.low,
+            });
+            Ok(match found {
+                Some(number) => Neighbour::Number(number),
+                None if reaches => Neighbour::None,
+                None => Neighbour::Unknown,
+            })
+        })
+    }
+}
+
+fn covers(known: &Numbers, range: &RangeInclusive<u64>) -> bool {
+    range.is_empty() || (known.first <= *range.start() && *range.end() <= known.last)
+}
