@@ -33,8 +33,12 @@ const BUFFER_BYTES: u64 = 256 << 20;
 const THIN_BYTES_PER_SEC: u32 = 7_000;
 const THIN_ONE_WAY: Duration = Duration::from_millis(50);
 
-/// Limits: of what a hit takes on the thin line, how many times it takes directly.
+/// Limits: of what a hit takes on the thin line, how many times it takes directly; what a miss adds to the
+/// bytes of a job that moves this many, and to the first answer beside a round trip.
 const HIT_TIMES_MIN: f64 = 10.0;
+const MISS_BYTES_TIMES_MAX: f64 = 1.05;
+const MISS_BYTES_LEAST: u64 = 100_000;
+const MISS_DELAY_MAX: f64 = 0.002;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -75,15 +79,15 @@ pub struct Measured {
 
 /// Runs everything.
 pub fn run(options: &Options) -> Verdict {
-    let mut upstream = upstream(options)?;
-    let server: SocketAddr = upstream.address().parse()?;
     let mut all = Vec::new();
     for is_thin in [false, true] {
+        let plan = options.plan(is_thin);
+        let mut upstream = upstream(options, &plan)?;
+        let server: SocketAddr = upstream.address().parse()?;
         let link = match is_thin {
             true => Link::with_rate(server, THIN_ONE_WAY, THIN_BYTES_PER_SEC),
             false => Link::to(server, Duration::ZERO),
         };
-        let plan = options.plan(is_thin);
         let done = jobs::all(link.address(), &link, &plan)?;
         all.push(Measured { cache: None, is_hit: false, is_thin, done });
         for kind in Kind::ALL {
@@ -94,9 +98,9 @@ pub fn run(options: &Options) -> Verdict {
             }
         }
         println!("{}", report::markdown(&all, is_thin));
+        upstream.stop()?;
+        fs::remove_dir_all(upstream.dir())?;
     }
-    upstream.stop()?;
-    fs::remove_dir_all(upstream.dir())?;
     if let Some(docs) = &options.docs {
         let table = report::page(options, &all);
         put_table(&docs.join("newscache.md"), "make bench-newscache", &table)?;
@@ -116,7 +120,7 @@ impl Options {
 }
 
 /// A server with all groups, and articles in five of them.
-fn upstream(options: &Options) -> io::Result<Site> {
+fn upstream(options: &Options, jobs: &jobs::Plan) -> io::Result<Site> {
     let plan = Plan { groups: options.groups, buffer_bytes: BUFFER_BYTES, durability: None };
     let mut site = Site::make(&options.place, "upstream", options.place.port, plan)?;
     site.start(&group_name(0))?;
@@ -127,7 +131,7 @@ fn upstream(options: &Options) -> io::Result<Site> {
         first: Mutex::default(),
         next: &AtomicU64::new(0),
         clock: &AtomicU64::new(0),
-        budget: AtomicU64::new(options.articles.max(options.thin_articles)),
+        budget: AtomicU64::new(jobs.articles_per_group * jobs::GROUPS),
         stop: AtomicBool::new(false),
         connections: 1,
         window: 50,
@@ -162,13 +166,21 @@ fn verdict(all: &[Measured]) -> bool {
         );
     }
     for is_thin in [false, true] {
-        for is_hit in [false, true] {
-            let theirs = of(Some(Kind::NewsCache), is_hit, is_thin);
-            for (ours, theirs) in of(Some(Kind::Newsreel), is_hit, is_thin).iter().zip(theirs) {
-                let (word, line) =
-                    (if is_hit { "hits" } else { "misses" }, if is_thin { "thin line" } else { "loopback" });
-                let text = format!("{:.3} s, NewsCache {:.3} s", ours.seconds, theirs.seconds);
-                say(ours.seconds <= theirs.seconds * 1.02, format!("{}, {word}, {line}: {text}", ours.job));
+        let line = if is_thin { "thin line" } else { "loopback" };
+        let ours = |is_hit| of(Some(Kind::Newsreel), is_hit, is_thin);
+        for (ours, theirs) in ours(true).iter().zip(of(Some(Kind::NewsCache), true, is_thin)) {
+            let text = format!("{:.3} s, NewsCache {:.3} s", ours.seconds, theirs.seconds);
+            say(ours.seconds <= theirs.seconds * 1.02, format!("{}, hits, {line}: {text}", ours.job));
+        }
+        let round_trip = if is_thin { 2.0 * THIN_ONE_WAY.as_secs_f64() } else { 0.0 };
+        for (ours, direct) in ours(false).iter().zip(of(None, false, is_thin)) {
+            let added = ours.first_byte - direct.first_byte;
+            let text = format!("{}, misses, {line}: {:+.1} ms to the first answer", ours.job, added * 1e3);
+            say(added <= round_trip + MISS_DELAY_MAX, text);
+            let times = ours.upstream_bytes as f64 / direct.upstream_bytes.max(1) as f64;
+            if direct.upstream_bytes >= MISS_BYTES_LEAST {
+                let text = format!("{}, misses, {line}: {times:.3} times the bytes", ours.job);
+                say(times <= MISS_BYTES_TIMES_MAX, text);
             }
         }
     }
