@@ -35,8 +35,12 @@ pub fn page(options: &Options, all: &[Measured]) -> String {
     let sizes = |is_thin: bool| {
         let plan = options.plan(is_thin);
         format!(
-            "active: {} groups; selections: {} groups; overview: 5 groups of {} articles; articles: {} of 2.35
-            KB", options.groups, plan.selections, plan.articles_per_group, 5 * plan.articles_per_group
+            "active: {} groups; selections: {} groups;\n\
+             overview: {} numbers of 5 groups; articles: {} of 2.35 KB",
+            options.groups,
+            plan.selections,
+            plan.articles_per_group,
+            5 * plan.articles_per_group
         )
     };
     format!(
