@@ -25,6 +25,7 @@ mod methods;
 mod moved;
 mod news;
 mod numbers;
+mod offers;
 mod older_index;
 mod online;
 mod overview;

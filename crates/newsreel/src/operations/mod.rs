@@ -30,6 +30,7 @@ pub(crate) mod posts;
 pub(crate) mod pull;
 pub mod report;
 pub mod request;
+mod resting;
 pub(crate) mod retention;
 #[cfg(feature = "search")]
 pub(crate) mod search;
@@ -52,6 +53,7 @@ pub(crate) use feed::{batch, feed};
 pub(crate) use group_control::ControlMessages;
 pub(crate) use incoming::file_incoming;
 pub(crate) use pull::standing::{Pulls, keep_pulling};
+pub(crate) use resting::rest_when_quiet;
 pub use sink::Sink;
 pub(crate) use why::why;
 

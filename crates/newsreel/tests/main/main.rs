@@ -57,6 +57,7 @@ mod quiet;
 mod random_sessions;
 mod reload;
 mod reports;
+mod resting;
 mod reviewing;
 mod rnews;
 mod running;

@@ -21,6 +21,11 @@ pub(super) fn of(site: &Site) -> Vec<Timed> {
             "From an article's arrival, whole, until it is filed or rejected, without waiting for the disk",
             latencies.filing.counts(),
         ),
+        timed(
+            "writer_held_seconds",
+            "How long the spool's one writer was held for an article, in equal parts for those of a batch",
+            site.spool.held_latency(),
+        ),
         timed("sync_seconds", "Syncs that made articles durable", site.spool.sync_latency()),
         timed(
             "article_seconds",

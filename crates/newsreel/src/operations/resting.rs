@@ -1,0 +1,26 @@
+//! What was kept while a burst of articles or readers lasted is given up when it is over. A task of `server`.
+
+use crate::site::Site;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::block_in_place;
+
+/// From one look to the next.
+const PAUSE: Duration = Duration::from_secs(10);
+/// A group is quiet when nothing was filed in it for so long.
+const QUIET_SECS: u64 = 20;
+/// A compressed article is kept for others until it was not sent for so long.
+const UNUSED: Duration = Duration::from_secs(30);
+
+/// Frees what quiet groups and readers do not need, again and again until the server stops.
+pub(crate) async fn rest_when_quiet(site: Arc<Site>) {
+    let mut stopping = std::pin::pin!(site.stopping());
+    loop {
+        tokio::select! {
+            () = &mut stopping => return,
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+        site.compressed.forget(UNUSED);
+        block_in_place(|| site.spool.rest(QUIET_SECS));
+    }
+}

@@ -1,0 +1,36 @@
+//! Overview of groups that have become quiet does not wait in memory for more.
+
+use crate::client::article;
+use crate::operated::{Operated, PATIENCE};
+use std::time::{Duration, Instant};
+
+#[test]
+fn overview_of_a_quiet_group_goes_to_the_disk() {
+    let site = Operated::unmade();
+    let init = ["init", "--listen", "127.0.0.1:0", "--buffer", "1 MiB", "--max-age", "none"];
+    site.done(&[&init[..], &["--peer", "127.0.0.1", "--reader", "127.0.0.1"]].concat());
+    site.done(&["group", "add", "test.resting"]);
+    let server = site.serve();
+    let mut client = server.client();
+    for n in 0..40 {
+        let id = format!("<{n}@resting.example>");
+        client.send(format!("TAKETHIS {id}\r\n{}", article(&id, "test.resting", "short")));
+        assert_eq!(client.line(), format!("239 {id}"));
+    }
+    let overview = site.dir().join("index").join("overview");
+    let written = || {
+        let files = std::fs::read_dir(&overview).unwrap();
+        files.map(|file| file.unwrap().metadata().unwrap().len()).sum::<u64>()
+    };
+    // Less than a block, and nothing more comes.
+    let begun = Instant::now();
+    while written() == 0 {
+        assert!(begun.elapsed() < PATIENCE, "it waits in memory");
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    assert_eq!(client.ask("GROUP test.resting"), "211 40 1 40 test.resting");
+    client.send("OVER 1-40\r\nSTAT 40\r\n");
+    assert!(client.line().starts_with("224 "));
+    assert_eq!(client.block().len(), 40);
+    assert!(client.line().starts_with("223 40 "));
+}
