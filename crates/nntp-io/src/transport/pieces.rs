@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 /// Shorter pieces are not worth it: their ends would take more than compressing saves.
 pub(crate) const PIECE_BYTES_MIN: usize = 512;
 /// Longer ones would leave room for few others.
-const PIECE_BYTES_MAX: usize = 16 << 10;
+const PIECE_BYTES_MAX: usize = 32 << 10;
 /// log2 of the number of sets.
-const SET_BITS: u32 = 8;
+const SET_BITS: u32 = 6;
 /// Bytes of a set's pieces, as they are and compressed: 8 MiB for all sets.
-const SET_BYTES_MAX: usize = 32 << 10;
+const SET_BYTES_MAX: usize = 128 << 10;
 /// log2 of the pieces of which it is remembered that they were sent.
 const SENT_BITS: u32 = 14;
 /// So many bytes of a piece, and its length, decide where it is looked for. Articles begin with lines of
