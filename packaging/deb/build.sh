@@ -23,7 +23,7 @@ cp -R "$share/." "$stage/usr/share"
 # Debian has zsh's completions elsewhere.
 mv "$stage/usr/share/zsh/site-functions" "$stage/usr/share/zsh/vendor-completions"
 find "$stage/usr/share/man" -type f -exec gzip -9n {} +
-for unit in newsreel.service newsreel-mount@.service; do
+for unit in newsreel.service newsreel-mount@.service newsreel-spool-mount@.service; do
   install -D -m 644 "$root/packaging/$unit" "$stage/lib/systemd/system/$unit"
 done
 

@@ -196,6 +196,8 @@ fn a_debian_package_has_everything_and_takes_no_articles_away() {
     for file in [
         "usr/bin/newsreel",
         "lib/systemd/system/newsreel.service",
+        "lib/systemd/system/newsreel-mount@.service",
+        "lib/systemd/system/newsreel-spool-mount@.service",
         "usr/share/man/man1/newsreel-import-inn.1.gz",
         "usr/share/man/man5/newsreel.toml.5.gz",
         "usr/share/bash-completion/completions/newsreel",
