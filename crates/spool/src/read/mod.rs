@@ -346,11 +346,13 @@ fn append_checked_rows(
 ) -> Result<(), ReadError> {
     let (entries, before) = checked.between(from, end);
     let text = before..entries.last().map_or(before, |e| e.end as usize);
-    let Some(living) = living else { return block.read_text(id, text, patience, out) };
+    // Not into `out` at once: that is not in the processor's cache, and this is.
     BLOCK.with_borrow_mut(|held| {
-        held.raw.clear();
         block.read_text(id, text, patience, &mut held.raw)?;
-        copy_living(entries, (&held.raw, before), living, out);
+        match living {
+            None => out.extend_from_slice(&held.raw),
+            Some(living) => copy_living(entries, (&held.raw, before), living, out),
+        }
         Ok(())
     })
 }

@@ -74,44 +74,39 @@ impl BlockRef {
         if rows.decode_entries(group, raw) { Ok(()) } else { Err(self.damaged(group)) }
     }
 
-    fn read_bytes(&self, len: usize, patience: Patience, raw: &mut Vec<u8>) -> Result<(), ReadError> {
-        raw.clear();
-        self.append_bytes(0..len, patience, raw)
-    }
-
-    /// Appends bytes of a plain block's text, as they are; `text` is a range of it.
+    /// Reads bytes of a plain block's text, as they are; `text` is a range of it.
     pub fn read_text(
         &self,
         group: GroupId,
         text: Range<usize>,
         patience: Patience,
-        out: &mut Vec<u8>,
+        raw: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        let (start, head) = (out.len(), block::head_bytes(self.count as usize));
-        self.append_bytes(head + text.start..head + text.end, patience, out)?;
-        if out.len() - start == text.len() {
-            return Ok(());
-        }
-        out.truncate(start);
-        Err(self.damaged(group))
+        let head = block::head_bytes(self.count as usize);
+        self.read_range(head + text.start..head + text.end, patience, raw)?;
+        if raw.len() == text.len() { Ok(()) } else { Err(self.damaged(group)) }
     }
 
-    /// Appends a range of the block's bytes, as far as the file has them.
-    fn append_bytes(
+    fn read_bytes(&self, len: usize, patience: Patience, raw: &mut Vec<u8>) -> Result<(), ReadError> {
+        self.read_range(0..len, patience, raw)
+    }
+
+    /// Reads a range of the block's bytes, as far as the file has them.
+    fn read_range(
         &self,
         range: Range<usize>,
         patience: Patience,
-        out: &mut Vec<u8>,
+        raw: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        let (start, offset) = (out.len(), self.offset + range.start as u64);
-        out.resize(start + range.len(), 0);
-        let (file, buf): (&dyn DiskFile, _) = (&*self.segment.file, out.get_mut(start..).unwrap_or_default());
-        let read = match patience {
-            Patience::CacheOnly => file.read_at_cached(buf, offset),
-            Patience::Wait => file.read_at(buf, offset),
+        // What is there already is overwritten, and need not be zeros.
+        raw.resize(range.len(), 0);
+        let (file, offset): (&dyn DiskFile, _) = (&*self.segment.file, self.offset + range.start as u64);
+        let n = match patience {
+            Patience::CacheOnly => file.read_at_cached(raw, offset)?,
+            Patience::Wait => file.read_at(raw, offset)?,
         };
-        out.truncate(start + read.as_ref().map_or(0, |n| *n));
-        Ok(read.map(|_| ())?)
+        raw.truncate(n);
+        Ok(())
     }
 
     /// Where the block is: no other one ever has this place, and what is there never changes.
