@@ -1,16 +1,20 @@
-//! leafnode's fetchnews fills its own spool from ours.
+//! leafnode's fetchnews fills its own spool from ours, and leafnode serves it to a cache of ours.
 //!
 //! fetchnews has its places built in (`/etc/news/leafnode`, `/var/spool/news`): it runs in a mount namespace
 //! of its own, which needs root, with directories of the test mounted over `/etc` and `/var/spool`. It speaks
 //! no TLS: a tunnel does.
 
 use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::site::{PASSWORD, Site, USER};
 use super::tunnel::Tunnel;
 use super::{fed, installed, skipped, text};
+use crate::client::Client;
+use crate::operated::Operated;
 
 /// What of `/etc` programs need.
 const ETC: [&str; 7] = ["passwd", "group", "hosts", "nsswitch.conf", "services", "protocols", "ld.so.cache"];
@@ -44,15 +48,39 @@ pub(super) fn runs() -> bool {
         && (rustix::process::geteuid().is_root() || skipped("(fetchnews is tried as root only)", false))
 }
 
+/// A command where these directories stand in the places of `/etc` and `/var/spool`.
+fn among(etc: &Path, spool: &Path, dir: &Path, command: &str) -> Command {
+    let script = format!("mount --bind \"$1\" /etc && mount --bind \"$2\" /var/spool && {command}");
+    let mut among = Command::new("unshare");
+    among.args(["--mount", "sh", "-c", &script, "sh", text(etc), text(spool), text(dir)]);
+    among
+}
+
+/// Serves what was fetched; a leafnode for each connection, which ends with it.
+fn serve(dir: &Path) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (etc, spool, dir) = (dir.join("etc"), dir.join("spool"), dir.to_owned());
+    std::thread::spawn(move || {
+        let end = |stream: TcpStream| Stdio::from(OwnedFd::from(stream));
+        for stream in listener.incoming().flatten() {
+            let mut leafnode = among(&etc, &spool, &dir, "exec leafnode");
+            leafnode.stdin(end(stream.try_clone().unwrap())).stdout(end(stream)).stderr(Stdio::null());
+            let mut child = leafnode.spawn().unwrap();
+            // What it holds of the connection goes with the command.
+            drop(leafnode);
+            std::thread::spawn(move || child.wait());
+        }
+    });
+    address
+}
+
 /// Fetches a group of the site by way of this port: what fetchnews said, and its spool.
 pub(super) fn fetch(site: &Site, port: &str, group: &str) -> (String, PathBuf) {
     let (etc, spool) = places(site.dir(), port, group);
-    let script = "mount --bind \"$1\" /etc && mount --bind \"$2\" /var/spool && chown -R news:news /var/spool/news \
-                  && chmod 2775 /var/spool/news && chmod 711 \"$3\" && exec fetchnews -vvv -w";
-    let output = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh", text(&etc), text(&spool), text(site.dir())])
-        .output()
-        .unwrap();
+    let prepared = "chown -R news:news /var/spool/news && chmod 2775 /var/spool/news && chmod 711 \"$3\"";
+    let output =
+        among(&etc, &spool, site.dir(), &format!("{prepared} && exec fetchnews -vvv -w")).output().unwrap();
     let said =
         String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
@@ -83,4 +111,51 @@ fn fetchnews_fills_its_spool() {
         let copy = copy.unwrap_or_else(|| panic!("{id}: {said}"));
         assert!(copy.ends_with(article.body()), "{id}: {}", String::from_utf8_lossy(copy));
     }
+}
+
+#[test]
+fn a_cache_shows_what_leafnode_has() {
+    if !runs() {
+        return;
+    }
+    let (site, _) = fed::small_secured_site();
+    fetch(&site, &Tunnel::to(&site).port(), "misc.test");
+    let leafnode = serve(site.dir());
+    let cache = Operated::new();
+    let own = format!("[[upstream]]\nname = \"leafnode\"\nhost = \"{leafnode}\"\n");
+    cache.edit(|text| text + &own);
+    let serving = cache.serve();
+    let shown = |client: &mut Client, command: &str| {
+        let status = client.ask(command);
+        let is_there = status.starts_with('2');
+        assert!(is_there || status.starts_with("423 "), "{command}: {status}");
+        is_there.then(|| client.block())
+    };
+    let (mut direct, mut cached) = (Client::greeted(leafnode), serving.client());
+    // leafnode adds words of its own.
+    let group = direct.ask("GROUP misc.test");
+    assert!(group.starts_with(&cached.ask("GROUP misc.test")), "{group}");
+    let numbers = |client: &mut Client| {
+        let rows = shown(client, "XOVER 1-").unwrap();
+        rows.iter().map(|row| row.split('\t').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let of_rows = numbers(&mut direct);
+    assert!(of_rows.len() >= 6, "{of_rows:?}");
+    assert_eq!(numbers(&mut cached), of_rows);
+    let articles: Vec<_> =
+        of_rows.iter().map(|number| shown(&mut direct, &format!("ARTICLE {number}"))).collect();
+    let count = articles.iter().flatten().count();
+    assert_eq!(count, 6);
+    for _ in 0..2 {
+        for (number, article) in of_rows.iter().zip(&articles) {
+            assert_eq!(shown(&mut cached, &format!("ARTICLE {number}")), *article, "{number}");
+        }
+    }
+    assert!(cached.ask("HEAD <none@leafsite.invalid>").starts_with("430 "));
+    // The second time they came from the cache.
+    let stats = cache.done(&["cache", "stats"]);
+    let words: Vec<_> =
+        stats.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let expected = format!("article {} {count} 50 %", 2 * count);
+    assert!(words.iter().any(|line| line.starts_with(&expected)), "{stats}");
 }
