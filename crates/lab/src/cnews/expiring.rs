@@ -1,7 +1,9 @@
-//! Expiry alone: many articles that INN and newsreel keep in a file each, all of them due at once.
+//! Expiry alone: many articles that are kept, all of them due at once, in INN in a file each, and in newsreel
+//! in a file each and in an appendonly class.
 //!
-//! Also counted: the articles that newsreel opens meanwhile, which must be none, and its memory with all of
-//! them and with a quarter, which must be about the same.
+//! Where each article is a file, removing the files is nearly all of the time, in INN as well; so the
+//! appendonly class is what is compared. Also counted: the articles that newsreel opens meanwhile, which must
+//! be none, and its memory with all of them and with a quarter, which must be about the same.
 
 use super::batch::{ARTICLES, Batch};
 use super::cost::{Cost, Task};
@@ -42,16 +44,20 @@ pub fn run(options: &Options) -> Verdict {
     fs::create_dir_all(&options.place.dir)?;
     let workshop = super::workshop(&options.place, options.peers.as_deref())?;
     let ground = Ground { workshop, dir: options.place.dir.clone() };
-    let (mut ours, mut theirs) = (None, None);
+    let (mut ours, mut files, mut theirs) = (None, None, None);
     for _ in 0..options.runs.max(1) {
-        for (kind, least) in [(Kind::Newsreel("tradspool"), &mut ours), (Kind::Inn("tradspool"), &mut theirs)]
-        {
+        for (kind, least) in [
+            (Kind::Newsreel("appendonly"), &mut ours),
+            (Kind::Newsreel("tradspool"), &mut files),
+            (Kind::Inn("tradspool"), &mut theirs),
+        ] {
             let Some(cost) = ground.cost(kind, options.articles)? else { continue };
             *least = Some(least.map_or(cost, |least: Cost| least.least(cost)));
         }
     }
     println!("{:24} {:>10} {:>10} {:>10}", "all articles due", "real s", "user s", "system s");
-    for (name, cost) in [("newsreel tradspool", ours), ("INN 2.7 tradspool", theirs)] {
+    let names = ["newsreel appendonly", "newsreel tradspool", "INN 2.7 tradspool"];
+    for (name, cost) in names.into_iter().zip([ours, files, theirs]) {
         if let Some(Cost { real, user, system }) = cost {
             println!("{name:24} {real:10.3} {user:10.3} {system:10.3}");
         }
@@ -138,11 +144,14 @@ impl Ground {
     }
 }
 
-/// Whether a line of strace opens a file that is called by a number.
+/// Whether a line of strace opens a file that is called by a number, and is no index.
 fn is_article(line: &str) -> bool {
     let path = line.split('"').nth(1).map(Path::new);
     let name = path.and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
-    !line.contains("O_DIRECTORY") && !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit())
+    !line.contains("O_DIRECTORY")
+        && !line.contains("/index/")
+        && !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// `VmHWM:     1234 kB`.
@@ -161,6 +170,7 @@ mod tests {
         for other in [
             "71 openat(AT_FDCWD, \"/x/spool/tree/lab/g0\", O_RDONLY|O_CLOEXEC) = 9",
             "71 openat(AT_FDCWD, \"/x/345\", O_RDONLY|O_DIRECTORY) = 9",
+            "71 openat(AT_FDCWD, \"/x/index/residents/00001\", O_RDONLY|O_CLOEXEC) = 9",
             "71 +++ exited with 0 +++",
         ] {
             assert!(!is_article(other), "{other}");
