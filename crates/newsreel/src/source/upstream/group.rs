@@ -146,13 +146,12 @@ impl Group {
 
     /// The upstream has said these marks; `None`: there is no such group.
     pub fn take_marks(&self, marks: Option<Marks>) {
-        {
-            let mut asked = self.asked.lock();
-            (asked.at, asked.is_there) = (Some(Instant::now()), marks.is_some());
-        }
+        // First the marks, then that they were asked for: others would take a group without marks for none.
         if marks.is_some_and(|marks| self.shelf.set_marks(marks)) {
             self.renumbered();
         }
+        let mut asked = self.asked.lock();
+        (asked.at, asked.is_there) = (Some(Instant::now()), marks.is_some());
     }
 
     /// The group has other numbers now; who has it selected must select it again.
