@@ -13,8 +13,8 @@ use spool::Patience;
 use crate::bookkeeping::{Asked, File, Marks};
 use crate::cache::{Cache, Cell, Inner};
 use crate::index_io::Located;
-use crate::large::LargeReader;
 use crate::loaded::{Block, Loaded, WITHOUT_ROW, append_row, expires, lines, rows, short_hash};
+use crate::pieces::LargeReader;
 use crate::record::{HEADER_BYTES, Kind, Record};
 use crate::runs::Runs;
 

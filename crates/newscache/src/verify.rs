@@ -7,8 +7,8 @@ use spool::{Open, Progress};
 use crate::bookkeeping::File;
 use crate::cache::Cache;
 use crate::group::Group;
-use crate::large::read_pieces;
 use crate::loaded::rows;
+use crate::pieces::read_pieces;
 use crate::record::{self, Kind, hash};
 
 /// No file of a group is larger.

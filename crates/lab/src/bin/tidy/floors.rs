@@ -44,6 +44,7 @@ const FLOORS: &[Building] = &[
             &["opening", "slots"],
             &["cache"],
             &["compact", "index_io", "lists"],
+            &["pieces"],
             &["group"],
             &["large", "numbers"],
             &["heads", "verify"],
