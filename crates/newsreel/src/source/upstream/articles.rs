@@ -182,6 +182,8 @@ pub(super) async fn article(
     let flight = on_its_way(table, flights, &place, part);
     let about = flight.wait(|cargo| match (&cargo.about, &cargo.end) {
         (_, Some(Err(trouble))) => Some(Err(trouble.clone())),
+        // A head is shown when it is kept: whoever asks for it next need not ask upstream.
+        (Some(_), None) if part == Part::Head => None,
         (Some(about), end) => Some(Ok((about.clone(), cargo.bytes.clone(), end.is_some()))),
         _ => None,
     });
