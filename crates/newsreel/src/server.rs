@@ -100,8 +100,11 @@ async fn run_from<S: NewsSource>(
     block_in_place(|| site.filer.start_filters());
     let feeds = server.feeds.prepare(&site.config.load()).map_err(io::Error::other)?;
     server.feeds.apply(&site.config.current(), feeds);
+    let threads = IndexThreads::start(&server)?;
+    let hangups = signal(SignalKind::hangup())?;
+    // From here on nothing ends the server but its operator.
     server.listening.apply(listeners);
-    tasks.spawn(reload_at_hangups(signal(SignalKind::hangup())?, server.clone()));
+    tasks.spawn(reload_at_hangups(hangups, server.clone()));
     tasks.spawn(control.serve(server.clone()));
     tasks.spawn(report::measure(site.clone(), server.measuring.clone()));
     tasks.spawn(crate::operations::retention::watch(site.clone()));
@@ -115,7 +118,6 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(server.upstreams.clone().run(site.stopping()));
     tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
-    let threads = IndexThreads::start(&server)?;
     tell_system(&[sd_notify::NotifyState::Ready]);
 
     shutdown.await;
