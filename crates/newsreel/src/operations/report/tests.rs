@@ -42,6 +42,8 @@ fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
     let dir = TempDir::new().unwrap();
     let (site, context, sim) = large_site(&dir);
     let listen = ["127.0.0.1:119".parse().unwrap()];
+    // What is not durable yet would be waited for without the writer's lock.
+    site.spool.settle().unwrap();
     sim.hold_syncs(true);
     std::thread::scope(|scope| {
         let group = NewGroup { name: "late.group".into(), ..NewGroup::default() };
