@@ -61,6 +61,7 @@ NNTPLOAD ?= ../shared/bench/nntpload
 PEERS ?= ../shared/peers
 INN ?= $(PEERS)/inn
 CNEWS ?= $(PEERS)/cnews
+INN17 ?= $(PEERS)/inn17
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
@@ -205,7 +206,7 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web: build
 	$(or $(CARGO_TARGET_DIR),target)/release/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
 
 transcripts-inn:
-	INN=$(INN) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture --skip sixty_kills \
+	INN=$(INN) INN17=$(INN17) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture --skip sixty_kills \
 	  transcripts::inn feeds::inn::inn_takes feeds::page feeds::triangle moving_in::a_site_that_has mounting::inn_on_a_mount
 
 batches-inn:

@@ -126,6 +126,11 @@ impl Inn {
         self.run("start", &[]);
     }
 
+    /// Stops it.
+    pub(crate) fn stop(&self) {
+        self.run("stop", &[]);
+    }
+
     /// Kills innd, innfeed and nnrpd with SIGKILL.
     pub(crate) fn kill(&self) {
         for name in ["innd.pid", "innfeed.pid", &format!("nnrpd-{}.pid", self.port + 1)] {
@@ -210,7 +215,7 @@ impl Drop for Inn {
 }
 
 /// A port that is free, as is the one after it; another one each time, since INN takes it only later.
-fn free_ports() -> u16 {
+pub(crate) fn free_ports() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(12_000);
     let free = |port: &u16| (0..2).all(|n| TcpListener::bind(("127.0.0.1", port + n)).is_ok());
     let next = || Some(NEXT.fetch_add(10, Ordering::Relaxed)).filter(|port| *port < 32_000);
