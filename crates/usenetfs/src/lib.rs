@@ -34,5 +34,6 @@ pub use converting::{ConvertError, Converted, Form};
 pub use managing::convert;
 pub use mounting::articles::{Articles, NotRead, Place, ShownArticle, Wait};
 pub use mounting::device::{Device, serve};
+pub use mounting::helper::receive as receive_device;
 pub use mounting::{Mounted, Options, mount};
 pub use suggesting::{Candidate, FILES_MIN, Suggestions, suggest};

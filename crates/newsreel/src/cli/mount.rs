@@ -54,11 +54,20 @@ pub(super) struct MountOptions {
     #[arg(long)]
     read_only: bool,
     /// Let only this user use the mount [default: everybody if root mounts, else this user]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "allow_others")]
     only_owner: bool,
+    /// Let everybody use the mount; users who are not root need the line user_allow_other in /etc/fuse.conf
+    #[arg(long)]
+    allow_others: bool,
     /// Read and write files here even if the kernel could do it alone
     #[arg(long)]
     no_passthrough: bool,
+}
+
+impl MountOptions {
+    fn are_others_allowed(&self) -> bool {
+        self.allow_others || !self.only_owner && Options::default().allow_other
+    }
 }
 
 /// Arguments of `manage`.
@@ -114,7 +123,7 @@ fn tree(lower: &Path, point: &Path, options: &MountOptions) -> Result<(), Failur
     let mount = Options {
         scheme: options.scheme,
         keep: options.keep,
-        allow_other: !options.only_owner && Options::default().allow_other,
+        allow_other: options.are_others_allowed(),
         read_only: options.read_only,
         passthrough: !options.no_passthrough,
     };
@@ -165,12 +174,8 @@ fn spool(point: &Path, options: &MountOptions, at: &Where) -> Result<(), Failure
         if ok? { Ok(()) } else { Err(Failure::Problem(errors.join("\n"))) }
     };
     stage(&mut control, Some(&Request::Mount { reader: options.reader, crlf: options.crlf }))?;
-    let refused = |error: std::io::Error| {
-        let advice =
-            if error.kind() == std::io::ErrorKind::PermissionDenied { "; only root may" } else { "" };
-        problem(format_args!("cannot mount on {}: {error}{advice}", point.display()))
-    };
-    let mut device = Device::mount(point, &source, !options.only_owner).map_err(refused)?;
+    let mut device = Device::mount(point, &source, options.are_others_allowed())
+        .map_err(|error| problem(format_args!("cannot mount on {}: {error}", point.display())))?;
     control.send_device(device.take()).map_err(problem)?;
     stage(&mut control, None)?;
     complain(format_args!("the spool is mounted on {}", device.point().display()));

@@ -244,6 +244,7 @@ pub fn held_back(old: &Config, mut new: Config) -> Config {
         }
     }
     new.cache.path.clone_from(&old.cache.path);
+    new.site.control_group.clone_from(&old.site.control_group);
     new
 }
 

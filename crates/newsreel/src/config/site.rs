@@ -30,6 +30,12 @@ section! {
         /// The directory of journal, indexes and control socket, relative to the directory of this file.
         data: PathBuf = FilePath, default ".", example "/var/lib/newsreel",
             effect Refused("stop the server, move the directory, and start it again");
+        /// The Unix group, by name or number, whose members may use the control socket for what changes
+        /// nothing: newsreel status and top, and newsreel mount --spool, by which they read any group that
+        /// some [[access]] section opens. They must be able to read this file and to enter the directory
+        /// data, and the server's user must be a member. Without it the socket is for that user and root
+        /// alone.
+        control_group: Option<String> = Maybe(Text), example "operators", effect Restart;
         /// The directory of the texts for LIST, relative to the directory of this file: motd (message of the
         /// day), distributions (a name and a description per line), distrib.pats
         /// (weight:wildmat:distribution) and subscriptions (recommended newsgroups, the best first), in UTF-8

@@ -1,12 +1,14 @@
 //! The control socket: how `newsreel status`, `group`, `rnews` and others reach a running server.
 //!
-//! A Unix socket in the spool's directory that only the server's user can open. A client sends one
+//! A Unix socket in the spool's directory that the server's user can open, and the members of
+//! `site.control_group`, who may ask for what changes nothing ([`is_for_all`]). A client sends one
 //! [`Request`] as a line of JSON; after [`Request::Rnews`] and [`Request::Import`] follow articles in wire
 //! format (CRLF, dot-stuffed, without the final `.` line), as those requests say. The server answers with
 //! lines of [`Reply`], of which the last is [`Reply::Done`]. One connection may carry many requests, one
 //! after the other. Requests are carried out by `operations` and, for articles, by `ingest`, each on a thread
 //! that may block. Called by `server`; the other side is `cli::control`.
 
+mod groups;
 pub(crate) mod import;
 #[cfg(feature = "mount")]
 pub(crate) mod mount;
@@ -25,7 +27,7 @@ use crate::running::Server;
 use crate::site::Site;
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
@@ -44,8 +47,14 @@ pub(crate) const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
 /// Control connections served at once; more wait.
 const CONNECTIONS_MAX: usize = 16;
+/// As many of them as may be those of members of the group.
+const GROUP_CONNECTIONS_MAX: usize = 8;
 /// How long a control connection may be silent.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The answer to members of the group who ask for more.
+const NOT_FOR_ALL: &str =
+    "only the server's user may do that, and root; others see the status, and mount the spool";
 
 /// The path of the control socket of a spool's directory.
 pub(crate) fn socket_path(data: &Path) -> PathBuf {
@@ -71,7 +80,12 @@ impl Listener {
             _ => {}
         }
         let listener = UnixListener::bind(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        let group = site.config.load().site.control_group.clone();
+        if let Some(name) = &group {
+            chown(&path, None, Some(groups::number(name)?))?;
+        }
+        let mode = if group.is_some() { 0o660 } else { 0o600 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
         Ok(Self { listener, path })
     }
 
@@ -79,16 +93,26 @@ impl Listener {
     pub async fn serve(self, server: Arc<Server>) {
         let mut stopping = std::pin::pin!(server.site.stopping());
         let mut connections = JoinSet::new();
+        let members = Arc::new(Semaphore::new(GROUP_CONNECTIONS_MAX));
         loop {
             tokio::select! {
                 () = &mut stopping => break,
                 accepted = self.listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                     Ok((stream, _)) => {
                         let server = server.clone();
+                        let member = match is_of_server(&stream) {
+                            true => None,
+                            false => match members.clone().try_acquire_owned() {
+                                Ok(member) => Some(member),
+                                // Those who are too many hear nothing.
+                                Err(_) => continue,
+                            },
+                        };
                         connections.spawn_blocking(move || {
-                            if let Err(error) = converse(&server, stream) {
+                            if let Err(error) = converse(&server, stream, member.is_some()) {
                                 debug!(%error, "control connection ended");
                             }
+                            drop(member);
                         });
                     }
                     Err(error) => {
@@ -111,8 +135,23 @@ impl Drop for Listener {
     }
 }
 
+/// Whether the server's own user, or root, has connected.
+fn is_of_server(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
+}
+
+/// Whether members of the group may ask for it as well.
+fn is_for_all(request: &Request) -> bool {
+    #[cfg(feature = "mount")]
+    if matches!(request, Request::Mount { .. }) {
+        return true;
+    }
+    matches!(request, Request::Ping | Request::Status { .. })
+}
+
 /// Answers the requests of one connection, to its end.
-fn converse(server: &Server, stream: UnixStream) -> io::Result<()> {
+fn converse(server: &Server, stream: UnixStream, is_member: bool) -> io::Result<()> {
     let stream: BlockingStream = stream.into_std()?;
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(SILENCE_TIMEOUT))?;
@@ -130,6 +169,12 @@ fn converse(server: &Server, stream: UnixStream) -> io::Result<()> {
             Err(error) => {
                 say(&mut replies, &Reply::Error(error.to_string()))?;
                 false
+            }
+            Ok(request) if is_member && !is_for_all(&request) => {
+                say(&mut replies, &Reply::Error(NOT_FOR_ALL.to_owned()))?;
+                say(&mut replies, &Reply::Done { ok: false })?;
+                // What follows may belong to the request.
+                return replies.flush();
             }
             #[cfg(feature = "mount")]
             Ok(Request::Mount { reader, crlf }) => {

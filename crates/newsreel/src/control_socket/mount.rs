@@ -1,24 +1,22 @@
 //! A mount of the spool over the control socket: [`crate::operations::request::Request::Mount`].
 //!
-//! The command that asks has the right to mount, the server has the articles. So the command mounts, and
-//! passes the device of the mount to the server, as the ancillary data of one byte; the server answers the
-//! kernel's requests from then on. The connection lasts as long as the mount: it ends when somebody unmounts
-//! it, or when the server stops, upon which the command unmounts. If the command is killed the mount works
-//! on until it is unmounted or the server stops.
+//! The command that asks may mount, the server has the articles. So the command mounts, and passes the
+//! device of the mount to the server, as the ancillary data of one byte; the server answers the kernel's
+//! requests from then on. The connection lasts as long as the mount: it ends when somebody unmounts it, or
+//! when the server stops, upon which the command unmounts. If the command is killed the mount works on until
+//! it is unmounted or the server stops.
 
-use std::io::{self, IoSlice, IoSliceMut, Write};
+use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
-};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tracing::{info, warn};
 
 use super::say;
@@ -30,6 +28,10 @@ use crate::site::Site;
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a mount looks whether it is over.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Mounts that are answered at once.
+const MOUNTS_MAX: usize = 64;
+
+static MOUNTS: AtomicUsize = AtomicUsize::new(0);
 
 /// Passes a device to the server.
 pub(crate) fn send_device(to: &UnixStream, device: &OwnedFd) -> io::Result<()> {
@@ -41,16 +43,21 @@ pub(crate) fn send_device(to: &UnixStream, device: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn receive_device(from: &UnixStream) -> io::Result<OwnedFd> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let device = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    device.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the device of the mount did not come"))
+/// A mount that is answered, for as long as its thread runs.
+struct Counted;
+
+impl Counted {
+    /// One more; `None` if there are as many as may be.
+    fn new() -> Option<Self> {
+        let more = |mounts| (mounts < MOUNTS_MAX).then_some(mounts + 1);
+        MOUNTS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok().then_some(Self)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        MOUNTS.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Answers for a mount until it is over; says when to send the device, and when the mount works. Returns
@@ -68,8 +75,18 @@ pub(super) fn serve(
             return Ok(false);
         }
     };
+    let Some(counted) = Counted::new() else {
+        say(replies, &Reply::Error(format!("there are {MOUNTS_MAX} mounts already")))?;
+        return Ok(false);
+    };
     step_done(replies)?;
-    let device = receive_device(stream)?;
+    let device = match usenetfs::receive_device(stream) {
+        Ok(device) => device,
+        Err(error) => {
+            say(replies, &Reply::Error(error.to_string()))?;
+            return Ok(false);
+        }
+    };
     let (ready, is_ready) = channel();
     let (ends, ended) = channel();
     std::thread::Builder::new().name("mount".into()).spawn(move || {
@@ -77,6 +94,7 @@ pub(super) fn serve(
             // Whoever waits may have gone.
             let _unheard = ready.send(());
         });
+        drop(counted);
         let _unheard = ends.send(end);
     })?;
     if is_ready.recv_timeout(READY_TIMEOUT).is_err() {

@@ -106,7 +106,7 @@ impl SpoolArticles {
             let article = ShownArticle {
                 sequence: buf.sequence(),
                 text,
-                links: self.links(buf.head()),
+                places: places(buf.head()),
                 arrived: buf.arrived(),
                 locator: (token, own_key),
             };
@@ -138,18 +138,15 @@ impl SpoolArticles {
         }
         text
     }
+}
 
-    /// Under how many groups and numbers an article is to be seen.
-    fn links(&self, head: &[u8]) -> u32 {
-        let (view, spool) = (&self.view().1, &self.site.spool);
-        let is_there = |(group, number): &(&[u8], &[u8])| {
-            let number = std::str::from_utf8(number).ok().and_then(|digits| digits.parse().ok());
-            let place = spool.group_id(group).zip(number);
-            view.shows(group) && place.is_some_and(|(group, number)| spool.exists(group, number))
-        };
-        // One that is in no group was found by its Message-ID.
-        u32::try_from(xref_places(head).filter(is_there).count()).unwrap_or(u32::MAX).max(1)
-    }
+/// The groups and numbers in which an article was filed.
+fn places(head: &[u8]) -> Vec<(Arc<str>, u64)> {
+    let place = |(group, number): (&[u8], &[u8])| {
+        let (group, number) = (std::str::from_utf8(group).ok()?, std::str::from_utf8(number).ok()?);
+        Some((Arc::from(group), number.parse().ok()?))
+    };
+    xref_places(head).filter_map(place).collect()
 }
 
 fn client_of(site: &Site, reader: IpAddr) -> Client {
@@ -192,6 +189,11 @@ impl Articles for SpoolArticles {
         {
             self.site.spool.numbers(id, from..=u64::MAX, max, into);
         }
+    }
+
+    fn is_shown(&self, group: &str, number: u64) -> bool {
+        let id = self.site.spool.group_id(group.as_bytes());
+        id.is_some_and(|id| self.view().1.shows(group.as_bytes()) && self.site.spool.exists(id, number))
     }
 
     fn article(

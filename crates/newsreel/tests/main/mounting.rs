@@ -4,6 +4,7 @@
 
 mod mounted_spool;
 mod servers;
+mod without_root;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -314,8 +315,8 @@ impl<S: Server> Pair<S> {
         theirs.len()
     }
 
-    /// Ends the server, and looks below the mount.
-    fn is_stored_in_buckets(mut self, group: &str) {
+    /// Ends the server, and looks below the mount, where there are buckets alone.
+    fn look_below(mut self, group: &str) {
         self.mounted.stop();
         self.mount = None;
         let stored: Vec<_> =
@@ -393,7 +394,7 @@ fn expires_and_cancels<S: Server>() {
     pair.feed(articles..articles + 100);
     assert!(pair.equal() > least);
     assert!(pair.read() > 0);
-    pair.is_stored_in_buckets("misc/test");
+    pair.look_below("misc/test");
 }
 
 #[test]

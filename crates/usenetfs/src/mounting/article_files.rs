@@ -4,7 +4,8 @@
 //! asks the server, so a name is there exactly as long as its article; what the kernel keeps is what never
 //! changes, the content of an inode. So an open file whose article is gone returns its own bytes, as far as
 //! the kernel or [`Recent`] has them, or EIO, and never others. Only inodes that the kernel knows are in
-//! memory, and no listing is: an article's position in one is its number.
+//! memory, with their sizes, which are not known without reading the article; no listing is: an article's
+//! position in one is its number.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
@@ -51,7 +52,7 @@ pub struct ArticleFiles<A: Articles> {
 struct Shared<A: Articles> {
     articles: A,
     tree: GroupTree,
-    known: Mutex<HashMap<u64, Known<A::Locator>>>,
+    known: Mutex<Inodes<A::Locator>>,
     recent: Mutex<Recent>,
     listings: Mutex<HashMap<u64, Arc<Mutex<Listing>>>>,
     last_listing: AtomicU64,
@@ -59,10 +60,64 @@ struct Shared<A: Articles> {
     owner: (u32, u32),
 }
 
-/// An article that the kernel was told of.
+/// A group's name, and a number in it.
+type Name = (Arc<str>, u64);
+
+/// Articles that the kernel was told of, by inode number, and by the names that they have in groups.
+struct Inodes<L> {
+    articles: HashMap<u64, Known<L>>,
+    by_name: HashMap<Name, u64>,
+}
+
 struct Known<L> {
     locator: L,
     lookups: u64,
+    facts: Arc<Facts>,
+}
+
+/// What never changes of an article, besides its content.
+struct Facts {
+    bytes: u64,
+    /// Unix seconds.
+    arrived: u64,
+    names: Vec<Name>,
+}
+
+impl Facts {
+    fn of(bytes: usize, arrived: u64, names: Vec<Name>) -> Self {
+        Self { bytes: bytes as u64, arrived, names }
+    }
+}
+
+impl<L> Default for Inodes<L> {
+    fn default() -> Self {
+        Self { articles: HashMap::new(), by_name: HashMap::new() }
+    }
+}
+
+impl<L: Clone> Inodes<L> {
+    /// Counts a look-up.
+    fn looked_up(&mut self, inode: u64, locator: L, facts: Arc<Facts>) {
+        let known = self.articles.entry(inode).or_insert_with(|| {
+            self.by_name.extend(facts.names.iter().map(|name| (name.clone(), inode)));
+            Known { locator: locator.clone(), lookups: 0, facts }
+        });
+        known.locator = locator;
+        known.lookups += 1;
+    }
+
+    /// Takes back look-ups.
+    fn forget(&mut self, inode: u64, lookups: u64) {
+        let Some(known) = self.articles.get_mut(&inode) else { return };
+        known.lookups = known.lookups.saturating_sub(lookups);
+        if known.lookups == 0
+            && let Some(known) = self.articles.remove(&inode)
+        {
+            for name in &known.facts.names {
+                self.by_name.remove(name);
+            }
+        }
+    }
 }
 
 /// Articles that were just looked up, the latest last.
@@ -189,11 +244,34 @@ impl<A: Articles> Shared<A> {
         self.attributes(self.tree.number(directory), FileType::Directory, time)
     }
 
-    fn article_attributes(&self, article: &ShownArticle<A::Locator>) -> FileAttr {
-        let time = UNIX_EPOCH + Duration::from_secs(article.arrived);
-        let size = article.text.len() as u64;
-        let plain = self.attributes(article.sequence + FIRST_ARTICLE, FileType::RegularFile, time);
-        FileAttr { size, blocks: size.div_ceil(512), nlink: article.links, ..plain }
+    fn article_attributes(&self, inode: u64, facts: &Facts) -> FileAttr {
+        let time = UNIX_EPOCH + Duration::from_secs(facts.arrived);
+        let is_there = |(group, number): &&Name| self.articles.is_shown(group, *number);
+        let names = facts.names.iter().filter(is_there).count();
+        FileAttr {
+            size: facts.bytes,
+            blocks: facts.bytes.div_ceil(512),
+            // One that is in no group was found by its Message-ID.
+            nlink: u32::try_from(names).unwrap_or(u32::MAX).max(1),
+            ..self.attributes(inode, FileType::RegularFile, time)
+        }
+    }
+
+    /// A name of an article that the kernel knows; `None`: it must be read. The server is asked whether the
+    /// name is still there, and of which article it is cannot have changed.
+    fn look_up_known(&self, group: &Arc<str>, number: u64) -> Option<Done<FileAttr>> {
+        let (inode, facts) = {
+            let known = self.known.lock();
+            let inode = *known.by_name.get(&(group.clone(), number))?;
+            (inode, known.articles.get(&inode)?.facts.clone())
+        };
+        if !self.articles.is_shown(group, number) {
+            return Some(Err(Errno::ENOENT.into()));
+        }
+        let attributes = self.article_attributes(inode, &facts);
+        // It may have been forgotten meanwhile.
+        self.known.lock().articles.get_mut(&inode)?.lookups += 1;
+        Some(Ok(attributes))
     }
 
     /// Looks a name up: attributes, and for how long the name may be kept.
@@ -204,26 +282,24 @@ impl<A: Articles> Shared<A> {
                 return Ok((self.directory_attributes(&directory), DIRECTORY_KEPT));
             }
             Named::Directory(_) => return Err(Errno::ENOENT.into()),
-            Named::Number(group, number) => self.articles.article(Place::Number(&group, number), wait)?,
+            Named::Number(group, number) => match self.look_up_known(&group, number) {
+                Some(known) => return known.map(|attributes| (attributes, Duration::ZERO)),
+                None => self.articles.article(Place::Number(&group, number), wait)?,
+            },
             Named::MessageId(id) => self.articles.article(Place::MessageId(&id), wait)?,
         };
         let article = place.ok_or(Errno::ENOENT)?;
-        let attributes = self.article_attributes(&article);
-        let inode = attributes.ino.0;
-        {
-            let mut known = self.known.lock();
-            let entry =
-                known.entry(inode).or_insert_with(|| Known { locator: article.locator.clone(), lookups: 0 });
-            entry.locator = article.locator;
-            entry.lookups += 1;
-        }
+        let inode = article.sequence + FIRST_ARTICLE;
+        let facts = Arc::new(Facts::of(article.text.len(), article.arrived, article.places));
+        let attributes = self.article_attributes(inode, &facts);
+        self.known.lock().looked_up(inode, article.locator, facts);
         self.recent.lock().put(inode, Arc::new(article.text));
         Ok((attributes, Duration::ZERO))
     }
 
     /// An article that the kernel knows, if it is still there.
     fn again(&self, inode: u64, wait: Wait) -> Done<Option<ShownArticle<A::Locator>>> {
-        let locator = self.known.lock().get(&inode).map(|known| known.locator.clone());
+        let locator = self.known.lock().articles.get(&inode).map(|known| known.locator.clone());
         let locator = locator.ok_or(Errno::ESTALE)?;
         let article = self.articles.article(Place::Again(&locator), wait)?;
         Ok(article.filter(|article| article.sequence + FIRST_ARTICLE == inode))
@@ -237,7 +313,8 @@ impl<A: Articles> Shared<A> {
             Some(_) => Err(Errno::ENOENT.into()),
             None => {
                 let article = self.again(inode, wait)?.ok_or(Errno::ESTALE)?;
-                Ok((self.article_attributes(&article), ATTRIBUTES_KEPT))
+                let facts = Facts::of(article.text.len(), article.arrived, article.places);
+                Ok((self.article_attributes(inode, &facts), ATTRIBUTES_KEPT))
             }
         }
     }
@@ -301,16 +378,6 @@ impl<A: Articles> Shared<A> {
             }
         }
     }
-
-    fn forget(&self, inode: u64, lookups: u64) {
-        let mut known = self.known.lock();
-        if let Some(entry) = known.get_mut(&inode) {
-            entry.lookups = entry.lookups.saturating_sub(lookups);
-            if entry.lookups == 0 {
-                known.remove(&inode);
-            }
-        }
-    }
 }
 
 impl<A: Articles> Filesystem for ArticleFiles<A> {
@@ -338,7 +405,7 @@ impl<A: Articles> Filesystem for ArticleFiles<A> {
     }
 
     fn forget(&self, _: &Request, inode: INodeNo, lookups: u64) {
-        self.shared.forget(inode.0, lookups);
+        self.shared.known.lock().forget(inode.0, lookups);
     }
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {

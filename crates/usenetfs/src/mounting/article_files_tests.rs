@@ -3,7 +3,11 @@
 use super::*;
 
 /// A group of a million articles.
-struct Large;
+#[derive(Default)]
+struct Large {
+    /// A number that it has no longer.
+    gone: AtomicU64,
+}
 
 const NUMBERS: u64 = 1_000_000;
 
@@ -21,6 +25,10 @@ impl Articles for Large {
     fn numbers(&self, _: &str, from: u64, max: usize, into: &mut Vec<u64>) {
         assert!(max <= NUMBERS_AT_ONCE, "no listing is collected");
         into.extend((from..=NUMBERS).take(max));
+    }
+
+    fn is_shown(&self, group: &str, number: u64) -> bool {
+        group == "b" || number <= NUMBERS && number != self.gone.load(Ordering::Relaxed)
     }
 
     fn article(&self, place: Place<'_, u64>, wait: Wait) -> Result<Option<ShownArticle<u64>>, NotRead> {
@@ -41,11 +49,13 @@ impl Articles for Large {
 
 fn article(number: u64) -> ShownArticle<u64> {
     let text = vec![b'x'; number as usize % 100_000];
-    ShownArticle { sequence: number, text, links: 2, arrived: 9, locator: number }
+    let places = ["a", "b", "a"].into_iter().zip([number, number, NUMBERS + number]);
+    let places = places.map(|(group, number)| (group.into(), number)).collect();
+    ShownArticle { sequence: number, text, places, arrived: 9, locator: number }
 }
 
 fn files() -> ArticleFiles<Large> {
-    ArticleFiles::new(Large, (1, 2)).unwrap()
+    ArticleFiles::new(Large::default(), (1, 2)).unwrap()
 }
 
 #[test]
@@ -110,8 +120,30 @@ fn an_inode_is_one_article_for_ever() {
         Failed::WouldWait => panic!(),
     });
     assert_eq!(error.err().map(i32::from), Some(Errno::EIO.into()));
-    files.shared.forget(attributes.ino.0, 1);
-    assert!(files.shared.known.lock().is_empty());
+    files.shared.known.lock().forget(attributes.ino.0, 1);
+    assert!(files.shared.known.lock().articles.is_empty());
+}
+
+#[test]
+fn what_the_kernel_knows_is_not_read_again_and_is_gone_at_once() {
+    let files = files();
+    let directory = files.shared.tree.number(&Directory::Group("a".into()));
+    let again = |wait| files.shared.look_up(directory, "7".as_ref(), wait);
+    assert!(matches!(again(Wait::No), Err(Failed::WouldWait)), "it must be read");
+    let read = looked_up(&files, 7);
+    let Ok((known, _)) = again(Wait::No) else { panic!("it is known") };
+    assert_eq!((known.ino, known.size, known.mtime, known.nlink), (read.ino, 7, read.mtime, 2));
+    files.shared.articles.gone.store(7, Ordering::Relaxed);
+    assert!(
+        matches!(again(Wait::No), Err(Failed::With(error)) if i32::from(error) == i32::from(Errno::ENOENT))
+    );
+    files.shared.articles.gone.store(0, Ordering::Relaxed);
+    // What the kernel forgets is forgotten, names as well.
+    files.shared.known.lock().forget(read.ino.0, 1);
+    assert!(again(Wait::No).is_ok(), "one look-up is left");
+    files.shared.known.lock().forget(read.ino.0, 2);
+    assert!(files.shared.known.lock().by_name.is_empty());
+    assert!(matches!(again(Wait::No), Err(Failed::WouldWait)));
 }
 
 #[test]

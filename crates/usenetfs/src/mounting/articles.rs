@@ -49,8 +49,8 @@ pub struct ShownArticle<L> {
     pub sequence: u64,
     /// The file's content.
     pub text: Vec<u8>,
-    /// Names that it has in groups.
-    pub links: u32,
+    /// Groups and numbers in which it was filed, also those that are not to be seen.
+    pub places: Vec<(Arc<str>, u64)>,
     /// When it arrived, Unix seconds.
     pub arrived: u64,
     /// Where it is.
@@ -70,6 +70,9 @@ pub trait Articles: Send + Sync + 'static {
 
     /// Appends numbers of a group from this one on, ascending, at most `max`.
     fn numbers(&self, group: &str, from: u64, max: usize, into: &mut Vec<u64>);
+
+    /// Whether a group has an article with this number; it is the same one for ever. Without waiting.
+    fn is_shown(&self, group: &str, number: u64) -> bool;
 
     /// Reads an article; `None` if it is not there, or no longer.
     fn article(

@@ -1,5 +1,5 @@
-//! The device of a mount whose requests another process answers: one process mounts, which takes rights, and
-//! hands the device to the one that has the articles ([`serve`]), which needs none.
+//! The device of a mount. The process that mounts, which takes rights or `fusermount3`, answers its requests
+//! itself, or hands the device to one that has the articles ([`serve`]), which needs no rights.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -8,11 +8,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use fuser::{Config, Session, SessionACL};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::article_files::ArticleFiles;
 use super::articles::Articles;
-use super::clear_dead_mount;
+use super::helper;
 
 const DEVICE_PATH: &str = "/dev/fuse";
 /// How willingly the threads that answer leave the processor to the server's others.
@@ -27,23 +28,23 @@ pub struct Device {
 
 impl Device {
     /// Mounts at `point`, read-only. `source` is what `/proc/mounts` shows; without `allow_other` only this
-    /// user may use it. Needs the right to mount.
+    /// user may use it.
     pub fn mount(point: &Path, source: &str, allow_other: bool) -> io::Result<Self> {
-        let point = clear_dead_mount(point)?;
-        let file = File::options().read(true).write(true).open(DEVICE_PATH)?;
-        let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-        let others = if allow_other { ",allow_other" } else { "" };
-        let data = format!(
-            "fd={},rootmode=40000,user_id={user},group_id={group},default_permissions{others}",
-            file.as_raw_fd()
-        );
-        let flags = MountFlags::RDONLY
-            | MountFlags::NOSUID
-            | MountFlags::NODEV
-            | MountFlags::NOEXEC
-            | MountFlags::NOATIME;
-        rustix::mount::mount(source, &point, "fuse", flags, CString::new(data)?.as_c_str())?;
-        Ok(Self { point, file: Some(file), is_ours: true })
+        let flags = MountFlags::RDONLY | MountFlags::NOEXEC | MountFlags::NOATIME;
+        Self::with(&clear_dead_mount(point)?, source, flags, allow_other)
+    }
+
+    /// As [`Device::mount`] at a point where no dead mount is; the kernel checks permissions, and there are
+    /// neither devices nor setuid programs.
+    pub(super) fn with(point: &Path, source: &str, flags: MountFlags, others: bool) -> io::Result<Self> {
+        let flags = flags | MountFlags::NOSUID | MountFlags::NODEV;
+        let file = match mount_alone(point, source, flags, others) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                helper::mount(point, source, flags, others)
+            }
+            done => done,
+        };
+        Ok(Self { point: point.to_owned(), file: Some(file?), is_ours: true })
     }
 
     /// The device, for whoever answers; once.
@@ -60,15 +61,59 @@ impl Device {
     pub fn point(&self) -> &Path {
         &self.point
     }
+
+    /// Takes it out of the tree: nothing new can be opened. What is open works on until it is closed, or
+    /// whoever answers ends.
+    pub fn detach(&mut self) -> io::Result<()> {
+        if self.is_ours {
+            detach(&self.point)?;
+        }
+        self.is_ours = false;
+        Ok(())
+    }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        if self.is_ours {
-            // Somebody else may have been first.
-            let _left = rustix::mount::unmount(&self.point, UnmountFlags::DETACH);
-        }
+        // There is nobody to tell.
+        let _left = self.detach();
     }
+}
+
+/// Mounts without help.
+fn mount_alone(point: &Path, source: &str, flags: MountFlags, others: bool) -> io::Result<File> {
+    let file = File::options().read(true).write(true).open(DEVICE_PATH)?;
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let others = if others { ",allow_other" } else { "" };
+    let data = format!(
+        "fd={},rootmode=40000,user_id={user},group_id={group},default_permissions{others}",
+        file.as_raw_fd()
+    );
+    rustix::mount::mount(source, point, "fuse", flags, CString::new(data)?.as_c_str())?;
+    Ok(file)
+}
+
+fn detach(point: &Path) -> io::Result<()> {
+    match rustix::mount::unmount(point, UnmountFlags::DETACH) {
+        // Somebody else was first.
+        Err(Errno::INVAL) => Ok(()),
+        Err(Errno::PERM) => helper::unmount(point),
+        done => Ok(done?),
+    }
+}
+
+/// The mount point, without what a killed mount left there.
+pub(super) fn clear_dead_mount(point: &Path) -> io::Result<PathBuf> {
+    let found = point.canonicalize();
+    let is_dead = |error: &io::Error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
+    if found.as_ref().err().is_some_and(is_dead)
+        // The kernel may still have the attributes.
+        || rustix::fs::statfs(point).is_err_and(|error| error == Errno::NOTCONN)
+    {
+        detach(point)?;
+        return point.canonicalize();
+    }
+    found
 }
 
 /// Answers the requests of a device that another process mounted, until it is unmounted. `ready` is called

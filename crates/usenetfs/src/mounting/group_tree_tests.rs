@@ -18,6 +18,10 @@ impl Articles for Groups {
 
     fn numbers(&self, _: &str, _: u64, _: usize, _: &mut Vec<u64>) {}
 
+    fn is_shown(&self, _: &str, _: u64) -> bool {
+        false
+    }
+
     fn article(&self, _: Place<'_, ()>, _: Wait) -> Result<Option<ShownArticle<()>>, NotRead> {
         Ok(None)
     }

@@ -66,7 +66,7 @@ impl Drop for SpoolMount {
     }
 }
 
-fn site(groups: &[&str]) -> Operated {
+pub(super) fn site(groups: &[&str]) -> Operated {
     let site = Operated::new();
     site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
     site.edit(|text| {
@@ -89,7 +89,7 @@ fn asked(client: &mut Client, which: &str) -> Vec<u8> {
     lines.collect::<String>().into()
 }
 
-fn take(client: &mut Client, id: &str, groups: &str, body: &str) {
+pub(super) fn take(client: &mut Client, id: &str, groups: &str, body: &str) {
     client.send(format!("TAKETHIS {id}\r\n{}", article(id, groups, body)));
     assert_eq!(client.line().trim_end(), format!("239 {id}"));
 }
