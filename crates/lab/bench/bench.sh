@@ -1,14 +1,18 @@
 #!/bin/bash
-# The speed table: INN and newsreel under the same load, alternating, in one run. `make bench` runs it.
+# The speed table: INN, a server that does nothing (the null sink) and newsreel under the same load, alternating,
+# in one run. `make bench` runs it. This script measures; `lab speed` makes the table of it.
 #
 # NNTPLOAD   source of the load generator
 # CORPUS     a folder of articles, or one with a .tar.xz of them
 # INN        folder of the script that runs private INN instances (needs root); if it is not installed, INN is
 #            left out, with a message
 # NEWSREEL   a server binary to measure; without it, one is built
+# LAB        the lab's binary; without it, it is built
 # BASE       an older server binary to measure in place of INN: no row may be more than 5 % worse (RUNS=9 is
 #            needed to see so little)
 # BENCH_DIR  working folder, emptied afterwards
+# DOCS       where the release's record and the plots go (docs/bench; empty: nowhere; nor with QUICK or BASE,
+#            unless it is set)
 # QUICK=1    one run of a second each; otherwise medians of three
 # RUNS, SECONDS_EACH, PORT: as named
 #
@@ -16,8 +20,9 @@
 # server that fills the page cache would otherwise be measured at the host's speed of finding memory (a factor
 # of three for 750 KB articles).
 #
-# Each server keeps its default durability. Every run is one JSON line in bench-results/. A row is MISSED if
-# the ratio of the medians is below its limit. INN's figures for GROUP, OVER, LIST ACTIVE, connect and
+# Each server keeps its default durability. Every run is one JSON line in bench-results/, below one about the
+# machine. A row is MISSED if the ratio of the medians is below its limit. The null sink shows what the load
+# generator can send and receive at most. INN's figures for GROUP, OVER, LIST ACTIVE, connect and
 # many-connection ARTICLE are the better of two clients: an ordinary one, and one that acknowledges every
 # segment at once (which spares INN the delayed-ACK stall).
 set -u -o pipefail
@@ -31,15 +36,18 @@ CORPUS=$(realpath -m "${CORPUS:-../shared/corpus}")
 BENCH_DIR=${BENCH_DIR:-/tmp/newsreel-bench}
 PORT=${PORT:-11500}
 if [ -n "${QUICK:-}" ]; then RUNS=${RUNS:-1} SECONDS_EACH=${SECONDS_EACH:-1}; else RUNS=${RUNS:-3} SECONDS_EACH=${SECONDS_EACH:-3}; fi
+if [ -n "${QUICK:-}${BASE:-}" ]; then DOCS=${DOCS:-}; else DOCS=${DOCS-docs/bench}; fi
 ARTICLES=100000 IHAVE_ARTICLES=20000 BIG_ARTICLES=2800 BIG_BYTES=750000 GROUPS_COUNT=3000
 CHECK_STALLED_ARTICLES=10000   # INN answers 2,000/s in this row
 BUFFER_MB=2048                 # two of them, in both servers
 TICKS=$(getconf CLK_TCK)
 
 SERVER_PID=
+SINK_PID=
 INN_RUNNING=
 cleanup() {
     [ -n "$SERVER_PID" ] && kill "$SERVER_PID" 2>/dev/null && wait "$SERVER_PID" 2>/dev/null
+    [ -n "$SINK_PID" ] && kill "$SINK_PID" 2>/dev/null
     [ -n "$INN_RUNNING" ] && "$INN/inn.sh" stop "$BENCH_DIR/inn"
     rm -rf "${BENCH_DIR:?}/newsreel" "$BENCH_DIR/inn" "$BENCH_DIR"/corpus*
 }
@@ -58,11 +66,14 @@ prepare() {
         cargo build --release --locked --quiet -p newsreel || die "newsreel does not build"
         NEWSREEL=$target/release/newsreel
     fi
-    cargo build --release --locked --quiet -p lab --bin lab || die "lab does not build"
-    LAB=$target/release/lab
+    if [ -z "${LAB:-}" ]; then
+        cargo build --release --locked --quiet -p lab --bin lab || die "lab does not build"
+        LAB=$target/release/lab
+    fi
     mkdir -p "$BENCH_DIR" bench-results
     BENCH_DIR=$(realpath "$BENCH_DIR")
     RESULTS=$PWD/bench-results/$(date +%Y%m%d-%H%M%S).jsonl
+    "$LAB" machine >"$RESULTS" || die "the machine could not be looked at"
     local from=$CORPUS tar
     for tar in "$CORPUS"/*.tar.xz; do
         [ -f "$tar" ] || continue
@@ -73,6 +84,7 @@ prepare() {
     corpus t100k 1 $ARTICLES
     corpus ihave 2 $IHAVE_ARTICLES
     corpus big 3 $BIG_ARTICLES --size $BIG_BYTES
+    say "$ARTICLES articles in $GROUPS_COUNT groups"
 }
 corpus() {
     local name=$1 seed=$2 count=$3
@@ -121,6 +133,18 @@ stop_newsreel() {
     SERVER_PID=
 }
 stop_base() { stop_newsreel; }
+fresh_sink() {
+    "$LOAD" sink --listen "127.0.0.1:$((PORT + 20))" 2>/dev/null &
+    SINK_PID=$!
+    wait_port $((PORT + 20)) || die "the null sink did not start"
+    ADDR=127.0.0.1:$((PORT + 20)) READ_ADDR=127.0.0.1:$((PORT + 20)) SERVER_PIDS=$SINK_PID
+}
+stop_sink() {
+    [ -n "$SINK_PID" ] || return 0
+    kill "$SINK_PID"
+    wait "$SINK_PID" 2>/dev/null
+    SINK_PID=
+}
 fresh_inn() {
     local dir=$BENCH_DIR/inn
     if [ ! -d "$dir" ]; then
@@ -171,10 +195,9 @@ cpu_ticks() { # of all threads of the processes named, and of their children tha
     echo $sum
 }
 number() { sed -n "s/.*\"$1\":\\([0-9.]*\\).*/\\1/p" <<<"$2"; }
-# result ROW SERVER VALUE JSON: keeps VALUE for the table and the JSON line in the results.
+# result ROW SERVER VALUE JSON: keeps VALUE as a JSON line.
 result() {
     [ -n "$3" ] || die "$1 of $2 gave nothing: $4"
-    echo "$1 $2 $3" >>"$TABLE"
     echo "{\"row\":\"$1\",\"server\":\"$2\",\"run\":$RUN,\"value\":$3,\"load\":${4:-null}}" >>"$RESULTS"
     printf '%-18s %-9s run %d  %s\n' "$1" "$2" "$RUN" "$3" >&2
 }
@@ -197,9 +220,10 @@ feed() {
 }
 # reads ROW SERVER WHICH OPTIONS...: WHICH is the field that counts.
 reads() {
-    local row=$1 server=$2 which=$3 json value other
+    local row=$1 server=$2 which=$3 json value other groups=(--corpus "$BENCH_DIR/corpus.t100k")
     shift 3
-    json=$("$LOAD" read --addr "$READ_ADDR" --corpus "$BENCH_DIR/corpus.t100k" --seconds "$SECONDS_EACH" "$@") || die "$row of $server failed: $json"
+    [ "$server" = sink ] && groups=() # it has groups of its own
+    json=$("$LOAD" read --addr "$READ_ADDR" "${groups[@]}" --seconds "$SECONDS_EACH" "$@") || die "$row of $server failed: $json"
     value=$(number "$which" "$json")
     if [ "$server" = inn ] && [ "$row" != article-1x1 ]; then
         other=$("$LOAD" read --addr "$READ_ADDR" --corpus "$BENCH_DIR/corpus.t100k" --seconds "$SECONDS_EACH" --quickack "$@") || die "$row of $server failed"
@@ -218,6 +242,19 @@ layers() {
     after=$(cpu_ticks $READER_PIDS)
     result "layers-$layers" "$server" "$(number ops_per_s "$json")" "$json"
     result "layers-$layers-cpu" "$server" "$(awk "BEGIN { printf \"%.2f\", ($after - $before) / $TICKS * 1e6 / $(number ops "$json") }")" "$json"
+}
+# What the load generator can do at most: without layers, and without what the sink only pretends to.
+measure_sink() {
+    fresh sink
+    feed takethis-1 sink t100k $ARTICLES --conns 1 --window 100
+    feed takethis-4 sink t100k $ARTICLES --conns 4 --window 100
+    feed check sink t100k $ARTICLES --check-only --window 100 --refill 1
+    reads article-64x16 sink ops_per_s --op article --by number --conns 64 --pipeline 16
+    reads article-1x1 sink ops_per_s --op article --by number --conns 1 --pipeline 1
+    reads over sink rows_per_s --op over --group biggest --conns 1
+    feed ihave sink ihave $IHAVE_ARTICLES --ihave
+    feed big sink big $BIG_ARTICLES --window 8
+    stop_sink
 }
 measure() {
     local s=$1
@@ -244,63 +281,20 @@ measure() {
     "stop_$s"
 }
 
-# --- the table -----------------------------------------------------------------------------------------------------
-ROWS='takethis-1|TAKETHIS, 1 connection, articles/s|8|more
-takethis-1-cpu|  server CPU, us/article|8|less
-takethis-4|TAKETHIS, 4 connections, articles/s|8|more
-takethis-4-cpu|  server CPU, us/article|8|less
-check|CHECK, known ids, window 100, refill 1, /s|4|more
-check-refill-25|CHECK, known ids, window 100, refill 25, /s|4|more
-ihave|IHAVE, lock-step, articles/s|2|more
-big|TAKETHIS, 750 KB, window 8, MB/s|3|more
-article-64x16|ARTICLE by number, 64 x 16, /s|3|more
-article-1x1|ARTICLE by number, 1 x 1, ordinary client, /s|500|more
-over|OVER, whole biggest group, rows/s|3|more
-group|GROUP, 1 x 1, /s|2|more
-list-active|LIST ACTIVE, 3,000 groups, /s|10|more
-connect|connect, MODE READER, QUIT, /s|5|more
-layers-plain|ARTICLE, 64 x 16, plain, /s||more
-layers-plain-cpu|  server CPU, us/article||less
-layers-tls|ARTICLE, 64 x 16, TLS, /s||more
-layers-tls-cpu|  server CPU, us/article||less
-layers-compress|ARTICLE, 64 x 16, COMPRESS, /s||more
-layers-compress-cpu|  server CPU, us/article||less
-layers-tls-compress|ARTICLE, 64 x 16, TLS and COMPRESS, /s||more
-layers-tls-compress-cpu|  server CPU, us/article||less'
-median() { awk -v r="$1" -v s="$2" '$1 == r && $2 == s { print $3 }' "$TABLE" | sort -n | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'; }
-table() {
-    local row text bar better inn ours
-    echo
-    echo "medians of $RUNS; $ARTICLES articles in $GROUPS_COUNT groups; each server in its default durability"
-    printf '%-46s %12s %12s %8s %5s\n' '' "${PEER^^}" newsreel ratio bar
-    while IFS='|' read -r row text bar better; do
-        [ "$PEER" = inn ] || bar=0.95
-        inn=$(median "$row" "$PEER") ours=$(median "$row" newsreel)
-        awk -v text="$text" -v inn="$inn" -v ours="$ours" -v bar="$bar" -v better="$better" 'BEGIN {
-            ratio = inn == "" ? "" : better == "less" ? inn / (ours > 0 ? ours : 0.01) : ours / inn
-            shown = inn == "" ? "-" : sprintf("%.1f", inn)
-            verdict = ratio == "" || bar == "" ? "" : ratio >= bar ? "ok" : "MISSED"
-            printf "%-46s %12s %12.1f %8s %5s %s\n", text, shown, ours, ratio == "" ? "-" : sprintf("%.2f", ratio), bar == "" ? "-" : bar, verdict
-        }'
-    done <<<"$ROWS"
-    awk -v a="$(median check newsreel)" -v b="$(median check-refill-25 newsreel)" \
-        'BEGIN { printf "%-46s %12s %12s %8.2f %5s %s\n", "CHECK not stalled: refill 25 to refill 1", "", "", b / a, "0.5", (b / a >= 0.5 ? "ok" : "MISSED") }'
-    echo "runs: ${RESULTS#"$PWD"/}"
-}
-
 prepare
-TABLE=$BENCH_DIR/table
-: >"$TABLE"
-PEER=inn
-SERVERS=newsreel
+SERVERS='sink newsreel'
 if [ -n "${BASE:-}" ]; then
-    PEER=base
     SERVERS='base newsreel'
 elif have_inn; then
-    SERVERS='inn newsreel'
+    SERVERS='inn sink newsreel'
 fi
 for RUN in $(seq "$RUNS"); do
-    for server in $SERVERS; do measure "$server"; done
+    for server in $SERVERS; do
+        case $server in sink) measure_sink ;; *) measure "$server" ;; esac
+    done
 done
-table | tee "${RESULTS%.jsonl}.txt"
-! grep -q MISSED "${RESULTS%.jsonl}.txt"
+# The rows' names, limits and plots are in crates/lab/src/speed/rows.rs.
+"$LAB" speed --runs "$RESULTS" ${DOCS:+--docs "$DOCS"} | tee "${RESULTS%.jsonl}.txt"
+HELD=$?
+echo "runs: ${RESULTS#"$PWD"/}"
+exit $HELD

@@ -6,8 +6,8 @@
 //! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `cnews` what batches cost, `usenetfs`
 //! what large directories cost, `web` what pages and search cost, `newscache` how fast caches are.
 //! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
-//! `tls-load` reads from a server that runs already, over TLS and COMPRESS. The speed table beside INN is
-//! `bench/bench.sh`.
+//! `tls-load` reads from a server that runs already, over TLS and COMPRESS. `bench/bench.sh` measures servers
+//! beside each other, and `speed` makes the table of it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod articles;
@@ -16,7 +16,7 @@ mod cancels;
 mod client;
 mod cnews;
 mod crash;
-mod curves;
+mod drawing;
 mod feeder;
 mod feeds;
 mod filling;
@@ -25,11 +25,13 @@ mod memory;
 mod page;
 mod rates;
 mod rebuild;
+mod record;
 mod recover;
 mod rnews;
 mod rng;
 mod scale;
 mod site;
+mod speed;
 mod spool_bench;
 mod tls_load;
 mod usenetfs_bench;
@@ -61,6 +63,11 @@ enum Command {
     Rebuild(rebuild::Options),
     /// The papers' comparison: each storage method, and INN's, under the CNFS paper's batches
     Spool(spool_bench::Options),
+    /// The table of `bench/bench.sh`: medians of its runs, ratios to INN, limits
+    Speed(speed::Options),
+    /// The machine, and whether others use it, as a line of JSON
+    #[command(hide = true)]
+    Machine,
     /// What feeding peers costs, and how fast it is, with INN beside it
     Feeds(feeds::Options),
     /// Batches filed by rnews, with INN's beside it
@@ -107,6 +114,8 @@ fn main() -> ExitCode {
         Command::Recover(options) => recover::run(&options),
         Command::Rebuild(options) => rebuild::run(&options),
         Command::Spool(options) => spool_bench::run(&options),
+        Command::Speed(options) => speed::run(&options),
+        Command::Machine => speed::machine(),
         Command::Feeds(options) => feeds::run(&options),
         Command::Rnews(options) => rnews::run(&options),
         Command::Cnews(options) => cnews::run(&options),

@@ -1,7 +1,7 @@
 //! The figures as tables and as a plot.
 
 use super::{Measured, Options};
-use newscache::chart::{Label, Panel, bars};
+use crate::drawing::{Label, Panel, bars};
 use std::fmt::Write as _;
 
 fn name(measured: &Measured) -> String {

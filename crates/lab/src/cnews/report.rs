@@ -1,7 +1,7 @@
 //! The figures as a table and as a plot; each is for one article.
 
 use super::{JOBS, Job, Measured};
-use newscache::chart::{Label, Panel, bars};
+use crate::drawing::{Label, Panel, bars};
 use std::fmt::Write as _;
 
 /// Figures of a job of the large batch, in the order of their columns.

@@ -11,6 +11,7 @@ mod report;
 mod subject;
 
 use crate::client::{Client, unexpected};
+use crate::record::{self, Machine, Table};
 use crate::{Verdict, page};
 use batches::{Batch, Batches};
 use clap::Args;
@@ -60,7 +61,7 @@ pub struct Options {
     /// Where the JSON goes
     #[arg(long, default_value = "bench-results")]
     results: PathBuf,
-    /// Where spool.md's table and spool.svg go; without it they are not written
+    /// Where spool.md's table, spool.svg and the release's record go; without it they are not written
     #[arg(long)]
     docs: Option<PathBuf>,
 }
@@ -81,6 +82,7 @@ struct Measured {
 
 /// Runs the comparison.
 pub fn run(options: &Options) -> Verdict {
+    let (began, machine) = (crate::articles::unix_now(), Machine::look());
     let dir = &options.place.dir;
     fs::create_dir_all(dir)?;
     let corpus = unpack(&options.corpus, dir)?;
@@ -121,6 +123,13 @@ pub fn run(options: &Options) -> Verdict {
     if let Some(docs) = &options.docs {
         fs::create_dir_all(docs)?;
         fs::write(docs.join("spool.svg"), plot::svg(&all, &made))?;
+        let runs = all.iter().map(|measured| measured.runs).min().unwrap_or_default();
+        let values = report::values(&all, &made);
+        record::keep(
+            docs,
+            &Table { bench: "spool", began, machine, runs, values },
+            &[plot::over_releases()],
+        )?;
         page::put_table(&docs.join("spool.md"), "make bench-spool", &report::markdown(&all, &made))?;
     }
     Ok(true)

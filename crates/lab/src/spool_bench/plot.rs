@@ -4,7 +4,8 @@ use super::Measured;
 use super::batches::Batches;
 use super::report::{FIGURES, articles};
 use super::subject::Subject;
-use newscache::chart::{Label, Panel, bars};
+use crate::drawing::{Label, Panel, bars};
+use crate::record::Group;
 
 /// Figures that are drawn, with their titles.
 const PANELS: [(&str, &str); 4] = [
@@ -13,6 +14,15 @@ const PANELS: [(&str, &str); 4] = [
     ("disk KB", "KB written to disk an article"),
     ("disk writes", "disk writes an article"),
 ];
+
+/// The same over releases.
+pub fn over_releases() -> Group {
+    Group {
+        file: "spool-releases",
+        title: "Storage methods under the CNFS paper's batches, over releases",
+        rows: PANELS.iter().map(|(head, title)| (*head, (*title).to_owned())).collect(),
+    }
+}
 
 /// The whole file.
 pub fn svg(all: &[Measured], made: &Batches) -> String {

@@ -105,6 +105,15 @@ pub fn table(all: &[Measured], made: &Batches) -> String {
     text
 }
 
+/// For the record of the release: figure, server, value.
+pub fn values(all: &[Measured], made: &Batches) -> Vec<(String, String, f64)> {
+    let count = articles(made);
+    let of = |m: &Measured, f: &Figure| {
+        (f.value)(m, count).map(|value| (f.head.to_owned(), m.subject.name(), value))
+    };
+    all.iter().flat_map(|m| FIGURES.iter().filter_map(move |f| of(m, f))).collect()
+}
+
 /// For programs: one object, a list of servers in it.
 pub fn json(all: &[Measured], made: &Batches, seed: u64) -> String {
     let count = articles(made);

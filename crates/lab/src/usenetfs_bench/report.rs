@@ -4,7 +4,7 @@ use super::Measured;
 use super::volume::Kind;
 use super::way::Way;
 use super::work::{TIMES, Times};
-use crate::curves::{self, Curve, Figure};
+use crate::drawing::{Curve, Figure, curves};
 use netnews::bucket::Scheme;
 use std::fmt::Write as _;
 
@@ -146,7 +146,7 @@ pub fn plots(all: &[Measured]) -> Vec<(String, String)> {
                 curves: of_kind().map(curve).collect(),
                 mark: Some((plot.papers, "the paper's gain")),
             };
-            drawn.push((format!("usenetfs-{}-{}.svg", kind.word(), plot.word), curves::svg(&figure)));
+            drawn.push((format!("usenetfs-{}-{}.svg", kind.word(), plot.word), curves(&figure)));
         }
     }
     drawn

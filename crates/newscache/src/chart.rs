@@ -1,4 +1,5 @@
-//! Figures 3 and 4 of the paper: a line for each strategy over the size of the cache.
+//! Figures 3 and 4 of the paper as SVG files of their own: a line for each strategy over the size of the
+//! cache.
 //! Called by `newsreel cache simulate`.
 
 use std::fmt::Write as _;
@@ -61,7 +62,12 @@ pub fn figure(points: &[Point], what: Figure) -> String {
     let scale = (high as f64 / low as f64).ln();
     let x = |bytes: u64| LEFT + PLOT_WIDTH * (bytes.max(1) as f64 / low as f64).ln() / scale;
     let y = |part: f64| TOP + PLOT_HEIGHT * (1.0 - part / top);
-    let mut out = super::begin(title, WIDTH, HEIGHT);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {HEIGHT:.0}\" \
+         width=\"{WIDTH:.0}\" height=\"{HEIGHT:.0}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n<title>{title}</title>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+    );
     let _ = writeln!(out, "<text x=\"{LEFT:.0}\" y=\"24\" font-weight=\"bold\">{title}</text>");
     for step in 0..=STEPS {
         let part = top * f64::from(step) / f64::from(STEPS);
