@@ -378,6 +378,14 @@ impl Client {
         }
     }
 
+    /// Whether [`Client::block_line`] would return at once.
+    pub fn has_block_line(&self) -> bool {
+        let line_bytes_max = self.connection.limits().block_line_bytes_max;
+        self.block.as_ref().is_none_or(|block| {
+            block.framing.clone().line(self.connection.unread(), line_bytes_max) != Line::More
+        })
+    }
+
     /// Appends what is left of the block of the last answer to `out`, in wire format.
     ///
     /// # Errors

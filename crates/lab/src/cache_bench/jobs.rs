@@ -52,6 +52,14 @@ impl Reader {
     }
 }
 
+/// What a round trip to this server takes: a short command and its answer.
+pub fn round_trip(at: SocketAddr) -> io::Result<f64> {
+    let mut client = Client::connect(&at.to_string())?;
+    let begun = Instant::now();
+    client.expect("MODE READER", "20")?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
 /// Does all jobs at the server at this address.
 pub fn all(at: SocketAddr, link: &Link, plan: &Plan) -> io::Result<Vec<Done>> {
     let jobs: [(&'static str, Work); 4] =

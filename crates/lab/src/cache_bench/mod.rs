@@ -74,6 +74,8 @@ pub struct Measured {
     pub cache: Option<Kind>,
     pub is_hit: bool,
     pub is_thin: bool,
+    /// Seconds that a round trip takes over the line.
+    pub round_trip: f64,
     pub done: Vec<Done>,
 }
 
@@ -88,13 +90,14 @@ pub fn run(options: &Options) -> Verdict {
             true => Link::with_rate(server, THIN_ONE_WAY, THIN_BYTES_PER_SEC),
             false => Link::to(server, Duration::ZERO),
         };
+        let round_trip = jobs::round_trip(link.address())?;
         let done = jobs::all(link.address(), &link, &plan)?;
-        all.push(Measured { cache: None, is_hit: false, is_thin, done });
+        all.push(Measured { cache: None, is_hit: false, is_thin, round_trip, done });
         for kind in Kind::ALL {
             let Some(cache) = Cache::start(options, kind, link.address())? else { continue };
             for is_hit in [false, true] {
                 let done = jobs::all(cache.address(), &link, &plan)?;
-                all.push(Measured { cache: Some(kind), is_hit, is_thin, done });
+                all.push(Measured { cache: Some(kind), is_hit, is_thin, round_trip, done });
             }
         }
         println!("{}", report::markdown(&all, is_thin));
@@ -172,7 +175,7 @@ fn verdict(all: &[Measured]) -> bool {
             let text = format!("{:.3} s, NewsCache {:.3} s", ours.seconds, theirs.seconds);
             say(ours.seconds <= theirs.seconds * 1.02, format!("{}, hits, {line}: {text}", ours.job));
         }
-        let round_trip = if is_thin { 2.0 * THIN_ONE_WAY.as_secs_f64() } else { 0.0 };
+        let round_trip = all.iter().find(|measured| measured.is_thin == is_thin).map_or(0.0, |m| m.round_trip);
         for (ours, direct) in ours(false).iter().zip(of(None, false, is_thin)) {
             let added = ours.first_byte - direct.first_byte;
             let text = format!("{}, misses, {line}: {:+.1} ms to the first answer", ours.job, added * 1e3);

@@ -18,6 +18,9 @@ use netnews::overview_row::OVERVIEW_FMT;
 use nntp_io::Output;
 use std::io;
 
+/// A list begins to leave when so many bytes of it are there.
+const FIRST_BYTES: usize = 4 << 10;
+
 impl<S: NewsSource> Reader<S> {
     pub(super) async fn list(&mut self, kind: ListKind<'_>, out: &mut Output) -> io::Result<()> {
         match kind {
@@ -198,6 +201,9 @@ impl<S: NewsSource> Reader<S> {
                 }
             }
             let gathered = out.text().len();
+            if !sent && gathered >= start + FIRST_BYTES {
+                out.flush().await?;
+            }
             out.relieve().await?;
             sent |= out.text().len() < gathered;
         }

@@ -34,10 +34,15 @@ struct Way {
     up: bool,
 }
 
+/// Octets that a line with a rate delivers at a time.
+const FRAME_OCTETS: usize = 256;
+
 /// What the connections share.
 struct Line {
     /// How long one octet takes.
     octet: Duration,
+    /// How many are delivered at a time.
+    frame_octets: usize,
     /// When what was sent so far has passed.
     free: Mutex<Instant>,
 }
@@ -66,8 +71,10 @@ impl Link {
         let address = listener.local_addr().unwrap();
         let passed: Arc<Mutex<Passed>> = Arc::default();
         let counts = passed.clone();
+        let octet = Duration::from_secs(1) / octets_per_sec;
         let line = Arc::new(Line {
-            octet: Duration::from_secs(1) / octets_per_sec,
+            octet,
+            frame_octets: if octet.is_zero() { usize::MAX } else { FRAME_OCTETS },
             free: Mutex::new(Instant::now()),
         });
         thread::spawn(move || {
@@ -129,19 +136,27 @@ impl Way {
                 }
             };
             let due = |octets: usize| (if up { Instant::now() } else { line.pass(octets) }) + one_way;
-            take(from, &sender, due, note);
+            take(from, &sender, line.frame_octets, due, note);
         });
         thread::spawn(move || deliver(to, &receiver, || *delivered.lock() |= !up));
     }
 }
 
 /// Reads to the end; an end is delivered by dropping the sender.
-fn take(mut from: TcpStream, sender: &Sender<Delayed>, due: impl Fn(usize) -> Instant, note: impl Fn(usize)) {
+fn take(
+    mut from: TcpStream,
+    sender: &Sender<Delayed>,
+    frame_octets: usize,
+    due: impl Fn(usize) -> Instant,
+    note: impl Fn(usize),
+) {
     let mut octets = [0; 64 << 10];
     while let Ok(n @ 1..) = from.read(&mut octets) {
         note(n);
-        if sender.send((due(n), octets[..n].to_vec())).is_err() {
-            break;
+        for frame in octets[..n].chunks(frame_octets) {
+            if sender.send((due(frame.len()), frame.to_vec())).is_err() {
+                return;
+            }
         }
     }
 }

@@ -352,7 +352,7 @@ impl Group {
             let group = self.clone();
             let question = AskRows {
                 group: self.name.clone(),
-                ranges: vec![range],
+                range,
                 is_here: self.is_here.clone(),
                 take: move |range, rows: &[u8]| {
                     let _asked_again = group.shelf.put_rows(range, rows);

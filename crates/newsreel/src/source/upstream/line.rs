@@ -1,4 +1,4 @@
-//! One connection to an upstream, as questions use it: which group is selected there, what the server can do,
+//! One connection to an upstream, as questions use it: which group is selected there, what the server lacks,
 //! and answers checked for their shape.
 //!
 //! Sources: RFC 3977 sections 6.1.1, 7.6 and 8.3, RFC 2980 section 2.8 (XOVER), RFC 6048 (lists).
@@ -10,21 +10,19 @@ use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
 use nntp_io::{Client, Error};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// What a server can do, as far as questions depend on it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Abilities {
-    /// It has OVER; any server has XOVER.
-    pub over: bool,
-    /// It has HDR; any server has XHDR.
-    pub hdr: bool,
-    /// LISTGROUP takes a range (RFC 3977 section 6.1.2).
-    pub ranges: bool,
-    /// It has LIST COUNTS (RFC 6048 section 2.2).
-    pub counts: bool,
-    /// It has LIST ACTIVE.MODTIME.
-    pub modtime: bool,
+/// What a server was found not to have when it was asked for it: then it is asked in another way from now on.
+/// CAPABILITIES would cost a round trip before the first answer, and old servers do not have it.
+#[derive(Debug, Default)]
+pub(super) struct Lacking {
+    /// XOVER; it has OVER.
+    pub xover: AtomicBool,
+    /// HDR; it has XHDR, which counts octets and lines where HDR asks for headers with such names.
+    pub hdr: AtomicBool,
+    /// LISTGROUP with a range (RFC 3977 section 6.1.2); it takes the name alone.
+    pub ranges: AtomicBool,
 }
 
 /// The first line of an answer.
@@ -49,7 +47,7 @@ impl Status {
 /// A connection.
 pub(super) struct Line {
     client: Client,
-    pub abilities: Arc<Abilities>,
+    pub lacking: Arc<Lacking>,
     /// What GROUP has named last.
     selected: Vec<u8>,
     /// It was made for the question that uses it now.
@@ -62,28 +60,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub fn new(client: Client) -> Self {
-        Self {
-            client,
-            abilities: Arc::default(),
-            selected: Vec::new(),
-            fresh: true,
-            bytes_seen: 0,
-            asked_at: None,
-            took: None,
-        }
-    }
-
-    /// Finds out what the server can do.
-    pub async fn ask_abilities(&mut self) -> Result<Abilities, Trouble> {
-        let known = self.client.capabilities().await?;
-        Ok(Abilities {
-            over: known.has("OVER"),
-            hdr: known.has("HDR"),
-            ranges: known.has("VERSION"),
-            counts: known.has_argument("LIST", "COUNTS"),
-            modtime: known.has_argument("LIST", "ACTIVE.MODTIME"),
-        })
+    pub fn new(client: Client, lacking: Arc<Lacking>) -> Self {
+        Self { client, lacking, selected: Vec::new(), fresh: true, bytes_seen: 0, asked_at: None, took: None }
     }
 
     /// Whether it can be asked something else.
@@ -182,6 +160,11 @@ impl Line {
     /// The next line of a block; `None` at its end.
     pub async fn block_line(&mut self) -> Result<Option<&[u8]>, Trouble> {
         Ok(self.client.block_line().await?)
+    }
+
+    /// Whether [`Line::block_line`] would return at once.
+    pub fn has_block_line(&self) -> bool {
+        self.client.has_block_line()
     }
 
     /// The next piece of a block, in wire format; `None` at its end.

@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 use tracing::{debug, warn};
 
-/// Bytes of lines that are passed on at once.
-const PIECE_BYTES: usize = 1024;
+/// Bytes of lines that are passed on at once while more are at hand, at first and at last.
+const FIRST_BYTES: usize = 1 << 10;
+const LATER_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a list that are looked at at once.
 const AHEAD_BYTES: usize = 32 << 10;
 /// The most bytes that a list may have.
@@ -196,11 +197,12 @@ impl Question for AskList<'_> {
         if !status.has_block {
             return Err(status.refused());
         }
-        let mut lines = Vec::new();
+        let (mut lines, mut enough) = (Vec::new(), FIRST_BYTES);
         while let Some(text) = line.block_line().await? {
             lines.extend_from_slice(text);
             lines.push(b'\n');
-            if lines.len() >= PIECE_BYTES {
+            if lines.len() >= enough || !line.has_block_line() {
+                enough = (enough * 2).min(LATER_BYTES_MAX);
                 let len = self.landing.change(|cargo| {
                     cargo.bytes.append(&mut lines);
                     cargo.bytes.len()

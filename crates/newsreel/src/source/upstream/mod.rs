@@ -33,7 +33,7 @@ use super::beside::Split;
 use super::listed::Listed;
 use super::{
     Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, HeaderLines, Marks, NewsSource,
-    Part, Place, Side, Wanted, Which,
+    Part, Place, Side, SourceError, Wanted, Which,
 };
 use crate::base::clock::unix_secs;
 use crate::config::{self, Config};
@@ -55,7 +55,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use table::{Local, Routes, Table, Upstream};
 use tokio::sync::Notify;
-use tokio::task::block_in_place;
+use tokio::task::{JoinHandle, block_in_place};
 use tracing::{error, info, warn};
 use trouble::Trouble;
 
@@ -330,12 +330,10 @@ impl GroupStream for UpstreamGroups {
         for part in &mut self.parts {
             part.advance((self.list, self.base, &self.routes), wanted).await?;
         }
-        let waiting = self.parts.iter_mut().filter(|part| part.next.is_some());
-        let first = waiting.min_by(|a, b| {
-            let name = |part: &ListPart| part.next.as_ref().map(|next| next.name.clone());
-            name(a).cmp(&name(b))
-        });
-        let Some(next) = first.and_then(|part| part.next.take()) else { return Ok(None) };
+        let names = self.parts.iter().enumerate();
+        let first = names.filter_map(|(at, part)| Some((&part.next.as_ref()?.name, at))).min();
+        let part = first.map(|(_, at)| at).and_then(|at| self.parts.get_mut(at));
+        let Some(next) = part.and_then(|part| part.next.take()) else { return Ok(None) };
         self.last = next;
         Ok(Some(self.last.info()))
     }
@@ -371,6 +369,22 @@ async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble
         }
     };
     found.map(Lines::of)
+}
+
+/// The same in a task of its own, and counted as a request of this client.
+fn ask_list(
+    upstream: Arc<Upstream>,
+    list: GroupList,
+    client: &Arc<str>,
+) -> JoinHandle<Result<Lines, Trouble>> {
+    let client = client.clone();
+    tokio::spawn(async move {
+        let asked = upstream.pool.questions();
+        let lines = lines_of(&upstream, list).await?;
+        let is_hit = upstream.pool.questions() == asked;
+        upstream.record(&client, RequestKind::Active, b"", is_hit);
+        Ok(lines)
+    })
 }
 
 /// What a list says of one group.
@@ -459,11 +473,11 @@ impl NewsSource for Upstreams {
         };
         let one = match which {
             Which::All | Which::Like(_) => {
-                for (at, upstream) in table.upstreams.iter().enumerate().filter(|(_, u)| !u.config.fill) {
-                    let asked = upstream.pool.questions();
-                    let lines = lines_of(upstream, list).await?;
-                    let is_hit = upstream.pool.questions() == asked;
-                    upstream.record(&self.client, RequestKind::Active, b"", is_hit);
+                // All are asked before the first has answered.
+                let asked = table.upstreams.iter().enumerate().filter(|(_, u)| !u.config.fill);
+                let asked = asked.map(|(at, upstream)| (at, ask_list(upstream.clone(), list, &self.client)));
+                for (at, lines) in asked.collect::<Vec<_>>() {
+                    let lines = lines.await.map_err(|error| SourceError::Fault(error.into()))??;
                     groups.parts.push(ListPart { at, lines, next: None, is_over: false });
                 }
                 return Ok(groups);

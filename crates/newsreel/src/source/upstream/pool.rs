@@ -5,7 +5,7 @@
 //! after that one tries, and the others wait for what becomes of it. A question is asked again on a fresh
 //! connection if the kept one turns out to have ended.
 
-use super::line::{Abilities, Line};
+use super::line::{Lacking, Line};
 use super::trouble::Trouble;
 use crate::base::counters::{add, read};
 use crate::config;
@@ -75,7 +75,7 @@ struct Health {
     failures: u32,
     retry_at: Option<Instant>,
     last_error: String,
-    abilities: Option<Arc<Abilities>>,
+    lacking: Arc<Lacking>,
     /// How long its answers took of late to begin, and when that was found out.
     usual: Option<(Duration, Instant)>,
     distrusted_until: Option<Instant>,
@@ -250,7 +250,7 @@ impl Pool {
         health.retry_at = Some(Instant::now() + pause);
         text.clone_into(&mut health.last_error);
         // Another one may come back.
-        health.abilities = None;
+        health.lacking = Arc::default();
         self.kept.lock().clear();
     }
 
@@ -277,17 +277,6 @@ impl Pool {
         let target = block_in_place(|| self.dial.target(Role::Reader, self.limits.clone()));
         let client = Client::connect(&target.map_err(Trouble::Away)?).await?;
         add(&self.tally.connections, 1);
-        let mut line = Line::new(client);
-        let known = self.health.lock().abilities.clone();
-        let abilities = match known {
-            Some(known) => known,
-            None => {
-                let asked = Arc::new(line.ask_abilities().await?);
-                self.health.lock().abilities = Some(asked.clone());
-                asked
-            }
-        };
-        line.abilities = abilities;
-        Ok(line)
+        Ok(Line::new(client, self.health.lock().lacking.clone()))
     }
 }

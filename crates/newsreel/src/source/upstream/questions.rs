@@ -4,7 +4,7 @@
 //! was asked for and ascend, an overview row has its fields, an article is the one that was asked for.
 //! Sources: RFC 3977 sections 6.1.1, 6.1.2, 6.2.4, 7.4 and 8.3.
 
-use super::line::{Line, Status, marks_of};
+use super::line::{Line, Status};
 use super::pool::Question;
 use super::trouble::{Trouble, shown};
 use crate::source::{HeaderValues, Marks};
@@ -13,6 +13,7 @@ use netnews::date::format_nntp;
 use netnews::decimal::parse_decimal;
 use netnews::nntp::response::code;
 use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The most numbers that one answer may have.
 const NUMBERS_MAX: usize = 4 << 20;
@@ -30,12 +31,10 @@ impl Question for AskMarks {
     type Answer = Option<Marks>;
 
     async fn ask(&mut self, line: &mut Line) -> Result<Self::Answer, Trouble> {
-        let status = line.request([b"GROUP ", &*self.0].concat()).await?;
-        match status.code {
-            code::GROUP_SELECTED => Ok(Some(marks_of(&status.text, &self.0)?)),
-            code::NO_SUCH_GROUP => Ok(None),
-            _ => Err(status.refused()),
-        }
+        // Also where it is selected.
+        line.forget_selected();
+        line.select(&self.0)?;
+        line.selected(&self.0).await
     }
 }
 
@@ -49,11 +48,25 @@ impl Question for AskNumbers {
     type Answer = Vec<u64>;
 
     async fn ask(&mut self, line: &mut Line) -> Result<Vec<u64>, Trouble> {
-        let mut command = [b"LISTGROUP ", &*self.group].concat();
-        if line.abilities.ranges {
-            command.extend_from_slice(format!(" {}-{}", self.range.start(), self.range.end()).as_bytes());
+        if line.lacking.ranges.load(Relaxed) {
+            return self.ask_by("", line).await;
         }
-        let status = line.request(command).await?;
+        let range = format!(" {}-{}", self.range.start(), self.range.end());
+        match self.ask_by(&range, line).await {
+            // Old servers refuse the range in one way or another.
+            Err(Trouble::Refused(..)) => {
+                let answer = self.ask_by("", line).await?;
+                line.lacking.ranges.store(true, Relaxed);
+                Ok(answer)
+            }
+            answer => answer,
+        }
+    }
+}
+
+impl AskNumbers {
+    async fn ask_by(&self, range: &str, line: &mut Line) -> Result<Vec<u64>, Trouble> {
+        let status = line.request([b"LISTGROUP ", &*self.group, range.as_bytes()].concat()).await?;
         if !status.has_block {
             return Err(status.refused());
         }
@@ -89,10 +102,30 @@ impl Question for AskHeader {
     type Answer = Option<HeaderValues>;
 
     async fn ask(&mut self, line: &mut Line) -> Result<Self::Answer, Trouble> {
+        if line.lacking.hdr.load(Relaxed) {
+            return self.ask_by("XHDR", line).await.or_else(is_none_if_unknown);
+        }
+        match self.ask_by("HDR", line).await {
+            Err(Trouble::Refused(code::UNKNOWN_COMMAND, _)) => {
+                let answer = self.ask_by("XHDR", line).await.or_else(is_none_if_unknown)?;
+                line.lacking.hdr.store(answer.is_some(), Relaxed);
+                Ok(answer)
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// No header, where the server does not know the command.
+fn is_none_if_unknown<T>(trouble: Trouble) -> Result<Option<T>, Trouble> {
+    if matches!(trouble, Trouble::Refused(code::UNKNOWN_COMMAND, _)) { Ok(None) } else { Err(trouble) }
+}
+
+impl AskHeader {
+    async fn ask_by(&self, verb: &str, line: &mut Line) -> Result<Option<HeaderValues>, Trouble> {
         let selecting = line.select(&self.group)?;
-        let verb: &[u8] = if line.abilities.hdr { b"HDR " } else { b"XHDR " };
         let range = format!(" {}-{}", self.range.start(), self.range.end());
-        line.submit([verb, &self.name, range.as_bytes()].concat())?;
+        line.submit([verb.as_bytes(), b" ", &self.name, range.as_bytes()].concat())?;
         let is_there = !selecting || line.selected(&self.group).await?.is_some();
         let status = line.answer().await?;
         match status.code {
@@ -101,6 +134,7 @@ impl Question for AskHeader {
             code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER | code::NO_SUCH_ARTICLE => {
                 return Ok(Some(Vec::new()));
             }
+            code::UNKNOWN_COMMAND => return Err(status.refused()),
             500..=599 => return Ok(None),
             _ => return Err(status.refused()),
         }

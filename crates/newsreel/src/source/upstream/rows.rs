@@ -12,19 +12,19 @@ use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::nntp::response::code;
 use netnews::overview_row::{append_fields, append_row, field, index};
 use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of rows that are passed on at once, at the beginning and at last.
 const FIRST_BYTES: usize = 1;
 const LATER_BYTES_MAX: usize = 64 << 10;
 
-/// OVER: the overview rows of some ranges, one after the other.
+/// XOVER or OVER: the overview rows of a range.
 pub(super) struct AskRows<F> {
     pub group: Box<[u8]>,
-    /// Ascending or not; none twice.
-    pub ranges: Vec<RangeInclusive<u64>>,
+    pub range: RangeInclusive<u64>,
     /// Which groups' numbers hold here.
     pub is_here: Holds,
-    /// Takes the rows of a range, all that there are.
+    /// Takes the rows of a part of the range, all that there are.
     pub take: F,
 }
 
@@ -33,30 +33,36 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> Question for AskRows<F> {
     type Answer = bool;
 
     async fn ask(&mut self, line: &mut Line) -> Result<bool, Trouble> {
-        let selecting = line.select(&self.group)?;
-        let verb = if line.abilities.over { "OVER" } else { "XOVER" };
-        for range in &self.ranges {
-            line.submit(format!("{verb} {}-{}", range.start(), range.end()))?;
+        if line.lacking.xover.load(Relaxed) {
+            return self.ask_by("OVER", line).await;
         }
-        let is_there = !selecting || line.selected(&self.group).await?.is_some();
-        for at in 0..self.ranges.len() {
-            let status = line.answer().await?;
-            if !is_there {
-                continue;
+        match self.ask_by("XOVER", line).await {
+            Err(Trouble::Refused(code::UNKNOWN_COMMAND, _)) => {
+                let answer = self.ask_by("OVER", line).await?;
+                line.lacking.xover.store(true, Relaxed);
+                Ok(answer)
             }
-            let Some(range) = self.ranges.get(at).cloned() else { break };
-            match status.code {
-                code::OVERVIEW_FOLLOWS => self.block(line, range).await?,
-                // No article in that range.
-                code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER => (self.take)(range, &[]),
-                _ => return Err(status.refused()),
-            }
+            answer => answer,
         }
-        Ok(is_there)
     }
 }
 
 impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
+    async fn ask_by(&mut self, verb: &str, line: &mut Line) -> Result<bool, Trouble> {
+        let (selecting, range) = (line.select(&self.group)?, self.range.clone());
+        line.submit(format!("{verb} {}-{}", range.start(), range.end()))?;
+        let is_there = !selecting || line.selected(&self.group).await?.is_some();
+        let status = line.answer().await?;
+        match status.code {
+            _ if !is_there => {}
+            code::OVERVIEW_FOLLOWS => self.block(line, range).await?,
+            // No article in that range.
+            code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER => (self.take)(range, &[]),
+            _ => return Err(status.refused()),
+        }
+        Ok(is_there)
+    }
+
     async fn block(&mut self, line: &mut Line, range: RangeInclusive<u64>) -> Result<(), Trouble> {
         let (mut from, last) = range.into_inner();
         let (mut rows, mut enough, mut next) = (Vec::new(), FIRST_BYTES, from);

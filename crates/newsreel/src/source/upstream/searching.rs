@@ -209,7 +209,7 @@ async fn row_says(group: &Group, number: u64, id: &[u8]) -> Result<bool, Trouble
     let rows = said.clone();
     let question = AskRows {
         group: group.name.clone(),
-        ranges: vec![number..=number],
+        range: number..=number,
         is_here: group.is_here.clone(),
         take: move |_, row: &[u8]| rows.lock().extend_from_slice(row),
     };

@@ -40,6 +40,10 @@ pub enum Fault {
     RefusesPosts,
     /// Posts are refused for now.
     TakesPostsLater,
+    /// It has no command that is not in RFC 3977.
+    LacksOld,
+    /// It has no command of RFC 3977 that is not in RFC 2980.
+    LacksNew,
 }
 
 /// One group: articles by number, and the high mark.
@@ -148,6 +152,11 @@ impl Fake {
                 _ => std::thread::sleep(self.state.0.lock().unwrap().delay),
             }
             let words: Vec<&str> = line.split(' ').collect();
+            if self.lacks(&words) {
+                let is_known = words.first() == Some(&"LISTGROUP");
+                write!(stream, "{}\r\n", if is_known { "501 too much" } else { "500 what?" })?;
+                continue;
+            }
             match words[..] {
                 ["MODE", _] => write!(stream, "200 ready\r\n")?,
                 ["CAPABILITIES"] => {
@@ -161,16 +170,17 @@ impl Fake {
                     }
                     write!(stream, "{}", found.unwrap_or("411 none\r\n".into()))?;
                 }
-                ["LISTGROUP", name, range] => {
+                ["LISTGROUP", name, ..] => {
+                    let range = words.get(2).copied().unwrap_or("1-");
                     let group = self.state.0.lock().unwrap().groups.get(name).cloned().unwrap_or_default();
                     let (from, to) = ends(range);
                     let numbers = group.articles.range(from..=to).map(|(number, _)| format!("{number}\r\n"));
                     write!(stream, "{}{}.\r\n", group_line(name, &group), numbers.collect::<String>())?;
                 }
-                ["OVER", range] => self.rows(&mut stream, &selected, ends(range))?,
+                ["OVER" | "XOVER", range] => self.rows(&mut stream, &selected, ends(range))?,
                 ["ARTICLE", which] => self.article(&mut stream, &selected, which, false)?,
                 ["HEAD", which] => self.article(&mut stream, &selected, which, true)?,
-                ["XHDR", name, range] => self.header(&mut stream, &selected, name, ends(range))?,
+                ["HDR" | "XHDR", name, range] => self.header(&mut stream, &selected, name, ends(range))?,
                 ["STAT", which] => {
                     let found = self.find(&selected, which).is_some();
                     write!(stream, "{} 0 {which}\r\n", if found { 223 } else { 430 })?;
@@ -192,6 +202,15 @@ impl Fake {
             }
         }
         Ok(())
+    }
+
+    /// Whether it lacks what is asked for.
+    fn lacks(&self, words: &[&str]) -> bool {
+        match self.fault() {
+            Fault::LacksOld => matches!(words, ["XOVER" | "XHDR", ..]),
+            Fault::LacksNew => matches!(words, ["OVER" | "HDR", ..] | ["LISTGROUP", _, _]),
+            _ => false,
+        }
     }
 
     /// The answer to a post; `None`: none comes.

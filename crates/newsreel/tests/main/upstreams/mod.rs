@@ -1,6 +1,7 @@
 //! Groups of other servers: shown as they are there, beside local ones, and with servers that are away, slow,
 //! or lie.
 
+mod asking;
 mod caching;
 mod fake;
 mod offline;
@@ -255,7 +256,7 @@ fn what_is_cached_costs_no_octet_from_upstream_and_survives_a_restart() {
     assert_eq!(read(&server), first);
     let asked = fake.take("");
     assert!(
-        asked.iter().all(|command| !command.starts_with("ARTICLE") && !command.starts_with("OVER")),
+        asked.iter().all(|command| !command.starts_with("ARTICLE") && !command.starts_with("XOVER")),
         "{asked:?}"
     );
     fake.fail(Fault::Dead);
@@ -301,19 +302,6 @@ fn several_readers_ask_once_and_read_while_it_arrives() {
         assert_eq!(500 + client.block().len(), whole);
         assert!(client.ask("DATE").starts_with("111 "));
     }
-}
-
-#[test]
-fn a_list_is_passed_on_while_it_arrives() {
-    let fake = Fake::start();
-    (0..400).for_each(|at| fake.put(&format!("comp.g{at:03}"), 1, 100));
-    let server = showing(&[section("fake", fake.address, "")]);
-    fake.hold(Some(200));
-    let mut client = server.client();
-    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
-    assert_eq!(client.line(), "comp.g000 1 1 y");
-    fake.hold(None);
-    assert_eq!(1 + client.block().len(), 400);
 }
 
 #[test]
@@ -512,7 +500,7 @@ fn headers_of_a_range_are_asked_for_at_once_and_come_whole_or_not_at_all() {
         assert_eq!(client.block(), [if verb == "HDR" { "3 " } else { "3 (none)" }]);
     }
     let asked = fake.take("");
-    let is_expected = |command: &String| command.starts_with("XHDR ") || command == "GROUP comp.a";
+    let is_expected = |command: &String| command.starts_with("HDR ") || command == "GROUP comp.a";
     assert!(asked.len() <= 5 && asked.iter().all(is_expected), "{asked:?}");
     // The upstream goes away in the middle of its answer.
     fake.fail(Fault::BreaksOff);
