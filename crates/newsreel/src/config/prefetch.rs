@@ -28,6 +28,9 @@ section! {
         interval: Duration = Pause, default "30 min", example "2 h";
         /// Bytes per second that it takes; by default as fast as they arrive.
         bytes_per_sec_max: Option<u64> = Maybe(Size { min: 1 << 10, max: u64::MAX }), example "5 KiB";
+        /// Whether the first request for overview rows of a group has all others fetched as well, the newest
+        /// first, up to 100,000. Otherwise no more than a twentieth is added to what readers ask for.
+        whole_overview: bool = Switch, default false, example true;
         /// Whether what a reader asks for while its upstream is away is fetched when the upstream is back.
         fetch_later: bool = Switch, default false, example true;
     }

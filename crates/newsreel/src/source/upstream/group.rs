@@ -11,6 +11,7 @@ use super::pool::Pool;
 use super::questions::{AskMarks, AskNumbers};
 use super::rows::AskRows;
 use super::shelf::Shelf;
+use super::table::Upstream;
 use super::trouble::{Trouble, shown};
 use super::xref::Holds;
 use crate::source::{Answer, Base, Marks, Side, SourceError};
@@ -30,6 +31,9 @@ const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
 
 /// Numbers of which rows are fetched at once when nobody waits for them.
 const AHEAD_NUMBERS: u64 = 1_000;
+/// Rows that nobody has asked for are fetched as long as they are no more than one of so many that somebody
+/// has asked for.
+const ASKED_PER_AHEAD: u64 = 20;
 /// Bytes of rows that are looked at in one piece.
 const LOOK_BYTES: usize = 128 << 10;
 /// Of how many of the newest numbers they are.
@@ -43,6 +47,8 @@ pub(super) struct Group {
     pub shelf: Shelf,
     pub cache: Cache,
     age_max: Duration,
+    /// The first request for rows has all others fetched as well.
+    is_whole: bool,
     /// Counts how often the group got other numbers.
     pub made: AtomicU64,
     asked: Mutex<Asked>,
@@ -72,24 +78,44 @@ impl Default for Asked {
 #[derive(Debug, Default)]
 struct Fetching {
     is_running: bool,
+    /// The first of them is on its way.
     wanted: VecDeque<RangeInclusive<u64>>,
     /// When nothing is wanted, what is missing up to here is fetched, the newest first.
     ahead: Option<u64>,
     /// Where the gap begins that was fetched last for that; one that stays cannot be kept.
     gap: Option<u64>,
+    /// Rows that were fetched because somebody asked for them, and numbers of which they were fetched though
+    /// nobody did.
+    asked_rows: u64,
+    ahead_numbers: u64,
     failures: u64,
     trouble: Option<Trouble>,
 }
 
+impl Fetching {
+    /// Whether rows of so many more numbers may be fetched though nobody has asked for them.
+    fn may_add(&self, numbers: u64) -> bool {
+        (self.ahead_numbers + numbers).saturating_mul(ASKED_PER_AHEAD) <= self.asked_rows
+    }
+
+    /// The number from which on, downwards, rows are fetched that nobody has asked for.
+    fn ahead_from(&mut self, is_whole: bool) -> Option<u64> {
+        self.ahead = self.ahead.filter(|_| is_whole || self.may_add(1));
+        self.ahead
+    }
+}
+
 impl Group {
-    pub fn new(name: &[u8], pool: Arc<Pool>, age_max: Duration, is_here: Holds, cache: &Cache) -> Self {
+    pub fn new(name: &[u8], upstream: &Upstream) -> Self {
+        let (pool, cache) = (upstream.pool.clone(), upstream.cache.clone());
         Self {
             name: name.into(),
-            shelf: Shelf::of(cache, pool.name(), name),
-            cache: cache.clone(),
+            shelf: Shelf::of(&cache, pool.name(), name),
+            cache,
             pool,
-            is_here,
-            age_max,
+            is_here: upstream.is_here.clone(),
+            age_max: upstream.config.group_age,
+            is_whole: upstream.is_whole,
             made: AtomicU64::new(0),
             asked: Mutex::default(),
             asking: Turn::default(),
@@ -347,7 +373,7 @@ impl Group {
     async fn fetch_rows(self: &Arc<Self>) {
         loop {
             let wanted = self.fetching.lock().wanted.front().cloned();
-            let is_wanted = wanted.is_some();
+            let is_asked_for = wanted.is_some();
             let Some(range) = wanted.or_else(|| self.next_ahead()) else { return };
             let group = self.clone();
             let question = AskRows {
@@ -356,6 +382,10 @@ impl Group {
                 is_here: self.is_here.clone(),
                 take: move |range, rows: &[u8]| {
                     let _asked_again = group.shelf.put_rows(range, rows);
+                    if is_asked_for {
+                        let count = memchr::memchr_iter(b'\n', rows).count() as u64;
+                        group.fetching.lock().asked_rows += count;
+                    }
                     group.fetched.notify_waiters();
                 },
             };
@@ -365,9 +395,7 @@ impl Group {
                 Err(trouble) => Some(trouble),
             };
             let mut fetching = self.fetching.lock();
-            if is_wanted {
-                fetching.wanted.pop_front();
-            }
+            fetching.wanted.pop_front();
             if let Some(trouble) = trouble {
                 fetching.failures += 1;
                 fetching.trouble = Some(trouble);
@@ -379,11 +407,12 @@ impl Group {
         }
     }
 
-    /// What is fetched when nothing is wanted: the newest rows that are missing, of groups that are not huge.
+    /// What is fetched when nothing is wanted, and wanted from then on, so that it is fetched once: the
+    /// newest rows that are missing, of groups that are not huge, as long as they are not too many.
     fn next_ahead(&self) -> Option<RangeInclusive<u64>> {
         let marks = self.shelf.marks()?;
         loop {
-            let high = self.fetching.lock().ahead?;
+            let high = self.fetching.lock().ahead_from(self.is_whole)?;
             let low = marks.low.max(high.saturating_sub(AHEAD_NUMBERS - 1));
             if high < marks.low || marks.high.saturating_sub(high) >= AHEAD_NUMBERS_MAX {
                 self.fetching.lock().ahead = None;
@@ -394,7 +423,14 @@ impl Group {
             match rows {
                 // There may be another gap after it, so these numbers are looked at again.
                 Rows::Missing { range } if fetching.gap != Some(*range.start()) => {
+                    let numbers = range.end() - range.start() + 1;
+                    if !self.is_whole && !fetching.may_add(numbers) {
+                        fetching.ahead = None;
+                        return None;
+                    }
+                    fetching.ahead_numbers += numbers;
                     fetching.gap = Some(*range.start());
+                    fetching.wanted.push_front(range.clone());
                     return Some(range);
                 }
                 _ => fetching.ahead = low.checked_sub(1),

@@ -173,7 +173,10 @@ impl Upstreams {
         });
         let is_as_before = old.upstreams.len() == config.upstreams.len()
             && old.upstreams.iter().zip(&config.upstreams).all(|(old, new)| old.config == *new);
-        if !is_as_before || old.article_bytes_max != config.site.article_bytes_max {
+        let is_as_before = is_as_before
+            && old.article_bytes_max == config.site.article_bytes_max
+            && old.is_whole == config.prefetch.whole_overview;
+        if !is_as_before {
             self.shared.table.store(Arc::new(Table::new(config, &self.shared.local, cache, Some(&old))));
             self.shared.posts.look();
         }

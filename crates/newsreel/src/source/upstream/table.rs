@@ -44,8 +44,11 @@ pub(super) struct Upstream {
     pub pool: Arc<Pool>,
     pub lists: Lists,
     pub cache: Cache,
+    /// Which groups' numbers hold here.
+    pub is_here: Holds,
+    /// The first request for overview rows of a group has all others fetched as well.
+    pub is_whole: bool,
     groups: Mutex<HashMap<Box<[u8]>, Arc<Group>>>,
-    is_here: Holds,
 }
 
 impl Upstream {
@@ -58,10 +61,7 @@ impl Upstream {
             return Ok(None);
         }
         let asked = self.pool.ask_apart(AskMarks(name.into())).await;
-        let group = || {
-            let (pool, age_max) = (self.pool.clone(), self.config.group_age);
-            Arc::new(Group::new(name, pool, age_max, self.is_here.clone(), &self.cache))
-        };
+        let group = || Arc::new(Group::new(name, self));
         match asked {
             // Those that do not exist are not kept.
             Ok(None) => Ok(None),
@@ -117,6 +117,8 @@ pub(super) struct Table {
     pub routes: Arc<Routes>,
     /// Larger articles are not taken.
     pub article_bytes_max: u64,
+    /// As [`Upstream::is_whole`].
+    pub is_whole: bool,
     /// Absent where there is no upstream.
     pub cache: Option<Cache>,
     /// The order in which they are asked by Message-ID.
@@ -140,14 +142,22 @@ impl Table {
                 config: section.clone(),
                 pool,
                 lists: Lists::default(),
-                groups: Mutex::default(),
                 is_here: Arc::new(move |name| routes.numbering(name) == Some(at)),
+                is_whole: config.prefetch.whole_overview,
+                groups: Mutex::default(),
             }))
         };
         let upstreams: Vec<_> = sections.iter().enumerate().filter_map(upstream).collect();
         let mut order: Vec<usize> = (0..upstreams.len()).collect();
         order.sort_by_key(|at| sections.get(*at).map(|section| (section.fill, section.priority)));
-        Self { upstreams, routes, article_bytes_max: config.site.article_bytes_max, cache, order }
+        Self {
+            upstreams,
+            routes,
+            article_bytes_max: config.site.article_bytes_max,
+            is_whole: config.prefetch.whole_overview,
+            cache,
+            order,
+        }
     }
 
     /// The upstream that numbers a group.

@@ -20,30 +20,53 @@ fn each_selection_of_a_group_asks_once_for_its_marks() {
 }
 
 #[test]
-fn the_first_look_at_a_group_brings_all_of_its_overview() {
+fn the_first_look_at_a_group_brings_all_of_its_overview_where_that_is_wanted() {
+    let fake = Fake::with("comp.a", 1, 300);
+    (2..=2_500).for_each(|number| fake.put("comp.a", number, 300));
+    let own = section("fake", fake.address, "").replace("group_age = \"0 s\"", "group_age = \"1 h\"");
+    let server = Server::start_showing(&[], |text| text + &own + "[prefetch]\nwhole_overview = true\n");
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 2500 "));
+    assert!(client.ask("OVER 2401-2410").starts_with("224 "));
+    assert_eq!(client.block().len(), 10);
+    // A thousand after the other, the newest first, until all have come.
+    assert_eq!(ranges_asked(&fake, 5), ["2401-2410", "1501-2400", "2411-2500", "501-1500", "1-500"]);
+    // Rows that come backwards are served without another question.
+    for range in ["2001-2500", "1001-2000", "501-1000"] {
+        assert!(client.ask(&format!("OVER {range}")).starts_with("224 "));
+        client.block();
+    }
+    assert_eq!(fake.take("XOVER"), [""; 0]);
+}
+
+/// The first ranges of which rows were asked for, as soon as there are so many.
+fn ranges_asked(fake: &Fake, count: usize) -> Vec<String> {
+    let (begun, mut asked) = (Instant::now(), Vec::new());
+    while asked.len() < count {
+        assert!(begun.elapsed() < PATIENCE, "{asked:?}");
+        std::thread::sleep(Duration::from_millis(20));
+        asked.extend(fake.take("XOVER").into_iter().map(|command| command["XOVER ".len()..].to_owned()));
+    }
+    asked
+}
+
+#[test]
+fn who_asks_for_a_part_of_the_overview_has_no_more_than_a_twentieth_added() {
     let fake = Fake::with("comp.a", 1, 300);
     (2..=2_500).for_each(|number| fake.put("comp.a", number, 300));
     let own = section("fake", fake.address, "").replace("group_age = \"0 s\"", "group_age = \"1 h\"");
     let server = Server::start_showing(&[], |text| text + &own);
     let mut client = server.client();
     assert!(client.ask("GROUP comp.a").starts_with("211 2500 "));
-    assert!(client.ask("OVER 2401-2410").starts_with("224 "));
-    assert_eq!(client.block().len(), 10);
-    // A thousand after the other, the newest first, until all have come.
-    let begun = Instant::now();
-    let mut asked = Vec::new();
-    while asked.len() < 5 {
-        assert!(begun.elapsed() < PATIENCE, "{asked:?}");
-        std::thread::sleep(Duration::from_millis(20));
-        asked.extend(fake.take("XOVER"));
-    }
-    let asked: Vec<_> = asked.iter().map(|command| &command["XOVER ".len()..]).collect();
-    assert_eq!(asked, ["2401-2410", "1501-2400", "2411-2500", "501-1500", "1-500"]);
-    // Rows that come backwards are served without another question.
-    for range in ["2001-2500", "1001-2000", "501-1000"] {
+    for range in ["2401-2410", "1-5", "100-600", "1-2410"] {
         assert!(client.ask(&format!("OVER {range}")).starts_with("224 "));
         client.block();
     }
+    // What is left is less than a twentieth of that.
+    let asked = ["2401-2410", "1-5", "100-600", "6-99", "601-2400", "2411-2500"];
+    assert_eq!(ranges_asked(&fake, asked.len()), asked);
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    assert_eq!(client.block().len(), 2_500);
     assert_eq!(fake.take("XOVER"), [""; 0]);
 }
 
