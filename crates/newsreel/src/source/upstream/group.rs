@@ -7,6 +7,7 @@
 //! from it. Where the upstream is away, what is known of the group is shown. Source: the NewsCache paper,
 //! section 3.2.
 
+use super::kept_headers::KeptHeaders;
 use super::pool::Pool;
 use super::questions::{AskMarks, AskNumbers};
 use super::rows::AskRows;
@@ -46,6 +47,7 @@ pub(super) struct Group {
     pub is_here: Holds,
     pub shelf: Shelf,
     pub cache: Cache,
+    pub headers: Arc<KeptHeaders>,
     age_max: Duration,
     /// The first request for rows has all others fetched as well.
     is_whole: bool,
@@ -113,6 +115,7 @@ impl Group {
             shelf: Shelf::of(&cache, pool.name(), name),
             cache,
             pool,
+            headers: upstream.headers.clone(),
             is_here: upstream.is_here.clone(),
             age_max: upstream.config.group_age,
             is_whole: upstream.is_whole,

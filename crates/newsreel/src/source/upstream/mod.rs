@@ -12,6 +12,7 @@ mod bringing;
 mod flight;
 mod group;
 mod headers;
+mod kept_headers;
 mod line;
 mod lists;
 #[cfg(feature = "testing")]

@@ -4,6 +4,7 @@
 //! nobody's.
 
 use super::group::Group;
+use super::kept_headers::KeptHeaders;
 use super::lists::Lists;
 use super::pool::Pool;
 use super::questions::AskMarks;
@@ -43,6 +44,7 @@ pub(super) struct Upstream {
     pub config: config::Upstream,
     pub pool: Arc<Pool>,
     pub lists: Lists,
+    pub headers: Arc<KeptHeaders>,
     pub cache: Cache,
     /// Which groups' numbers hold here.
     pub is_here: Holds,
@@ -142,6 +144,7 @@ impl Table {
                 config: section.clone(),
                 pool,
                 lists: Lists::default(),
+                headers: Arc::default(),
                 is_here: Arc::new(move |name| routes.numbering(name) == Some(at)),
                 is_whole: config.prefetch.whole_overview,
                 groups: Mutex::default(),

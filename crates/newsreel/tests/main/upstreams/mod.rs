@@ -4,6 +4,7 @@
 mod asking;
 mod caching;
 mod fake;
+mod headers;
 mod offline;
 mod posts;
 mod prefetching;
@@ -481,34 +482,4 @@ fn heads_are_kept_also_where_no_row_names_their_article() {
     assert_eq!(article_of(&mut client, "ARTICLE 1").as_ref(), Some(&right));
     assert_eq!(article_of(&mut client, "ARTICLE 1").as_ref(), Some(&right));
     assert_eq!(fake.take("ARTICLE"), ["ARTICLE 1"]);
-}
-
-#[test]
-fn headers_of_a_range_are_asked_for_at_once_and_come_whole_or_not_at_all() {
-    let fake = Fake::with("comp.a", 3, 500);
-    let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
-    let server = showing(&[own]);
-    let mut client = server.client();
-    assert!(client.ask("LISTGROUP comp.a").starts_with("211 3 "));
-    client.block();
-    fake.take("");
-    let expected = ["1 comp.a", "2 comp.a", "3 comp.a"];
-    for verb in ["HDR", "XHDR"] {
-        assert!(client.ask(&format!("{verb} Newsgroups 1-3")).starts_with("22"));
-        assert_eq!(client.block(), expected, "{verb}");
-        assert!(client.ask(&format!("{verb} Keywords 3")).starts_with("22"));
-        assert_eq!(client.block(), [if verb == "HDR" { "3 " } else { "3 (none)" }]);
-    }
-    let asked = fake.take("");
-    let is_expected = |command: &String| command.starts_with("HDR ") || command == "GROUP comp.a";
-    assert!(asked.len() <= 5 && asked.iter().all(is_expected), "{asked:?}");
-    // The upstream goes away in the middle of its answer.
-    fake.fail(Fault::BreaksOff);
-    assert!(client.ask("HDR Newsgroups 1-").starts_with("403 "));
-    fake.fail(Fault::None);
-    wait_for(&mut client);
-    (1..=3).for_each(|number| _ = article_of(&mut client, &format!("ARTICLE {number}")).unwrap());
-    fake.fail(Fault::Dead);
-    assert!(client.ask("HDR Newsgroups 1-").starts_with("225 "));
-    assert_eq!(client.block(), expected);
 }

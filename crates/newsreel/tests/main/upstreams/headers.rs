@@ -1,0 +1,74 @@
+//! HDR of headers that overview rows do not have, through an upstream.
+
+use super::fake::{Fake, Fault};
+use super::{article_of, section, showing, wait_for};
+use crate::client::Client;
+
+fn header(client: &mut Client, command: &str) -> Vec<String> {
+    let answer = client.ask(command);
+    assert!(answer.starts_with("22"), "{command}: {answer}");
+    client.block()
+}
+
+#[test]
+fn headers_of_a_range_are_asked_for_at_once_and_come_whole_or_not_at_all() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
+    let server = showing(&[own]);
+    let mut client = server.client();
+    assert!(client.ask("LISTGROUP comp.a").starts_with("211 3 "));
+    client.block();
+    fake.take("");
+    let expected = ["1 comp.a", "2 comp.a", "3 comp.a"];
+    for verb in ["HDR", "XHDR"] {
+        assert_eq!(header(&mut client, &format!("{verb} Newsgroups 1-3")), expected, "{verb}");
+        let none = [if verb == "HDR" { "3 " } else { "3 (none)" }];
+        assert_eq!(header(&mut client, &format!("{verb} Keywords 3")), none);
+    }
+    // What was answered once is not asked for again.
+    let asked = fake.take("");
+    assert_eq!(asked, ["HDR Newsgroups 1-3", "HDR Keywords 3-3"]);
+    // The upstream goes away in the middle of its answer.
+    fake.fail(Fault::BreaksOff);
+    assert!(client.ask("HDR Path 1-").starts_with("403 "));
+    fake.fail(Fault::None);
+    wait_for(&mut client);
+    (1..=3).for_each(|number| _ = article_of(&mut client, &format!("ARTICLE {number}")).unwrap());
+    fake.fail(Fault::Dead);
+    assert_eq!(header(&mut client, "HDR Newsgroups 1-"), expected);
+    assert_eq!(header(&mut client, "HDR Path 1-").len(), 3);
+}
+
+#[test]
+fn of_a_long_range_only_what_is_new_is_asked_for() {
+    let fake = Fake::with("comp.a", 1, 100);
+    (2..=100).for_each(|number| fake.put("comp.a", number, 100));
+    let server = showing(&[section("fake", fake.address, "")]);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 100 "));
+    let asked =
+        [("Newsgroups 1-80", 80), ("newsgroups 11-70", 60), ("Newsgroups 1-", 100), ("NEWSGROUPS 1-", 100)];
+    for (range, count) in asked {
+        assert_eq!(header(&mut client, &format!("HDR {range}")).len(), count, "{range}");
+    }
+    // What overview rows have comes from them.
+    for name in ["Subject", "From", "Message-ID", ":bytes"] {
+        assert_eq!(header(&mut client, &format!("HDR {name} 1-")).len(), 100, "{name}");
+    }
+    let mut asked = fake.take("");
+    asked.retain(|command| command.contains("HDR") || command.contains("OVER"));
+    assert_eq!(asked, ["HDR Newsgroups 1-80", "HDR Newsgroups 81-100", "XOVER 1-100"]);
+    // An article that is cancelled there, and one that comes.
+    fake.change(|groups| _ = groups.get_mut("comp.a").unwrap().articles.remove(&50));
+    fake.put("comp.a", 101, 100);
+    let values = header(&mut client, "HDR Newsgroups 49-");
+    assert_eq!(values.len(), 52);
+    assert_eq!(values[..2], ["49 comp.a", "51 comp.a"]);
+    assert_eq!(fake.take("HDR"), ["HDR Newsgroups 101-101"]);
+    // Where its numbers are others, nothing of it is used any more.
+    fake.change(|groups| _ = groups.remove("comp.a"));
+    (1..=70).for_each(|number| fake.put("comp.a", number, 100));
+    assert!(client.ask("GROUP comp.a").starts_with("211 70 "));
+    assert_eq!(header(&mut client, "HDR Newsgroups 1-").len(), 70);
+    assert_eq!(fake.take("HDR"), ["HDR Newsgroups 1-70"]);
+}
