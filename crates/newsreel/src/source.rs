@@ -268,6 +268,11 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         into: &mut Vec<u8>,
     ) -> impl Future<Output = Answer<Option<u64>>> + Send;
 
+    /// Whether the article of an overview row is shown to readers when they ask for it.
+    fn shows(&self, _group: &Self::Group, _number: u64) -> impl Future<Output = Answer<bool>> + Send {
+        async { Ok(true) }
+    }
+
     /// A header that overview rows do not have, of the articles of a range; `None`: it is to be read from
     /// each article.
     fn header(

@@ -175,7 +175,8 @@ fn verdict(all: &[Measured]) -> bool {
             let text = format!("{:.3} s, NewsCache {:.3} s", ours.seconds, theirs.seconds);
             say(ours.seconds <= theirs.seconds * 1.02, format!("{}, hits, {line}: {text}", ours.job));
         }
-        let round_trip = all.iter().find(|measured| measured.is_thin == is_thin).map_or(0.0, |m| m.round_trip);
+        let round_trip =
+            all.iter().find(|measured| measured.is_thin == is_thin).map_or(0.0, |m| m.round_trip);
         for (ours, direct) in ours(false).iter().zip(of(None, false, is_thin)) {
             let added = ours.first_byte - direct.first_byte;
             let text = format!("{}, misses, {line}: {:+.1} ms to the first answer", ours.job, added * 1e3);

@@ -140,6 +140,9 @@ impl<S: NewsSource> Reader<S> {
         let mut row = Vec::new();
         self.source.over(group, number..=number, usize::MAX, &mut row).await.map_err(failed)?;
         let Some(id) = overview_row::field(&row, index::MESSAGE_ID) else { return Ok(false) };
+        if !self.source.shows(group, number).await.map_err(failed)? {
+            return Ok(false);
+        }
         append_found(code::ARTICLE_EXISTS, self.window().shown(number), id, out.text());
         Ok(true)
     }

@@ -247,6 +247,13 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         }
     }
 
+    async fn shows(&self, group: &Self::Group, number: u64) -> Answer<bool> {
+        match group {
+            Either::First(group) => self.first.shows(group, number).await,
+            Either::Second(group) => Box::pin(self.second.shows(group, number)).await,
+        }
+    }
+
     async fn header(
         &self,
         group: &Self::Group,

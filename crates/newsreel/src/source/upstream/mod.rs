@@ -441,6 +441,46 @@ impl Upstreams {
     }
 }
 
+impl Upstreams {
+    /// Whether there is an article that is not refused, which its head says. Nobody has asked to read it, so
+    /// it is not remembered if it cannot be had now.
+    async fn is_shown(&self, place: Place<'_, UpstreamGroup>) -> Answer<bool> {
+        let mut head = ArticleBytes::default();
+        let found = Box::pin(self.fetched(place, Part::Head, false, &mut head)).await?;
+        Ok(!matches!(found, Fetched::Missing))
+    }
+
+    /// Reads an article; `is_for_later`: it is remembered if it cannot be had now.
+    async fn fetched(
+        &self,
+        place: Place<'_, UpstreamGroup>,
+        part: Part,
+        is_for_later: bool,
+        into: &mut ArticleBytes,
+    ) -> Answer<Fetched<Rest>> {
+        let place = match place {
+            Place::MessageId(id) => articles::Place::Id(id.as_bytes().into()),
+            Place::Number(selected, number) => {
+                let group = selected.current()?;
+                let Some((range, marks)) = group.within(number..=number).await? else {
+                    return Ok(Fetched::Missing);
+                };
+                if group.is_gone(number, &range, marks).await? {
+                    return Ok(Fetched::Missing);
+                }
+                articles::Place::Number(group.clone(), number)
+            }
+        };
+        let asked = articles::Asked { place, part, is_for_later, client: &self.client };
+        let fetched =
+            articles::article(&self.shared.table.load_full(), &self.shared.flights, asked, into).await?;
+        if !matches!(fetched, Fetched::Missing) && self.shared.refusing.load().refuses(into.head()) {
+            return Ok(Fetched::Missing);
+        }
+        Ok(fetched)
+    }
+}
+
 impl NewsSource for Upstreams {
     type Group = UpstreamGroup;
     type Groups = UpstreamGroups;
@@ -506,41 +546,26 @@ impl NewsSource for Upstreams {
         part: Part,
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<Rest>> {
-        let place = match place {
-            Place::MessageId(id) => articles::Place::Id(id.as_bytes().into()),
-            Place::Number(selected, number) => {
-                let group = selected.current()?;
-                let Some((range, marks)) = group.within(number..=number).await? else {
-                    return Ok(Fetched::Missing);
-                };
-                if group.is_gone(number, &range, marks).await? {
-                    return Ok(Fetched::Missing);
-                }
-                articles::Place::Number(group.clone(), number)
-            }
-        };
-        let asked = articles::Asked {
-            place,
-            part,
-            is_for_later: self.shared.prefetch.load().fetch_later,
-            client: &self.client,
-        };
-        let fetched =
-            articles::article(&self.shared.table.load_full(), &self.shared.flights, asked, into).await?;
-        if !matches!(fetched, Fetched::Missing) && self.shared.refusing.load().refuses(into.head()) {
-            return Ok(Fetched::Missing);
-        }
-        Ok(fetched)
+        let is_for_later = self.shared.prefetch.load().fetch_later;
+        self.fetched(place, part, is_for_later, into).await
     }
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
         if self.shared.refusing.load().is_nothing() {
             return articles::has(&self.shared.table.load_full(), id).await;
         }
-        // Its head says whether it is refused.
-        let mut head = ArticleBytes::default();
-        let found = Box::pin(self.article(Place::MessageId(id), Part::Head, &mut head)).await?;
-        Ok(!matches!(found, Fetched::Missing))
+        self.is_shown(Place::MessageId(id)).await
+    }
+
+    async fn shows(&self, group: &UpstreamGroup, number: u64) -> Answer<bool> {
+        if !self.shared.refusing.load().needs_heads() {
+            return Ok(true);
+        }
+        match self.is_shown(Place::Number(group, number)).await {
+            // As last known.
+            Err(SourceError::Unavailable(_)) => Ok(true),
+            is_shown => is_shown,
+        }
     }
 
     async fn numbers(

@@ -134,8 +134,7 @@ impl AskHeader {
             code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER | code::NO_SUCH_ARTICLE => {
                 return Ok(Some(Vec::new()));
             }
-            code::UNKNOWN_COMMAND => return Err(status.refused()),
-            500..=599 => return Ok(None),
+            501..=599 => return Ok(None),
             _ => return Err(status.refused()),
         }
         let (mut values, mut bytes, mut next) = (Vec::new(), 0, *self.range.start());

@@ -8,6 +8,15 @@ use netnews::Wildmat;
 use netnews::article::Headers;
 use netnews::overview_row::{field, index};
 
+/// The headers that overview rows have.
+const IN_ROWS: [(&[u8], usize); 5] = [
+    (b"Subject", index::SUBJECT),
+    (b"From", index::FROM),
+    (b"Date", index::DATE),
+    (b"Message-ID", index::MESSAGE_ID),
+    (b"References", index::REFERENCES),
+];
+
 /// What is refused.
 #[derive(Debug, Default)]
 pub(super) struct Refusing(Vec<(String, Wildmat)>);
@@ -25,6 +34,13 @@ impl Refusing {
         self.0.is_empty()
     }
 
+    /// Whether only the head of an article says whether it is refused.
+    pub fn needs_heads(&self) -> bool {
+        let is_in_rows =
+            |own: &str| IN_ROWS.iter().any(|(name, _)| own.as_bytes().eq_ignore_ascii_case(name));
+        self.0.iter().any(|(own, _)| !is_in_rows(own))
+    }
+
     /// Whether the article with these header lines is refused.
     pub fn refuses(&self, head: &[u8]) -> bool {
         !self.is_nothing()
@@ -33,14 +49,7 @@ impl Refusing {
 
     /// Whether the article of an overview row is, as far as the row says it.
     pub fn refuses_row(&self, row: &[u8]) -> bool {
-        const FIELDS: [(&[u8], usize); 5] = [
-            (b"Subject", index::SUBJECT),
-            (b"From", index::FROM),
-            (b"Date", index::DATE),
-            (b"Message-ID", index::MESSAGE_ID),
-            (b"References", index::REFERENCES),
-        ];
-        FIELDS.iter().any(|(name, at)| field(row, *at).is_some_and(|text| self.matches(name, text)))
+        IN_ROWS.iter().any(|(name, at)| field(row, *at).is_some_and(|text| self.matches(name, text)))
     }
 
     /// Leaves out the rows of articles that are refused, after this many bytes.
@@ -76,6 +85,9 @@ mod tests {
         let mut rows = b"1\tmake money\tF\tD\t<1@x>\t\t1\t1\r\n2\tother\tF\tD\t<2@x>\t\t1\t1\r\n".to_vec();
         refusing.leave_out(&mut rows, 0);
         assert!(rows.starts_with(b"2\t") && rows.iter().filter(|b| **b == b'\n').count() == 1);
+        assert!(
+            refusing.needs_heads() && !Refusing::new(&[of("SUBJECT", "x"), of("from", "x")]).needs_heads()
+        );
         assert!(!Refusing::default().refuses(b"Subject: x\r\n"));
     }
 }

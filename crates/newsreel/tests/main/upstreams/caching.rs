@@ -203,18 +203,6 @@ fn what_is_refused_is_not_there() {
     assert!(client.ask("HDR Newsgroups 1-").starts_with("225 "));
     assert_eq!(client.block(), ["1 comp.a", "3 comp.a"]);
     assert!(article_of(&mut client, "ARTICLE 3").is_some());
-    // Also what is only asked about; its head is fetched once for that.
-    fake.put("comp.a", 12, 300_000);
-    fake.change(|groups| {
-        let text = groups.get_mut("comp.a").unwrap().articles.get_mut(&12).unwrap();
-        *text = text.replace("Subject:", "X-No: 1\r\nSubject:");
-    });
-    fake.take("");
-    for number in [2, 12, 12] {
-        assert!(client.ask(&format!("STAT {}", id("comp.a", number))).starts_with("430 "), "{number}");
-    }
-    assert!(client.ask(&format!("STAT {}", id("comp.a", 3))).starts_with("223 "));
-    assert_eq!(fake.take(""), [format!("HEAD {}", id("comp.a", 12))]);
 }
 
 /// Bytes of memory that a process occupies.

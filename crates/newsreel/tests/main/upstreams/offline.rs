@@ -6,9 +6,11 @@ use super::{CACHE, article_of, section};
 use crate::client::Client;
 use crate::clients::screen::Screen;
 use crate::clients::{installed, slrn, tin};
+use crate::operated::PATIENCE;
 use crate::running::Server;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A site whose upstream has a group of ten articles, of which all rows and the third article were read, and
@@ -95,6 +97,85 @@ fn what_is_neither_here_nor_reachable_is_never_said_not_to_exist() {
     fake.take("");
     assert_eq!(answers(&server, &commands), expected, "offline");
     assert_eq!(fake.take(""), [""; 0]);
+}
+
+/// A site that refuses articles by a header that overview rows do not have: the second of three, and the
+/// twelfth, which is large.
+fn refusing(more: &str) -> (Fake, Server) {
+    let fake = Fake::with("comp.a", 3, 500);
+    fake.put("comp.a", 12, 300_000);
+    fake.change(|groups| {
+        for number in [2, 12] {
+            let text = groups.get_mut("comp.a").unwrap().articles.get_mut(&number).unwrap();
+            *text = text.replace("Subject:", "X-No: 1\r\nSubject:");
+        }
+    });
+    let refuse = "[cache]\nrefuse = [{ name = \"X-No\", matches = \"*\" }]\n";
+    let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"") + refuse + more;
+    let server = Server::start_showing(&[], |text| text + &own);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 4 "));
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    // Rows do not say it.
+    assert_eq!(client.block().len(), 4);
+    assert!(client.ask("LISTGROUP").starts_with("211 "));
+    client.block();
+    fake.take("");
+    (fake, server)
+}
+
+#[test]
+fn what_is_refused_is_not_there_for_stat_either() {
+    let (fake, server) = refusing("");
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 4 "));
+    for (number, is_there) in [(1, true), (2, false), (3, true), (12, false), (12, false)] {
+        let (by_number, by_id) = if is_there { ("223 ", "223 ") } else { ("423 ", "430 ") };
+        assert!(client.ask(&format!("STAT {number}")).starts_with(by_number), "{number}");
+        assert!(client.ask(&format!("STAT {}", id("comp.a", number))).starts_with(by_id), "{number}");
+    }
+    // Its head is fetched once for that, or a small article as a whole.
+    let mut asked = fake.take("");
+    asked.retain(|command| command != "GROUP comp.a");
+    assert_eq!(asked, ["ARTICLE 1", "ARTICLE 2", "ARTICLE 3", "HEAD 12"]);
+    assert!(client.ask("STAT 1").starts_with("223 "));
+    assert!(client.ask("NEXT").starts_with("223 3 "));
+    assert!(client.ask("NEXT").starts_with("421 "));
+    assert!(client.ask("LAST").starts_with("223 1 "));
+}
+
+#[test]
+fn stat_has_nothing_fetched_later() {
+    let (fake, server) = refusing("[prefetch]\nfetch_later = true\n");
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 4 "));
+    assert!(client.ask("STAT 2").starts_with("423 "));
+    fake.fail(Fault::Dead);
+    assert!(client.ask("STAT <no@where.example>").starts_with("403 "));
+    let expected = [
+        // What is kept says that it is refused.
+        ("STAT 2", "423 "),
+        (&format!("STAT {}", id("comp.a", 2)), "430 "),
+        // As last known, or not known at all.
+        ("STAT 12", "223 "),
+        ("LAST", "223 3 "),
+        (&format!("STAT {}", id("comp.a", 12)), "403 "),
+        (&format!("ARTICLE {}", id("comp.a", 3)), "400 "),
+    ];
+    for (command, answer) in expected {
+        assert!(client.ask(command).starts_with(answer), "{command}");
+    }
+    fake.take("");
+    fake.fail(Fault::None);
+    // Only what somebody wanted to read comes when it can be had.
+    let (begun, mut asked) = (Instant::now(), Vec::new());
+    while !asked.iter().any(|command: &String| command.starts_with("ARTICLE")) {
+        assert!(begun.elapsed() < PATIENCE, "{asked:?}");
+        std::thread::sleep(Duration::from_millis(50));
+        asked.extend(fake.take(""));
+    }
+    asked.retain(|command| command.starts_with("ARTICLE") || command.starts_with("HEAD"));
+    assert_eq!(asked, [format!("ARTICLE {}", id("comp.a", 3))]);
 }
 
 /// A site of a group with three articles of which the first is cached, and whose upstream is away then.
