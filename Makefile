@@ -22,7 +22,7 @@
 # make bench-cnews  the C News paper's appendix: batches filed, refused, made and expired, C News and INN beside us
 # make bench-expire  100,000 kept articles that are all due, INN's expire and expireover beside us
 # make bench-newscache  the NewsCache paper's tables: four jobs, directly and through caches, NewsCache beside us (root)
-# make bench-usenetfs  the Usenetfs paper's figures: large directories, flat and in buckets (needs root, mkfs.xfs)
+# make bench-usenetfs  the Usenetfs paper's figures: large directories, flat and in buckets, and a server's day (root)
 # make bench-cancels  what 100,000 cancels cost the feed of 420,000 articles that they arrive with
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
 # make lab-scale    memory and processor time of 7,000 connections at once
@@ -198,7 +198,7 @@ bench-newscache: build
 
 bench-usenetfs:
 	$(CARGO) build --release --locked -p lab --bin lab
-	$(or $(CARGO_TARGET_DIR),target)/release/lab usenetfs --dir $(LAB_DIR) --docs docs/bench $(LAB_OPTIONS)
+	$(or $(CARGO_TARGET_DIR),target)/release/lab usenetfs --dir $(LAB_DIR) --peers $(PEERS) --docs docs/bench $(LAB_OPTIONS)
 
 lab-crash: LAB_OPTIONS = --rounds $(LAB_ROUNDS)
 lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web: build

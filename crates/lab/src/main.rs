@@ -137,3 +137,14 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn commands_do_not_contradict_themselves() {
+        Cli::command().debug_assert();
+    }
+}

@@ -8,7 +8,7 @@ mod batch;
 mod cost;
 pub mod expiring;
 mod report;
-mod sites;
+pub mod sites;
 
 use crate::{Verdict, page};
 use batch::{ARTICLES, Batch};

@@ -95,7 +95,7 @@ pub struct Site {
 
 impl Workshop {
     /// Installs what is not there yet; `None` with a word if it cannot be had here.
-    fn script(&self, kind: Kind) -> io::Result<Option<PathBuf>> {
+    pub fn script(&self, kind: Kind) -> io::Result<Option<PathBuf>> {
         let (name, prefix) = match kind {
             Kind::Newsreel(_) => return Ok(Some(self.binary.clone())),
             Kind::CNews => ("cnews/cnews.sh", Some(self.prefix("cnews"))),
@@ -121,7 +121,8 @@ impl Workshop {
         Ok(Some(script))
     }
 
-    fn prefix(&self, name: &str) -> PathBuf {
+    /// Where programs are installed.
+    pub fn prefix(&self, name: &str) -> PathBuf {
         self.dir.join("installed").join(name)
     }
 

@@ -12,7 +12,7 @@ pub mod faults;
 mod releases;
 
 pub use bars::{Label, Panel, bars};
-pub use curves::{Curve, Figure, curves};
+pub use curves::{Axes, Curve, Figure, curves};
 pub use releases::{Line, Release, Series, releases};
 
 use std::fmt::Write as _;

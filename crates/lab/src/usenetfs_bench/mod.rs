@@ -1,9 +1,12 @@
 //! The Usenetfs paper's figures 3 to 6 and table 2: what directories of 1 to half a million articles cost,
-//! flat and in buckets, with and without a mount, on file systems with and without an index.
+//! flat and in buckets, with and without a mount, on file systems with and without an index; and figure 7:
+//! what that leaves to others on a machine where a news server has its day ([`day`]).
 //!
 //! Each file system is an image below `--dir`. A directory of each size is filled once; the others have the
-//! same files as hard links. Times are those that a program waits. Figures: `docs/bench/usenetfs.md`.
+//! same files as hard links. Times are those that a program waits. Each part writes what it found as soon as
+//! it is done, so that they can be run one by one. Figures: `docs/bench/usenetfs.md`.
 
+mod day;
 mod passthrough;
 mod report;
 mod volume;
@@ -12,7 +15,7 @@ mod work;
 
 use crate::rng::Rng;
 use crate::{Verdict, page};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use netnews::bucket::Scheme;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -39,9 +42,37 @@ pub struct Options {
     /// Directories up to 2^19, each power of two, as in the paper; takes hours and 12 GB
     #[arg(long)]
     full: bool,
+    /// What is measured; what others have left in the page stays there
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Part::ALL)]
+    parts: Vec<Part>,
+    #[command(flatten)]
+    day: day::DayOptions,
     /// Where usenetfs.md's tables and the plots go; without it they are not written
     #[arg(long)]
     docs: Option<PathBuf>,
+}
+
+/// What is measured by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Directories on ext4 without an index
+    Unindexed,
+    /// On ext4 as it is made today
+    Ext4,
+    /// On xfs
+    Xfs,
+    /// Figure 7
+    Day,
+}
+
+impl Part {
+    const ALL: [Self; 4] = [Self::Unindexed, Self::Ext4, Self::Xfs, Self::Day];
+
+    /// What its tables are made by.
+    fn command(self) -> String {
+        let name = self.to_possible_value().map(|value| value.get_name().to_owned());
+        format!("make bench-usenetfs, part {}", name.unwrap_or_default())
+    }
 }
 
 /// The options of `lab usenetfs-mount`, the process of a mount.
@@ -80,19 +111,43 @@ pub fn run(options: &Options) -> Verdict {
     };
     fs::create_dir_all(&options.dir)?;
     let begun = Instant::now();
-    let mut all = Vec::new();
-    for kind in Kind::ALL {
-        all.extend(measure(kind, &options.dir, &sizes)?);
-        println!("{}: {:.0} s since the beginning", kind.name(), begun.elapsed().as_secs_f64());
-    }
-    print!("{}", report::markdown(&all));
-    if let Some(docs) = &options.docs {
-        page::put_table(&docs.join("usenetfs.md"), "make bench-usenetfs", &report::markdown(&all))?;
-        for (name, drawn) in report::plots(&all) {
-            fs::write(docs.join(name), drawn)?;
+    let mut holds = true;
+    for part in &options.parts {
+        let (table, plots, part_holds) = match part {
+            Part::Unindexed => directories(Kind::Unindexed, options, &sizes)?,
+            Part::Ext4 => directories(Kind::Ext4, options, &sizes)?,
+            Part::Xfs => directories(Kind::Xfs, options, &sizes)?,
+            Part::Day => match day::measure(&options.day, &options.dir, options.full)? {
+                Some(figure) => {
+                    let plots = vec![("usenetfs-day.svg".to_owned(), day::plot(&figure))];
+                    (day::markdown(&figure), plots, day::is_fair(&figure))
+                }
+                None => continue,
+            },
+        };
+        print!("{table}");
+        println!("{:.0} s since the beginning", begun.elapsed().as_secs_f64());
+        if let Some(docs) = &options.docs {
+            page::put_table(&docs.join("usenetfs.md"), &part.command(), table.trim_end())?;
+            for (name, drawn) in plots {
+                fs::write(docs.join(name), drawn)?;
+            }
         }
+        holds &= part_holds;
     }
-    Ok(report::holds(&all))
+    Ok(holds)
+}
+
+/// A table, plots by name, and whether what was promised holds.
+type Found = (String, Vec<(String, String)>, bool);
+
+fn directories(
+    kind: Kind,
+    options: &Options,
+    sizes: &[u32],
+) -> Result<Found, Box<dyn std::error::Error + Send + Sync>> {
+    let all = measure(kind, &options.dir, sizes)?;
+    Ok((report::markdown(&all), report::plots(&all), report::holds(&all)))
 }
 
 /// All ways on one file system.

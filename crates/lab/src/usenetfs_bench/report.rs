@@ -4,7 +4,7 @@ use super::Measured;
 use super::volume::Kind;
 use super::way::Way;
 use super::work::{TIMES, Times};
-use crate::drawing::{Curve, Figure, curves};
+use crate::drawing::{Axes, Curve, Figure, curves};
 use netnews::bucket::Scheme;
 use std::fmt::Write as _;
 
@@ -145,6 +145,7 @@ pub fn plots(all: &[Measured]) -> Vec<(String, String)> {
                 y: plot.unit,
                 curves: of_kind().map(curve).collect(),
                 mark: Some((plot.papers, "the paper's gain")),
+                axes: Axes::Logarithmic,
             };
             drawn.push((format!("usenetfs-{}-{}.svg", kind.word(), plot.word), curves(&figure)));
         }
