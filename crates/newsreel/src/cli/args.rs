@@ -284,7 +284,7 @@ pub(super) enum Command {
         system searches large directories from the beginning. Root can mount without further programs, others \
         need fusermount3.\n\n\
         With --spool the running server's articles are shown instead, whatever methods store them: a file an article, \
-        group/name/number, and message.id/MESSAGE-ID. Only root can do that."
+        group/name/number, and message.id/MESSAGE-ID. Root, the server's user and site.control_group can do that."
     )]
     #[command(after_long_help = "Examples:\n  newsreel mount /srv/spool /var/spool/news/articles\n  \
         newsreel manage /var/spool/news/articles/control/cancel\n  \

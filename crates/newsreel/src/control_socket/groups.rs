@@ -2,12 +2,26 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::chown;
+use std::path::Path;
 
 /// Where their names are.
 const GROUPS_FILE: &str = "/etc/group";
 
+/// Gives a file to the group that `site.control_group` names.
+pub(super) fn give(path: &Path, name: &str) -> io::Result<()> {
+    let number = number(name)?;
+    chown(path, None, Some(number)).map_err(|error| {
+        let why = "the server's user must be a member of the group";
+        io::Error::new(
+            error.kind(),
+            format!("site.control_group: {why} `{name}` to open it the socket: {error}"),
+        )
+    })
+}
+
 /// The number of the group that `site.control_group` names, or is.
-pub(super) fn number(name: &str) -> io::Result<u32> {
+fn number(name: &str) -> io::Result<u32> {
     let groups = fs::read_to_string(GROUPS_FILE).unwrap_or_default();
     let found = number_in(&groups, name).or_else(|| name.parse().ok());
     let missing = || format!("site.control_group: there is no group `{name}`; make it, or leave out the key");

@@ -27,7 +27,7 @@ use crate::running::Server;
 use crate::site::Site;
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Listener {
         let listener = UnixListener::bind(&path)?;
         let group = site.config.load().site.control_group.clone();
         if let Some(name) = &group {
-            chown(&path, None, Some(groups::number(name)?))?;
+            groups::give(&path, name)?;
         }
         let mode = if group.is_some() { 0o660 } else { 0o600 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
