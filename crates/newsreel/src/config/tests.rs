@@ -17,6 +17,7 @@ const GOOD: &str = r#"
 [site]
 path_identity = "news.example.org"
 organization = "Example"
+control_group = "operators"
 max_age_days = "none"
 tls_listen = ["127.0.0.1:1563"]
 
