@@ -16,6 +16,7 @@
 # make batches-inn  batches and parts of feeds exchanged with INN and C News (needs both, and root)
 # make triangle  two newsreels and an INN feed each other 20,000 articles, killed 60 times (needs INN and root)
 # make bench-spool    the papers' comparison: every storage method, and INN's, under the CNFS paper's batches
+#               (LAB_OPTIONS="--many 540000": and as many articles as its server kept)
 # make bench-feeds  what feeding peers costs, and how fast it is, INN with innfeed beside us
 # make bench-routing  how long it takes to decide which of 100 peers an article goes to, in 50,000 groups
 # make bench-rnews  how fast rnews files a batch, INN's rnews beside it
@@ -167,7 +168,7 @@ bench:
 
 bench-spool: build
 	$(CARGO) build --release --locked -p lab --bin lab
-	$(or $(CARGO_TARGET_DIR),target)/release/lab spool --dir $(LAB_DIR) --corpus $(CORPUS) --inn $(INN) --docs docs/bench $(LAB_OPTIONS)
+	$(or $(CARGO_TARGET_DIR),target)/release/lab spool --dir $(LAB_DIR) --corpus $(CORPUS) --peers $(PEERS) --docs docs/bench $(LAB_OPTIONS)
 
 bench-feeds: build
 	$(CARGO) build --release --locked -p lab --bin lab

@@ -22,6 +22,7 @@ mod feeds;
 mod filling;
 mod flat;
 mod memory;
+mod others;
 mod page;
 mod rates;
 mod rebuild;
@@ -35,6 +36,7 @@ mod speed;
 mod spool_bench;
 mod tls_load;
 mod usenetfs_bench;
+mod volume;
 mod web;
 
 use clap::{Args, Parser, Subcommand};

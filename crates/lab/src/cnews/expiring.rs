@@ -9,6 +9,7 @@ use super::batch::{ARTICLES, Batch};
 use super::cost::{Cost, Task};
 use super::sites::{Kind, Site, Workshop};
 use crate::Verdict;
+use crate::others::Inn;
 use clap::Args;
 use std::fs;
 use std::io;
@@ -49,7 +50,7 @@ pub fn run(options: &Options) -> Verdict {
         for (kind, least) in [
             (Kind::Newsreel("appendonly"), &mut ours),
             (Kind::Newsreel("tradspool"), &mut files),
-            (Kind::Inn("tradspool"), &mut theirs),
+            (Kind::Inn(Inn::New("tradspool")), &mut theirs),
         ] {
             let Some(cost) = ground.cost(kind, options.articles)? else { continue };
             *least = Some(least.map_or(cost, |least: Cost| least.least(cost)));

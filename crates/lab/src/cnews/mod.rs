@@ -8,8 +8,9 @@ mod batch;
 mod cost;
 pub mod expiring;
 mod report;
-pub mod sites;
+mod sites;
 
+use crate::others::Scripts;
 use crate::{Verdict, page};
 use batch::{ARTICLES, Batch};
 use clap::Args;
@@ -122,7 +123,7 @@ fn workshop(place: &crate::Place, peers: Option<&Path>) -> io::Result<Workshop> 
             Some(binary) => binary.clone(),
             None => std::env::current_exe()?.with_file_name("newsreel"),
         },
-        peers: peers.map(fs::canonicalize).transpose()?,
+        scripts: Scripts::new(peers, &place.dir)?,
         dir: place.dir.clone(),
         port: place.port,
     })

@@ -6,6 +6,7 @@ use super::batch::GROUPS;
 use super::cost::Task;
 use crate::articles::group_name;
 use crate::client::Client;
+use crate::others::{self, Inn, Plan, Scripts};
 use crate::spool_bench::with_method;
 use std::fs;
 use std::io;
@@ -17,20 +18,15 @@ use std::time::{Duration, Instant};
 const PEER: &str = "out.example";
 /// Bytes of a batch that is made.
 const BATCH_BYTES: &str = "65536";
-const BUFFER_MB: &str = "256";
+const BUFFER_MIB: u64 = 256;
 /// How long a start may take.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Where Debian has INN.
-const INND: &str = "/usr/lib/news/bin/innd";
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     CNews,
-    /// INN 1.7.2, a file for each article.
-    OldInn,
-    /// INN 2.7 with this storage method.
-    Inn(&'static str),
+    Inn(Inn),
     /// newsreel with this storage method.
     Newsreel(&'static str),
 }
@@ -38,9 +34,9 @@ pub enum Kind {
 /// All of them.
 pub const KINDS: [Kind; 6] = [
     Kind::CNews,
-    Kind::OldInn,
-    Kind::Inn("tradspool"),
-    Kind::Inn("cnfs"),
+    Kind::Inn(Inn::Old),
+    Kind::Inn(Inn::New("tradspool")),
+    Kind::Inn(Inn::New("cnfs")),
     Kind::Newsreel("tradspool"),
     Kind::Newsreel("cnfs"),
 ];
@@ -49,8 +45,7 @@ impl Kind {
     pub fn name(self) -> String {
         match self {
             Self::CNews => "C News".into(),
-            Self::OldInn => "INN 1.7.2".into(),
-            Self::Inn(method) => format!("INN 2.7 {method}"),
+            Self::Inn(inn) => inn.name(),
             Self::Newsreel(method) => format!("newsreel {method}"),
         }
     }
@@ -61,12 +56,12 @@ impl Kind {
 
     /// Whether it looks at the age of what its peers send, as it is set up here.
     pub fn knows_old_age(self) -> bool {
-        self != Self::OldInn
+        self != Self::Inn(Inn::Old)
     }
 
     /// Whether articles leave it by age, not by being overwritten.
     pub fn expires(self) -> bool {
-        !matches!(self, Self::Inn("cnfs") | Self::Newsreel("cnfs"))
+        !matches!(self, Self::Inn(Inn::New("cnfs")) | Self::Newsreel("cnfs"))
     }
 }
 
@@ -74,8 +69,7 @@ impl Kind {
 #[derive(Debug)]
 pub struct Workshop {
     pub binary: PathBuf,
-    /// The directory of the scripts `cnews/cnews.sh`, `inn/inn.sh` and `inn17/inn17.sh`.
-    pub peers: Option<PathBuf>,
+    pub scripts: Scripts,
     pub dir: PathBuf,
     pub port: u16,
 }
@@ -94,50 +88,32 @@ pub struct Site {
 }
 
 impl Workshop {
-    /// Installs what is not there yet; `None` with a word if it cannot be had here.
-    pub fn script(&self, kind: Kind) -> io::Result<Option<PathBuf>> {
-        let (name, prefix) = match kind {
-            Kind::Newsreel(_) => return Ok(Some(self.binary.clone())),
-            Kind::CNews => ("cnews/cnews.sh", Some(self.prefix("cnews"))),
-            Kind::OldInn => ("inn17/inn17.sh", Some(self.prefix("inn17"))),
-            Kind::Inn(_) => ("inn/inn.sh", None),
-        };
-        let script = self.peers.as_ref().map(|peers| peers.join(name)).filter(|script| script.is_file());
-        let Some(script) = script.filter(|_| rustix::process::geteuid().is_root()) else {
-            eprintln!("lab: {} is left out: it needs root, and {name} in --peers", kind.name());
-            return Ok(None);
-        };
-        match prefix {
-            Some(prefix) if !prefix.exists() => {
-                eprintln!("lab: installing {} in {}", kind.name(), prefix.display());
-                Task::new(&script, &["install", &prefix.to_string_lossy()]).run()?;
-            }
-            None if !Path::new(INND).is_file() => {
-                eprintln!("lab: {} is left out: the package inn2 is not installed", kind.name());
-                return Ok(None);
-            }
-            _ => {}
+    /// What files for it; `None` with a word if it cannot be had here.
+    fn program(&self, kind: Kind) -> io::Result<Option<PathBuf>> {
+        match kind {
+            Kind::Newsreel(_) => Ok(Some(self.binary.clone())),
+            Kind::CNews => self.scripts.find("cnews"),
+            Kind::Inn(inn) => self.scripts.inn(inn),
         }
-        Ok(Some(script))
-    }
-
-    /// Where programs are installed.
-    pub fn prefix(&self, name: &str) -> PathBuf {
-        self.dir.join("installed").join(name)
     }
 
     /// A new, empty site, started; `None`: it cannot be had here.
     pub fn make(&self, kind: Kind) -> io::Result<Option<Site>> {
-        let Some(program) = self.script(kind)? else { return Ok(None) };
+        let Some(program) = self.program(kind)? else { return Ok(None) };
         let dir = self.dir.join("site");
         let mut site = Site { kind, dir, port: self.port, program, server: None, child: None };
         site.remove()?;
         let active = self.dir.join("groups");
         fs::write(&active, (0..GROUPS).map(|n| group_name(n) + "\n").collect::<String>())?;
         match kind {
-            Kind::CNews => site.set_up_cnews(&self.prefix("cnews"), &active)?,
-            Kind::OldInn => site.set_up_old_inn(&self.prefix("inn17"), &active)?,
-            Kind::Inn(method) => site.set_up_inn(method, &active)?,
+            Kind::CNews => site.set_up_cnews(&self.scripts.prefix("cnews"), &active)?,
+            Kind::Inn(inn) => {
+                let (dir, port, active) = (site.dir.as_path(), site.port, active.as_path());
+                let plan = Plan { dir, port, active, buffer_mib: BUFFER_MIB, feed: Some(PEER) };
+                self.scripts.set_up(inn, &site.program, &plan)?;
+                others::call(&site.program, "start", &site.dir, &[])?;
+                site.server = Some(others::inn_process(&site.program, &site.dir)?);
+            }
             Kind::Newsreel(method) => site.set_up_newsreel(method, &active)?,
         }
         Ok(Some(site))
@@ -159,46 +135,16 @@ impl Site {
         self.script("setup", &[&prefix, "--active", &active, "--feed", PEER]).run()
     }
 
-    fn set_up_old_inn(&mut self, prefix: &Path, active: &Path) -> io::Result<()> {
-        let (prefix, active, port) =
-            (prefix.to_string_lossy(), active.to_string_lossy(), self.port.to_string());
-        let setup = [&prefix, "--active", &active, "--port", &port, "--feed", PEER];
-        self.script("setup", &setup).run()?;
-        self.script("start", &[]).run()?;
-        self.find_server()
-    }
-
-    fn set_up_inn(&mut self, method: &str, active: &Path) -> io::Result<()> {
-        let (port, reader) = (self.port.to_string(), (self.port + 1).to_string());
-        let active = active.to_string_lossy();
-        let mut setup = vec!["--storage", method, "--overview", "tradindexed", "--active", &active];
-        setup.extend(["--cnfs-mb", BUFFER_MB, "--port", &port, "--reader-port", &reader]);
-        self.script("setup", &setup).run()?;
-        let feeds = self.dir.join("etc/newsfeeds");
-        let text = fs::read_to_string(&feeds)?;
-        fs::write(&feeds, text + PEER + ":*:Tf,Wnb:\n")?;
-        self.script("start", &[]).run()?;
-        self.find_server()
-    }
-
-    fn find_server(&mut self) -> io::Result<()> {
-        let output = Command::new(&self.program).arg("pids").arg(&self.dir).output()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let first = text.split_ascii_whitespace().next().and_then(|pid| pid.parse().ok());
-        self.server = Some(first.ok_or_else(|| io::Error::other("INN does not run"))?);
-        Ok(())
-    }
-
     fn set_up_newsreel(&mut self, method: &str, active: &Path) -> io::Result<()> {
         let (dir, listen) = (self.dir_text(), self.address());
-        let (active, buffer) = (active.to_string_lossy(), format!("{BUFFER_MB} MiB"));
+        let (active, buffer) = (active.to_string_lossy(), format!("{BUFFER_MIB} MiB"));
         let mut init = vec!["init", "--dir", &dir, "--groups", &active, "--listen", &listen];
         init.extend(["--buffer", &buffer, "--reader", "127.0.0.1", "--path-identity", "server.lab.example"]);
         Task::new(&self.program, &init).run()?;
         let config = self.dir.join("newsreel.toml");
         let send = format!("batch = \"out/{PEER}\"\nbatch_bytes = {BATCH_BYTES}\n");
         let peer = format!("\n[[peer]]\nname = \"{PEER}\"\n[peer.send]\n{send}");
-        fs::write(&config, with_method(&fs::read_to_string(&config)?, method) + &peer)?;
+        fs::write(&config, with_method(&fs::read_to_string(&config)?, method, BUFFER_MIB) + &peer)?;
         let log = fs::File::create(self.dir.join("log"))?;
         let mut serve = Command::new(&self.program);
         serve.args(["serve", "--dir", &dir]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -228,7 +174,7 @@ impl Site {
     pub fn nothing(&self) -> Option<Task> {
         match self.kind {
             Kind::CNews => Some(self.script("run", &["true"])),
-            Kind::OldInn | Kind::Inn(_) => Some(self.script("news", &["true"])),
+            Kind::Inn(_) => Some(self.script("news", &["true"])),
             Kind::Newsreel(_) => None,
         }
     }
@@ -241,7 +187,6 @@ impl Site {
                     2>>\"$NEWSCTL/errlog\"";
                 self.script("run", &["sh", "-c", line])
             }
-            Kind::OldInn => self.script("news", &["rnews"]),
             Kind::Inn(_) => self.script("news", &["rnews"]),
             Kind::Newsreel(_) => self.newsreel(&["rnews", "-"]),
         }
@@ -250,7 +195,7 @@ impl Site {
 
     /// A file that INN notes articles in.
     fn queue(&self, name: &str) -> PathBuf {
-        let outgoing = if self.kind == Kind::OldInn { "spool/out.going" } else { "spool/outgoing" };
+        let outgoing = if self.kind == Kind::Inn(Inn::Old) { "spool/out.going" } else { "spool/outgoing" };
         self.dir.join(outgoing).join(name)
     }
 
@@ -258,7 +203,7 @@ impl Site {
     pub fn batch(&self) -> io::Result<Task> {
         Ok(match self.kind {
             Kind::CNews => self.script("batcher", &[PEER, BATCH_BYTES]),
-            Kind::OldInn | Kind::Inn(_) => {
+            Kind::Inn(_) => {
                 let (queue, batched) = (self.queue(PEER), self.queue("batched"));
                 fs::rename(&queue, &batched)?;
                 self.script("news", &["ctlinnd", "-s", "flush", PEER]).run()?;
@@ -279,11 +224,11 @@ impl Site {
                 fs::write(self.dir.join("ctl/explist"), "/expired/\tx\t14\t-\nall\tx\t0\t-\n")?;
                 self.script("expire", &[])
             }
-            Kind::OldInn => {
+            Kind::Inn(Inn::Old) => {
                 fs::write(self.dir.join("etc/expire.ctl"), "/remember/:14\n*:A:0:0:0\n")?;
                 self.script("news", &["sh", "-c", "expire -v1 && expireover -s"])
             }
-            Kind::Inn(_) => {
+            Kind::Inn(Inn::New(_)) => {
                 fs::write(self.dir.join("etc/expire.ctl"), "/remember/:11\n*:A:0:0:0\n")?;
                 self.script("news", &["sh", "-c", "expireover && expire -v1"])
             }
@@ -303,9 +248,9 @@ impl Site {
             let high = |line: &str| line.split(' ').nth(1).and_then(|high| high.parse::<u64>().ok());
             return Ok(active.lines().filter(|line| line.starts_with("lab.")).filter_map(high).sum());
         }
-        let reader = if matches!(self.kind, Kind::Inn(_)) { self.port + 1 } else { self.port };
+        let reader = if matches!(self.kind, Kind::Inn(Inn::New(_))) { self.port + 1 } else { self.port };
         let mut client = Client::connect(&format!("127.0.0.1:{reader}"))?;
-        if self.kind == Kind::OldInn {
+        if self.kind == Kind::Inn(Inn::Old) {
             client.expect("MODE READER", "20")?;
         }
         (0..GROUPS).try_fold(0, |sum, group| Ok(sum + client.group(&group_name(group))?.2))
@@ -313,7 +258,7 @@ impl Site {
 
     /// Stops the server, if there is one.
     fn end(&mut self) -> io::Result<()> {
-        let is_inn = matches!(self.kind, Kind::OldInn | Kind::Inn(_));
+        let is_inn = matches!(self.kind, Kind::Inn(_));
         if self.server.take().is_none() {
             return Ok(());
         }

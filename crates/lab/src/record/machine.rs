@@ -24,9 +24,9 @@ impl Machine {
     /// Looks at it; takes a second.
     pub fn look() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let before = Spent::parse(&read("/proc/stat"));
+        let before = Spent::now();
         std::thread::sleep(WATCH);
-        let spent = Spent::parse(&read("/proc/stat")).since(&before);
+        let spent = Spent::now().since(&before);
         Self {
             processor: field(&read("/proc/cpuinfo"), "model name").to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -85,8 +85,13 @@ pub struct Spent {
 }
 
 impl Spent {
+    /// Since the machine started.
+    pub fn now() -> Self {
+        Self::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
     /// The first line of /proc/stat.
-    pub fn parse(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let line = text.lines().next().unwrap_or_default();
         let ticks: Vec<f64> = line.split_whitespace().skip(1).map_while(|word| word.parse().ok()).collect();
         let at = |n: usize| ticks.get(n).copied().unwrap_or_default();
@@ -104,9 +109,14 @@ impl Spent {
         }
     }
 
+    /// All of it.
+    pub fn all(&self) -> f64 {
+        self.user + self.system + self.idle + self.wait + self.stolen
+    }
+
     /// A part of the whole.
     pub fn percent(&self, part: f64) -> f64 {
-        let all = self.user + self.system + self.idle + self.wait + self.stolen;
+        let all = self.all();
         if all > 0.0 { 100.0 * part / all } else { 0.0 }
     }
 }

@@ -5,7 +5,7 @@
 
 mod machine;
 
-pub use machine::Machine;
+pub use machine::{Machine, Spent};
 
 use crate::drawing::{Line, Release, Series, releases};
 use serde_json::{Map, Value, json};

@@ -69,40 +69,79 @@ pub struct Batch {
     pub article_bytes: u64,
 }
 
-/// The batches, and the groups they need.
+/// Four of them.
 #[derive(Debug)]
 pub struct Batches {
-    pub groups: Vec<String>,
+    /// How many groups they need.
+    pub groups: usize,
     pub batches: Vec<Batch>,
 }
 
+impl Batches {
+    /// Articles of all of them.
+    pub fn articles(&self) -> usize {
+        self.batches.iter().map(Batch::articles).sum()
+    }
+}
+
+impl Batch {
+    /// How many articles it has.
+    pub fn articles(&self) -> usize {
+        self.ends.len()
+    }
+}
+
 /// A real article: headers that are kept, and the rest from the blank line on, in wire format.
+#[derive(Debug)]
 struct Original {
     head: Vec<u8>,
     body: Vec<u8>,
 }
 
-/// Builds the batches from the articles below `corpus`, each `1/share` of the paper's.
-pub fn make(corpus: &Path, seed: u64, share: usize) -> io::Result<Batches> {
-    let (mut originals, mut names) = (Vec::new(), BTreeSet::new());
-    read(corpus, &mut originals, &mut names)?;
-    if originals.len() < 100 {
-        return Err(io::Error::other(format!(
-            "{} articles below {}: too few",
-            originals.len(),
-            corpus.display()
-        )));
+/// What batches are made of.
+#[derive(Debug)]
+pub struct Maker {
+    originals: Vec<Original>,
+    pub groups: Vec<String>,
+    date: String,
+    seed: u64,
+    share: usize,
+}
+
+impl Maker {
+    /// Reads the articles below `corpus`; each batch is to be `1/share` of the paper's.
+    pub fn new(corpus: &Path, seed: u64, share: usize) -> io::Result<Self> {
+        let (mut originals, mut names) = (Vec::new(), BTreeSet::new());
+        read(corpus, &mut originals, &mut names)?;
+        if originals.len() < 100 {
+            return Err(io::Error::other(format!(
+                "{} articles below {}: too few",
+                originals.len(),
+                corpus.display()
+            )));
+        }
+        let most = PAPER.iter().map(|(_, groups, _)| groups / share).max().unwrap_or(0);
+        let groups = group_names(names, most, seed);
+        let mut date = Vec::new();
+        netnews::date::format_rfc5322(unix_now() - 3600, &mut date);
+        let date = String::from_utf8_lossy(&date).into_owned();
+        Ok(Self { originals, groups, date, seed, share })
     }
-    let most = PAPER.iter().map(|(_, groups, _)| groups / share).max().unwrap_or(0);
-    let groups = group_names(names, most, seed);
-    let mut date = Vec::new();
-    netnews::date::format_rfc5322(unix_now() - 3600, &mut date);
-    let date = String::from_utf8_lossy(&date).into_owned();
-    let batches = PAPER.iter().enumerate().map(|(n, (articles, unique, kb))| {
-        let plan = Plan { articles: articles / share, unique: unique / share, bytes: (kb << 10) / share };
-        plan.batch(&mut Rng::new(seed, n as u64 + 1), n, &originals, &groups, &date)
-    });
-    Ok(Batches { batches: batches.collect(), groups: groups.clone() })
+
+    /// The four batches; in each round they are of other articles, in the same groups.
+    pub fn batches(&self, round: u64) -> Batches {
+        let batch = |(n, (articles, unique, kb)): (usize, &(usize, usize, usize))| {
+            let plan = Plan {
+                articles: articles / self.share,
+                unique: unique / self.share,
+                bytes: (kb << 10) / self.share,
+            };
+            let number = n as u64 + 1 + round * PAPER.len() as u64;
+            let mut rng = Rng::new(self.seed, number);
+            plan.batch(&mut rng, number as usize - 1, &self.originals, &self.groups, &self.date)
+        };
+        Batches { groups: self.groups.len(), batches: PAPER.iter().enumerate().map(batch).collect() }
+    }
 }
 
 fn read(dir: &Path, originals: &mut Vec<Original>, names: &mut BTreeSet<String>) -> io::Result<()> {
@@ -281,11 +320,12 @@ mod tests {
             );
             fs::write(dir.join(n.to_string()), format!("{head}\n{body}")).unwrap();
         }
-        let made = make(&dir, 1, 10).unwrap();
-        let again = make(&dir, 1, 10).unwrap();
+        let [made, again] = [0, 1].map(|_| Maker::new(&dir, 1, 10).unwrap());
         fs::remove_dir_all(&dir).unwrap();
         assert_eq!(made.groups, again.groups);
-        for ((batch, again), (articles, unique, kb)) in made.batches.iter().zip(&again.batches).zip(PAPER) {
+        let [batches, later, again] = [made.batches(0), made.batches(1), again.batches(0)].map(|b| b.batches);
+        assert!(batches.iter().zip(&later).all(|(one, other)| one.wire != other.wire));
+        for ((batch, again), (articles, unique, kb)) in batches.iter().zip(&again).zip(PAPER) {
             assert_eq!((batch.ends.len(), batch.ends.len()), (articles / 10, again.ends.len()));
             let target = (kb << 10) as u64 / 10;
             assert!(batch.article_bytes.abs_diff(target) < target / 100, "{} {target}", batch.article_bytes);

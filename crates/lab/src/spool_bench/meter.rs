@@ -47,10 +47,16 @@ pub struct Counters {
     pub faults: u64,
     pub major_faults: u64,
     /// Processor time, in ticks.
-    pub ticks: u64,
+    pub user_ticks: u64,
+    pub system_ticks: u64,
     /// Writes that the disk carried out, and their bytes.
     pub disk_writes: u64,
     pub disk_bytes: u64,
+    /// The same of reads.
+    pub disk_reads: u64,
+    pub disk_read_bytes: u64,
+    /// How long the disk had something to do.
+    pub disk_ms: u64,
 }
 
 impl Counters {
@@ -68,39 +74,44 @@ impl Counters {
                 |n: usize| rest.split_ascii_whitespace().nth(n - 3).and_then(|w| w.parse::<u64>().ok());
             counters.faults = field(10).unwrap_or(0);
             counters.major_faults = field(12).unwrap_or(0);
-            counters.ticks = field(14).unwrap_or(0) + field(15).unwrap_or(0);
+            counters.user_ticks = field(14).unwrap_or(0);
+            counters.system_ticks = field(15).unwrap_or(0);
         }
         let device = fs::metadata(dir)?.dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         if let Ok(text) = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")) {
-            let field = |n: usize| text.split_ascii_whitespace().nth(n).and_then(|w| w.parse::<u64>().ok());
-            counters.disk_writes = field(4).unwrap_or(0);
-            counters.disk_bytes = field(6).unwrap_or(0) * 512;
+            let field =
+                |n: usize| text.split_ascii_whitespace().nth(n).and_then(|w| w.parse().ok()).unwrap_or(0);
+            (counters.disk_reads, counters.disk_read_bytes) = (field(0), field(2) * 512);
+            (counters.disk_writes, counters.disk_bytes) = (field(4), field(6) * 512);
+            counters.disk_ms = field(9);
         }
         Ok(counters)
     }
 
     /// What was counted since `before`.
     pub fn since(&self, before: &Self) -> Self {
-        Self {
-            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
-            faults: self.faults.saturating_sub(before.faults),
-            major_faults: self.major_faults.saturating_sub(before.major_faults),
-            ticks: self.ticks.saturating_sub(before.ticks),
-            disk_writes: self.disk_writes.saturating_sub(before.disk_writes),
-            disk_bytes: self.disk_bytes.saturating_sub(before.disk_bytes),
-        }
+        self.with(before, u64::saturating_sub)
     }
 
     /// The least of each.
     pub fn least(&self, other: &Self) -> Self {
+        self.with(other, u64::min)
+    }
+
+    /// Each of them with the other's.
+    fn with(&self, other: &Self, both: impl Fn(u64, u64) -> u64) -> Self {
         Self {
-            written_bytes: self.written_bytes.min(other.written_bytes),
-            faults: self.faults.min(other.faults),
-            major_faults: self.major_faults.min(other.major_faults),
-            ticks: self.ticks.min(other.ticks),
-            disk_writes: self.disk_writes.min(other.disk_writes),
-            disk_bytes: self.disk_bytes.min(other.disk_bytes),
+            written_bytes: both(self.written_bytes, other.written_bytes),
+            faults: both(self.faults, other.faults),
+            major_faults: both(self.major_faults, other.major_faults),
+            user_ticks: both(self.user_ticks, other.user_ticks),
+            system_ticks: both(self.system_ticks, other.system_ticks),
+            disk_writes: both(self.disk_writes, other.disk_writes),
+            disk_bytes: both(self.disk_bytes, other.disk_bytes),
+            disk_reads: both(self.disk_reads, other.disk_reads),
+            disk_read_bytes: both(self.disk_read_bytes, other.disk_read_bytes),
+            disk_ms: both(self.disk_ms, other.disk_ms),
         }
     }
 }
@@ -108,6 +119,11 @@ impl Counters {
 /// Writes out everything on the file system of `dir`.
 pub fn sync(dir: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(fs::File::open(dir)?)?)
+}
+
+/// How many more files and directories the file system of `dir` has room for.
+pub fn free_inodes(dir: &Path) -> io::Result<u64> {
+    Ok(rustix::fs::statvfs(dir)?.f_ffree)
 }
 
 /// System calls, by [`CALLS`].

@@ -5,32 +5,49 @@
 //! on the machine only ever adds. Then once more to count system calls. Figures: `docs/bench/spool.md`.
 
 mod batches;
+mod many;
+mod measuring;
 mod meter;
+mod paper;
 mod plot;
 mod report;
+mod slow_disk;
 mod subject;
 
-use crate::client::{Client, unexpected};
+use crate::others::{Inn, Scripts};
 use crate::record::{self, Machine, Table};
 use crate::{Verdict, page};
-use batches::{Batch, Batches};
+use batches::{Batches, Maker};
 use clap::Args;
-use meter::{CallCounter, Calls, Counters};
+use measuring::{Measured, measure};
+use slow_disk::{SlowDisk, Speed};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 pub(crate) use subject::with_method;
-use subject::{Running, Subject, Workshop};
+use subject::{Subject, Workshop};
 
-/// Articles sent and not yet answered at most.
-const WINDOW: usize = 100;
+/// Size of each of two buffers: all four batches fit into one.
+const BUFFER_MIB: u64 = 128;
+/// Of the disk of limited speed.
+const DISK_BYTES_PER_SECOND: f64 = 50e6;
+/// What is measured on it, as in the paper's figures: a file for each article, then cyclic buffers.
+const ON_SLOW_DISK: [Subject; 6] = [
+    Subject::Inn(Inn::Old),
+    Subject::Inn(Inn::New("tradspool")),
+    Subject::Inn(Inn::New("cnfs")),
+    Subject::Newsreel("tradspool"),
+    Subject::Newsreel("hashed"),
+    Subject::Newsreel("cnfs"),
+];
 /// What is measured of newsreel, if the binary knows it.
 const METHODS: [&str; 8] =
     ["cnfs", "tradspool", "hashed", "timehash", "bucketed", "appendonly", "memory", "trash"];
 /// What is measured of INN.
-const INN_METHODS: [&str; 4] = ["cnfs", "tradspool", "timehash", "timecaf"];
+const INNS: [Inn; 5] =
+    [Inn::New("cnfs"), Inn::New("tradspool"), Inn::New("timehash"), Inn::New("timecaf"), Inn::Old];
 
 /// The options of `lab spool`.
 #[derive(Debug, Args)]
@@ -40,16 +57,16 @@ pub struct Options {
     /// A directory of real articles, one a file, or one with a .tar.xz of them
     #[arg(long)]
     corpus: PathBuf,
-    /// The directory of the script that runs private INN instances; without it INN is left out
+    /// The directory of the scripts that run INN (inn, inn17); without it, or without root, INN is left out
     #[arg(long)]
-    inn: Option<PathBuf>,
+    peers: Option<PathBuf>,
     /// How often each is measured
     #[arg(long, default_value_t = 3)]
     runs: usize,
     /// Minutes that all may take: where they do not suffice for all runs there are fewer, at least one
     #[arg(long, default_value_t = 9)]
     minutes: u64,
-    /// Only these, such as cnfs,tradspool,inn-cnfs
+    /// Only these, such as cnfs,tradspool,inn-cnfs,inn17
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Send so much less than the paper (10: a tenth)
@@ -58,26 +75,15 @@ pub struct Options {
     /// Seed of the batches
     #[arg(long, default_value_t = 1997)]
     seed: u64,
-    /// Where the JSON goes
-    #[arg(long, default_value = "bench-results")]
-    results: PathBuf,
+    /// Then the paper's partners again, on a disk that takes so many milliseconds for each access (0: not)
+    #[arg(long, default_value_t = 1.0)]
+    disk_ms: f64,
+    /// Then so many articles in newsreel's cnfs, tradspool and hashed (540000: as many as CNFS-42; 0: not)
+    #[arg(long, default_value_t = 0)]
+    many: usize,
     /// Where spool.md's table, spool.svg and the release's record go; without it they are not written
     #[arg(long)]
     docs: Option<PathBuf>,
-}
-
-/// What was measured of one server.
-#[derive(Debug)]
-struct Measured {
-    subject: Subject,
-    /// How often it was.
-    runs: usize,
-    /// Fastest time for each batch.
-    seconds: Vec<f64>,
-    /// Writing out everything afterwards.
-    sync_seconds: f64,
-    counters: Counters,
-    calls: Option<Calls>,
 }
 
 /// Runs the comparison.
@@ -85,41 +91,28 @@ pub fn run(options: &Options) -> Verdict {
     let (began, machine) = (crate::articles::unix_now(), Machine::look());
     let dir = &options.place.dir;
     fs::create_dir_all(dir)?;
-    let corpus = unpack(&options.corpus, dir)?;
-    let made = batches::make(&corpus, options.seed, options.share.max(1))?;
+    let maker = Maker::new(&unpack(&options.corpus, dir)?, options.seed, options.share.max(1))?;
+    let made = maker.batches(0);
     let groups = dir.join("groups");
-    fs::write(&groups, made.groups.join("\n") + "\n")?;
-    let workshop = Workshop {
-        binary: match &options.place.binary {
-            Some(binary) => binary.clone(),
-            None => std::env::current_exe()?.with_file_name("newsreel"),
-        },
-        inn: inn_script(options.inn.as_deref()),
-        dir,
-        port: options.place.port,
-        groups,
+    fs::write(&groups, maker.groups.join("\n") + "\n")?;
+    let scripts = Scripts::new(options.peers.as_deref(), dir)?;
+    let binary = match &options.place.binary {
+        Some(binary) => binary.clone(),
+        None => std::env::current_exe()?.with_file_name("newsreel"),
     };
-    let mut all = Vec::new();
-    let subjects = subjects(options, &workshop);
-    let end = Instant::now() + Duration::from_secs(options.minutes * 60);
-    for (at, subject) in subjects.iter().enumerate() {
-        eprintln!("lab: {}", subject.name());
-        // Each gets the same share of what is left.
-        let share = end.saturating_duration_since(Instant::now()) / (subjects.len() - at) as u32;
-        match measure(&workshop, subject, &made, (options.runs.max(1), share)) {
-            Ok(measured) => all.push(measured),
-            Err(error) => eprintln!("lab: {} is left out: {error}", subject.name()),
-        }
-        let _gone = fs::remove_dir_all(dir.join(subject.name().replace(' ', "-")));
-    }
+    let (port, buffer_mib) = (options.place.port, BUFFER_MIB);
+    let workshop = Workshop { binary, scripts: &scripts, dir, port, groups, buffer_mib, disk: None };
+    let subjects = subjects(options, &scripts)?;
+    let all = measure_all(options, &workshop, &subjects, &made);
     if all.is_empty() {
         return Err("nothing could be measured".into());
     }
+    let slow =
+        if options.disk_ms > 0.0 { on_slow_disk(options, &workshop, &subjects, &made) } else { Vec::new() };
+    let many = many::measure(&workshop, &subjects, &maker, options.many)?;
     print!("{}", report::table(&all, &made));
-    fs::create_dir_all(&options.results)?;
-    let file = options.results.join(format!("spool-{}.json", crate::articles::unix_now()));
-    fs::write(&file, report::json(&all, &made, options.seed))?;
-    eprintln!("lab: {}", file.display());
+    let more = paper::figures(&all, &slow, options.disk_ms, &made) + &many::markdown(&many, options.many);
+    print!("{more}");
     if let Some(docs) = &options.docs {
         fs::create_dir_all(docs)?;
         fs::write(docs.join("spool.svg"), plot::svg(&all, &made))?;
@@ -130,32 +123,83 @@ pub fn run(options: &Options) -> Verdict {
             &Table { bench: "spool", began, machine, runs, values },
             &[plot::over_releases()],
         )?;
-        page::put_table(&docs.join("spool.md"), "make bench-spool", &report::markdown(&all, &made))?;
+        page::put_table(
+            &docs.join("spool.md"),
+            "make bench-spool",
+            &(report::markdown(&all, &made) + &more),
+        )?;
     }
     Ok(true)
 }
 
-fn subjects(options: &Options, workshop: &Workshop<'_>) -> Vec<Subject> {
-    let ours = METHODS.iter().map(|method| Subject::Newsreel(method));
-    let inns = INN_METHODS.iter().filter(|_| workshop.inn.is_some()).map(|method| Subject::Inn(method));
-    let wanted = |subject: &Subject| {
-        let name = match subject {
-            Subject::Newsreel(method) => (*method).to_owned(),
-            Subject::Inn(method) => format!("inn-{method}"),
-        };
-        options.only.is_empty() || options.only.contains(&name)
-    };
-    ours.chain(inns).filter(wanted).collect()
+/// All of them in turn; what cannot be measured is left out, with a word.
+fn measure_all(
+    options: &Options,
+    workshop: &Workshop<'_>,
+    subjects: &[Subject],
+    made: &Batches,
+) -> Vec<Measured> {
+    let mut all = Vec::new();
+    let end = Instant::now() + Duration::from_secs(options.minutes * 60);
+    for (at, subject) in subjects.iter().enumerate() {
+        eprintln!("lab: {}", subject.name());
+        // Each gets the same share of what is left.
+        let share = end.saturating_duration_since(Instant::now()) / (subjects.len() - at) as u32;
+        let runs = if workshop.disk.is_some() { 1 } else { options.runs.max(1) };
+        match measure(workshop, subject, made, (runs, share)) {
+            Ok(measured) => all.push(measured),
+            Err(error) => eprintln!("lab: {} is left out: {error}", subject.name()),
+        }
+        workshop.slow_down(false);
+        let _gone = fs::remove_dir_all(workshop.place(subject));
+    }
+    all
 }
 
-fn inn_script(dir: Option<&Path>) -> Option<PathBuf> {
-    let script = fs::canonicalize(dir?).ok()?.join("inn.sh");
-    let installed = Path::new("/usr/lib/news/bin/innd").exists();
-    if !script.exists() || !installed || !rustix::process::geteuid().is_root() {
-        eprintln!("lab: INN is left out: it needs the package inn2, {} and root", script.display());
-        return None;
+/// The paper's partners on a disk that somebody waits for; none where there cannot be such a disk.
+fn on_slow_disk(
+    options: &Options,
+    workshop: &Workshop<'_>,
+    subjects: &[Subject],
+    made: &Batches,
+) -> Vec<Measured> {
+    let access = Duration::from_secs_f64(options.disk_ms / 1e3);
+    let speed = Speed { access, bytes_per_second: DISK_BYTES_PER_SECOND };
+    let disk = match SlowDisk::new(workshop.dir, speed) {
+        Ok(disk) => disk,
+        Err(error) => {
+            eprintln!("lab: no disk of limited speed: {error}");
+            return Vec::new();
+        }
+    };
+    eprintln!("lab: on a disk of {} ms an access", options.disk_ms);
+    let there = Workshop {
+        binary: workshop.binary.clone(),
+        groups: workshop.groups.clone(),
+        dir: disk.point(),
+        disk: Some(&disk),
+        ..*workshop
+    };
+    let subjects: Vec<Subject> =
+        ON_SLOW_DISK.into_iter().filter(|subject| subjects.contains(subject)).collect();
+    measure_all(options, &there, &subjects, made)
+}
+
+/// What is asked for, of what can be had here.
+fn subjects(options: &Options, scripts: &Scripts) -> io::Result<Vec<Subject>> {
+    let is_wanted = |subject: &Subject| options.only.is_empty() || options.only.contains(&subject.word());
+    let mut subjects: Vec<Subject> = METHODS.iter().map(|method| Subject::Newsreel(method)).collect();
+    subjects.extend(INNS.map(Subject::Inn));
+    subjects.retain(is_wanted);
+    let mut here = Vec::new();
+    for subject in subjects {
+        let is_here = match &subject {
+            Subject::Newsreel(_) => true,
+            Subject::Inn(inn) => scripts.inn(*inn)?.is_some(),
+        };
+        here.extend(is_here.then_some(subject));
     }
-    Some(script)
+    Ok(here)
 }
 
 /// The corpus as files: `from`, or what is packed in it, unpacked below `dir`.
@@ -173,79 +217,4 @@ fn unpack(from: &Path, dir: &Path) -> io::Result<PathBuf> {
     } else {
         Err(io::Error::other(format!("cannot unpack {}", packed.display())))
     }
-}
-
-fn measure(
-    workshop: &Workshop<'_>,
-    subject: &Subject,
-    made: &Batches,
-    (runs, time): (usize, Duration),
-) -> io::Result<Measured> {
-    let begun = Instant::now();
-    let mut measured = Measured {
-        subject: subject.clone(),
-        runs: 0,
-        seconds: vec![f64::INFINITY; made.batches.len()],
-        sync_seconds: f64::INFINITY,
-        counters: Counters::default(),
-        calls: None,
-    };
-    for run in 0..runs {
-        // This one, and the one in which calls are counted.
-        let needed = begun.elapsed() * 2 / run.max(1) as u32;
-        if run > 0 && begun.elapsed() + needed > time {
-            break;
-        }
-        measured.runs += 1;
-        let server = workshop.start(subject)?;
-        meter::sync(&server.dir)?;
-        let before = Counters::read(server.pid, &server.dir)?;
-        for (batch, best) in made.batches.iter().zip(&mut measured.seconds) {
-            *best = best.min(feed(workshop, batch)?.as_secs_f64());
-        }
-        let began = Instant::now();
-        meter::sync(&server.dir)?;
-        measured.sync_seconds = measured.sync_seconds.min(began.elapsed().as_secs_f64());
-        let counted = Counters::read(server.pid, &server.dir)?.since(&before);
-        measured.counters = if run == 0 { counted } else { measured.counters.least(&counted) };
-        server.stop()?;
-    }
-    measured.calls = calls(workshop, &workshop.start(subject)?, made)?;
-    Ok(measured)
-}
-
-fn calls(workshop: &Workshop<'_>, server: &Running, made: &Batches) -> io::Result<Option<Calls>> {
-    let Some(counter) = CallCounter::begin(server.pid) else { return Ok(None) };
-    let fed: io::Result<Vec<Duration>> = made.batches.iter().map(|batch| feed(workshop, batch)).collect();
-    let calls = counter.end()?;
-    fed?;
-    Ok(calls)
-}
-
-/// Sends a batch in one streaming session; how long it took from the first command to the last answer.
-fn feed(workshop: &Workshop<'_>, batch: &Batch) -> io::Result<Duration> {
-    let mut client = Client::connect(&workshop.address())?;
-    client.expect("MODE STREAM", "203")?;
-    let began = Instant::now();
-    let (mut sent, mut answered, mut start) = (0, 0, 0);
-    while answered < batch.ends.len() {
-        for end in batch.ends.iter().skip(sent).take(WINDOW - (sent - answered)) {
-            client.queue(batch.wire.get(start..*end).unwrap_or_default())?;
-            start = *end;
-            sent += 1;
-        }
-        while answered < sent {
-            let answer = client.answer()?;
-            if !answer.starts_with("239") {
-                return Err(unexpected("TAKETHIS", &answer));
-            }
-            answered += 1;
-            if !client.has_answer() {
-                break;
-            }
-        }
-    }
-    let took = began.elapsed();
-    client.command("QUIT")?;
-    Ok(took)
 }

@@ -1,8 +1,8 @@
 //! The figures as a plot.
 
-use super::Measured;
 use super::batches::Batches;
-use super::report::{FIGURES, articles};
+use super::measuring::Measured;
+use super::report::FIGURES;
 use super::subject::Subject;
 use crate::drawing::{Label, Panel, bars};
 use crate::record::Group;
@@ -26,7 +26,7 @@ pub fn over_releases() -> Group {
 
 /// The whole file.
 pub fn svg(all: &[Measured], made: &Batches) -> String {
-    let count = articles(made);
+    let count = made.articles() as f64;
     let label = |measured: &Measured| Label {
         text: measured.subject.name(),
         is_ours: matches!(measured.subject, Subject::Newsreel(_)),

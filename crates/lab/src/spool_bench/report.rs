@@ -1,7 +1,7 @@
 //! The figures as a table, as JSON and as Markdown.
 
-use super::Measured;
 use super::batches::Batches;
+use super::measuring::Measured;
 use std::fmt::Write as _;
 
 /// One figure of a server.
@@ -13,9 +13,9 @@ pub struct Figure {
 }
 
 /// The figures, given the number of articles.
-pub const FIGURES: [Figure; 12] = [
+pub const FIGURES: [Figure; 14] = [
     Figure { head: "articles/s", value: |m, n| Some(n / m.total()), digits: 0 },
-    Figure { head: "CPU us", value: |m, n| Some(m.counters.ticks as f64 * 1e6 / ticks() / n), digits: 1 },
+    Figure { head: "CPU us", value: |m, n| Some(m.processor_seconds() * 1e6 / n), digits: 1 },
     Figure { head: "calls", value: |m, n| Some(m.calls?.all as f64 / n), digits: 2 },
     Figure { head: "reads", value: |m, n| Some(m.calls?.read as f64 / n), digits: 2 },
     Figure { head: "writes", value: |m, n| Some(m.calls?.write as f64 / n), digits: 2 },
@@ -29,6 +29,8 @@ pub const FIGURES: [Figure; 12] = [
     },
     Figure { head: "disk KB", value: |m, n| Some(m.counters.disk_bytes as f64 / 1024.0 / n), digits: 2 },
     Figure { head: "disk writes", value: |m, n| Some(m.counters.disk_writes as f64 / n), digits: 3 },
+    Figure { head: "disk reads", value: |m, n| Some(m.counters.disk_reads as f64 / n), digits: 4 },
+    Figure { head: "read KB", value: |m, n| Some(m.counters.disk_read_bytes as f64 / 1024.0 / n), digits: 3 },
     Figure { head: "sync s", value: |m, _| Some(m.sync_seconds), digits: 2 },
 ];
 
@@ -37,16 +39,16 @@ impl Measured {
     pub fn total(&self) -> f64 {
         self.seconds.iter().sum()
     }
+
+    /// Of the server.
+    pub fn processor_seconds(&self) -> f64 {
+        (self.counters.user_ticks + self.counters.system_ticks) as f64 / ticks()
+    }
 }
 
 /// Clock ticks a second.
 fn ticks() -> f64 {
     rustix::param::clock_ticks_per_second() as f64
-}
-
-/// Articles of all batches.
-pub fn articles(made: &Batches) -> f64 {
-    made.batches.iter().map(|batch| batch.ends.len()).sum::<usize>() as f64
 }
 
 fn cells(measured: &Measured, articles: f64) -> Vec<String> {
@@ -58,7 +60,7 @@ fn cells(measured: &Measured, articles: f64) -> Vec<String> {
 
 fn rows(all: &[Measured], made: &Batches) -> Vec<Vec<String>> {
     let head = std::iter::once("").chain(FIGURES.iter().map(|f| f.head)).map(str::to_owned).collect();
-    let count = articles(made);
+    let count = made.articles() as f64;
     std::iter::once(head).chain(all.iter().map(|m| cells(m, count))).collect()
 }
 
@@ -67,8 +69,8 @@ fn what(made: &Batches) -> String {
     let kb: u64 = made.batches.iter().map(|batch| batch.article_bytes).sum::<u64>() >> 10;
     format!(
         "{} articles, {kb} KB, {} groups, in {} batches",
-        articles(made),
-        made.groups.len(),
+        made.articles(),
+        made.groups,
         made.batches.len()
     )
 }
@@ -105,38 +107,20 @@ pub fn table(all: &[Measured], made: &Batches) -> String {
     text
 }
 
-/// For the record of the release: figure, server, value.
+/// For the record of the release: figure, server, value; of each batch its articles a second as well.
 pub fn values(all: &[Measured], made: &Batches) -> Vec<(String, String, f64)> {
-    let count = articles(made);
-    let of = |m: &Measured, f: &Figure| {
-        (f.value)(m, count).map(|value| (f.head.to_owned(), m.subject.name(), value))
-    };
-    all.iter().flat_map(|m| FIGURES.iter().filter_map(move |f| of(m, f))).collect()
-}
-
-/// For programs: one object, a list of servers in it.
-pub fn json(all: &[Measured], made: &Batches, seed: u64) -> String {
-    let count = articles(made);
-    let one = |m: &Measured| {
-        let mut text = format!("{{\"server\":\"{}\",\"batch_seconds\":{:?}", m.subject.name(), m.seconds);
-        for figure in &FIGURES {
-            let name = figure.head.replace([' ', '/'], "_").to_lowercase();
-            let value = (figure.value)(m, count).map_or_else(|| "null".into(), |v| format!("{v:.4}"));
-            let _ = write!(text, ",\"{name}\":{value}");
+    let count = made.articles() as f64;
+    let mut values = Vec::new();
+    for measured in all {
+        let name = measured.subject.name();
+        let of = |f: &Figure| Some((f.head.to_owned(), name.clone(), (f.value)(measured, count)?));
+        values.extend(FIGURES.iter().filter_map(of));
+        for (at, (batch, seconds)) in made.batches.iter().zip(&measured.seconds).enumerate() {
+            let rate = batch.articles() as f64 / seconds;
+            values.push((format!("batch {}, articles/s", at + 1), name.clone(), rate));
         }
-        text + "}"
-    };
-    let list: Vec<String> = all.iter().map(one).collect();
-    let sizes: Vec<String> = made
-        .batches
-        .iter()
-        .map(|b| format!("{{\"articles\":{},\"bytes\":{}}}", b.ends.len(), b.article_bytes))
-        .collect();
-    format!(
-        "{{\"seed\":{seed},\"batches\":[{}],\n\"servers\":[\n{}\n]}}\n",
-        sizes.join(","),
-        list.join(",\n")
-    )
+    }
+    values
 }
 
 /// For the page.

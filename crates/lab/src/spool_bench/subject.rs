@@ -2,7 +2,9 @@
 //!
 //! Invariant: what was started is stopped when its [`Running`] is dropped.
 
+use super::slow_disk::SlowDisk;
 use crate::client::Client;
+use crate::others::{self, Inn, Plan, Scripts};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,38 +15,48 @@ use std::time::{Duration, Instant};
 const START_MAX: Duration = Duration::from_secs(60);
 /// How long a graceful stop may take.
 const STOP_MAX: Duration = Duration::from_secs(60);
-/// Size of each of two buffers: all four batches fit into one.
-const BUFFER_MB: u64 = 128;
 
 /// What is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// newsreel with this storage method.
     Newsreel(&'static str),
-    /// INN with this storage method.
-    Inn(&'static str),
+    /// INN, an old or a new one.
+    Inn(Inn),
 }
 
 impl Subject {
     pub fn name(&self) -> String {
         match self {
             Self::Newsreel(method) => format!("newsreel {method}"),
-            Self::Inn(method) => format!("INN {method}"),
+            Self::Inn(inn) => inn.name(),
+        }
+    }
+
+    /// As it is asked for: `cnfs`, `inn-cnfs`, `inn17`.
+    pub fn word(&self) -> String {
+        match self {
+            Self::Newsreel(method) => (*method).to_owned(),
+            Self::Inn(Inn::New(method)) => format!("inn-{method}"),
+            Self::Inn(Inn::Old) => "inn17".into(),
         }
     }
 }
 
 /// What servers are started from.
-#[derive(Debug)]
 pub struct Workshop<'a> {
     /// newsreel's binary.
     pub binary: PathBuf,
-    /// The script that runs private INN instances.
-    pub inn: Option<PathBuf>,
+    /// What runs INN.
+    pub scripts: &'a Scripts,
     pub dir: &'a Path,
     pub port: u16,
     /// The groups, one a line.
     pub groups: PathBuf,
+    /// Size of each of two buffers.
+    pub buffer_mib: u64,
+    /// The disk that `dir` is on, if it has a speed of its own.
+    pub disk: Option<&'a SlowDisk>,
 }
 
 /// A server that runs.
@@ -61,13 +73,25 @@ pub struct Running {
 impl Workshop<'_> {
     /// Creates a new, empty server and starts it.
     pub fn start(&self, subject: &Subject) -> io::Result<Running> {
-        let dir = self.dir.join(subject.name().replace(' ', "-"));
+        let dir = self.place(subject);
         if dir.exists() {
             fs::remove_dir_all(&dir)?;
         }
         match subject {
             Subject::Newsreel(method) => self.newsreel(&dir, method),
-            Subject::Inn(method) => self.inn(dir, method),
+            Subject::Inn(inn) => self.inn(dir, *inn),
+        }
+    }
+
+    /// The directory of a server's files.
+    pub fn place(&self, subject: &Subject) -> PathBuf {
+        self.dir.join(subject.word())
+    }
+
+    /// From now on the disk has its speed, or none.
+    pub fn slow_down(&self, is_slow: bool) {
+        if let Some(disk) = self.disk {
+            disk.slow_down(is_slow);
         }
     }
 
@@ -79,7 +103,7 @@ impl Workshop<'_> {
     fn newsreel(&self, dir: &Path, method: &str) -> io::Result<Running> {
         let mut init = Command::new(&self.binary);
         init.arg("init").arg("--dir").arg(dir).arg("--groups").arg(&self.groups);
-        init.args(["--listen", &self.address(), "--buffer", &format!("{BUFFER_MB} MiB")]);
+        init.args(["--listen", &self.address(), "--buffer", &format!("{} MiB", self.buffer_mib)]);
         run(init.args([
             "--max-age",
             "none",
@@ -89,7 +113,7 @@ impl Workshop<'_> {
             "server.lab.example",
         ]))?;
         let config = dir.join("newsreel.toml");
-        fs::write(&config, with_method(&fs::read_to_string(&config)?, method))?;
+        fs::write(&config, with_method(&fs::read_to_string(&config)?, method, self.buffer_mib))?;
         run(Command::new(&self.binary).arg("check").arg("--config").arg(&config))?;
         let log = fs::File::create(dir.join("log"))?;
         let mut serve = Command::new(&self.binary);
@@ -112,33 +136,29 @@ impl Workshop<'_> {
         Ok(running)
     }
 
-    fn inn(&self, dir: PathBuf, method: &str) -> io::Result<Running> {
-        let script = self.inn.clone().ok_or_else(|| io::Error::other("no script that runs INN was named"))?;
-        let (port, reader) = (self.port.to_string(), (self.port + 1).to_string());
-        let mut setup = Command::new(&script);
-        setup
-            .arg("setup")
-            .arg(&dir)
-            .args(["--storage", method, "--overview", "tradindexed", "--active"])
-            .arg(&self.groups);
-        setup.args(["--port", &port, "--reader-port", &reader, "--cnfs-mb", &BUFFER_MB.to_string()]);
-        run(&mut setup)?;
-        run(Command::new(&script).arg("start").arg(&dir))?;
-        let mut running = Running { pid: 0, dir: dir.clone(), child: None, inn: Some(script.clone()) };
-        let pids = Command::new(&script).arg("pids").arg(&dir).output()?;
-        let text = String::from_utf8_lossy(&pids.stdout).into_owned();
-        let first = text.split_ascii_whitespace().next().and_then(|pid| pid.parse().ok());
-        running.pid = first.ok_or_else(|| io::Error::other("INN does not run"))?;
+    fn inn(&self, dir: PathBuf, inn: Inn) -> io::Result<Running> {
+        let script = self.scripts.inn(inn)?.ok_or_else(|| io::Error::other("it cannot be had here"))?;
+        let plan = Plan {
+            dir: &dir,
+            port: self.port,
+            active: &self.groups,
+            buffer_mib: self.buffer_mib,
+            feed: None,
+        };
+        self.scripts.set_up(inn, &script, &plan)?;
+        others::call(&script, "start", &dir, &[])?;
+        let mut running = Running { pid: 0, dir, child: None, inn: Some(script.clone()) };
+        running.pid = others::inn_process(&script, &running.dir)?;
         Ok(running)
     }
 }
 
 /// newsreel's own first configuration with another method.
-pub(crate) fn with_method(config: &str, method: &str) -> String {
+pub(crate) fn with_method(config: &str, method: &str, memory_mib: u64) -> String {
     if method == "cnfs" {
         return config.to_owned();
     }
-    let size = if method == "memory" { format!("\nsize = \"{BUFFER_MB} MiB\"") } else { String::new() };
+    let size = if method == "memory" { format!("\nsize = \"{memory_mib} MiB\"") } else { String::new() };
     let mut sections: Vec<&str> = config.split("\n[[").collect();
     sections.retain(|section| !section.starts_with("buffer]]"));
     let text = sections.join("\n[[");
@@ -153,7 +173,7 @@ impl Running {
 
     fn end(&mut self) -> io::Result<()> {
         if let Some(script) = self.inn.take() {
-            return run(Command::new(script).arg("stop").arg(&self.dir));
+            return others::call(&script, "stop", &self.dir, &[]).map(drop);
         }
         let Some(mut child) = self.child.take() else { return Ok(()) };
         if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
@@ -197,9 +217,9 @@ mod tests {
     fn the_method_is_put_in_and_buffers_go() {
         let config = "[site]\nx = 1\n\n[[buffer]]\nname = \"text0\"\n\n[[buffer]]\nname = \"text1\"\n\n\
             [[class]]\nname = \"text\"\nbuffers = [\"text0\", \"text1\"]\n\n[[rule]]\nclass = \"text\"\n";
-        assert_eq!(with_method(config, "cnfs"), config);
+        assert_eq!(with_method(config, "cnfs", 8), config);
         let changed = "[site]\nx = 1\n\n[[class]]\nname = \"text\"\nmethod = \"hashed\"\n\n[[rule]]\nclass \
             = \"text\"\n";
-        assert_eq!(with_method(config, "hashed"), changed);
+        assert_eq!(with_method(config, "hashed", 8), changed);
     }
 }

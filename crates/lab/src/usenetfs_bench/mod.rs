@@ -9,11 +9,11 @@
 mod day;
 mod passthrough;
 mod report;
-mod volume;
 mod way;
 mod work;
 
 use crate::rng::Rng;
+use crate::volume::{Kind, Volume};
 use crate::{Verdict, page};
 use clap::{Args, ValueEnum};
 use netnews::bucket::Scheme;
@@ -23,7 +23,6 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use volume::{Kind, Volume};
 use way::{FLAT, Reached, Way};
 use work::{ARTICLE_BYTES, Times};
 

@@ -1,10 +1,10 @@
 //! The figures as tables and as plots.
 
 use super::Measured;
-use super::volume::Kind;
 use super::way::Way;
 use super::work::{TIMES, Times};
 use crate::drawing::{Axes, Curve, Figure, curves};
+use crate::volume::Kind;
 use netnews::bucket::Scheme;
 use std::fmt::Write as _;
 

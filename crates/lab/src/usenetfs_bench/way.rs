@@ -1,7 +1,7 @@
 //! The ways to a directory of articles that are compared, and the mounts of those that need one.
 
 use super::passthrough;
-use super::volume::{Kind, run};
+use crate::volume::{Kind, run};
 use netnews::bucket::Scheme;
 use std::error::Error;
 use std::os::unix::fs::MetadataExt;

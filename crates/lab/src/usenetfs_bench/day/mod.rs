@@ -9,9 +9,9 @@ mod package;
 mod report;
 mod server;
 
-use super::volume::{Kind, Volume, run};
 use super::way::{Reached, Way};
 use crate::rng::Rng;
+use crate::volume::{Kind, Volume, run};
 use clap::Args;
 use netnews::bucket::Scheme;
 use package::Package;

@@ -1,7 +1,7 @@
 //! A package of C programs that is built again and again, as the paper's Am-utils was.
 
 use super::Result;
-use crate::usenetfs_bench::volume::run;
+use crate::volume::run;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};

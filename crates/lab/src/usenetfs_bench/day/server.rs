@@ -3,10 +3,10 @@
 use super::{EXPIRATIONS, FIRST_FED, Result, path_text};
 use crate::articles::unix_now;
 use crate::client::Client;
-use crate::cnews::sites::{Kind, Workshop};
+use crate::others::{Inn, Scripts};
 use crate::rng::Rng;
-use crate::usenetfs_bench::volume::run;
 use crate::usenetfs_bench::work::ARTICLE_BYTES;
+use crate::volume::run;
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -32,10 +32,9 @@ pub struct Server {
 impl Server {
     /// Sets it up; `None`, with a word, if it cannot be had here.
     pub fn set_up(peers: Option<&Path>, dir: &Path, port: u16) -> Result<Option<Self>> {
-        let peers = peers.map(fs::canonicalize).transpose()?;
-        let workshop = Workshop { binary: PathBuf::new(), peers, dir: dir.to_owned(), port };
-        let Some(script) = workshop.script(Kind::OldInn)? else { return Ok(None) };
-        let programs = workshop.prefix("inn17");
+        let scripts = Scripts::new(peers, dir)?;
+        let Some(script) = scripts.inn(Inn::Old)? else { return Ok(None) };
+        let programs = scripts.prefix("inn17");
         let groups = dir.join("groups");
         fs::write(&groups, GROUPS.map(|(name, _)| format!("{name}\n")).concat())?;
         let server = Self { script, dir: dir.join("inn17"), port };

@@ -14,9 +14,13 @@ pub enum Kind {
     Unindexed,
     Ext4,
     Xfs,
+    /// ext4 without a journal whose directories are written at once, as the file system of the CNFS paper
+    /// did.
+    Synchronous,
 }
 
 impl Kind {
+    /// Those of the Usenetfs paper's comparison.
     pub const ALL: [Self; 3] = [Self::Unindexed, Self::Ext4, Self::Xfs];
 
     pub fn name(self) -> &'static str {
@@ -24,6 +28,7 @@ impl Kind {
             Self::Unindexed => "ext4 without dir_index",
             Self::Ext4 => "ext4",
             Self::Xfs => "xfs",
+            Self::Synchronous => "ext4, directories written at once",
         }
     }
 
@@ -33,6 +38,14 @@ impl Kind {
             Self::Unindexed => "unindexed",
             Self::Ext4 => "ext4",
             Self::Xfs => "xfs",
+            Self::Synchronous => "synchronous",
+        }
+    }
+
+    fn mount_options(self) -> &'static str {
+        match self {
+            Self::Synchronous => "noatime,dirsync",
+            _ => "noatime",
         }
     }
 }
@@ -67,16 +80,26 @@ impl Volume {
         let (image, point) = (dir.join(format!("{}.img", kind.word())), dir.join(kind.word()));
         clear(&image, &point);
         File::create(&image)?.set_len(bytes)?;
+        Self::on(kind, image, point, inodes)
+    }
+
+    /// Makes one in a file that is there, and mounts it.
+    pub fn on(kind: Kind, image: PathBuf, point: PathBuf, inodes: u64) -> Result<Self> {
         std::fs::create_dir_all(&point)?;
-        let inodes = inodes.to_string();
-        match kind {
-            Kind::Xfs => run("mkfs.xfs", &["-q", "-f", "-i", "maxpct=60", text(&image)?])?,
-            Kind::Ext4 | Kind::Unindexed => {
-                run("mkfs.ext4", &["-q", "-F", "-N", &inodes, "-E", "nodiscard", text(&image)?])?
-            }
-        };
         let device = run("losetup", &["--find", "--show", text(&image)?])?;
         let mut volume = Self { kind, image, point, device, is_mounted: false };
+        let (device, inodes) = (volume.device.as_str(), inodes.to_string());
+        match kind {
+            Kind::Xfs => run("mkfs.xfs", &["-q", "-f", "-i", "maxpct=60", device])?,
+            Kind::Ext4 | Kind::Unindexed => {
+                run("mkfs.ext4", &["-q", "-F", "-N", &inodes, "-E", "nodiscard", device])?
+            }
+            Kind::Synchronous => {
+                // All of it is made now: the kernel would do the rest later, while somebody measures.
+                let extended = "nodiscard,lazy_itable_init=0";
+                run("mkfs.ext4", &["-q", "-F", "-O", "^has_journal", "-N", &inodes, "-E", extended, device])?
+            }
+        };
         volume.mount()?;
         Ok(volume)
     }
@@ -86,7 +109,7 @@ impl Volume {
     }
 
     fn mount(&mut self) -> Result<()> {
-        run("mount", &["-o", "noatime", &self.device, text(&self.point)?])?;
+        run("mount", &["-o", self.kind.mount_options(), &self.device, text(&self.point)?])?;
         self.is_mounted = true;
         Ok(())
     }
