@@ -6,6 +6,7 @@
 
 use crate::articles::Generator;
 use crate::client::{Client, unexpected};
+use crate::site::Site;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Mutex;
@@ -50,6 +51,34 @@ pub struct Feed<'a> {
     pub connections: usize,
     /// Unanswered articles of a connection at most.
     pub window: usize,
+}
+
+/// Feeds `budget` articles to a site; all must be accepted.
+pub fn feed(
+    site: &Site,
+    generator: &Generator,
+    next: &AtomicU64,
+    budget: u64,
+    connections: usize,
+    window: usize,
+) -> io::Result<()> {
+    let feed = Feed {
+        address: site.address(),
+        generator,
+        first: Mutex::default(),
+        next,
+        clock: &AtomicU64::new(0),
+        budget: AtomicU64::new(budget),
+        stop: AtomicBool::new(false),
+        connections,
+        window,
+    };
+    let accepted = feed.run()?.iter().filter(|article| article.code == 239).count() as u64;
+    if accepted == budget {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("{accepted} of {budget} articles were accepted")))
+    }
 }
 
 impl Feed<'_> {

@@ -4,7 +4,8 @@
 //! and measures their cost; `recover` times the start of a big spool after a crash; `rebuild` times the
 //! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods;
 //! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `cnews` what batches cost, `usenetfs`
-//! what large directories cost, `web` what pages and search cost, `newscache` how fast caches are.
+//! what large directories cost, `web` what pages and search cost, `newscache` how fast caches are, `cores`
+//! how the rate grows with processors.
 //! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
 //! `tls-load` reads from a server that runs already, over TLS and COMPRESS. `bench/bench.sh` measures servers
 //! beside each other, and `speed` makes the table of it.
@@ -15,6 +16,7 @@ mod cache_bench;
 mod cancels;
 mod client;
 mod cnews;
+mod cores;
 mod crash;
 mod drawing;
 mod feeder;
@@ -86,6 +88,8 @@ enum Command {
     Flat(flat::Options),
     /// The Usenetfs paper's figures: flat directories and those in buckets, mounted or not
     Usenetfs(usenetfs_bench::Options),
+    /// How fast articles are accepted with more or fewer processors
+    Cores(cores::Options),
     /// How long pages take on a large spool, and what metrics, an open page and search cost
     Web(web::Options),
     /// The process of a mount of `usenetfs`
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
         Command::Flat(options) => flat::run(&options),
         Command::Usenetfs(options) => usenetfs_bench::run(&options),
         Command::UsenetfsMount(options) => usenetfs_bench::serve(&options),
+        Command::Cores(options) => cores::run(&options),
         Command::Web(options) => web::run(&options),
         Command::TlsLoad(options) => tls_load::run(&options),
     };

@@ -3,14 +3,13 @@
 
 use crate::articles::{Generator, Shape, group_name};
 use crate::client::Client;
-use crate::feeder::Feed;
+use crate::feeder::feed;
 use crate::memory::Memory;
 use crate::site::{Plan, Site};
 use crate::{Place, Verdict};
 use clap::Args;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -96,34 +95,6 @@ pub fn run(options: &Options) -> Verdict {
     let held = reader_kb <= READER_KB_MAX && growth_kb <= STREAMING_GROWTH_KB_MAX;
     println!("{}", if held { "ok" } else { "MISSED" });
     Ok(held)
-}
-
-/// Feeds `budget` articles; all must be accepted.
-fn feed(
-    site: &Site,
-    generator: &Generator,
-    next: &AtomicU64,
-    budget: u64,
-    connections: usize,
-    window: usize,
-) -> io::Result<()> {
-    let feed = Feed {
-        address: site.address(),
-        generator,
-        first: Mutex::default(),
-        next,
-        clock: &AtomicU64::new(0),
-        budget: AtomicU64::new(budget),
-        stop: AtomicBool::new(false),
-        connections,
-        window,
-    };
-    let accepted = feed.run()?.iter().filter(|article| article.code == 239).count() as u64;
-    if accepted == budget {
-        Ok(())
-    } else {
-        Err(io::Error::other(format!("{accepted} of {budget} articles were accepted")))
-    }
 }
 
 /// Readers that have read one article and are idle now.

@@ -7,6 +7,7 @@ use crate::articles::group_name;
 use crate::client::Client;
 use std::fs::{self, File};
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -90,6 +91,13 @@ impl Site {
     /// Its configuration file.
     pub fn config(&self) -> PathBuf {
         self.dir.join("newsreel.toml")
+    }
+
+    /// From its next start on it serves pages at this address, to this machine as to its operator.
+    pub fn add_pages(&self, address: SocketAddr) -> io::Result<()> {
+        let text = fs::read_to_string(self.config())?;
+        let text = text.replace("\n[[access]]\n", "\n[[access]]\noperator = true\n");
+        fs::write(self.config(), text + &format!("\n[web]\nlisten = [\"{address}\"]\n"))
     }
 
     /// The program that serves it.

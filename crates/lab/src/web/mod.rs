@@ -13,7 +13,7 @@ use crate::filling;
 use crate::site::{Plan, Site, processor_time};
 use crate::{Place, Verdict};
 use clap::Args;
-use http::get;
+pub use http::get;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -92,15 +92,14 @@ fn site(options: &Options, articles: u64) -> io::Result<Site> {
     let buffer_bytes = (articles * BUFFER_BYTES_PER_ARTICLE / 2).max(64 << 20);
     let plan = Plan { groups: options.groups, buffer_bytes, durability: None };
     let site = Site::make(&options.place, "web", options.place.port, plan)?;
-    let text = fs::read_to_string(site.config())?;
-    let mut text = text.replace("\n[[access]]\n", "\n[[access]]\noperator = true\n");
+    site.add_pages(options.web())?;
+    let mut text = fs::read_to_string(site.config())?;
     for n in 0..options.peers {
         // Nobody listens there, and nothing is to be sent.
         let name = format!("peer{n}.lab.example");
         text +=
             &format!("\n[[peer]]\nname = \"{name}\"\n[peer.send]\nto = \"127.0.0.1:9\"\ngroups = \"none\"\n");
     }
-    text += &format!("\n[web]\nlisten = [\"{}\"]\n", options.web());
     fs::write(site.config(), text)?;
     Ok(site)
 }
