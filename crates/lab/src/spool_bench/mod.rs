@@ -116,13 +116,13 @@ pub fn run(options: &Options) -> Verdict {
     if let Some(docs) = &options.docs {
         fs::create_dir_all(docs)?;
         fs::write(docs.join("spool.svg"), plot::svg(&all, &made))?;
-        let runs = all.iter().map(|measured| measured.runs).min().unwrap_or_default();
-        let values = report::values(&all, &made);
-        record::keep(
-            docs,
-            &Table { bench: "spool", began, machine, runs, values },
-            &[plot::over_releases()],
-        )?;
+        // A part of it is nothing to compare releases by.
+        if options.share <= 1 && options.only.is_empty() {
+            let runs = all.iter().map(|measured| measured.runs).min().unwrap_or_default();
+            let values = report::values(&all, &made);
+            let table = Table { bench: "spool", began, machine, runs, values };
+            record::keep(docs, &table, &[plot::over_releases()])?;
+        }
         page::put_table(
             &docs.join("spool.md"),
             "make bench-spool",
