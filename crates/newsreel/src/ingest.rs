@@ -7,6 +7,7 @@
 //! RFC 5537 section 3.6.
 
 mod again;
+mod aside;
 mod batch;
 pub(crate) mod batches;
 pub(crate) mod checks;
@@ -25,6 +26,7 @@ mod origin;
 mod pause;
 pub(crate) mod programs;
 mod reject;
+pub(crate) mod release;
 pub(crate) mod reviews;
 pub(crate) mod routing;
 mod spam;
@@ -210,6 +212,11 @@ impl Filer {
         work(&self.rules.load_full().programs)
     }
 
+    /// What filters found.
+    pub(crate) fn reviews(&self) -> &Reviews {
+        &self.reviews
+    }
+
     /// The same, counting into `counters`.
     pub(crate) fn counted_by(self, counters: Arc<Counters>) -> Self {
         Self { counters, ..self }
@@ -238,7 +245,7 @@ impl Filer {
         let hold = self.follow_ups.hold();
         let unfiled = self.obey_unfiled(origin, &hold, &judged, dispositions);
         let (turn, waited) = if judged.drafts.is_empty() { (None, false) } else { self.turn.take().await };
-        let receipt = self.commit(&mut judged.drafts, judged.now, judged.first, dispositions);
+        let receipt = self.commit(&mut judged.drafts, judged.now, dispositions);
         drop(turn);
         self.counters.latencies.filing.observe_many(begun.elapsed(), batch.len());
         self.count(origin, batch, dispositions.get(judged.first..).unwrap_or_default());
@@ -255,10 +262,21 @@ impl Filer {
         dispositions: &mut Vec<Disposition>,
     ) -> Receipt {
         let begun = Instant::now();
-        let mut judged = self.judge(origin, batch, dispositions);
+        let judged = self.judge(origin, batch, dispositions);
+        self.file_judged((origin, batch), judged, dispositions, begun)
+    }
+
+    /// Files what was judged, and carries out what it asks for. Blocks.
+    fn file_judged<'a>(
+        &self,
+        (origin, batch): (&'a Origin, &[Incoming<'a>]),
+        mut judged: Judged<'a>,
+        dispositions: &mut [Disposition],
+        begun: Instant,
+    ) -> Receipt {
         let hold = self.follow_ups.hold();
         self.obey_unfiled(origin, &hold, &judged, dispositions);
-        let receipt = self.commit(&mut judged.drafts, judged.now, judged.first, dispositions);
+        let receipt = self.commit(&mut judged.drafts, judged.now, dispositions);
         self.counters.latencies.filing.observe_many(begun.elapsed(), batch.len());
         self.count(origin, batch, dispositions.get(judged.first..).unwrap_or_default());
         self.review(batch, &judged, dispositions);

@@ -277,7 +277,7 @@ async fn file(
 ) -> Result<Option<NotWithdrawn>, Refusal> {
     let incoming = Incoming { wire: &judged.wire, claimed_id: None };
     let mut dispositions = Vec::new();
-    let origin = Origin::injected(author.address_text, read, groups).judged(judged.opinion);
+    let origin = Origin::injected(author.address_text, read, groups).judged(judged.opinion, &judged.by);
     let receipt = site.filer.ingest(&origin, &[incoming], &mut dispositions).await;
     if let Some(ticket) = receipt.ticket {
         site.durable(ticket).await.map_err(|_| Refusal::Trouble)?;

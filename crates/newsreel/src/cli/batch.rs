@@ -21,7 +21,6 @@ pub(super) fn batch(peer: &str, at: &Where) -> Result<(), Failure> {
     let ok = match Reach::new(&config)? {
         Reach::Server(mut control) => control.ask(&Request::Batch { peer: peer.to_owned() }, &mut hear)?,
         Reach::Here(spool) => {
-            let spool = Arc::new(*spool);
             let filer = Arc::new(Filer::new(Arc::new(config.clone()), spool.clone()));
             let made = batch_without_server(&spool, &filer, &config, peer);
             let ok = operations::batch(made, peer, &mut hear);

@@ -24,6 +24,7 @@ fn text(rows: &[ReviewRow], now: u64) -> String {
         .right("ago", |row| about_span(now.saturating_sub(row.at)))
         .left("filter", |row| row.filter.clone())
         .left("article", |row| row.finding.clone())
+        .left("release", |row| row.release.clone())
         .left("reason", |row| row.reason.clone())
         .left("groups", |row| row.groups.clone())
         .left("subject", |row| row.subject.clone())
@@ -45,11 +46,12 @@ mod tests {
             groups: "a.b,a.c".into(),
             subject: "Buy".into(),
             reason: "too many".into(),
+            release: "now".into(),
         };
         assert_eq!(
             text(&[row], 8_200),
-            "Message-ID     ago  filter  article  reason    groups   subject\n\
-             <1@x.example>  2 h  spam    hidden   too many  a.b,a.c  Buy"
+            "Message-ID     ago  filter  article  release  reason    groups   subject\n\
+             <1@x.example>  2 h  spam    hidden   now      too many  a.b,a.c  Buy"
         );
         assert_eq!(text(&[], 0), "filters have found nothing");
     }

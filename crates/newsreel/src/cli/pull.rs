@@ -120,7 +120,7 @@ pub(super) fn pull(options: &PullOptions, at: &Where) -> Result<(), Failure> {
     };
     let ok = match Reach::new(&config)? {
         Reach::Server(mut control) => control.ask(&Request::Pull { spec: Box::new(spec) }, &mut hear)?,
-        Reach::Here(spool) => here(&config, *spool, &spec, &mut hear)?,
+        Reach::Here(spool) => here(&config, spool, &spec, &mut hear)?,
     };
     if let Some((counts, seconds)) = summary {
         if options.json {
@@ -183,11 +183,10 @@ pub(super) fn address(typed: &str, tls: LinkTls) -> Result<String, Failure> {
 /// Pulls into the spool, which is open here.
 fn here(
     config: &Config,
-    spool: spool::Spool,
+    spool: Arc<spool::Spool>,
     spec: &PullSpec,
     hear: &mut (dyn FnMut(Reply) + Send),
 ) -> Result<bool, Failure> {
-    let spool = Arc::new(spool);
     let ground = Ground {
         filer: Arc::new(Filer::new(Arc::new(config.clone()), spool.clone())),
         spool: spool.clone(),

@@ -12,6 +12,7 @@ use super::locate::{CONFIG_FILE_NAME, Where};
 use super::owner;
 use super::screen::{Failure, complain, say};
 use crate::config::{self, Config, ConfigError, Live};
+use crate::ingest::Filer;
 use crate::moderation::Moderation;
 use crate::operations;
 use crate::operations::archive::Archives;
@@ -28,7 +29,7 @@ pub(super) enum Reach {
     /// A server runs.
     Server(Control),
     /// None runs; the spool is open here.
-    Here(Box<Spool>),
+    Here(Arc<Spool>),
 }
 
 impl Reach {
@@ -44,7 +45,7 @@ impl Reach {
             match open_existing(config) {
                 Ok((spool, _)) => {
                     spool.set_archivist(Some(Arc::new(Archives::of(config, spool.disk()))));
-                    return Ok(Self::Here(Box::new(spool)));
+                    return Ok(Self::Here(Arc::new(spool)));
                 }
                 Err(SpoolError::Locked(path)) if wait.goes_on(&path) => {}
                 Err(SpoolError::Locked(path)) => {
@@ -84,6 +85,10 @@ impl Reach {
                     operations::archive::execute(&archives, spool, command, &mut hear)
                 }
                 Request::Buffer { command } => operations::buffers::run(spool, config, command, &mut hear),
+                Request::Filter { command } => {
+                    let filer = Filer::new(Arc::new(config.clone()), spool.clone());
+                    operations::filter::execute(&filer, command, &mut hear)
+                }
                 Request::Moderation { command } => {
                     let config = Live::new(Arc::new(config.clone()));
                     let moderation = Moderation::open(&config, spool.disk()).map_err(io_problem)?;

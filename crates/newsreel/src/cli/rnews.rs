@@ -30,7 +30,7 @@ const PARCELS_AHEAD: usize = 2;
 /// How articles are filed.
 enum Way {
     Server(Control),
-    Here(Box<Config>, Box<spool::Spool>),
+    Here(Box<Config>, Arc<spool::Spool>),
     /// Not now: all are kept.
     Later,
 }
@@ -83,7 +83,7 @@ fn file_batch(source: Box<dyn Read + Send>, name: String, at: &Where) -> Result<
     };
     match way {
         Way::Server(control) => control.rnews(next, &mut settle)?,
-        Way::Here(config, spool) => file_here(*config, *spool, next, &mut settle)?,
+        Way::Here(config, spool) => file_here(*config, spool, next, &mut settle)?,
         Way::Later => {
             let mut next = next;
             while let Some(parcel) = next() {
@@ -158,11 +158,10 @@ fn site(at: &Where) -> Result<Site, Failure> {
 
 fn file_here(
     config: Config,
-    spool: spool::Spool,
+    spool: Arc<spool::Spool>,
     mut next: impl FnMut() -> Option<Parcel> + Send,
     settle: &mut Settle<'_>,
 ) -> Result<(), Failure> {
-    let spool = Arc::new(spool);
     let filer = Filer::new(Arc::new(config), Arc::clone(&spool));
     filer.start_filters();
     std::thread::scope(|scope| {

@@ -74,7 +74,6 @@ pub(super) fn send(options: &SendOptions, at: &Where) -> Result<(), Failure> {
         match Reach::new(&config)? {
             Reach::Server(mut control) => control.ask(&request, &mut hear)?,
             Reach::Here(spool) => {
-                let spool = Arc::new(*spool);
                 let runtime =
                     crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
                 let ok = inside(&runtime, || progress::group(&spool, &request, &mut hear, &|| false))?;

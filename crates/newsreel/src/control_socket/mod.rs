@@ -234,8 +234,7 @@ fn answer(
                 Request::Buffer { command } => reload::change_buffer(site, command, &mut sink),
                 Request::Send { .. } => progress::group(&site.spool, other, &mut sink, &is_over),
                 Request::Pull { spec } => {
-                    let ground = standing::ground(site, &site.config.current());
-                    standing::once(spec, &ground, &mut sink, &is_over)
+                    standing::once(spec, &standing::ground(site, &site.config.current()), &mut sink, &is_over)
                 }
                 Request::Why { message_id, peer } => {
                     operations::why(&site.spool, &site.config.current(), message_id, peer, &mut sink)
@@ -246,6 +245,7 @@ fn answer(
                 Request::Archive { command } => {
                     operations::archive::execute(&server.archives, &site.spool, command, &mut sink)
                 }
+                Request::Filter { command } => operations::filter::execute(&site.filer, command, &mut sink),
                 Request::Moderation { command } => moderate(server, command, &mut sink),
                 Request::VerifyCache | Request::Posts { .. } => of_upstreams(server, other, &mut sink),
                 #[cfg(feature = "search")]

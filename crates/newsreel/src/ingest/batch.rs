@@ -6,6 +6,7 @@
 use super::{Disposition, Filer, Incoming, Later, Origin, Reject};
 use netnews::{Article, Known};
 use serde::{Deserialize, Serialize};
+use spool::Trouble;
 
 /// What became of an article of a batch: the three dispositions, and of the rejected ones what senders see
 /// often or never.
@@ -50,30 +51,37 @@ impl Filer {
             wires.iter().map(|wire| Incoming { wire, claimed_id: None }).collect();
         let mut dispositions = Vec::with_capacity(wires.len());
         let receipt = self.ingest_now(origin, &incoming, &mut dispositions);
-        let trouble = receipt.trouble.map_or_else(String::new, |trouble| trouble.to_string());
-        let paused = self.paused().map_or_else(String::new, |paused| paused.to_string());
-        let fate = |(wire, disposition)| fate(wire, disposition, &trouble, &paused);
+        let fate = |(wire, disposition)| self.fate(wire, Some(disposition), receipt.trouble.as_ref());
         wires.iter().copied().zip(&dispositions).map(fate).collect()
     }
-}
 
-fn fate(wire: &[u8], disposition: &Disposition, trouble: &str, paused: &str) -> Fate {
-    let (outcome, reason) = match disposition {
-        Disposition::Accepted(_) => (BatchOutcome::Accepted, String::new()),
-        Disposition::Rejected(Reject::Duplicate) => (BatchOutcome::Duplicate, String::new()),
-        Disposition::Rejected(reject @ (Reject::Malformed(_) | Reject::BadMessageId)) => {
-            (BatchOutcome::Malformed, reject.to_string())
-        }
-        Disposition::Rejected(reject) => (BatchOutcome::Rejected, reject.to_string()),
-        Disposition::TryLater => (BatchOutcome::TryLater, trouble.to_owned()),
-        Disposition::Deferred(Later::Unjudged) => {
-            (BatchOutcome::TryLater, "a filter cannot judge it now".to_owned())
-        }
-        Disposition::Deferred(Later::Paused) => (BatchOutcome::TryLater, paused.to_owned()),
-    };
-    let is_shown = matches!(outcome, BatchOutcome::Rejected | BatchOutcome::TryLater);
-    let message_id = if is_shown { message_id(wire) } else { String::new() };
-    Fate { outcome, message_id, reason }
+    /// What became of an article, in words. Without a disposition it is to come later.
+    pub(super) fn fate(
+        &self,
+        wire: &[u8],
+        disposition: Option<&Disposition>,
+        trouble: Option<&Trouble>,
+    ) -> Fate {
+        let paused = || self.paused().map_or_else(String::new, |paused| paused.to_string());
+        let (outcome, reason) = match disposition.unwrap_or(&Disposition::TryLater) {
+            Disposition::Accepted(_) => (BatchOutcome::Accepted, String::new()),
+            Disposition::Rejected(Reject::Duplicate) => (BatchOutcome::Duplicate, String::new()),
+            Disposition::Rejected(reject @ (Reject::Malformed(_) | Reject::BadMessageId)) => {
+                (BatchOutcome::Malformed, reject.to_string())
+            }
+            Disposition::Rejected(reject) => (BatchOutcome::Rejected, reject.to_string()),
+            Disposition::TryLater => {
+                (BatchOutcome::TryLater, trouble.map_or_else(String::new, Trouble::to_string))
+            }
+            Disposition::Deferred(Later::Unjudged) => {
+                (BatchOutcome::TryLater, "a filter cannot judge it now".to_owned())
+            }
+            Disposition::Deferred(Later::Paused) => (BatchOutcome::TryLater, paused()),
+        };
+        let is_shown = matches!(outcome, BatchOutcome::Rejected | BatchOutcome::TryLater);
+        let message_id = if is_shown { message_id(wire) } else { String::new() };
+        Fate { outcome, message_id, reason }
+    }
 }
 
 fn message_id(wire: &[u8]) -> String {

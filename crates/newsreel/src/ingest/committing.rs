@@ -4,14 +4,14 @@
 
 use super::drafts::Drafts;
 use super::judging::Judged;
-use super::reviews::Review;
+use super::reviews::{Finding, Review};
 use super::{Disposition, Filer, Incoming, Origin, Receipt, Reject, patiently};
 use crate::base::clock::unix_now;
 use crate::base::counters::add;
 use netnews::article::Headers;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
-use spool::{Outcome, Trouble, TroubleKind};
+use spool::{Entry, Outcome, Ticket, Trouble, TroubleKind};
 use std::sync::atomic::Ordering;
 use tracing::{debug, error, info, warn};
 
@@ -19,12 +19,11 @@ use tracing::{debug, error, info, warn};
 const HEADERS_MAX: usize = 200;
 
 impl Filer {
-    /// Commits what was drafted and turns the `TryLater` from `first` on into what became of the articles.
+    /// Commits what was drafted and puts down what became of the articles.
     pub(super) fn commit(
         &self,
         drafts: &mut Drafts<'_>,
         now: i64,
-        first: usize,
         dispositions: &mut [Disposition],
     ) -> Receipt {
         if drafts.is_empty() {
@@ -40,18 +39,13 @@ impl Filer {
                 Some(result) => result,
                 None => patiently(|| self.spool.commit(entries, &mut outcomes)),
             });
-        let waiting = dispositions.iter_mut().skip(first).filter(|d| **d == Disposition::TryLater);
-        for (disposition, outcome) in waiting.zip(&outcomes) {
-            *disposition = match outcome {
-                Outcome::Filed(filed) => Disposition::Accepted(Some(filed.token)),
-                Outcome::Remembered => Disposition::Accepted(None),
-                Outcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
-                Outcome::Full => Disposition::TryLater,
-                Outcome::Unfit => Disposition::Rejected(Reject::NoPlace),
-                Outcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
-            };
+        for (at, outcome) in drafts.committed().zip(&outcomes) {
+            if let Some(disposition) = dispositions.get_mut(at) {
+                *disposition = disposition_of(outcome);
+            }
         }
-        match result {
+        let asides = outcomes.get(drafts.len()..).unwrap_or_default();
+        match result.and_then(|ticket| self.remember_aside(drafts, asides, now, ticket)) {
             Ok(ticket) => {
                 if self.in_trouble.load(Ordering::Relaxed) && self.in_trouble.swap(false, Ordering::Relaxed) {
                     info!("spool accepts articles again");
@@ -72,6 +66,31 @@ impl Filer {
         }
     }
 
+    /// Remembers the Message-IDs of the articles that are set aside now, or were before; only then are peers
+    /// answered. Until then they may bring them again: with durability "always" until the articles are
+    /// durable. `ticket` is theirs.
+    fn remember_aside(
+        &self,
+        drafts: &Drafts<'_>,
+        outcomes: &[Outcome],
+        now: i64,
+        ticket: Ticket,
+    ) -> Result<Ticket, Trouble> {
+        let arrived = u64::try_from(now).unwrap_or_default();
+        let is_kept = |outcome: &Outcome| matches!(outcome, Outcome::Filed(_) | Outcome::Duplicate);
+        let kept = drafts.asides().zip(outcomes).filter(|(_, outcome)| is_kept(outcome));
+        let entries: Vec<_> = kept.map(|(key, _)| Entry::Remember { key, arrived }).collect();
+        if entries.is_empty() {
+            return Ok(ticket);
+        }
+        patiently(|| {
+            if !self.spool.is_durable(ticket) {
+                self.spool.sync()?;
+            }
+            self.spool.commit(&entries, &mut Vec::new())
+        })
+    }
+
     /// Remembers the Message-ID of an article of which only this much was taken, as it is too large, so that
     /// it is not asked for again; only if the article has the announced one.
     pub(crate) fn remember_too_large(&self, announced: &[u8], begun: &[u8]) {
@@ -83,7 +102,7 @@ impl Filer {
         }
         let mut drafts = Drafts::new(1, self.router.routes(&self.spool.group_table()));
         drafts.remember(self.spool.key(announced));
-        self.commit(&mut drafts, unix_now(), 0, &mut []);
+        self.commit(&mut drafts, unix_now(), &mut []);
     }
 
     /// Keeps what filters found in the articles of a batch, for the operator.
@@ -95,6 +114,8 @@ impl Filer {
             let happened = match dispositions.get(found.at)? {
                 Disposition::Accepted(Some(_)) => found.finding.is_filed(),
                 Disposition::Rejected(Reject::Filtered(_)) => !found.finding.is_filed(),
+                // It was set aside before, and its Message-ID is remembered now.
+                Disposition::Rejected(Reject::Duplicate) => found.finding == Finding::Aside,
                 _ => false,
             };
             let incoming = batch.get(found.at.checked_sub(judged.first)?).filter(|_| happened)?;
@@ -131,6 +152,17 @@ impl Filer {
             add(&peer.accepted, accepted);
             add(&peer.rejected, rejected);
         }
+    }
+}
+
+fn disposition_of(outcome: &Outcome) -> Disposition {
+    match outcome {
+        Outcome::Filed(filed) => Disposition::Accepted(Some(filed.token)),
+        Outcome::Remembered => Disposition::Accepted(None),
+        Outcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
+        Outcome::Full => Disposition::TryLater,
+        Outcome::Unfit => Disposition::Rejected(Reject::NoPlace),
+        Outcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
     }
 }
 

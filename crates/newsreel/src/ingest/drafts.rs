@@ -4,6 +4,7 @@
 //! Path without copying a byte. Flat vectors for the whole batch, so nothing is allocated per article. Called
 //! by `ingest` only.
 
+use super::aside::{self, Label};
 use super::filters::{self, Opinion};
 use super::programs;
 use super::withdraw::Withdrawing;
@@ -11,7 +12,7 @@ use super::{Hides, Origin, Reject};
 use crate::ingest::routing::{self, Decision, Routes};
 use netnews::overview_row::Fields;
 use netnews::{Article, Known, MessageId, control, date};
-use spool::{ArticleKind, Criteria, Entry, Facts, Filing, GroupId, GroupTable, Key, Tagged};
+use spool::{ArticleKind, Criteria, Entry, Facts, Filing, GroupId, GroupTable, Key, Spool, Tagged};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub(super) struct Draft<'a> {
     pieces: [&'a [u8]; PIECES_MAX],
     header_bytes: usize,
     message_id_at: usize,
+    /// Where the line begins that its Message-ID is in.
+    message_id_line_at: usize,
     groups: Range<usize>,
     /// Else its Message-ID is remembered.
     is_filed: bool,
@@ -54,10 +57,19 @@ pub(super) struct Draft<'a> {
     at: usize,
 }
 
+/// An article that a filter set aside.
+#[derive(Debug)]
+struct Aside<'a> {
+    draft: Draft<'a>,
+    label: Label,
+}
+
 /// What a batch will commit.
 #[derive(Debug)]
 pub(super) struct Drafts<'a> {
     articles: Vec<Draft<'a>>,
+    /// Those that filters set aside; no longer among the others.
+    asides: Vec<Aside<'a>>,
     /// The same articles, where filters look at them; else empty.
     parsed: Vec<Article<'a>>,
     remembered: Vec<Key>,
@@ -81,6 +93,7 @@ impl<'a> Drafts<'a> {
     pub fn new(articles: usize, routes: Arc<Routes>) -> Self {
         Self {
             articles: Vec::with_capacity(articles),
+            asides: Vec::new(),
             parsed: Vec::new(),
             remembered: Vec::new(),
             tagged: Vec::with_capacity(articles * TAGGED_BYTES_USUAL),
@@ -137,7 +150,7 @@ impl<'a> Drafts<'a> {
         &mut self,
         by: &str,
         opinions: Vec<Opinion>,
-        table: &GroupTable,
+        place: (&Spool, &Origin, &GroupTable),
         refuse: &mut dyn FnMut(usize, Option<Reject>),
     ) {
         let mut kept = Vec::with_capacity(self.articles.len());
@@ -164,12 +177,12 @@ impl<'a> Drafts<'a> {
                     self.say_again(&mut draft);
                     None
                 }
-                Some(Opinion::Aside(group)) => match table.id(group.as_bytes()) {
-                    Some(id) => {
-                        self.set_aside(&mut draft, id);
-                        None
+                Some(Opinion::Aside(group)) => match aside_in(&group, &draft, &article, place) {
+                    Ok((id, label)) => {
+                        self.set_aside(draft, id, label);
+                        continue;
                     }
-                    None => Some(Some(filters::reject(&format!("no group {group} to set it aside in")))),
+                    Err(reject) => Some(Some(reject)),
                 },
                 Some(Opinion::Refuse(reason)) => Some(Some(filters::reject(&reason))),
                 Some(Opinion::Defer) => Some(None),
@@ -209,15 +222,36 @@ impl<'a> Drafts<'a> {
         draft.tagged = start..self.tagged.len();
     }
 
-    /// The article is filed in this group alone, and asks for nothing.
-    fn set_aside(&mut self, draft: &mut Draft<'a>, group: GroupId) {
-        draft.kind = ArticleKind::LOCAL;
-        self.say_again(draft);
+    /// The article is filed in this group alone, as another one, and asks for nothing.
+    fn set_aside(&mut self, mut draft: Draft<'a>, group: GroupId, label: Label) {
+        draft.hidden = None;
+        draft.kind = ArticleKind::LOCAL.with(ArticleKind::HEADERS, draft.kind.has(ArticleKind::HEADERS));
+        let start = self.tagged.len();
+        let facts = draft.facts();
+        Facts { wire_bytes: facts.wire_bytes + label.text.len() as u64, ..facts }.put(&mut self.tagged);
+        draft.tagged = start..self.tagged.len();
         self.withdrawing.retain(|withdrawing| withdrawing.at != draft.at);
         let start = self.groups.len();
         self.groups.push(group);
         draft.groups = start..self.groups.len();
         draft.verdict = Some("aside".into());
+        self.asides.push(Aside { draft, label });
+    }
+
+    /// The keys that the articles had which are set aside.
+    pub fn asides(&self) -> impl Iterator<Item = Key> {
+        self.asides.iter().map(|aside| aside.draft.key)
+    }
+
+    /// The place in the batch of each article to be committed, in the order of their entries.
+    pub fn committed(&self) -> impl Iterator<Item = usize> {
+        let asides = self.asides.iter().map(|aside| aside.draft.at);
+        self.articles.iter().map(|draft| draft.at).chain(asides)
+    }
+
+    /// Articles to be committed that are not set aside.
+    pub fn len(&self) -> usize {
+        self.articles.len()
     }
 
     /// The place of each article in the batch, with its key.
@@ -231,18 +265,22 @@ impl<'a> Drafts<'a> {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.articles.is_empty() && self.remembered.is_empty()
+        self.articles.is_empty() && self.asides.is_empty() && self.remembered.is_empty()
     }
 
-    /// Calls `commit` with the entries: first the articles in the order they were pushed, then what is
-    /// remembered.
+    /// Calls `commit` with the entries: first the articles in the order they were pushed, then those that are
+    /// set aside, then what is remembered.
     pub fn with_entries<T>(&self, now: i64, commit: impl FnOnce(&[Entry<'_>]) -> T) -> T {
         let arrived = u64::try_from(now).unwrap_or_default();
-        let mut entries = Vec::with_capacity(self.articles.len() + self.remembered.len());
+        let mut entries = Vec::with_capacity(self.articles.len() + self.asides.len() + self.remembered.len());
+        let labelled: Vec<_> = self.asides.iter().map(Aside::pieces).collect();
         entries.extend(self.articles.iter().map(|draft| match draft.is_filed {
             true => Entry::Article(self.filing(draft, arrived)),
             false => Entry::Remember { key: draft.key, arrived },
         }));
+        let asides = self.asides.iter().zip(&labelled);
+        entries
+            .extend(asides.map(|(aside, pieces)| Entry::Article(self.filing_aside(aside, pieces, arrived))));
         entries.extend(self.remembered.iter().map(|key| Entry::Remember { key: *key, arrived }));
         commit(&entries)
     }
@@ -262,6 +300,30 @@ impl<'a> Drafts<'a> {
             criteria: Criteria { verdict: draft.verdict.as_deref(), ..draft.criteria },
             tagged: self.tagged.get(draft.tagged.clone()).and_then(Tagged::new).unwrap_or_default(),
         }
+    }
+
+    fn filing_aside<'s>(&'s self, aside: &'s Aside<'a>, pieces: &'s [&'s [u8]], arrived: u64) -> Filing<'s> {
+        let Aside { draft, label } = aside;
+        let filing = self.filing(draft, arrived);
+        let put_in = label.text.len();
+        let message_id = label.message_id.as_bytes();
+        // One without its body counts as the whole one.
+        let more = if draft.kind.has(ArticleKind::HEADERS) { 0 } else { put_in as u64 };
+        Filing {
+            key: label.key,
+            message_id,
+            pieces,
+            header_bytes: draft.header_bytes + put_in,
+            message_id_at: draft.message_id_line_at + Label::ID_AT,
+            fields: Fields { message_id, bytes: draft.fields.bytes + more, ..draft.fields },
+            ..filing
+        }
+    }
+}
+
+impl Aside<'_> {
+    fn pieces(&self) -> Vec<&[u8]> {
+        aside::put_in(&self.draft.pieces, self.draft.message_id_line_at, &self.label.text)
     }
 }
 
@@ -292,6 +354,7 @@ impl<'a> Draft<'a> {
             pieces: pieces(article.wire(), path_at, prefix, &xref),
             header_bytes: moved(article.body_offset()),
             message_id_at: moved(id_at),
+            message_id_line_at: moved(article.header_lines(Known::MessageId).unwrap_or(0..0).start),
             groups,
             is_filed: true,
             fields: Fields { bytes: fields.bytes + put_in - xref.len() as u64, ..fields },
@@ -361,6 +424,22 @@ impl<'a> Draft<'a> {
     pub fn arrived(self, arrived: Option<u64>) -> Self {
         Self { arrived, ..self }
     }
+}
+
+/// The group for an article that is set aside, and what it is labelled with.
+fn aside_in(
+    group: &str,
+    draft: &Draft<'_>,
+    article: &Article<'_>,
+    (spool, origin, table): (&Spool, &Origin, &GroupTable),
+) -> Result<(GroupId, Label), Reject> {
+    let no_group = || filters::reject(&format!("no group {group} to set it aside in"));
+    let id = table.id(group.as_bytes()).ok_or_else(no_group)?;
+    let accepted = aside::accepted(draft.criteria.newsgroups, |name| origin.accepts(name));
+    if !aside::fits(article.head(), &accepted) {
+        return Err(filters::reject("its headers are too large to set it aside"));
+    }
+    Ok((id, Label::of(spool, draft.message_id, &accepted, origin.for_rules())))
 }
 
 /// Whether articles of this kind are carried out from the journal, if anything is.

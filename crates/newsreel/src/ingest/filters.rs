@@ -12,7 +12,7 @@ use super::spam::{Spam, SpamCounts};
 use super::{Origin, Reject};
 use crate::config::{Config, Judges};
 use netnews::{Article, Known, newsgroups};
-use spool::{GroupTable, Key};
+use spool::{GroupTable, Key, Spool};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +54,11 @@ pub(crate) trait Filter: fmt::Debug + Send + Sync {
     /// Appends an opinion for each of the articles, in order, and returns at `until` at the latest, unless it
     /// has a limit of its own; the articles without one are not judged. May wait.
     fn judge(&self, origin: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>);
+
+    /// Whether it only says what storage rules call an article.
+    fn only_classifies(&self) -> bool {
+        false
+    }
 }
 
 /// The filters of a site.
@@ -94,12 +99,12 @@ impl Filters {
     }
 
     /// Lets all filters judge the articles of `drafts`; `refuse` gets each that is refused, by its place in
-    /// the batch, with the reason, or without one if it is to come later. What one filter refuses the next
-    /// does not see, and what the operator has released it passes. Returns what was found.
+    /// the batch, with the reason, or without one if it is to come later. What one filter refuses or sets
+    /// aside the next does not see, and what the operator has released it passes. Returns what was found.
     pub fn judge(
         &self,
         origin: &Origin,
-        table: &GroupTable,
+        (spool, table): (&Spool, &GroupTable),
         reviews: &Reviews,
         drafts: &mut Drafts<'_>,
         mut refuse: impl FnMut(usize, Option<Reject>),
@@ -107,11 +112,14 @@ impl Filters {
         let mut found = Vec::new();
         let until = Instant::now() + self.time_max;
         let mut late = None;
+        let place = (spool, origin, table);
         if *origin.opinion() != Opinion::Pass {
-            let said = vec![origin.opinion().clone(); drafts.parsed().len()];
-            drafts.follow("filter", said, table, &mut refuse);
+            let mut said = vec![origin.opinion().clone(); drafts.parsed().len()];
+            note(origin.judged_by(), drafts.places(), &mut said, reviews, &mut found);
+            drafts.follow(origin.judged_by(), said, place, &mut refuse);
         }
-        for filter in &self.filters {
+        let asked = |filter: &&Box<dyn Filter>| !origin.is_released() || filter.only_classifies();
+        for filter in self.filters.iter().filter(asked) {
             let mut opinions = Vec::new();
             let articles = drafts.parsed();
             filter.judge(origin, articles, until, &mut opinions);
@@ -119,7 +127,7 @@ impl Filters {
                 late = late.or(Some((filter.name(), articles.len() - opinions.len())));
             }
             note(filter.name(), drafts.places(), &mut opinions, reviews, &mut found);
-            drafts.follow(filter.name(), opinions, table, &mut refuse);
+            drafts.follow(filter.name(), opinions, place, &mut refuse);
         }
         match late {
             Some((filter, articles)) if !self.is_late.swap(true, Ordering::Relaxed) => {
@@ -175,6 +183,10 @@ struct Encodings;
 impl Filter for Encodings {
     fn name(&self) -> &str {
         "encodings"
+    }
+
+    fn only_classifies(&self) -> bool {
+        true
     }
 
     fn judge(&self, _: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {

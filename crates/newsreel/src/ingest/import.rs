@@ -73,10 +73,11 @@ impl Filer {
         let not_before = u64::from(self.spool.last_arrival());
         let mut dispositions = Vec::with_capacity(batch.len());
         for imported in batch {
+            drafts.at = dispositions.len();
             let verdict = self.adopt(&rules, &origin, imported, &table, (not_before, now), &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
-        let receipt = self.commit(&mut drafts, now, 0, &mut dispositions);
+        let receipt = self.commit(&mut drafts, now, &mut dispositions);
         let incoming: Vec<Incoming<'_>> =
             batch.iter().map(|i| Incoming { wire: i.wire, claimed_id: None }).collect();
         self.count(&origin, &incoming, &dispositions);

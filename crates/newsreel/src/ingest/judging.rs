@@ -120,12 +120,18 @@ impl Filer {
         let said = *origin.opinion() != Opinion::Pass;
         let mut found = Vec::new();
         if said || !rules.filters.is_empty() {
-            found = rules.filters.judge(origin, &table, &self.reviews, &mut drafts, |at, reject| {
-                if let Some(disposition) = dispositions.get_mut(at) {
-                    *disposition =
-                        reject.map_or(Disposition::Deferred(Later::Unjudged), Disposition::Rejected);
-                }
-            });
+            found = rules.filters.judge(
+                origin,
+                (&self.spool, &table),
+                &self.reviews,
+                &mut drafts,
+                |at, reject| {
+                    if let Some(disposition) = dispositions.get_mut(at) {
+                        *disposition =
+                            reject.map_or(Disposition::Deferred(Later::Unjudged), Disposition::Rejected);
+                    }
+                },
+            );
         }
         Judged { drafts, now, first, epoch, found }
     }
@@ -144,6 +150,9 @@ impl Filer {
         let article = Article::parse(incoming.wire)?;
         article.required()?;
         checks::framing(&article, origin)?;
+        // What the operator releases is known: it was set aside.
+        let key = |id: MessageId<'a>| (id, self.spool.key(id.as_bytes()));
+        let claimed = claimed.or_else(|| article.message_id().filter(|_| origin.is_released()).map(key));
         let is_claimed = claimed.is_some();
         let (id, key) = self.identify(&article, claimed)?;
         if !is_claimed && self.spool.is_hash_known(id.as_bytes()) {

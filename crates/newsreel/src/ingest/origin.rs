@@ -25,10 +25,13 @@ pub(crate) struct Origin {
     prefix: Option<PathPrefix>,
     /// As storage rules know it.
     for_rules: Box<str>,
-    /// What has been said of all its articles already.
+    /// What has been said of all its articles already, and by which filter.
     opinion: Opinion,
+    judged_by: Box<str>,
     /// Articles may come without their bodies.
     headers: bool,
+    /// The operator lets its articles in, whatever filters say.
+    released: bool,
 }
 
 /// The groups that articles may be filed in.
@@ -80,18 +83,15 @@ impl Origin {
     /// A peer: our names in Path, its section of the configuration, its counts, where it connects from.
     pub fn peer(identity: &str, peer: &Peer, counters: Arc<PeerCounters>, address: &str) -> Self {
         Self {
-            name: peer.name.as_str().into(),
             counters: Some(counters),
             accepts: match peer.accept.as_str() {
                 "*" => Accepts::All,
                 _ => Accepts::Matching(peer.accept.clone()),
             },
-            reads: None,
             distributions: Some(peer.distributions.clone()),
             prefix: Some(PathPrefix::of_peer(identity, &peer.name, address)),
             for_rules: format!("peer {}", peer.name).into(),
-            opinion: Opinion::Pass,
-            headers: false,
+            ..Self::unlimited(&peer.name)
         }
     }
 
@@ -126,12 +126,32 @@ impl Origin {
         Self::unlimited("import")
     }
 
+    /// What a filter had set aside and the operator lets in: it came as `for_rules` says, its Path is
+    /// complete, and it may be filed in `groups` (`None`: in all that it names).
+    pub fn released(for_rules: &str, groups: Option<Vec<Box<[u8]>>>) -> Self {
+        Self {
+            accepts: groups.map_or(Accepts::All, Accepts::These),
+            for_rules: for_rules.into(),
+            headers: true,
+            released: true,
+            ..Self::unlimited("release")
+        }
+    }
+
     fn unlimited(name: &str) -> Self {
-        let (accepts, for_rules) = (Accepts::All, name.into());
-        let (name, opinion) = (name.into(), Opinion::Pass);
-        let (counters, reads, distributions, prefix) = (None, None, None, None);
-        let headers = false;
-        Self { name, counters, accepts, reads, distributions, prefix, for_rules, opinion, headers }
+        Self {
+            name: name.into(),
+            counters: None,
+            accepts: Accepts::All,
+            reads: None,
+            distributions: None,
+            prefix: None,
+            for_rules: name.into(),
+            opinion: Opinion::Pass,
+            judged_by: Box::default(),
+            headers: false,
+            released: false,
+        }
     }
 
     /// From now on articles may come without their bodies.
@@ -144,14 +164,24 @@ impl Origin {
         self.headers
     }
 
-    /// The same, of whose articles this is known already.
-    pub fn judged(self, opinion: Opinion) -> Self {
-        Self { opinion, ..self }
+    /// The same, of whose articles the filter `by` has said this already.
+    pub fn judged(self, opinion: Opinion, by: &str) -> Self {
+        Self { opinion, judged_by: by.into(), ..self }
     }
 
     /// What has been said of all its articles already.
     pub(super) fn opinion(&self) -> &Opinion {
         &self.opinion
+    }
+
+    /// The filter that has said it.
+    pub(super) fn judged_by(&self) -> &str {
+        &self.judged_by
+    }
+
+    /// Whether the operator lets its articles in, whatever filters say.
+    pub fn is_released(&self) -> bool {
+        self.released
     }
 
     /// For the log.

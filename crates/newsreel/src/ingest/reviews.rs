@@ -134,6 +134,8 @@ pub(crate) struct Reviews {
     dir: PathBuf,
     log: Mutex<Option<AppendLog>>,
     released: Mutex<Released>,
+    /// Held while a release is written: the commands of several operators may come at once.
+    releasing: Mutex<()>,
     /// The last finding could not be written; said once.
     is_failing: AtomicBool,
 }
@@ -146,6 +148,7 @@ impl Reviews {
             dir: data.to_owned(),
             log: Mutex::default(),
             released: Mutex::default(),
+            releasing: Mutex::default(),
             is_failing: AtomicBool::new(false),
         }
     }
@@ -240,6 +243,7 @@ impl Reviews {
 
     /// From now on the filter does not judge the article with this key; durable when this returns.
     pub fn release(&self, key: Key, filter: &str) -> io::Result<()> {
+        let _releasing = self.releasing.lock();
         let (mut log, mut all) = self.read_released()?;
         if all.iter().any(|(known, of)| *known == key.0 && of == filter) {
             return Ok(());

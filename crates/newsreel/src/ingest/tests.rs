@@ -1,5 +1,6 @@
 //! The road of an article on a spool in memory.
 
+mod aside;
 mod filters;
 mod follow_ups;
 

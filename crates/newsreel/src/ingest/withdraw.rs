@@ -7,7 +7,7 @@
 
 use super::control::{Asked, Keyring, Permit, Policy, Proof};
 use super::early::Early;
-use super::{Reject, origin};
+use super::{Reject, aside, origin};
 use crate::base::clock::unix_now;
 use crate::cancel_lock;
 use crate::config::{Config, Groups, Word};
@@ -279,7 +279,7 @@ impl Withdrawals {
         let shown = article.header(Known::CancelKey).unwrap_or_default();
         let proof = Proof::of(&article, &self.keyring);
         let signed = |names: &[String]| proof.is_by(names);
-        let key = spool.key(id.as_bytes());
+        let key = aside::withdrawn_by(spool, id.as_bytes());
         if spool.lookup(&key) == Lookup::Unknown {
             match policy.withdrawal(&asked, &signed) {
                 (Permit::NotHonored, _) => {}

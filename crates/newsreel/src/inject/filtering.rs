@@ -31,6 +31,8 @@ pub(super) struct Judged {
     pub wire: Vec<u8>,
     /// What is said of it.
     pub opinion: Opinion,
+    /// By which filter.
+    pub by: String,
     /// It is thrown away.
     pub is_dropped: bool,
 }
@@ -38,7 +40,7 @@ pub(super) struct Judged {
 impl Judged {
     /// One that filters have judged before.
     pub fn passed(wire: Vec<u8>) -> Self {
-        Self { wire, opinion: Opinion::Pass, is_dropped: false }
+        Self { wire, opinion: Opinion::Pass, by: String::new(), is_dropped: false }
     }
 }
 
@@ -75,6 +77,7 @@ pub(super) fn judge(filters: &Programs, poster: &Poster<'_>, wire: Vec<u8>) -> R
             Verdict::Class(class) => judged.opinion = Opinion::Verdict(class.into()),
             Verdict::Aside => judged.opinion = Opinion::Aside(program.section.aside.as_str().into()),
         }
+        judged.by.clone_from(&program.section.name);
         break;
     }
     Ok(judged)

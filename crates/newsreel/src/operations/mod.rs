@@ -12,7 +12,7 @@ pub(crate) mod days;
 mod expire;
 mod export;
 mod feed;
-mod filter;
+pub(crate) mod filter;
 mod group_control;
 pub(crate) mod group_sync;
 mod groups;
@@ -81,7 +81,6 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         }
         Request::Unhide { message_ids, by, dry_run } => hide::unhide(spool, message_ids, by, *dry_run, sink),
         Request::Purge { groups, dry_run, .. } => withdraw::purge(spool, groups, *dry_run, sink),
-        Request::Filter { command } => filter::execute(spool, command, sink),
         Request::Keys { command } => keys::execute(spool, command, sink),
         Request::Expire { explain: Some(message_id), .. } => expire::explain(spool, message_id, sink),
         Request::Expire { what_if: Some(file), text, days, .. } => {
@@ -101,6 +100,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         | Request::Archive { .. }
         | Request::Moderation { .. }
         | Request::Posts { .. }
+        | Request::Filter { .. }
         | Request::VerifyCache
         | Request::Status { .. }
         | Request::Buffer { .. }

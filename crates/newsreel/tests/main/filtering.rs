@@ -132,6 +132,14 @@ fn login_as(client: &mut Client, name: &str, password: &str) -> String {
     client.ask(&format!("AUTHINFO PASS {password}"))
 }
 
+/// Whether an article was set aside in junk.
+fn is_aside(server: &Server, id: &str) -> bool {
+    let mut client = server.client();
+    let marks = client.ask("GROUP junk");
+    let last = marks.split(' ').nth(3).unwrap();
+    head(&mut client, last).contains(&format!("X-Newsreel-Aside-Message-ID: {id}"))
+}
+
 fn groups_of(server: &Server, id: &str) -> String {
     let lines = head(&mut server.client(), id);
     lines.iter().find_map(|line| line.strip_prefix("Xref: site.example ")).unwrap().to_owned()
@@ -158,7 +166,11 @@ fn inns_perl_filter_judges_articles_unchanged() {
     let subject = subject.iter().find_map(|line| line.strip_prefix("Subject: ")).unwrap();
     assert_eq!(feed(&server, "<5@x.example>", "head"), format!("439 head {subject}"));
     assert_eq!(feed(&server, "<6@x.example>", "verdict aside"), "239");
-    assert!(groups_of(&server, "<6@x.example>").starts_with("junk:"));
+    assert!(is_aside(&server, "<6@x.example>"));
+    let release = serde_json::json!({ "release": { "message_ids": ["<6@x.example>"] } });
+    let (replies, ok) = server.control(&serde_json::json!({ "do": "filter", "command": release }));
+    assert!(ok && replies[0]["text"] == "<6@x.example> is filed", "{replies:?}");
+    assert!(groups_of(&server, "<6@x.example>").starts_with("misc.test:"));
     assert!(groups_of(&server, "<2@x.example>").starts_with("misc.test:"));
     assert_eq!(feed_with(&server, "<7@x.example>", "X-TRACE: a\r\n b\r\n", "x"), "239");
     assert_eq!(feed_with(&server, "<8@x.example>", "X-Y: 1\r\n", "a\r\nb\r\ncancel"), "239");
@@ -237,7 +249,7 @@ fn inns_perl_filter_judges_posts_and_logins() {
     assert!(server.client().ask(&format!("STAT {id}")).starts_with("430"));
     let spooled = posted("spool", "b");
     let id = spooled.rsplit(' ').next().unwrap();
-    assert!(groups_of(&server, id).starts_with("junk:"), "{spooled}");
+    assert!(is_aside(&server, id), "{spooled}");
     let changed = posted("change", "..dot\r\nb");
     let id = changed.rsplit(' ').next().unwrap();
     let shown = head(&mut server.client(), id).join("\n");
@@ -282,7 +294,7 @@ fn inns_python_filter_judges_articles_unchanged() {
     assert_eq!(feed(&server, "<2@x.example>", "history"), "439 known");
     assert_eq!(feed(&server, "<bad@x.example>", "fine"), "439 bad id");
     assert_eq!(feed(&server, "<3@x.example>", "aside"), "239");
-    assert!(groups_of(&server, "<3@x.example>").starts_with("junk:"));
+    assert!(is_aside(&server, "<3@x.example>"));
     let mut client = server.client();
     client.send(format!("TAKETHIS <4@x.example>\r\n{}", article("<4@x.example>", "misc.test", "raise")));
     assert!(client.line().starts_with("400 "));

@@ -58,7 +58,6 @@ impl Target {
             reach if dry_run => Self::Dry(Box::new(reach), HashSet::new()),
             Reach::Server(control) => Self::Server(control),
             Reach::Here(spool) => {
-                let spool: Arc<Spool> = Arc::from(spool);
                 Self::Here(Box::new(Filer::new(Arc::new(config.clone()), spool.clone())), spool)
             }
         })

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Says of each article what its Subject asks for, and gives up before the first that is called "slow".
 #[derive(Debug, Default)]
-struct BySubject {
+pub(super) struct BySubject {
     /// How many articles came at once.
     batches: Arc<Mutex<Vec<usize>>>,
 }
@@ -32,6 +32,7 @@ impl Filter for BySubject {
                 b"long" => Opinion::Refuse("é".repeat(1_000)),
                 b"verdict" => Opinion::Verdict("binary".into()),
                 b"shadow" => Opinion::Shadow("looks bad".into(), None),
+                b"aside" => Opinion::Aside("junk".into()),
                 b"hide" => Opinion::Hide("looks\tbad".into()),
                 _ => Opinion::Pass,
             });
@@ -39,10 +40,10 @@ impl Filter for BySubject {
     }
 }
 
-const CLASSES: &str = "\n[[class]]\nname = \"ram\"\nmethod = \"memory\"\nsize = \"64 KiB\"\n\
+pub(super) const CLASSES: &str = "\n[[class]]\nname = \"ram\"\nmethod = \"memory\"\nsize = \"64 KiB\"\n\
                        [[rule]]\nclass = \"ram\"\nverdict = \"binary\"\n[[rule]]";
 
-fn filtering(disk: &SimDisk, filters: Vec<Box<dyn Filter>>, time_max: Duration) -> Filer {
+pub(super) fn filtering(disk: &SimDisk, filters: Vec<Box<dyn Filter>>, time_max: Duration) -> Filer {
     let text = CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES);
     let filer = opened(disk, &text);
     filer.spool.add_groups(&[NewGroup { name: "misc.test".into(), ..NewGroup::default() }]).unwrap();
@@ -52,7 +53,7 @@ fn filtering(disk: &SimDisk, filters: Vec<Box<dyn Filter>>, time_max: Duration) 
     filer
 }
 
-fn batch(subjects: &[&str]) -> Vec<(String, String)> {
+pub(super) fn batch(subjects: &[&str]) -> Vec<(String, String)> {
     let one = |(n, subject): (usize, &&str)| {
         let id = format!("<{n}@x>");
         (wire(&id, "misc.test", "").replace("Subject: s", &format!("Subject: {subject}")), id)
@@ -60,7 +61,7 @@ fn batch(subjects: &[&str]) -> Vec<(String, String)> {
     subjects.iter().enumerate().map(one).collect()
 }
 
-fn file(filer: &Filer, batch: &[(String, String)]) -> Vec<String> {
+pub(super) fn file(filer: &Filer, batch: &[(String, String)]) -> Vec<String> {
     let batch: Vec<_> = batch.iter().map(|(wire, id)| (wire.clone(), id.as_str())).collect();
     let said = |disposition: &Disposition| match disposition {
         Disposition::Accepted(Some(token)) => format!("class {}", token.class),

@@ -82,6 +82,8 @@ pub struct ReviewRow {
     pub subject: String,
     /// Why.
     pub reason: String,
+    /// How it can be released: `now`, `when it comes`, or empty: not at all, or no more.
+    pub release: String,
 }
 
 /// A hidden article, as it is listed.
