@@ -13,6 +13,7 @@ mod groups;
 mod poster;
 mod refusal;
 mod secret;
+mod signing;
 mod stamp;
 
 pub(crate) use poster::Poster;

@@ -2,13 +2,17 @@
 //!
 //! The header holds a version, the names of the signed headers, and the lines of an armored signature. What
 //! is signed is a line with those names, the headers, a blank line and the body, with LF and without blanks
-//! at the ends of lines. Called by newsreel's `ingest::control`. Sources: pgpcontrol's FORMAT, INN's
-//! `pgpverify`.
+//! at the ends of lines. Called by newsreel's `ingest::control` and, to sign, `inject`. Sources: pgpcontrol's
+//! FORMAT, INN's `pgpverify`.
 
 use crate::article::{Article, Known};
 use crate::nntp::wire;
-use crate::openpgp::{Signature, from_base64};
+use crate::openpgp::{Signature, crc24, dearmored, from_base64};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 
+/// Length of a line of Base64.
+const LINE_CHARS: usize = 64;
 /// The most headers that a signature may name.
 const HEADERS_MAX: usize = 64;
 
@@ -74,6 +78,54 @@ impl SignedArticle {
     }
 }
 
+/// The headers that are signed here, as far as an article has them: all that decide what it asks for, and
+/// what readers see of it.
+const SIGNED: [Known; 11] = [
+    Known::Subject,
+    Known::Control,
+    Known::Supersedes,
+    Known::CancelKey,
+    Known::Newsgroups,
+    Known::FollowupTo,
+    Known::MessageId,
+    Known::Date,
+    Known::From,
+    Known::Sender,
+    Known::Approved,
+];
+
+/// An article that is to be signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsigned {
+    list: String,
+    /// What is to be signed, with LF at the ends of lines.
+    pub message: Vec<u8>,
+}
+
+impl Unsigned {
+    /// What is to be signed of an article.
+    pub fn of(article: &Article<'_>) -> Result<Self, BadSignature> {
+        let names: Vec<&str> =
+            SIGNED.iter().filter(|known| article.count(**known) > 0).map(|known| known.name()).collect();
+        let list = names.join(",");
+        let message = message(article, &list, &names)?;
+        Ok(Self { list, message })
+    }
+
+    /// The header line for a detached signature of it, which is armored; `None` if that is none.
+    pub fn header(&self, armored: &str) -> Option<String> {
+        let bytes = dearmored(armored)?;
+        Signature::read(&bytes)?;
+        let mut header = format!("{}: newsreel {}", Known::XPgpSig.name(), self.list);
+        for line in BASE64_STANDARD.encode(&bytes).as_bytes().chunks(LINE_CHARS) {
+            header.push_str("\r\n\t");
+            header.extend(line.iter().map(|b| char::from(*b)));
+        }
+        let [_, sum @ ..] = crc24(&bytes).to_be_bytes();
+        Some(header + "\r\n\t=" + &BASE64_STANDARD.encode(sum) + "\r\n")
+    }
+}
+
 /// What is signed.
 fn message(article: &Article<'_>, list: &str, names: &[&str]) -> Result<Vec<u8>, BadSignature> {
     let mut text = format!("X-Signed-Headers: {list}\n").into_bytes();
@@ -115,4 +167,36 @@ fn without_blanks(text: &[u8]) -> Vec<u8> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIGNED_BY_SOMEBODY: &str = concat!(
+        "-----BEGIN PGP SIGNATURE-----\n\n",
+        "iHUEABYIAB0WIQRqBXytzFlmAxdcR77rUruSmtir6AUCawR6jgAKCRDrUruSmtir\n",
+        "6GkCAQDfhKw3KEcVxQbBgFsqI+n4HrUtNQz1dEJ6bqdV6PrSBAD/cyOMpkVtUiLU\n",
+        "Rt+iUOHZo0IvkXLC1BSeX9ZXIWTxEw8=\n",
+        "=3s7D\n",
+        "-----END PGP SIGNATURE-----\n"
+    );
+
+    #[test]
+    fn what_is_to_be_signed_is_what_will_be_verified() {
+        let wire = b"Path: p\r\nFrom: a@x\r\nSubject: a\r\n b\t\r\nDate: 1 Jan 2026 00:00:00 +0000\r\n\
+            Newsgroups: g\r\nMessage-ID: <1@x>\r\nApproved: m@x\r\n\r\n..dot  \r\nlast\r\n";
+        let unsigned = Unsigned::of(&Article::parse(wire).unwrap()).unwrap();
+        let text = "X-Signed-Headers: Subject,Newsgroups,Message-ID,Date,From,Approved\nSubject: a\n b\n\
+            Newsgroups: g\nMessage-ID: <1@x>\nDate: 1 Jan 2026 00:00:00 +0000\nFrom: a@x\nApproved: m@x\n\n\
+            .dot\nlast\n";
+        assert_eq!(String::from_utf8(unsigned.message.clone()).unwrap(), text);
+        assert_eq!(unsigned.header("no signature"), None);
+        assert_eq!(unsigned.header(&SIGNED_BY_SOMEBODY.replace("iHUE", "mHUE")), None);
+        let header = unsigned.header(SIGNED_BY_SOMEBODY).unwrap();
+        assert!(header.lines().all(|line| line.len() < 110) && header.ends_with("\r\n"), "{header}");
+        let signed = [b"Path: p\r\n", header.as_bytes(), &wire["Path: p\r\n".len()..]].concat();
+        let signed = SignedArticle::of(&Article::parse(&signed).unwrap()).unwrap();
+        assert_eq!(signed.message, unsigned.message);
+    }
 }

@@ -39,6 +39,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.access();
     checker.controls();
     checker.filters();
+    checker.moderators();
 }
 
 struct Checker<'a> {
@@ -148,6 +149,12 @@ impl Checker<'_> {
 
     fn controls(&mut self) {
         for wrong in self.draft.controls.iter().flat_map(|control| control.wrong()) {
+            self.fault(wrong.at, wrong.label, wrong.message, wrong.advice);
+        }
+    }
+
+    fn moderators(&mut self) {
+        for wrong in self.draft.moderators.iter().filter_map(|moderator| moderator.wrong()) {
             self.fault(wrong.at, wrong.label, wrong.message, wrong.advice);
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Groups;
+use super::control::Wrong;
 use super::kinds::*;
 
 section! {
@@ -108,6 +109,22 @@ section! {
         /// sign. "queue": posts wait here until somebody approves or rejects them with newsreel moderation;
         /// at most moderation.queue_max.
         address: String = SubmissionAddress, example "%s@lists.example.org";
+        /// With address = "queue": the program that signs what is approved, by its absolute path, and its
+        /// arguments. It reads what is to be signed and writes a detached OpenPGP signature, armored, which
+        /// becomes the header X-PGP-Sig. Without it articles are not signed.
+        sign: Option<Vec<String>> = Maybe(Program),
+            example ["/usr/bin/gpg", "--homedir", "/etc/newsreel/gpg", "--batch", "--armor", "--detach-sign"];
+    }
+}
+
+impl ModeratorDraft {
+    pub(super) fn wrong(&self) -> Option<Wrong<'_>> {
+        if !matches!(self.sign.value, Some(Some(_))) || self.address.value.as_deref() == Some(WAIT_HERE) {
+            return None;
+        }
+        let message = "nothing is approved here for a moderator who is mailed".into();
+        let advice = "write address = \"queue\", or leave out sign";
+        Some(Wrong { at: &self.sign.span, label: "signs nothing", message, advice })
     }
 }
 

@@ -194,6 +194,11 @@ default_address = "%s@moderators.example.org"
 groups = "local.*"
 address = "%s@example.org"
 
+[[moderator]]
+groups = "announce.*"
+address = "queue"
+sign = ["/usr/bin/gpg", "--armor", "--detach-sign"]
+
 [[body_server]]
 name = "spool1"
 from = "spool1.example.net:563"
@@ -364,6 +369,7 @@ fn faults_of_access_and_auth_are_told_with_advice() {
         ("\"checkgroups\"]", "\"sendme\"]", "\"sendme\" cannot be carried out"),
         ("timeout = \"1 s\"", "timeout = \"2 s\"", "filter.timeout must lie between 10 ms and 1 s"),
         ("timeout = \"1 s\"", "judges = []", "this [[filter]] judges nothing"),
+        ("%s@example.org\"", "%s@example.org\"\nsign = [\"/bin/gpg\"]", "nothing is approved here"),
         (
             "\"checkgroups\"]\nfrom = \"admin@example.org\"\ngroups = \"local.*\"\naction = \"do\"",
             "\"cancel\"]\naction = \"mail\"",

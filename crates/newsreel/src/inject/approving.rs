@@ -8,8 +8,9 @@ use super::filtering::Judged;
 use super::poster::Author;
 use super::refusal::Refusal;
 use super::stamp::Marks;
-use super::{Injector, elsewhere, file};
+use super::{Injector, elsewhere, file, signing};
 use crate::base::clock::unix_now;
+use crate::config::Config;
 use crate::ingest::{Reject, carried};
 use crate::moderation::HeldPost;
 use crate::site::Site;
@@ -41,7 +42,10 @@ impl Injector {
         let marks = Marks::of(&article, author, &config, self.secret()?);
         // The locks and keys are its own since it was posted.
         let stamp = Stamp { cancel_lock: "", cancel_key: "", ..marks.stamp(&config, unix_now(), false) };
-        let complete = injection::complete(&article, &stamp);
+        let mut complete = injection::complete(&article, &stamp);
+        if let Some(command) = signer(&config, &post.group) {
+            complete = signing::signed(command, &complete).await?;
+        }
         let table = site.spool.group_table();
         let groups = groups_of(&article, &table);
         let takers = elsewhere::takers(&self.upstreams, &article, |_| true, &table).await;
@@ -53,6 +57,12 @@ impl Injector {
         // Before it stops waiting it is as durable as it was while it waited.
         tokio::task::block_in_place(|| site.spool.sync()).map_err(|_| Refusal::Trouble)
     }
+}
+
+/// What signs posts to this group.
+fn signer<'c>(config: &'c Config, group: &str) -> Option<&'c [String]> {
+    let moderator = config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()))?;
+    moderator.sign.as_deref()
 }
 
 /// The article with an Approved header, unless it has one.

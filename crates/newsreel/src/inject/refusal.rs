@@ -36,6 +36,8 @@ pub(crate) enum Refusal {
     RefusedElsewhere(String),
     /// What is needed to sign articles cannot be read.
     NoSecret,
+    /// It is approved, and to be signed, which does not succeed for this reason.
+    NotSigned(String),
     /// A filter cannot judge it now.
     Unjudged,
     /// The server is paused, in the operator's words.
@@ -83,6 +85,7 @@ impl fmt::Display for Refusal {
             Self::NoSecret => f.write_str(
                 "Posting is not possible now: this server's posting secret cannot be read; please inform its operator",
             ),
+            Self::NotSigned(why) => write!(f, "it cannot be signed: {why}"),
             Self::Paused(paused) => write!(f, "Posting failed: {paused}; try again later"),
             Self::Unjudged => f.write_str("Posts cannot be judged now, try again later"),
             Self::Trouble => f.write_str("Cannot store articles now, try again later"),

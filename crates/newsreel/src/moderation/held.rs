@@ -5,6 +5,7 @@
 //! `docs/formats/moderation.md`.
 
 use crate::base::fields;
+use hashbrown::HashSet;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use spool::{Access, Disk, durable_create, read_small};
@@ -58,13 +59,28 @@ pub(crate) struct HeldPosts {
     waiting: AtomicUsize,
     /// Held while one is added: they are counted first.
     adding: Mutex<()>,
+    /// Those that somebody is deciding about.
+    claimed: Mutex<HashSet<String>>,
+}
+
+/// Somebody decides about a post; nobody else does until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim<'a> {
+    held: &'a HeldPosts,
+    message_id: &'a str,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.held.claimed.lock().remove(self.message_id);
+    }
 }
 
 impl HeldPosts {
     /// Those of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
-        let held =
-            Self { disk, dir: data.join(DIR), waiting: AtomicUsize::default(), adding: Mutex::default() };
+        let (waiting, adding, claimed) = <(AtomicUsize, Mutex<()>, Mutex<_>)>::default();
+        let held = Self { disk, dir: data.join(DIR), waiting, adding, claimed };
         held.waiting.store(held.names().len(), Ordering::Relaxed);
         held
     }
@@ -126,6 +142,12 @@ impl HeldPosts {
         }
     }
 
+    /// To be held by whoever decides about a post; `None`: somebody else does.
+    pub fn claim<'a>(&'a self, message_id: &'a str) -> Option<Claim<'a>> {
+        let is_free = self.claimed.lock().insert(message_id.to_owned());
+        is_free.then_some(Claim { held: self, message_id })
+    }
+
     /// It waits no longer; durable when this returns.
     pub fn remove(&self, message_id: &str) -> io::Result<()> {
         self.disk.remove(&self.path(message_id))?;
@@ -178,6 +200,10 @@ mod tests {
         let held = open(&sim);
         assert_eq!(held.all(), [post(1), post(3)]);
         assert_eq!((held.get("<3@x.example>"), held.get("<2@x.example>")), (Some(post(3)), None));
+        let claim = held.claim("<1@x.example>").unwrap();
+        assert!(held.claim("<1@x.example>").is_none() && held.claim("<3@x.example>").is_some());
+        drop(claim);
+        assert!(held.claim("<1@x.example>").is_some());
         held.remove("<1@x.example>").unwrap();
         assert_eq!((held.all(), held.len()), (vec![post(3)], 1));
         spool::durable_replace(&sim, &held.path("<3@x.example>"), &[b"garbage"], Access::Owner).unwrap();

@@ -16,6 +16,8 @@ pub(crate) type Approve<'a> = dyn Fn(&HeldPost, &str) -> Result<bool, Refusal> +
 enum NotDone {
     /// None of this Message-ID does.
     NotHere,
+    /// Somebody else decides about it.
+    Claimed,
     /// This is no mail address, which Approved needs.
     NoAddress(String),
     /// Nobody is there who could file it.
@@ -31,6 +33,7 @@ impl fmt::Display for NotDone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotHere => f.write_str("no post of this Message-ID waits here"),
+            Self::Claimed => f.write_str("another command is deciding about it"),
             Self::NoAddress(by) => write!(f, "`{by}` is not a mail address: name one with --by"),
             Self::NoServer => f.write_str("only a running server files posts: start it"),
             Self::NotFiled(refusal) => write!(f, "it is not filed, and waits on: {refusal}"),
@@ -99,6 +102,7 @@ fn approved(
     if !netnews::injection::is_address(by.as_bytes()) {
         return Err(NotDone::NoAddress(by.to_owned()));
     }
+    let _claim = moderation.held().claim(id).ok_or(NotDone::Claimed)?;
     let post = post(moderation, id)?;
     let Some(approve) = approve else { return Err(NotDone::NoServer) };
     let text = match approve(&post, by) {
@@ -111,6 +115,7 @@ fn approved(
 }
 
 fn rejected(moderation: &Moderation, id: &str, reason: &str) -> Result<String, NotDone> {
+    let _claim = moderation.held().claim(id).ok_or(NotDone::Claimed)?;
     let post = post(moderation, id)?;
     let article = Article::parse(&post.wire).map_err(NotDone::Malformed)?;
     let values = [Known::ReplyTo, Known::From].map(|known| article.header(known));

@@ -1,9 +1,13 @@
 //! Posts to moderated groups: mailed by SMTP or by a program, from a queue that outlives everything.
 
 use crate::client::ANSWER_TIMEOUT;
+use crate::clients::installed;
 use crate::operated::{Operated, complaints};
 use crate::posting::{headers, post, posted_id};
 use crate::running::Server;
+use crate::signed_control::{Gpg, accepted_by_pgpverify};
+use netnews::Article;
+use netnews::control::pgp_sig::SignedArticle;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -349,4 +353,66 @@ fn posts_wait_here_until_they_are_approved_or_rejected() {
     let done = site.done(&["moderation", "reject", "--reason", "No.", &third]);
     assert!(done.contains("poster@x.example is mailed why"), "From is next: {done}");
     assert_eq!(site.done(&["moderation", "list"]), "no posts wait here for a moderator\n");
+}
+
+/// A section whose moderator signs with this command.
+fn signing(words: &[&str]) -> String {
+    format!("[[moderator]]\ngroups = \"local.here-m\"\naddress = \"queue\"\nsign = {words:?}\n")
+}
+
+/// Checks a signature with gpg, and with INN's pgpverify where that is installed.
+fn verified(site: &Operated, gpg: &Gpg, article: &[String]) {
+    let wire = article.join("\r\n") + "\r\n";
+    let signed = SignedArticle::of(&Article::parse(wire.as_bytes()).unwrap()).unwrap();
+    let [text, signature] = ["signed.txt", "signed.asc"].map(|name| site.home().join(name));
+    std::fs::write(&text, signed.message).unwrap();
+    let lines = article.iter().skip_while(|line| !line.starts_with("X-PGP-Sig: ")).skip(1);
+    let lines: Vec<&str> = lines.map_while(|line| line.strip_prefix('\t')).collect();
+    let armor =
+        format!("-----BEGIN PGP SIGNATURE-----\n\n{}\n-----END PGP SIGNATURE-----\n", lines.join("\n"));
+    std::fs::write(&signature, armor).unwrap();
+    gpg.run(&["--verify", signature.to_str().unwrap(), text.to_str().unwrap()], b"");
+    accepted_by_pgpverify(site, gpg, &wire);
+}
+
+#[test]
+fn what_is_approved_is_signed_where_the_configuration_says_so() {
+    if !installed(&[("gpg", "gnupg")]) {
+        return;
+    }
+    let site = Operated::new();
+    let gpg = Gpg::new(site.home());
+    gpg.generate("m-admin", "ed25519", "never");
+    let home = site.home().join("gpg");
+    let gpg_words = ["--homedir", home.to_str().unwrap(), "--batch", "--no-tty", "--passphrase", ""];
+    let sign = [&["/usr/bin/gpg"], &gpg_words[..], &["--pinentry-mode", "loopback", "--armor"]].concat();
+    let sign = signing(&[&sign[..], &["--detach-sign", "-u", "m-admin"]].concat());
+    let others = [&["/bin/false"][..], &["/bin/echo", "done"], &["/nowhere"]].map(signing);
+    site.edit(|text| format!("{text}\n{}", others[0]));
+    assert_eq!(complaints(&site.run(&["group", "add", "local.here-m", "--flag", "m"])), "");
+    let serving = site.serve();
+    let mut client = serving.client();
+    let headers = headers("local.here-m", "X-PGP-Sig: 1 From\r\n\tforged\r\nX-PGP-Sig: 2\r\n");
+    let headers = headers.replace("Subject: a post", "Subject: a\r\n post  ");
+    let id = posted_id(&post(&mut client, &headers, "..dot\r\nblanks  \r\n-- \r\nlast"));
+    let mut before = others[0].clone();
+    for (section, why) in others.iter().zip([
+        "/bin/false: exit status: 1",
+        "/bin/echo has written no signature",
+        "/nowhere: No such file",
+    ]) {
+        site.edit(|text| text.replace(&before, section));
+        site.done(&["ctl", "reload"]);
+        before.clone_from(section);
+        let said = complaints(&site.run(&["moderation", "approve", "--by", "m@site.example", &id]));
+        assert!(said.contains(&format!("waits on: it cannot be signed: {why}")), "{said}");
+        assert!(site.done(&["moderation", "list"]).contains(&id));
+    }
+    site.edit(|text| text.replace(&before, &sign));
+    site.done(&["ctl", "reload"]);
+    site.done(&["moderation", "approve", "--by", "m@site.example", &id]);
+    assert!(client.ask(&format!("ARTICLE {id}")).starts_with("220 "));
+    let article = client.block();
+    assert!(article.iter().any(|line| line.starts_with("X-PGP-Sig: newsreel Subject,")), "{article:?}");
+    verified(&site, &gpg, &article);
 }

@@ -344,7 +344,7 @@ fn ten_thousand_altered_signatures_are_all_refused() {
 }
 
 /// INN's own program takes it too, where it is installed.
-fn accepted_by_pgpverify(site: &Operated, gpg: &Gpg, article: &str) {
+pub fn accepted_by_pgpverify(site: &Operated, gpg: &Gpg, article: &str) {
     let program = Path::new("/usr/lib/news/bin/pgpverify");
     if !program.exists() {
         return;

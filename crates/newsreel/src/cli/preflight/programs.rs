@@ -46,6 +46,15 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
             ));
         }
     }
+    for moderator in &config.moderators {
+        let program = moderator.sign.as_ref().and_then(|words| words.first());
+        if let Some(Err(why)) = program.map(|program| runnable(program)) {
+            found.problem(format!(
+                "the program that signs for the moderator of {} cannot be run: {why}; nothing could be approved",
+                moderator.groups.as_str()
+            ));
+        }
+    }
     let is_mailed = |name: &&str| moderation::submission(config, name) != Ok(Submission::Here);
     let moderated = groups.iter().filter(|(_, flag)| flag == "m").map(|(name, _)| name.as_str());
     let mut moderated = moderated.filter(is_mailed);
