@@ -2,7 +2,7 @@
 //!
 //! That article has a Message-ID of ours; the first's stands behind it in a header of another name. So the
 //! first is known by its Message-ID alone, like one that was refused, and there is never a second record of
-//! the same Message-ID (`docs/decisions/0046`). Called by `drafts`, `release` and `withdraw`. Format:
+//! the same Message-ID (`docs/decisions/0047`). Called by `drafts`, `release` and `withdraw`. Format:
 //! `docs/formats/aside.md`.
 
 use netnews::article::{HEADER_BYTES_MAX, HEADER_LINES_MAX};
@@ -122,16 +122,14 @@ pub(super) fn find(spool: &Spool, id: &[u8]) -> Result<Option<Aside>, ReadError>
     let arrived = u32::try_from(buf.arrived()).unwrap_or(u32::MAX);
     let stored = buf.article();
     let wire = stored.strip_suffix(b".\r\n").unwrap_or(stored);
-    let aside = unlabelled(wire, own.as_bytes());
-    let aside = aside.map(|(wire, groups, origin)| Aside { arrived, wire, groups, origin });
-    Ok(aside.filter(|aside| {
+    Ok(unlabelled(wire, own.as_bytes(), arrived).filter(|aside| {
         let article = Article::parse(&aside.wire).ok();
         article.and_then(|article| article.message_id()).is_some_and(|own| own.as_bytes() == id)
     }))
 }
 
 /// The article as it was, with its groups and its origin.
-fn unlabelled(wire: &[u8], own: &[u8]) -> Option<(Vec<u8>, Option<Vec<Box<[u8]>>>, String)> {
+fn unlabelled(wire: &[u8], own: &[u8], arrived: u32) -> Option<Aside> {
     let label = [ID_HEADER, own, b"\r\n", ORIGIN_HEADER].concat();
     let head = wire.get(..HEADER_BYTES_MAX).unwrap_or(wire);
     let start = memchr::memmem::find(head, &label)?;
@@ -143,5 +141,5 @@ fn unlabelled(wire: &[u8], own: &[u8]) -> Option<(Vec<u8>, Option<Vec<Box<[u8]>>
     let names = || groups.split(|b| *b == b',').map(Box::from).collect();
     let groups = (groups != ALL_GROUPS).then(names);
     let origin = String::from_utf8(origin.trim_ascii().to_vec()).ok()?;
-    Some(([wire.get(..start)?, rest].concat(), groups, origin))
+    Some(Aside { arrived, wire: [wire.get(..start)?, rest].concat(), groups, origin })
 }

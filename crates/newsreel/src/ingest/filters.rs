@@ -118,8 +118,10 @@ impl Filters {
             note(origin.judged_by(), drafts.places(), &mut said, reviews, &mut found);
             drafts.follow(origin.judged_by(), said, place, &mut refuse);
         }
-        let asked = |filter: &&Box<dyn Filter>| !origin.is_released() || filter.only_classifies();
-        for filter in self.filters.iter().filter(asked) {
+        for filter in &self.filters {
+            if origin.is_released() && !filter.only_classifies() {
+                continue;
+            }
             let mut opinions = Vec::new();
             let articles = drafts.parsed();
             filter.judge(origin, articles, until, &mut opinions);
