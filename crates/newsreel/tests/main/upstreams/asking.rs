@@ -5,7 +5,8 @@ use super::fake::{Fake, Fault};
 use super::{section, showing};
 use crate::client::Client;
 use crate::link::Link;
-use std::time::Duration;
+use crate::operated::PATIENCE;
+use std::time::{Duration, Instant};
 
 /// A line on which a round trip takes long enough to be told from what a machine does meanwhile.
 fn slow_line(fake: &Fake) -> Link {
@@ -106,5 +107,39 @@ fn a_list_is_passed_on_line_by_line_while_it_arrives() {
         }
         fake.hold(None);
         assert_eq!(held + client.block().len(), 400);
+    }
+}
+
+#[test]
+fn a_list_that_breaks_off_is_not_taken_for_the_whole() {
+    let fake = Fake::start();
+    (0..50).for_each(|at| fake.put(&format!("comp.g{at:03}"), 1, 100));
+    let own =
+        section("fake", fake.address, "").replace("answer_timeout = \"1 min\"", "answer_timeout = \"2 s\"");
+    let server = showing(&[own]);
+    let whole = listed(&mut server.client(), "LIST ACTIVE", "215 ");
+    assert_eq!(whole.len(), 50);
+    for fault in [Fault::BreaksOff, Fault::Stalls, Fault::EndlessLine] {
+        fake.fail(fault);
+        let mut client = server.client();
+        // What came is shown, and then the connection ends; if nothing was shown yet, there is no list.
+        let answer = client.ask("LIST ACTIVE");
+        assert!(answer.starts_with("215 ") || fault == Fault::BreaksOff, "{fault:?}: {answer}");
+        if !answer.starts_with("403 ") {
+            let rest = client.rest();
+            assert!(rest.starts_with("comp.g000 1 1 y\r\n"), "{fault:?}: {rest}");
+            assert!(!rest.ends_with("\r\n.\r\n") && rest.len() < 10_000, "{fault:?}: {rest}");
+        }
+        // Then there is the one that came whole.
+        fake.fail(Fault::Dead);
+        let mut client = server.client();
+        assert_eq!(listed(&mut client, "LIST ACTIVE", "215 "), whole, "{fault:?}");
+        fake.take("");
+        fake.fail(Fault::None);
+        let begun = Instant::now();
+        while listed(&mut client, "LIST ACTIVE", "215 ") != whole || fake.take("LIST").is_empty() {
+            assert!(begun.elapsed() < PATIENCE, "{fault:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }

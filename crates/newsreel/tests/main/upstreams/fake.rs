@@ -40,11 +40,18 @@ pub enum Fault {
     RefusesPosts,
     /// Posts are refused for now.
     TakesPostsLater,
+    /// A list stops after some lines, with the connection left open.
+    Stalls,
+    /// A list has a line without end.
+    EndlessLine,
     /// It has no command that is not in RFC 3977.
     LacksOld,
     /// It has no command of RFC 3977 that is not in RFC 2980.
     LacksNew,
 }
+
+/// Lines of a list before a fault of it.
+const LIST_LINES: usize = 5;
 
 /// One group: articles by number, and the high mark.
 #[derive(Debug, Default, Clone)]
@@ -339,6 +346,16 @@ impl Fake {
         for (at, (name, group)) in groups.iter().enumerate() {
             if held == Some(at) {
                 self.wait();
+            }
+            if at == LIST_LINES {
+                match self.fault() {
+                    Fault::BreaksOff => return stream.shutdown(std::net::Shutdown::Both),
+                    Fault::Stalls => std::thread::sleep(Duration::from_secs(600)),
+                    Fault::EndlessLine => loop {
+                        stream.write_all(&[b'x'; 1 << 16])?;
+                    },
+                    _ => {}
+                }
             }
             if wildmat.is_none_or(|wildmat| wildmat == name) {
                 let low = group.articles.keys().next().copied().unwrap_or(group.high + 1);
