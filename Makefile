@@ -23,7 +23,8 @@
 # make bench-rnews  how fast rnews files a batch, INN's rnews beside it
 # make bench-cnews  the C News paper's appendix: batches filed, refused, made and expired, C News and INN beside us
 # make bench-expire  100,000 kept articles that are all due, INN's expire and expireover beside us
-# make bench-newscache  the NewsCache paper's tables: four jobs, directly and through caches, NewsCache beside us (root)
+# make bench-newscache  the NewsCache paper's tables: four jobs, directly and through caches, NewsCache beside us (root);
+#               LEAFNODE=/usr/sbin: leafnode, too
 # make bench-usenetfs  the Usenetfs paper's figures: large directories, flat and in buckets, and a server's day (root)
 # make bench-cancels  what 100,000 cancels cost the feed of 420,000 articles that they arrive with
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
@@ -196,7 +197,7 @@ bench-cancels: build
 
 bench-newscache: build
 	$(CARGO) build --release --locked -p lab --bin lab
-	$(or $(CARGO_TARGET_DIR),target)/release/lab newscache --dir $(LAB_DIR) --newscache $(PEERS)/newscache --docs docs/bench $(LAB_OPTIONS)
+	$(or $(CARGO_TARGET_DIR),target)/release/lab newscache --dir $(LAB_DIR) --newscache $(PEERS)/newscache $(if $(LEAFNODE),--leafnode $(LEAFNODE)) --docs docs/bench $(LAB_OPTIONS)
 
 bench-usenetfs:
 	$(CARGO) build --release --locked -p lab --bin lab

@@ -6,6 +6,7 @@ use crate::articles::group_name;
 use crate::client::Client;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 /// Groups with articles.
@@ -18,10 +19,16 @@ pub struct Plan {
     pub articles_per_group: u64,
 }
 
-/// A job that was done.
+/// A job, and what it took; `None`: it could not be done.
 #[derive(Debug)]
 pub struct Done {
     pub job: &'static str,
+    pub figures: Option<Figures>,
+}
+
+/// What a job took.
+#[derive(Debug)]
+pub struct Figures {
     /// From the connection to the last answer.
     pub seconds: f64,
     /// To the first answer.
@@ -41,10 +48,17 @@ struct Reader {
 }
 
 impl Reader {
-    fn ask(&mut self, command: &str, code: &str) -> io::Result<()> {
-        self.client.expect(command, code)?;
+    fn ask(&mut self, command: &str, code: &str) -> io::Result<String> {
+        let answer = self.client.expect(command, code)?;
         self.first_byte.get_or_insert(self.begun.elapsed().as_secs_f64());
-        Ok(())
+        Ok(answer)
+    }
+
+    /// Selects a group; the numbers of the job, from its lowest on.
+    fn select(&mut self, group: u64, plan: &Plan) -> io::Result<RangeInclusive<u64>> {
+        let answer = self.ask(&format!("GROUP {}", group_name(group)), "211")?;
+        let low = answer.split(' ').nth(2).and_then(|low| low.parse().ok()).unwrap_or(1);
+        Ok(low..=low + plan.articles_per_group - 1)
     }
 
     fn block(&mut self) -> io::Result<()> {
@@ -60,25 +74,42 @@ pub fn round_trip(at: SocketAddr) -> io::Result<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
+/// The jobs.
+const JOBS: [(&str, Work); 4] =
+    [("active", active), ("selections", selections), ("overview", overview), ("articles", articles)];
+
 /// Does all jobs at the server at this address.
 pub fn all(at: SocketAddr, link: &Link, plan: &Plan) -> io::Result<Vec<Done>> {
-    let jobs: [(&'static str, Work); 4] =
-        [("active", active), ("selections", selections), ("overview", overview), ("articles", articles)];
-    let mut done = Vec::new();
-    for (job, work) in jobs {
-        let before = link.passed().octets_down;
-        let begun = Instant::now();
-        let client = Client::connect(&at.to_string())?;
-        let mut reader = Reader { client, begun, first_byte: None };
-        work(&mut reader, plan)?;
-        done.push(Done {
-            job,
-            seconds: begun.elapsed().as_secs_f64(),
-            first_byte: reader.first_byte.unwrap_or_default(),
-            upstream_bytes: (link.passed().octets_down - before) as u64,
-        });
-    }
-    Ok(done)
+    JOBS.iter().map(|(job, work)| Ok(Done { job, figures: Some(one(*work, at, link, plan)?) })).collect()
+}
+
+/// Does those that can be done there.
+pub fn possible(at: SocketAddr, link: &Link, plan: &Plan) -> Vec<Done> {
+    let done = |(job, work): &(&'static str, Work)| Done {
+        job,
+        figures: one(*work, at, link, plan)
+            .inspect_err(|error| println!("{job} cannot be done there: {error}"))
+            .ok(),
+    };
+    JOBS.iter().map(done).collect()
+}
+
+/// No job is done.
+pub fn none() -> Vec<Done> {
+    JOBS.iter().map(|(job, _)| Done { job, figures: None }).collect()
+}
+
+fn one(work: Work, at: SocketAddr, link: &Link, plan: &Plan) -> io::Result<Figures> {
+    let before = link.passed().octets_down;
+    let begun = Instant::now();
+    let client = Client::connect(&at.to_string())?;
+    let mut reader = Reader { client, begun, first_byte: None };
+    work(&mut reader, plan)?;
+    Ok(Figures {
+        seconds: begun.elapsed().as_secs_f64(),
+        first_byte: reader.first_byte.unwrap_or_default(),
+        upstream_bytes: (link.passed().octets_down - before) as u64,
+    })
 }
 
 fn active(reader: &mut Reader, _: &Plan) -> io::Result<()> {
@@ -87,13 +118,13 @@ fn active(reader: &mut Reader, _: &Plan) -> io::Result<()> {
 }
 
 fn selections(reader: &mut Reader, plan: &Plan) -> io::Result<()> {
-    (0..plan.selections).try_for_each(|n| reader.ask(&format!("GROUP {}", group_name(n)), "211"))
+    (0..plan.selections).try_for_each(|n| reader.ask(&format!("GROUP {}", group_name(n)), "211").map(drop))
 }
 
 fn overview(reader: &mut Reader, plan: &Plan) -> io::Result<()> {
     for n in 0..GROUPS {
-        reader.ask(&format!("GROUP {}", group_name(n)), "211")?;
-        reader.ask(&format!("XOVER 1-{}", plan.articles_per_group), "224")?;
+        let numbers = reader.select(n, plan)?;
+        reader.ask(&format!("XOVER {}-{}", numbers.start(), numbers.end()), "224")?;
         reader.block()?;
     }
     Ok(())
@@ -101,8 +132,7 @@ fn overview(reader: &mut Reader, plan: &Plan) -> io::Result<()> {
 
 fn articles(reader: &mut Reader, plan: &Plan) -> io::Result<()> {
     for n in 0..GROUPS {
-        reader.ask(&format!("GROUP {}", group_name(n)), "211")?;
-        for number in 1..=plan.articles_per_group {
+        for number in reader.select(n, plan)? {
             reader.ask(&format!("ARTICLE {number}"), "220")?;
             reader.block()?;
         }

@@ -1,9 +1,11 @@
 //! Tables 1 and 2 of the NewsCache paper: four jobs of a reader, directly at a server, and through a cache
 //! that has nothing of them and one that has all; on loopback and over a thin line; newsreel, and the paper's
-//! own NewsCache beside it.
+//! own NewsCache and leafnode beside it.
 
 mod caches;
 mod jobs;
+#[path = "../../../newsreel/tests/main/leafnode_home.rs"]
+mod leafnode_home;
 #[path = "../../../newsreel/tests/main/link.rs"]
 #[expect(dead_code, clippy::unwrap_used, reason = "it is shared with the server's tests")]
 mod link;
@@ -14,9 +16,9 @@ use crate::feeder::Feed;
 use crate::page::put_table;
 use crate::site::{Plan, Site};
 use crate::{Place, Verdict};
-use caches::{Cache, Kind};
+use caches::{Kind, Server};
 use clap::Args;
-use jobs::Done;
+use jobs::{Done, Figures};
 use link::Link;
 use std::fs;
 use std::io;
@@ -62,6 +64,9 @@ pub struct Options {
     /// Where newscache.sh has installed NewsCache; installed there first if it is not
     #[arg(long)]
     prefix: Option<PathBuf>,
+    /// The directory of leafnode and fetchnews; without it leafnode is left out
+    #[arg(long)]
+    leafnode: Option<PathBuf>,
     /// The directory for the page and the plot
     #[arg(long)]
     docs: Option<PathBuf>,
@@ -94,9 +99,13 @@ pub fn run(options: &Options) -> Verdict {
         let done = jobs::all(link.address(), &link, &plan)?;
         all.push(Measured { cache: None, is_hit: false, is_thin, round_trip, done });
         for kind in Kind::ALL {
-            let Some(cache) = Cache::start(options, kind, link.address())? else { continue };
+            let Some(cache) = Server::start(options, kind, link.address())? else { continue };
             for is_hit in [false, true] {
-                let done = jobs::all(cache.address(), &link, &plan)?;
+                let done = match kind.asks() {
+                    true => jobs::all(cache.address(), &link, &plan)?,
+                    false if is_hit => jobs::possible(cache.address(), &link, &plan),
+                    false => jobs::none(),
+                };
                 all.push(Measured { cache: Some(kind), is_hit, is_thin, round_trip, done });
             }
         }
@@ -146,44 +155,51 @@ fn upstream(options: &Options, jobs: &jobs::Plan) -> io::Result<Site> {
     Ok(site)
 }
 
-/// Whether the limits hold.
-fn verdict(all: &[Measured]) -> bool {
-    let of = |cache: Option<Kind>, is_hit: bool, is_thin: bool| {
+/// The jobs of a way to read, each with what it took, beside those of another way.
+fn beside(
+    all: &[Measured],
+    is_thin: bool,
+    one: (Option<Kind>, bool),
+    other: (Option<Kind>, bool),
+) -> impl Iterator<Item = (&'static str, &Figures, &Figures)> {
+    let of = move |(cache, is_hit): (Option<Kind>, bool)| {
         let found = all.iter().find(|m| (m.cache, m.is_hit, m.is_thin) == (cache, is_hit, is_thin));
         found.map(|measured| measured.done.as_slice()).unwrap_or_default()
     };
+    let pairs = of(one).iter().zip(of(other));
+    pairs.filter_map(|(one, other)| Some((one.job, one.figures.as_ref()?, other.figures.as_ref()?)))
+}
+
+/// Whether the limits hold.
+fn verdict(all: &[Measured]) -> bool {
     let mut held = true;
     let mut say = |holds: bool, what: String| {
         println!("{} {what}", if holds { "ok    " } else { "MISSED" });
         held &= holds;
     };
-    for (direct, hit) in of(None, false, true).iter().zip(of(Some(Kind::Newsreel), true, true)) {
+    let (direct, hits, misses) = ((None, false), (Some(Kind::Newsreel), true), (Some(Kind::Newsreel), false));
+    for (job, direct, hit) in beside(all, true, direct, hits) {
         let times = direct.seconds / hit.seconds;
-        say(
-            times >= HIT_TIMES_MIN,
-            format!("{}: hits are {times:.0} times as fast on the thin line", hit.job),
-        );
-        say(
-            hit.upstream_bytes == 0,
-            format!("{}: {} bytes of hits from upstream", hit.job, hit.upstream_bytes),
-        );
+        say(times >= HIT_TIMES_MIN, format!("{job}: hits are {times:.0} times as fast on the thin line"));
+        say(hit.upstream_bytes == 0, format!("{job}: {} bytes of hits from upstream", hit.upstream_bytes));
     }
     for is_thin in [false, true] {
         let line = if is_thin { "thin line" } else { "loopback" };
-        let ours = |is_hit| of(Some(Kind::Newsreel), is_hit, is_thin);
-        for (ours, theirs) in ours(true).iter().zip(of(Some(Kind::NewsCache), true, is_thin)) {
-            let text = format!("{:.3} s, NewsCache {:.3} s", ours.seconds, theirs.seconds);
-            say(ours.seconds <= theirs.seconds * 1.02, format!("{}, hits, {line}: {text}", ours.job));
+        for kind in [Kind::NewsCache, Kind::Leafnode] {
+            for (job, ours, theirs) in beside(all, is_thin, hits, (Some(kind), true)) {
+                let text = format!("{:.3} s, {} {:.3} s", ours.seconds, kind.name(), theirs.seconds);
+                say(ours.seconds <= theirs.seconds * 1.02, format!("{job}, hits, {line}: {text}"));
+            }
         }
         let round_trip =
             all.iter().find(|measured| measured.is_thin == is_thin).map_or(0.0, |m| m.round_trip);
-        for (ours, direct) in ours(false).iter().zip(of(None, false, is_thin)) {
+        for (job, ours, direct) in beside(all, is_thin, misses, direct) {
             let added = ours.first_byte - direct.first_byte;
-            let text = format!("{}, misses, {line}: {:+.1} ms to the first answer", ours.job, added * 1e3);
+            let text = format!("{job}, misses, {line}: {:+.1} ms to the first answer", added * 1e3);
             say(added <= round_trip + MISS_DELAY_MAX, text);
             let times = ours.upstream_bytes as f64 / direct.upstream_bytes.max(1) as f64;
             if direct.upstream_bytes >= MISS_BYTES_LEAST {
-                let text = format!("{}, misses, {line}: {times:.3} times the bytes", ours.job);
+                let text = format!("{job}, misses, {line}: {times:.3} times the bytes");
                 say(times <= MISS_BYTES_TIMES_MAX, text);
             }
         }

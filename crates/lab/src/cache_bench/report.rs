@@ -1,5 +1,6 @@
 //! The figures as tables and as a plot.
 
+use super::jobs::Figures;
 use super::{Measured, Options};
 use crate::drawing::{Label, Panel, bars};
 use std::fmt::Write as _;
@@ -22,8 +23,13 @@ pub fn markdown(all: &[Measured], is_thin: bool) -> String {
     for measured in on(all, is_thin) {
         let _ = write!(text, "| {} |", name(measured));
         for done in &measured.done {
-            let kb = done.upstream_bytes as f64 / 1000.0;
-            let _ = write!(text, " {:.3} ({:.3}; {kb:.1}) |", done.seconds, done.first_byte);
+            let _ = match &done.figures {
+                Some(Figures { seconds, first_byte, upstream_bytes }) => {
+                    let kb = *upstream_bytes as f64 / 1000.0;
+                    write!(text, " {seconds:.3} ({first_byte:.3}; {kb:.1}) |")
+                }
+                None => write!(text, " - |"),
+            };
         }
         text.push('\n');
     }
@@ -60,7 +66,9 @@ pub fn plot(all: &[Measured]) -> String {
     let labels: Vec<Label> = rows.iter().map(label).collect();
     let jobs = rows.first().map_or(0, |measured| measured.done.len());
     let panel = |at: usize| {
-        let value = |measured: &&Measured| measured.done.get(at).map(|done| done.seconds);
+        let value = |measured: &&Measured| -> Option<f64> {
+            measured.done.get(at)?.figures.as_ref().map(|f| f.seconds)
+        };
         let job = rows.first().and_then(|measured| measured.done.get(at)).map_or("", |done| done.job);
         Panel { title: format!("{job}, s"), values: rows.iter().map(value).collect() }
     };

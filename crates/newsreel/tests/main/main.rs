@@ -33,6 +33,7 @@ mod hiding;
 mod history;
 mod importing;
 mod layers;
+mod leafnode_home;
 mod link;
 mod lists;
 mod mails;

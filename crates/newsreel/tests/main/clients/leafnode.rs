@@ -1,45 +1,26 @@
-//! leafnode's fetchnews fills its own spool from ours, and leafnode serves it to a cache of ours.
-//!
-//! fetchnews has its places built in (`/etc/news/leafnode`, `/var/spool/news`): it runs in a mount namespace
-//! of its own, which needs root, with directories of the test mounted over `/etc` and `/var/spool`. It speaks
-//! no TLS: a tunnel does.
+//! leafnode's fetchnews fills its own spool from ours, and leafnode serves it to a cache of ours. fetchnews
+//! speaks no TLS: a tunnel does.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::site::{PASSWORD, Site, USER};
 use super::tunnel::Tunnel;
-use super::{fed, installed, skipped, text};
+use super::{fed, installed, skipped};
 use crate::client::Client;
+use crate::leafnode_home::Home;
 use crate::operated::Operated;
 
-/// What of `/etc` programs need.
-const ETC: [&str; 7] = ["passwd", "group", "hosts", "nsswitch.conf", "services", "protocols", "ld.so.cache"];
-/// Directories that fetchnews finds in its spool.
-const SPOOL: [&str; 6] =
-    ["interesting.groups", "leaf.node", "message.id", "out.going", "failed.postings", "temp.files"];
-
-/// Makes the two directories; those to be mounted.
-fn places(dir: &Path, port: &str, group: &str) -> (PathBuf, PathBuf) {
-    let (etc, spool) = (dir.join("etc"), dir.join("spool"));
-    let news = spool.join("news");
-    fs::create_dir_all(etc.join("news/leafnode")).unwrap();
-    for name in ETC {
-        // Not every system has all of them.
-        let _absent = fs::copy(Path::new("/etc").join(name), etc.join(name));
-    }
+/// Makes its place; the port is where it fetches from.
+fn home(dir: &Path, port: &str, group: &str) -> Home {
     let config = format!(
         "server = 127.0.0.1\nport = {port}\nusername = {USER}\npassword = {PASSWORD}\nexpire = 20000\nmaxage = 20000\n\
          hostname = news.leafsite.net\n"
     );
-    fs::write(etc.join("news/leafnode/config"), config).unwrap();
-    SPOOL.iter().for_each(|name| fs::create_dir_all(news.join(name)).unwrap());
-    (0..1000).for_each(|n| fs::create_dir(news.join(format!("message.id/{n:03}"))).unwrap());
-    fs::write(news.join("interesting.groups").join(group), "").unwrap();
-    (etc, spool)
+    Home::make(dir, &config, &[group.to_owned()]).unwrap()
 }
 
 /// Whether fetchnews can be run here; says so aloud if not.
@@ -48,23 +29,15 @@ pub(super) fn runs() -> bool {
         && (rustix::process::geteuid().is_root() || skipped("(fetchnews is tried as root only)", false))
 }
 
-/// A command where these directories stand in the places of `/etc` and `/var/spool`.
-fn among(etc: &Path, spool: &Path, dir: &Path, command: &str) -> Command {
-    let script = format!("mount --bind \"$1\" /etc && mount --bind \"$2\" /var/spool && {command}");
-    let mut among = Command::new("unshare");
-    among.args(["--mount", "sh", "-c", &script, "sh", text(etc), text(spool), text(dir)]);
-    among
-}
-
 /// Serves what was fetched; a leafnode for each connection, which ends with it.
 fn serve(dir: &Path) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (etc, spool, dir) = (dir.join("etc"), dir.join("spool"), dir.to_owned());
+    let home = Home::of(dir);
     std::thread::spawn(move || {
         let end = |stream: TcpStream| Stdio::from(OwnedFd::from(stream));
         for stream in listener.incoming().flatten() {
-            let mut leafnode = among(&etc, &spool, &dir, "exec leafnode");
+            let mut leafnode = home.command("exec leafnode");
             leafnode.stdin(end(stream.try_clone().unwrap())).stdout(end(stream)).stderr(Stdio::null());
             let mut child = leafnode.spawn().unwrap();
             // What it holds of the connection goes with the command.
@@ -77,14 +50,12 @@ fn serve(dir: &Path) -> SocketAddr {
 
 /// Fetches a group of the site by way of this port: what fetchnews said, and its spool.
 pub(super) fn fetch(site: &Site, port: &str, group: &str) -> (String, PathBuf) {
-    let (etc, spool) = places(site.dir(), port, group);
-    let prepared = "chown -R news:news /var/spool/news && chmod 2775 /var/spool/news && chmod 711 \"$3\"";
-    let output =
-        among(&etc, &spool, site.dir(), &format!("{prepared} && exec fetchnews -vvv -w")).output().unwrap();
+    let home = home(site.dir(), port, group);
+    let output = home.fetch("fetchnews").output().unwrap();
     let said =
         String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
-    (said, spool)
+    (said, home.spool)
 }
 
 #[test]
