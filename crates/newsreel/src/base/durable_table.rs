@@ -42,6 +42,8 @@ pub(crate) struct DurableTable<E: Entry> {
     /// `None` if the file cannot be read.
     log: Option<AppendLog>,
     lines: usize,
+    /// Lines of the file when it was last replaced: an entry may have several.
+    lines_replaced: usize,
     /// The file lacks something.
     is_incomplete: bool,
 }
@@ -50,7 +52,16 @@ impl<E: Entry> DurableTable<E> {
     /// A table without a file: nothing can be appended.
     pub fn unread() -> Self {
         let (entries, order) = Default::default();
-        Self { entries, order, turn: 0, head: None, log: None, lines: 0, is_incomplete: false }
+        Self {
+            entries,
+            order,
+            turn: 0,
+            head: None,
+            log: None,
+            lines: 0,
+            lines_replaced: 0,
+            is_incomplete: false,
+        }
     }
 
     /// That of the site in `data`; `read` is called with each line of the file.
@@ -147,8 +158,8 @@ impl<E: Entry> DurableTable<E> {
 
     /// Replaces the file, durably, if most of it is of no use.
     pub fn tidy_up(&mut self) -> io::Result<()> {
-        let lines: usize = self.lines;
-        if lines <= 2 * self.entries.len() + LINES_SPARE { Ok(()) } else { self.replace_file() }
+        let of_use = self.entries.len().max(self.lines_replaced);
+        if self.lines <= 2 * of_use + LINES_SPARE { Ok(()) } else { self.replace_file() }
     }
 
     /// Replaces the file by one of what is in the table, durably.
@@ -161,7 +172,7 @@ impl<E: Entry> DurableTable<E> {
             }
         }
         // Also if it fails: the next try is when as many have come again.
-        self.lines = lines.len();
+        (self.lines, self.lines_replaced) = (lines.len(), lines.len());
         log.replace(lines.iter().map(String::as_str))?;
         self.is_incomplete = false;
         Ok(())
@@ -237,6 +248,39 @@ mod tests {
             assert!(table.lines <= 2 * Number::ENTRIES_MAX + LINES_SPARE + 1, "{}", table.lines);
             assert!(table.order.len() <= 2 * Number::ENTRIES_MAX + LINES_SPARE, "{}", table.order.len());
         }
+    }
+
+    #[derive(Debug)]
+    struct Many;
+
+    impl Entry for Many {
+        type Key = u64;
+        const FILE_NAME: &'static str = "many";
+        const FILE_BYTES_MAX: u64 = 1 << 20;
+        const ENTRIES_MAX: usize = 2_000;
+
+        fn lines(&self, key: &u64, lines: &mut Vec<String>) {
+            lines.extend((0..8).map(|n| format!("{key} {n}")));
+        }
+    }
+
+    #[test]
+    fn entries_of_many_lines_are_not_written_again_at_each_change() {
+        let sim = disk();
+        let mut table =
+            DurableTable::<Many>::open(Arc::new(sim.clone()), Path::new("/d"), |_, _| {}).unwrap();
+        let mut replaced = 0;
+        for n in 0..1_000 {
+            table.insert(n, Many);
+            for line in 0..8 {
+                table.append(&format!("{n} {line}")).unwrap();
+            }
+            let lines = table.lines;
+            table.tidy_up().unwrap();
+            replaced += usize::from(table.lines_replaced == table.lines && table.lines_replaced <= lines);
+        }
+        assert!((1..10).contains(&replaced), "{replaced}");
+        assert!(table.lines <= 2 * 8_000 + LINES_SPARE);
     }
 
     #[test]
