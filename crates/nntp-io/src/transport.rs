@@ -7,6 +7,8 @@
 
 mod deflate;
 mod layered;
+mod letters;
+mod load;
 mod pieces;
 mod socket;
 mod tls_layer;

@@ -12,7 +12,7 @@ mod link;
 mod report;
 
 use crate::articles::{Generator, Shape, group_name};
-use crate::feeder::Feed;
+use crate::feeder;
 use crate::page::put_table;
 use crate::site::{Plan, Site};
 use crate::{Place, Verdict};
@@ -24,8 +24,7 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// With its headers an article has 2,350 bytes, as in the paper.
@@ -137,21 +136,8 @@ fn upstream(options: &Options, jobs: &jobs::Plan) -> io::Result<Site> {
     let mut site = Site::make(&options.place, "upstream", options.place.port, plan)?;
     site.start(&group_name(0))?;
     let generator = Generator::new(1, jobs::GROUPS, SHAPE);
-    let feed = Feed {
-        address: site.address(),
-        generator: &generator,
-        first: Mutex::default(),
-        next: &AtomicU64::new(0),
-        clock: &AtomicU64::new(0),
-        budget: AtomicU64::new(jobs.articles_per_group * jobs::GROUPS),
-        stop: AtomicBool::new(false),
-        connections: 1,
-        window: 50,
-    };
-    let refused = feed.run()?.iter().filter(|sent| sent.code != 239).count();
-    if refused > 0 {
-        return Err(io::Error::other(format!("the upstream has not taken {refused} articles")));
-    }
+    let articles = jobs.articles_per_group * jobs::GROUPS;
+    feeder::feed(&site, &generator, &AtomicU64::new(0), articles, 1, 50)?;
     Ok(site)
 }
 

@@ -12,7 +12,7 @@ use rustls::CommonState;
 use std::io;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Text that is encrypted at a time, in bytes: three full records.
 const PIECE_BYTES: usize = 48 << 10;
@@ -161,7 +161,8 @@ impl Layered {
             }
             return Ok(());
         }
-        let all = cut(parts, pieces);
+        let is_hurried = self.deflate.as_mut().is_some_and(|(deflating, _)| deflating.choose(Instant::now()));
+        let all = cut(parts, if is_hurried { &[] } else { pieces });
         let mut packed = pool::take();
         for (number, (part, is_piece)) in all.iter().enumerate() {
             let flush = number + 1 == all.len();
@@ -173,6 +174,9 @@ impl Layered {
             }
             if flush || packed.len() >= PIECE_BYTES {
                 self.send(&packed, write_timeout).await?;
+                if let Some((deflating, _)) = &mut self.deflate {
+                    deflating.sent(packed.len());
+                }
                 packed.clear();
             }
         }

@@ -1,0 +1,155 @@
+//! What lacks: the processors of this machine, or the line of a client.
+//!
+//! Called by [`super::deflate`].
+
+use parking_lot::Mutex;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long an answer holds.
+const HOLDS: Duration = Duration::from_millis(250);
+/// The machine becomes busy when less than so many hundredths of its processors' time are idle, and stays so
+/// until more than these are: to be busy is what frees time.
+const IDLE_BEGINS: u64 = 10;
+const IDLE_ENDS: u64 = 40;
+
+/// What is known of the machine's load; looked at by whoever asks when it is old.
+#[derive(Debug)]
+pub(super) struct Load {
+    is_busy: AtomicBool,
+    last: Mutex<Last>,
+}
+
+#[derive(Debug)]
+struct Last {
+    at: Instant,
+    times: Option<Times>,
+}
+
+/// Processor time of the machine since its start, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Times {
+    all: u64,
+    idle: u64,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        let last = Last { at: Instant::now(), times: None };
+        Self { is_busy: AtomicBool::new(false), last: Mutex::new(last) }
+    }
+}
+
+impl Load {
+    /// Whether all processors were busy a moment ago; never where the system does not tell.
+    pub(super) fn is_busy(&self, now: Instant) -> bool {
+        if let Some(mut last) = self.last.try_lock()
+            && (last.times.is_none() || now.saturating_duration_since(last.at) >= HOLDS)
+        {
+            let times = fs::read_to_string("/proc/stat").ok().and_then(|stat| Times::parse(&stat));
+            if let (Some(before), Some(times)) = (last.times, times) {
+                let limit = if self.is_busy.load(Ordering::Relaxed) { IDLE_ENDS } else { IDLE_BEGINS };
+                self.is_busy.store(times.idle_since(before) < limit, Ordering::Relaxed);
+            }
+            *last = Last { at: now, times: times.or(Some(Times { all: 0, idle: 0 })) };
+        }
+        self.is_busy.load(Ordering::Relaxed)
+    }
+}
+
+impl Times {
+    /// From the first line of `/proc/stat` (proc_stat(5)): `cpu user nice system idle iowait irq softirq
+    /// steal ...`, in which time of guests is part of the first two.
+    fn parse(stat: &str) -> Option<Self> {
+        let mut fields = stat.lines().next()?.split_ascii_whitespace();
+        if fields.next()? != "cpu" {
+            return None;
+        }
+        let fields: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
+        let idle = fields.get(3)?.saturating_add(*fields.get(4)?);
+        Some(Self { all: fields.iter().fold(0, |sum, ticks| sum.saturating_add(*ticks)), idle })
+    }
+
+    /// Hundredths of the time since `before` that were idle.
+    fn idle_since(self, before: Self) -> u64 {
+        let idle = self.idle.saturating_sub(before.idle);
+        idle.saturating_mul(100).checked_div(self.all.saturating_sub(before.all)).unwrap_or(100)
+    }
+}
+
+/// How fast a client takes what it is sent.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// Since the last look.
+    bytes: u64,
+    looked: Option<Instant>,
+    is_fast: bool,
+}
+
+/// The time between two looks at a line.
+const LOOK: Duration = Duration::from_millis(100);
+/// Compressed bytes a second of a line that is not what its client waits for: more than 4 Mbit/s.
+const FAST_BYTES_PER_S: u64 = 512 << 10;
+
+impl Line {
+    /// So much was taken.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+    }
+
+    /// Whether it took much at the last look.
+    pub(super) fn is_fast(&mut self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(*self.looked.get_or_insert(now));
+        if since >= LOOK {
+            let per_second = u128::from(self.bytes) * 1000 / since.as_millis().max(1);
+            self.is_fast = per_second >= u128::from(FAST_BYTES_PER_S);
+            (self.bytes, self.looked) = (0, Some(now));
+        }
+        self.is_fast
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_fast_while_it_takes_much() {
+        let (mut line, start) = (Line::default(), Instant::now());
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        assert!(!line.is_fast(at(0)), "nothing is known");
+        line.sent(60 << 10);
+        assert!(!line.is_fast(at(99)));
+        assert!(line.is_fast(at(100)));
+        line.sent(10 << 10);
+        assert!(line.is_fast(at(199)));
+        assert!(!line.is_fast(at(200)), "100 KiB a second");
+        line.sent(600 << 10);
+        assert!(!line.is_fast(at(1900)), "much, in a long time");
+    }
+
+    #[test]
+    fn idle_time_is_what_counts() {
+        let stat = "cpu  500 20 150 200 100 10 15 5 7 0\ncpu0 1 2 3 4 5\n";
+        let (before, times) = (Times { all: 0, idle: 0 }, Times::parse(stat).unwrap());
+        assert_eq!(times, Times { all: 1000, idle: 300 });
+        assert_eq!(times.idle_since(before), 30);
+        assert_eq!(times.idle_since(times), 100, "no time has passed");
+        for bad in ["", "cpu", "cpu 1 2 3", "cpu0 1 2 3 4 5", "cpu x 2 3 4 5 6"] {
+            assert_eq!(Times::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_answer_holds_for_a_moment() {
+        let (load, start) = (Load::default(), Instant::now());
+        assert!(!load.is_busy(start), "nothing to compare with");
+        let taken = load.last.lock().times;
+        load.is_busy(start + HOLDS / 2);
+        assert_eq!(load.last.lock().at, start);
+        load.is_busy(start + HOLDS);
+        assert_eq!(load.last.lock().at, start + HOLDS);
+        assert!(taken.is_some());
+    }
+}
