@@ -619,6 +619,66 @@ fn a_spool_on_a_full_disk_is_closed_in_order() {
     }
 }
 
+/// Articles of the first batches that are not there.
+fn missing(spool: &Spool, batches: u64) -> Vec<String> {
+    let lost = |news: &News| fetch(spool, &news.id).is_none();
+    (0..batches).flat_map(batch).filter(lost).map(|news| news.id).collect()
+}
+
+/// A start needs no room to serve what there is, unless an index has to be made anew, and once there is some,
+/// all of it is there and more is accepted.
+#[test]
+fn a_spool_on_a_full_disk_opens_after_any_crash() {
+    let kinds = [CrashKind::Kill, CrashKind::Power, CrashKind::Lost];
+    let configs = [cyclic(Durability::Always), compressing(Durability::Always), kept(MethodKind::AppendOnly)];
+    for (config, kind, batches) in configs
+        .iter()
+        .flat_map(|config| kinds.into_iter().map(move |kind| (config, kind)))
+        .flat_map(|(config, kind)| (1..14).step_by(3).map(move |batches| (config, kind, batches)))
+    {
+        let what = format!("{kind:?} after {batches} batches, {:?}", config.classes[0].method);
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let (spool, _) = open(&disk, config);
+        add_groups(&spool, GROUPS);
+        (0..batches).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
+        spool.sync().unwrap();
+        sim.leave_bytes(0);
+        let met = (batches..2_000).find_map(|n| commit(&spool, &batch(n)).err());
+        assert_eq!(met.map(|trouble| trouble.kind), Some(TroubleKind::Full), "{what}");
+        let mut image = sim.image_after(kind, batches).unwrap();
+        // The second start comes before there was room for anything.
+        for _ in 0..2 {
+            image.be_as_large_as(&sim);
+            let disk: Arc<dyn Disk> = Arc::new(image.clone());
+            let (spool, _) = match Spool::open(disk, config.clone(), &()) {
+                Ok(opened) => opened,
+                // An index of which too much is lost is made anew, and may be larger.
+                Err(e) if kind == CrashKind::Lost && e.to_string().contains("No space left") => break,
+                Err(e) => panic!("{what}: {e}"),
+            };
+            agree(&spool);
+            // An index that has to grow in a replay cannot; the journal has its rows.
+            if !missing(&spool, batches).is_empty() {
+                let trouble = commit(&spool, &batch(3_000)).expect_err(&what);
+                assert!(trouble.text.contains("a restart makes the index whole again"), "{what}: {trouble}");
+            }
+            image = image.image_after(kind, batches).unwrap();
+        }
+        image.free();
+        let disk: Arc<dyn Disk> = Arc::new(image.clone());
+        let (spool, recovery) = open(&disk, config);
+        assert_eq!(missing(&spool, batches), [""; 0], "{what}: {recovery}");
+        commit(&spool, &batch(5_000)).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let named = agree(&spool);
+        assert_eq!(spool.verify(&()).findings, [], "{what}");
+        spool.close().unwrap();
+        drop(spool);
+        let (spool, _) = open(&disk, config);
+        assert_eq!(agree(&spool), named, "{what}");
+    }
+}
+
 /// Where the journal ends, and where its last file begins.
 fn journal_end(disk: &Arc<dyn Disk>, spool: &Spool) -> (u64, u64) {
     let names = disk.list(&spool.config().dir.join("journal")).unwrap();

@@ -187,6 +187,12 @@ impl SimDisk {
         state.capacity_bytes = Some(state.used_bytes() + bytes);
     }
 
+    /// Makes the disk as large as another one, of which it is an image.
+    pub fn be_as_large_as(&self, other: &Self) {
+        let capacity_bytes = other.state.lock().capacity_bytes;
+        self.state.lock().capacity_bytes = capacity_bytes;
+    }
+
     /// Ends the machine at step `step`: that one and every later call fail, and [`SimDisk::image`] is what is
     /// left. Chance follows from `seed`.
     pub fn crash_at(&self, step: u64, kind: CrashKind, seed: u64) {

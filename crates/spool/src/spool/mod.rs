@@ -104,10 +104,10 @@ impl Spool {
     ) -> Result<(Self, Recovery), SpoolError> {
         let lock = recovery::lock(&*disk, &config.dir)?;
         let (mut writer, recovery) = recovery::recover(disk, config, progress)?;
-        let taken = if recovery.new || recovery.power_lost || recovery.rebuilt.is_some() {
+        let taken = if recovery.new || recovery.rebuilt.is_some() {
             writer.checkpoint()
-        } else if recovery.lone_checkpoint {
-            // One copy is enough to serve, and to make room.
+        } else if recovery.power_lost || recovery.lone_checkpoint {
+            // The one before and the journal are enough to serve, and to make room.
             writer.checkpoint_or_later()
         } else {
             Ok(())

@@ -497,8 +497,12 @@ impl Writer {
         }
     }
 
-    /// Takes a checkpoint, later if there is no room for it now; until then nothing is accepted.
+    /// Takes a checkpoint, later if there is no room for it now; until then nothing is accepted. None where an
+    /// index has failed: a restart begins with the one before.
     pub fn checkpoint_or_later(&mut self) -> io::Result<()> {
+        if self.folds.failed.is_some() {
+            return Ok(());
+        }
         let taken = self.checkpoint();
         if let Err(e) = taken.as_ref()
             && is_full(e)
