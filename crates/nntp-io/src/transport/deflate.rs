@@ -2,11 +2,11 @@
 //!
 //! What is sent ends in a sync flush, so that the other side can decode all of it. After a flush a
 //! compressor may be dropped: a new one refers to nothing sent before, and its blocks continue the same
-//! stream. So do those of an article that was compressed apart for another client ([`super::pieces`]). While the
-//! machine is busy, and the line of a client is not what it waits for, text is coded by its letters alone
-//! ([`super::letters`]). What arrives is decoded only into room that the reader has, and a stream that is nothing but
-//! expansion is an error. Called by `Layered` and, through `fuzzing`, by the fuzz target `compress_stream`.
-//! Sources: RFC 8054, RFC 1951.
+//! stream. So do those of an article that was compressed apart for another client ([`super::pieces`]). While
+//! the machine is busy, and the line of a client is not what it waits for, text is coded by its letters alone
+//! ([`super::letters`]). What arrives is decoded only into room that the reader has, and a stream that is
+//! nothing but expansion is an error. Called by `Layered` and, through `fuzzing`, by the fuzz target
+//! `compress_stream`. Sources: RFC 8054, RFC 1951.
 
 use super::letters;
 use super::load::{Line, Load};

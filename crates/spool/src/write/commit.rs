@@ -497,8 +497,8 @@ impl Writer {
         }
     }
 
-    /// Takes a checkpoint, later if there is no room for it now; until then nothing is accepted. None where an
-    /// index has failed: a restart begins with the one before.
+    /// Takes a checkpoint, later if there is no room for it now; until then nothing is accepted. Takes none
+    /// where an index has failed: a restart begins with the one before.
     pub fn checkpoint_or_later(&mut self) -> io::Result<()> {
         if self.folds.failed.is_some() {
             return Ok(());
