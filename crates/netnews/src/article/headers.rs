@@ -31,7 +31,7 @@ pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<B
     let block = wire.get(..HEADER_BYTES_MAX).unwrap_or(wire);
     let endless = if wire.len() > block.len() { Malformed::HeadersTooLarge } else { Malformed::NoBlankLine };
     let mut at = 0;
-    let mut lines = 0;
+    let (mut lines, mut xref_lines) = (0, 0);
     let mut open: Option<Known> = None;
     loop {
         let rest = block.get(at..).unwrap_or_default();
@@ -50,7 +50,9 @@ pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<B
             _ => open = note(places, line, at)?,
         }
         lines += 1;
-        if lines > HEADER_LINES_MAX {
+        xref_lines += u64::from(open == Some(Known::Xref));
+        // What was taken is not too much once it is stored: that puts an Xref line in.
+        if lines - xref_lines > HEADER_LINES_MAX {
             return Err(Malformed::TooManyHeaderLines);
         }
         at += line_bytes;

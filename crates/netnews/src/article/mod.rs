@@ -28,7 +28,7 @@ pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 
 const _: () = assert!(HEADER_BYTES_MAX <= 1 << 16, "offsets in `Place` have 16 bits");
 
-/// The most header lines, continuation lines included.
+/// The most header lines, continuation lines included, without those of Xref.
 pub const HEADER_LINES_MAX: u64 = 1000;
 
 /// The largest article that is parsed: 2 GiB. Peers and rules set smaller limits.

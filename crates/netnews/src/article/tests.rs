@@ -137,6 +137,9 @@ fn limits() {
     let lines = |n: usize| ["X: y\r\n".repeat(n), "\r\n".into()].concat();
     assert!(Article::parse(lines(HEADER_LINES_MAX as usize).as_bytes()).is_ok());
     assert_eq!(malformed(lines(HEADER_LINES_MAX as usize + 1).as_bytes()), Malformed::TooManyHeaderLines);
+    let stored = |n: usize| ["Xref: here a:1\r\n b:2\r\n", &lines(n)].concat();
+    assert!(Article::parse(stored(HEADER_LINES_MAX as usize).as_bytes()).is_ok());
+    assert_eq!(malformed(stored(HEADER_LINES_MAX as usize + 1).as_bytes()), Malformed::TooManyHeaderLines);
 }
 
 #[test]

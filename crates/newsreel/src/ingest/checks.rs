@@ -5,11 +5,22 @@
 
 use super::{Origin, Reject};
 use crate::config::{Config, Distributions};
+use memchr::memchr_iter;
+use netnews::article::HEADER_BYTES_MAX;
 use netnews::{Article, Known, Malformed, date, path};
 
 /// How far ahead a date may be, in seconds (RFC 5537 section 3.6: 24 hours).
 pub(crate) const FUTURE_SECS_MAX: i64 = 86_400;
 const DAY_SECS: i64 = 86_400;
+/// An Xref line without groups: its name and the longest name of a site, with room for one group of ours,
+/// such as `control.cancel`.
+const XREF_BYTES_MIN: usize = 512;
+/// More groups than an article is filed in.
+const CROSSPOSTS_MAX: usize = 1000;
+/// To a header block of so many bytes, what is put in cannot be too much.
+const HEADER_BYTES_SMALL: usize = 16 << 10;
+/// A group's number there, with the blank and the colon.
+const XREF_NUMBER_BYTES_MAX: usize = 22;
 
 /// What the configuration says of articles.
 #[derive(Debug, Clone)]
@@ -40,7 +51,21 @@ pub(crate) fn framing(article: &Article<'_>, origin: &Origin) -> Result<(), Reje
     if !origin.brings_headers() && article.bodiless().is_some() {
         return Err(Reject::NoBody);
     }
+    if article.body_offset() > HEADER_BYTES_SMALL
+        && stored_header_bytes_max(article, origin) > HEADER_BYTES_MAX
+    {
+        return Err(Reject::Malformed(Malformed::HeadersTooLarge));
+    }
     Ok(())
+}
+
+/// The size that the header block of the article may have once it is stored, with our name in its Path and
+/// our Xref, in bytes: it must be read again as it was written.
+fn stored_header_bytes_max(article: &Article<'_>, origin: &Origin) -> usize {
+    let value = |known| article.header(known).unwrap_or_default();
+    let groups = memchr_iter(b',', value(Known::Newsgroups)).take(CROSSPOSTS_MAX).count() + 1;
+    let xref = XREF_BYTES_MIN + value(Known::Newsgroups).len() + groups * XREF_NUMBER_BYTES_MAX;
+    article.body_offset() + origin.before_path(value(Known::Path)).len() + xref
 }
 
 /// Whether one of the article's distributions is accepted, if it has any.
@@ -109,6 +134,22 @@ mod tests {
         let mut text = Vec::new();
         date::format_rfc5322(NOW + secs, &mut text);
         String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn headers_leave_room_for_what_a_site_puts_in() {
+        let judged = |fill: usize, groups: &str| {
+            let wire =
+                format!("Path: a!b\r\nNewsgroups: {groups}\r\nX: {}\r\n\r\nbody\r\n", "x".repeat(fill));
+            let article = Article::parse(wire.as_bytes()).unwrap();
+            framing(&article, &Origin::batch("me.example")).map_err(|reject| reject.to_string())
+        };
+        assert_eq!(judged(HEADER_BYTES_MAX - 2000, "a.b"), Ok(()));
+        let much = judged(HEADER_BYTES_MAX - 200, "a.b").unwrap_err();
+        assert!(much.contains("header"), "{much}");
+        let crossposted = ["a.b"; 200].join(",");
+        assert!(judged(HEADER_BYTES_MAX - 4000, &crossposted).is_err());
+        assert_eq!(judged(HEADER_BYTES_MAX / 2, &crossposted), Ok(()));
     }
 
     #[test]
