@@ -1,7 +1,7 @@
 //! Text coded letter by letter: frequent ones in few bits, without a look at what was sent before.
 //!
 //! One code for all text, made for articles once: letters of the corpus, with some room for base64 and for
-//! other languages. 1.5 to 1 on articles, in a tenth of the time that the lowest level of a compressor
+//! other languages. 1.5 to 1 on articles, for a fraction of the time that the lowest level of a compressor
 //! takes. In the stream each stretch of text is a block with its code before it (67 bytes), which begins and
 //! ends at an octet's end and refers to nothing. Source: RFC 1951 sections 3.2.2 and 3.2.7. Called by
 //! [`super::deflate`].
