@@ -1,19 +1,14 @@
 //! `archive status`.
 
-use super::listing;
-use super::locate::Where;
-use super::screen::Failure;
+use super::listing::Listed;
 use super::table::Columns;
 use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::operations::report::ArchiveStatus;
-use crate::operations::request::{Reply, Request};
 
-pub(super) fn status(at: &Where, request: &Request, json: bool) -> Result<(), Failure> {
-    let row = |reply| match reply {
-        Reply::Archive(status) => Some(status),
-        _ => None,
-    };
-    listing::show(at, request, json, row, text)
+impl Listed for ArchiveStatus {
+    fn table(archives: &[Self], now: u64) -> String {
+        text(archives, now)
+    }
 }
 
 /// The archives as a table, and below it what is wrong with them.

@@ -13,9 +13,9 @@ use spool::Progress;
 
 use super::bar::Bar;
 use super::locate::Where;
-use super::screen::{Failure, complain, say, say_json};
+use super::screen::{Failure, complain, say, say_json, unreadable};
 use super::table::Columns;
-use super::{cache_stats, posts, reach};
+use super::{cache_stats, listing, reach};
 use crate::base::units::{self, about_size, grouped, parse_size};
 use crate::config::{check_host_port, quoted};
 use crate::operations::request::{PostsCommand, Request};
@@ -185,10 +185,7 @@ pub(super) fn run(
         CacheCommand::Up(options) => up(&options),
         CacheCommand::Stats { all, json } => cache_stats::stats(at, all, json),
         CacheCommand::Verify => reach::print(&at.load()?, &Request::VerifyCache),
-        CacheCommand::Posts { command: PostsCommand::List { json } } => {
-            posts::list(at, &Request::Posts { command: PostsCommand::List { json } }, json)
-        }
-        CacheCommand::Posts { command } => reach::print(&at.load()?, &Request::Posts { command }),
+        CacheCommand::Posts { command } => listing::ask(at, &Request::Posts { command }),
         CacheCommand::Simulate(options) => replay(&options),
     }
 }
@@ -223,7 +220,7 @@ fn fifth_more(size: u64) -> u64 {
 }
 
 fn read(log: &Path) -> Result<Trace, Failure> {
-    let cannot = |error: std::io::Error| Failure::Usage(format!("cannot read {}: {error}", log.display()));
+    let cannot = unreadable(log);
     let bar = Bar::new();
     let trace = if log == Path::new("-") {
         Trace::read(std::io::stdin().lock(), |_| ())

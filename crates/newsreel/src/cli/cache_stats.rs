@@ -3,26 +3,22 @@
 
 use super::locate::Where;
 use super::reach;
-use super::screen::{Failure, say, say_json};
+use super::screen::{Failure, problem, say, say_json};
 use super::status::{cache_text, counts_text};
 use crate::operations::cached;
-use crate::operations::report::CacheStatus;
-use crate::operations::request::{Reply, Request};
+use crate::operations::report::{CacheStatus, Report};
+use crate::operations::request::Request;
 
 /// So many groups are shown if not all are wanted.
 const GROUPS_SHOWN: usize = 20;
 
 pub(super) fn stats(at: &Where, all: bool, json: bool) -> Result<(), Failure> {
     let config = at.load()?;
-    let mut status = None;
-    reach::ask(&config, &Request::Status { json }, &mut |reply| {
-        if let Reply::Status(report) = reply {
-            status = report.server.and_then(|server| server.cache);
-        }
-    })?;
+    let (reports, _) = reach::heard::<Box<Report>>(&config, &Request::STATUS)?;
+    let mut status = reports.into_iter().find_map(|report| report.server?.cache);
     if status.is_none() {
         // Nobody serves it, so it can be opened here.
-        let cache = cached::open(&config).map_err(|error| Failure::Problem(error.to_string()))?;
+        let cache = cached::open(&config).map_err(problem)?;
         status = cache.map(|cache| CacheStatus::of(&cache.stats()));
     }
     let Some(mut status) = status else {

@@ -14,12 +14,13 @@ use super::bar::Bar;
 use super::control::{Control, Listening};
 use super::locate::Where;
 use super::reach;
-use super::screen::{Failure, say, say_json};
+use super::screen::{Failure, say, say_json, unreadable};
 use crate::base::units::{self, grouped};
 use crate::config::Config;
 use crate::config::edit::{self, Change};
 use crate::name_map::{BODY_START, Head, LINE_BYTES};
 use crate::operations::buffers::changed;
+use crate::operations::report::Report;
 use crate::operations::request::{BufferCommand, Reply, Request};
 
 /// How much of a file is read to find an article's Message-ID, in bytes.
@@ -134,7 +135,7 @@ pub(super) fn explain(subject: &str, at: &Where) -> Result<(), Failure> {
 
 /// What there is to say of a file that is a group's name.map.
 fn map_file(file: &Path) -> Result<Option<Vec<String>>, Failure> {
-    let cannot = |error: std::io::Error| Failure::Usage(format!("cannot read {}: {error}", file.display()));
+    let cannot = unreadable(file);
     let mut begun = Vec::new();
     fs::File::open(file).map_err(cannot)?.take(BODY_START).read_to_end(&mut begun).map_err(cannot)?;
     let Some(head) = Head::parse(&begun) else { return Ok(None) };
@@ -167,11 +168,9 @@ fn buffer_file(config: &Config, file: &Path) -> Result<Option<String>, Failure> 
     let same =
         |path: &Path| matches!((fs::canonicalize(path), fs::canonicalize(file)), (Ok(a), Ok(b)) if a == b);
     let Some(buffer) = config.buffers.iter().find(|buffer| same(&buffer.path)) else { return Ok(None) };
-    let found = reach::rows(config, &Request::STATUS, |reply| match reply {
-        Reply::Status(report) => report.spool.buffers.into_iter().find(|found| found.name == buffer.name),
-        _ => None,
-    })?;
-    Ok(found.first().map(|found| {
+    let reports: Vec<Box<Report>> = reach::rows(config, &Request::STATUS)?;
+    let mut buffers = reports.iter().flat_map(|report| &report.spool.buffers);
+    Ok(buffers.find(|found| found.name == buffer.name).map(|found| {
         format!(
             "cyclic buffer {}: {} for articles, {} used, cycle {}, blocks of {} bytes",
             found.name,
@@ -184,7 +183,7 @@ fn buffer_file(config: &Config, file: &Path) -> Result<Option<String>, Failure> 
 }
 
 fn message_id_of(file: &Path) -> Result<String, Failure> {
-    let cannot = |error: std::io::Error| Failure::Usage(format!("cannot read {}: {error}", file.display()));
+    let cannot = unreadable(file);
     let mut text = Vec::new();
     fs::File::open(file).map_err(cannot)?.take(HEAD_BYTES_MAX).read_to_end(&mut text).map_err(cannot)?;
     let mut wire = Vec::new();

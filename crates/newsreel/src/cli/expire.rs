@@ -4,22 +4,19 @@ use std::path::Path;
 
 use super::locate::Where;
 use super::reach;
-use super::screen::{Failure, say, say_json};
+use super::screen::{Failure, say, say_json, unreadable};
 use super::table::Columns;
 use crate::base::units::{about_size, grouped};
-use crate::operations::request::{Reply, Request, WouldExpire};
+use crate::operations::request::{Request, WouldExpire};
 
 /// Reads the file, asks what its rules would delete, and prints it as a table or as JSON.
 pub(super) fn what_if(at: &Where, file: &Path, days: Option<u32>, json: bool) -> Result<(), Failure> {
     let config = at.load()?;
-    let cannot = |error: std::io::Error| Failure::Usage(format!("cannot read {}: {error}", file.display()));
+    let cannot = unreadable(file);
     let text = Some(std::fs::read_to_string(file).map_err(cannot)?);
     let what_if = Some(std::path::absolute(file).map_err(cannot)?);
     let request = Request::Expire { dry_run: false, explain: None, what_if, text, days, json };
-    let rows = reach::rows(&config, &request, |reply| match reply {
-        Reply::WouldExpire(row) => Some(row),
-        _ => None,
-    })?;
+    let rows = reach::rows(&config, &request)?;
     if json { say_json(&rows) } else { say(table(rows, days)) }
 }
 

@@ -102,10 +102,7 @@ fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<
 }
 
 fn rows(config: &Config, wildmat: Option<String>) -> Result<Vec<GroupRow>, Failure> {
-    reach::rows(config, &Request::GroupList { wildmat }, |reply| match reply {
-        Reply::Group(row) => Some(row),
-        _ => None,
-    })
+    reach::rows(config, &Request::GroupList { wildmat })
 }
 
 fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), Failure> {

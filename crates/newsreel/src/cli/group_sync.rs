@@ -5,7 +5,7 @@ use clap::Args;
 use super::locate::Where;
 use super::pull::{LinkOptions, address};
 use super::reach;
-use super::screen::{Failure, complain, say};
+use super::screen::{Failure, complain, problem, say};
 use super::send::inside;
 use crate::base::units::counted;
 use crate::config::Groups;
@@ -37,14 +37,11 @@ pub(super) fn sync(options: &SyncOptions, at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
     let wanted = Groups::parse(&options.groups).map_err(Failure::Usage)?;
     let dial = options.link.dial(&address(&options.server, options.link.tls)?);
-    let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+    let runtime = crate::server::runtime().map_err(problem)?;
     let handle = runtime.handle().clone();
     let lists = inside(&runtime, || handle.block_on(group_sync::fetch(&dial, &wanted)))?;
     let lists = lists.map_err(|error| Failure::Problem(format!("{}: {error}", dial.to)))?;
-    let here = reach::rows(&config, &Request::GroupList { wildmat: None }, |reply| match reply {
-        Reply::Group(row) => Some(row),
-        _ => None,
-    })?;
+    let here = reach::rows(&config, &Request::GroupList { wildmat: None })?;
     let changes = group_sync::compare(&here, &lists, &wanted);
     tell(&changes, options)?;
     let removed = if options.remove { changes.surplus.clone() } else { Vec::new() };

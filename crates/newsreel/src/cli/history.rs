@@ -11,7 +11,7 @@ use super::bar::Bar;
 use super::locate::Where;
 use super::output::Output;
 use super::reach::{self, Reach};
-use super::screen::{Failure, complain, say};
+use super::screen::{Failure, complain, say, unreadable};
 use crate::base::units::grouped;
 use crate::operations::request::{HistoryCounts, HistoryForm, Reply, Request};
 
@@ -51,7 +51,7 @@ fn export(form: HistoryForm, out: Option<&Path>, at: &Where) -> Result<(), Failu
 
 fn import(file: &Path, at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
-    let cannot = |error| Failure::Usage(format!("cannot read {}: {error}", file.display()));
+    let cannot = unreadable(file);
     let is_stdin = file == Path::new("-");
     let (source, bytes): (Box<dyn Read>, u64) = if is_stdin {
         (Box::new(std::io::stdin()), 0)

@@ -15,12 +15,12 @@ use rustix::fs::{FlockOperation, flock};
 use super::args::InitOptions;
 use super::cache::CacheUpOptions;
 use super::locate::CONFIG_FILE_NAME;
-use super::screen::{Failure, complain, say};
+use super::screen::{Failure, complain, problem, say};
 use super::{asking, group, groups_file, reach, starter_lists};
 use crate::base::units;
 use crate::config::{self, Cidr, Config, Durability, list, quoted};
 use crate::inject::Secret;
-use crate::operations::request::{GroupEntry, Reply, Request};
+use crate::operations::request::{GroupEntry, GroupRow, Reply, Request};
 use crate::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
 use spool::{Access, Disk, RealDisk, durable_create};
 
@@ -207,7 +207,7 @@ fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
     make_dir(data)?;
     make_certificate(config)?;
     starter_lists::make(config, groups)?;
-    Secret::open(data).map_err(|error| Failure::Problem(error.to_string()))?;
+    Secret::open(data).map_err(problem)?;
     reach::make(config)?;
     let mut failed = Vec::new();
     let ok = reach::ask(config, &Request::GroupAdd { groups: groups.to_vec() }, &mut |reply| {
@@ -229,11 +229,7 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), Failure> {
 
 /// Whether the site has any group; one that was made only half has none.
 fn has_groups(config: &Config) -> Result<bool, Failure> {
-    let groups = reach::rows(config, &Request::GroupList { wildmat: None }, |reply| match reply {
-        Reply::Group(_) => Some(()),
-        _ => None,
-    })?;
-    Ok(!groups.is_empty())
+    Ok(!reach::rows::<GroupRow>(config, &Request::GroupList { wildmat: None })?.is_empty())
 }
 
 /// Makes the self-signed certificate, if the configuration names it and it is not there.

@@ -3,25 +3,205 @@
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
+use super::table::{Columns, age};
 use crate::base::clock::unix_secs;
-use crate::operations::request::{Reply, Request};
+use crate::base::units::{about_size, about_span};
+use crate::operations::report::ArchiveStatus;
+use crate::operations::request::{
+    ArchiveCommand, BufferCommand, FilterCommand, ModerationCommand, PostsCommand,
+};
+use crate::operations::request::{BufferRow, Carried, HeldRow, HiddenRow, PostRow, Request, ReviewRow};
 use serde::Serialize;
 
-/// Shows the rows that answer a request; `text` gets them with the time, in Unix seconds.
-pub(super) fn show<T: Serialize + Send>(
-    at: &Where,
-    request: &Request,
-    json: bool,
-    row: fn(Reply) -> Option<T>,
-    text: fn(&[T], u64) -> String,
-) -> Result<(), Failure> {
-    let config = at.load()?;
-    let mut rows = Vec::new();
-    let ok = reach::ask(&config, request, &mut |reply| rows.extend(row(reply)))?;
+/// Rows of an answer that are listed.
+pub(super) trait Listed: Carried + Serialize + Send {
+    /// Their table, at a time in Unix seconds.
+    fn table(rows: &[Self], now: u64) -> String;
+}
+
+/// Carries out a request; what it lists is shown.
+pub(super) fn ask(at: &Where, request: &Request) -> Result<(), Failure> {
+    match request {
+        Request::Archive { command: ArchiveCommand::Status { json } } => {
+            show::<ArchiveStatus>(at, request, *json)
+        }
+        Request::Buffer { command: BufferCommand::List { json } } => show::<BufferRow>(at, request, *json),
+        Request::Filter { command: FilterCommand::Review { json, .. } } => {
+            show::<ReviewRow>(at, request, *json)
+        }
+        Request::Hide { list: true, json, .. } => show::<HiddenRow>(at, request, *json),
+        Request::Moderation { command: ModerationCommand::List { json } } => {
+            show::<HeldRow>(at, request, *json)
+        }
+        Request::Posts { command: PostsCommand::List { json } } => show::<PostRow>(at, request, *json),
+        other => reach::print(&at.load()?, other),
+    }
+}
+
+/// Shows the rows that answer a request. If it failed, what there is of them.
+pub(super) fn show<R: Listed>(at: &Where, request: &Request, json: bool) -> Result<(), Failure> {
+    let (rows, ok) = reach::heard::<R>(&at.load()?, request)?;
     if json {
         say_json(&rows)?;
-    } else {
-        say(text(&rows, unix_secs()))?;
+    } else if ok || !rows.is_empty() {
+        say(R::table(&rows, unix_secs()))?;
     }
     if ok { Ok(()) } else { Err(Failure::Told) }
+}
+
+impl Listed for HiddenRow {
+    fn table(rows: &[Self], now: u64) -> String {
+        Columns::of(rows)
+            .left("Message-ID", |row| row.message_id.clone())
+            .left("hidden by", |row| row.by.clone())
+            .right("for", |row| about_span(now.saturating_sub(row.since)))
+            .left("reason", |row| row.reason.clone())
+            .text_or("no articles are hidden")
+    }
+}
+
+impl Listed for HeldRow {
+    fn table(rows: &[Self], now: u64) -> String {
+        Columns::of(rows)
+            .left("Message-ID", |row| row.message_id.clone())
+            .right("ago", |row| about_span(now.saturating_sub(row.queued)))
+            .left("group", |row| row.group.clone())
+            .left("from", |row| row.from.clone())
+            .left("subject", |row| row.subject.clone())
+            .text_or("no posts wait here for a moderator")
+    }
+}
+
+impl Listed for PostRow {
+    fn table(rows: &[Self], now: u64) -> String {
+        Columns::of(rows)
+            .left("Message-ID", |row| row.message_id.clone())
+            .left("upstream", |row| row.upstream.clone())
+            .right("ago", |row| about_span(now.saturating_sub(row.queued)))
+            .left("state", |row| if row.is_refused { "refused" } else { "waits" }.to_owned())
+            .left("groups", |row| row.groups.clone())
+            .left("subject", |row| row.subject.clone())
+            .left("why", |row| row.problem.clone())
+            .text_or("no posts wait for an upstream")
+    }
+}
+
+impl Listed for ReviewRow {
+    fn table(rows: &[Self], now: u64) -> String {
+        Columns::of(rows)
+            .left("Message-ID", |row| row.message_id.clone())
+            .right("ago", |row| about_span(now.saturating_sub(row.at)))
+            .left("filter", |row| row.filter.clone())
+            .left("article", |row| row.finding.clone())
+            .left("release", |row| row.release.clone())
+            .left("reason", |row| row.reason.clone())
+            .left("groups", |row| row.groups.clone())
+            .left("subject", |row| row.subject.clone())
+            .text_or("filters have found nothing")
+    }
+}
+
+impl Listed for BufferRow {
+    fn table(rows: &[Self], now: u64) -> String {
+        Columns::of(rows)
+            .left("buffer", |row| row.name.clone())
+            .left("class", |row| row.class.clone())
+            .right("size", |row| about_size(row.size_bytes))
+            .right("used", |row| if row.away { String::new() } else { about_size(row.used_bytes) })
+            .right("block", |row| row.block_bytes.to_string())
+            .right("oldest article", |row| match row.oldest_arrival {
+                // Of a spool that cannot be opened it is not known.
+                None if row.away || row.used_bytes > 0 => String::new(),
+                arrival => age(arrival, now),
+            })
+            .left("", |row| match row.away {
+                true => "AWAY".into(),
+                false if row.retired => "retired".into(),
+                false => String::new(),
+            })
+            .left("path", |row| row.path.clone())
+            .text()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_articles_are_listed_with_who_and_why() {
+        let row = |id: &str, by: &str, reason: &str| HiddenRow {
+            message_id: id.into(),
+            by: by.into(),
+            since: 1_000,
+            reason: reason.into(),
+        };
+        let rows = [row("<1@x.example>", "operator", ""), row("<22@x.example>", "nocem:bot", "spam")];
+        assert_eq!(
+            HiddenRow::table(&rows, 8_200),
+            "Message-ID      hidden by  for  reason\n\
+             <1@x.example>   operator   2 h\n\
+             <22@x.example>  nocem:bot  2 h  spam"
+        );
+        assert_eq!(HiddenRow::table(&[], 0), "no articles are hidden");
+    }
+
+    #[test]
+    fn posts_that_wait_are_listed() {
+        let row = HeldRow {
+            message_id: "<1@x.example>".into(),
+            group: "local.mod".into(),
+            queued: 1_000,
+            from: "a@b.example".into(),
+            subject: "Please".into(),
+            ..HeldRow::default()
+        };
+        assert_eq!(
+            HeldRow::table(&[row], 8_200),
+            "Message-ID     ago  group      from         subject\n\
+             <1@x.example>  2 h  local.mod  a@b.example  Please"
+        );
+        assert_eq!(HeldRow::table(&[], 0), "no posts wait here for a moderator");
+    }
+
+    #[test]
+    fn posts_for_upstreams_are_listed() {
+        let row = PostRow {
+            message_id: "<1@x.example>".into(),
+            upstream: "isp".into(),
+            queued: 1_000,
+            is_refused: true,
+            problem: "441 no".into(),
+            groups: "comp.a".into(),
+            subject: "Hi".into(),
+            ..PostRow::default()
+        };
+        assert_eq!(
+            PostRow::table(&[row], 8_200),
+            "Message-ID     upstream  ago  state    groups  subject  why\n\
+             <1@x.example>  isp       2 h  refused  comp.a  Hi       441 no"
+        );
+        assert_eq!(PostRow::table(&[], 0), "no posts wait for an upstream");
+    }
+
+    #[test]
+    fn findings_are_listed_with_filter_and_reason() {
+        let row = ReviewRow {
+            at: 1_000,
+            filter: "spam".into(),
+            finding: "hidden".into(),
+            filed: true,
+            message_id: "<1@x.example>".into(),
+            groups: "a.b,a.c".into(),
+            subject: "Buy".into(),
+            reason: "too many".into(),
+            release: "now".into(),
+        };
+        assert_eq!(
+            ReviewRow::table(&[row], 8_200),
+            "Message-ID     ago  filter  article  release  reason    groups   subject\n\
+             <1@x.example>  2 h  spam    hidden   now      too many  a.b,a.c  Buy"
+        );
+        assert_eq!(ReviewRow::table(&[], 0), "filters have found nothing");
+    }
 }

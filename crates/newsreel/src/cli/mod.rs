@@ -10,7 +10,6 @@ mod args;
 mod asking;
 mod bar;
 mod batch;
-mod buffer;
 mod cache;
 mod cache_stats;
 mod care;
@@ -21,11 +20,9 @@ mod ctl;
 mod doctor;
 mod expire;
 mod export;
-mod filter;
 mod group;
 mod group_sync;
 mod groups_file;
-mod hide;
 mod history;
 mod import;
 mod init;
@@ -34,14 +31,12 @@ mod listeners;
 mod listing;
 mod locate;
 mod manuals;
-mod moderation;
 #[cfg(feature = "mount")]
 mod mount;
 mod output;
 mod owner;
 mod password;
 mod posting;
-mod posts;
 mod preflight;
 mod pull;
 mod purge;
@@ -68,7 +63,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use rustix::fs::Mode;
 
-use crate::operations::request::{ArchiveCommand, BufferCommand, FilterCommand, ModerationCommand, Request};
+use crate::operations::request::Request;
 use args::{Cli, Command};
 use locate::Where;
 use screen::{Failure, complain};
@@ -117,24 +112,13 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Status { json }) => status::status(at, json),
         Command::Ask(Request::Explain { subject }) => care::explain(&subject, at),
         Command::Ask(Request::Verify { repair, dry_run, json }) => care::verify(at, repair, dry_run, json),
-        Command::Ask(Request::Buffer { command: BufferCommand::List { json } }) => buffer::list(at, json),
-        Command::Ask(request @ Request::Hide { list: true, json, .. }) => hide::list(at, &request, json),
         Command::Ask(request @ Request::Purge { json, .. }) => purge::purge(at, &request, json),
         Command::Ask(Request::Expire { what_if: Some(file), days, json, .. }) => {
             expire::what_if(at, &file, days, json)
         }
         Command::Ask(Request::Batch { peer }) => batch::batch(&peer, at),
-        Command::Ask(request @ Request::Filter { command: FilterCommand::Review { json, .. } }) => {
-            filter::review(at, &request, json)
-        }
-        Command::Ask(request @ Request::Archive { command: ArchiveCommand::Status { json } }) => {
-            archive::status(at, &request, json)
-        }
-        Command::Ask(request @ Request::Moderation { command: ModerationCommand::List { json } }) => {
-            moderation::list(at, &request, json)
-        }
         Command::Ask(Request::Keys { command }) => keys::keys(at, command),
-        Command::Ask(request) => reach::print(&at.load()?, &request),
+        Command::Ask(request) => listing::ask(at, &request),
         Command::Top(options) => top::top(at, &options),
         Command::Report(options) => report::report(at, &options),
         #[cfg(feature = "search")]

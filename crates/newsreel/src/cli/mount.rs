@@ -16,7 +16,7 @@ use super::bar::Bar;
 use super::control::Control;
 use super::locate::Where;
 use super::reach;
-use super::screen::{Failure, complain, say, say_json};
+use super::screen::{Failure, complain, problem, say, say_json};
 use crate::base::units;
 use crate::operations::request::{Reply, Request};
 
@@ -105,10 +105,6 @@ pub(super) struct UnmanageOptions {
     /// Show what would be moved, and move nothing
     #[arg(long)]
     dry_run: bool,
-}
-
-fn problem(error: impl std::fmt::Display) -> Failure {
-    Failure::Problem(error.to_string())
 }
 
 pub(super) fn mount(options: &MountOptions, at: &Where) -> Result<(), Failure> {

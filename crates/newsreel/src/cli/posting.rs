@@ -1,7 +1,7 @@
 //! `cancel-key`: what an operator needs for a cancel. It only prints.
 
 use super::locate::Where;
-use super::screen::{Failure, say};
+use super::screen::{Failure, problem, say};
 use crate::cancel_lock::key_element;
 use crate::inject::Secret;
 use netnews::MessageId;
@@ -13,7 +13,7 @@ pub(super) fn cancel_key(at: &Where, id: &str, user: Option<&str>) -> Result<(),
     let id = MessageId::parse(id.as_bytes()).ok_or_else(|| {
         Failure::Usage(format!("`{id}` is not a Message-ID; write it with its brackets: '<...>'"))
     })?;
-    let secret = Secret::open(&config.site.data).map_err(|error| Failure::Problem(error.to_string()))?;
+    let secret = Secret::open(&config.site.data).map_err(problem)?;
     let key = match user {
         Some(user) => secret.user_key(user, id.as_str()),
         None => secret.operator_key(id.as_str()),

@@ -9,7 +9,7 @@ use super::args::host_port;
 use super::bar::Bar;
 use super::locate::Where;
 use super::reach::Reach;
-use super::screen::{Failure, complain, say, say_json};
+use super::screen::{Failure, complain, problem, say, say_json};
 use crate::base::units;
 use crate::config::{Config, Groups, Link, LinkTls, PullBy};
 use crate::ingest::Filer;
@@ -195,7 +195,7 @@ fn here(
         article_bytes_max: config.site.article_bytes_max,
     };
     ground.filer.start_filters();
-    let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+    let runtime = crate::server::runtime().map_err(problem)?;
     let ok = super::send::inside(&runtime, || standing::once(spec, &ground, hear, &|| false))?;
     ground.filer.end_filters();
     drop((ground, runtime));

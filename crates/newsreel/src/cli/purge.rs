@@ -4,19 +4,13 @@ use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
 use crate::base::units::{counted, grouped};
-use crate::operations::request::{Purged, Reply, Request};
+use crate::operations::request::{Purged, Request};
 
 /// Carries out the request, and prints what was done as text or as JSON.
 pub(super) fn purge(at: &Where, request: &Request, json: bool) -> Result<(), Failure> {
-    let config = at.load()?;
-    let mut purged = None;
-    let ok = reach::ask(&config, request, &mut |reply| {
-        if let Reply::Purged(report) = reply {
-            purged = Some(report);
-        }
-    })?;
-    if let Some(report) = purged {
-        if json { say_json(&report)? } else { say(text(&report))? }
+    let (purged, ok) = reach::heard::<Purged>(&at.load()?, request)?;
+    if let Some(report) = purged.first() {
+        if json { say_json(report)? } else { say(text(report))? }
     }
     if ok { Ok(()) } else { Err(Failure::Told) }
 }

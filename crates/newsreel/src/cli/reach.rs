@@ -10,13 +10,13 @@ use super::bar::Bar;
 use super::control::{Control, Listening};
 use super::locate::{CONFIG_FILE_NAME, Where};
 use super::owner;
-use super::screen::{Failure, complain, say};
+use super::screen::{Failure, complain, problem, say};
 use crate::config::{self, Config, ConfigError, Live};
 use crate::ingest::Filer;
 use crate::moderation::Moderation;
 use crate::operations;
 use crate::operations::archive::Archives;
-use crate::operations::request::{BufferCommand, Reply, Request};
+use crate::operations::request::{BufferCommand, Carried, Reply, Request};
 use crate::source::Posts;
 
 /// How long a spool is waited for that another process has.
@@ -75,7 +75,7 @@ impl Reach {
         match self {
             Self::Server(control) => control.ask(request, &mut hear),
             Self::Here(spool) if matches!(request, Request::Status { .. }) => {
-                let report = operations::report::of_spool(spool, config).map_err(io_problem)?;
+                let report = operations::report::of_spool(spool, config).map_err(problem)?;
                 hear(Reply::Status(Box::new(report)));
                 Ok(true)
             }
@@ -91,11 +91,11 @@ impl Reach {
                 }
                 Request::Moderation { command } => {
                     let config = Live::new(Arc::new(config.clone()));
-                    let moderation = Moderation::open(&config, spool.disk()).map_err(io_problem)?;
+                    let moderation = Moderation::open(&config, spool.disk()).map_err(problem)?;
                     operations::moderation::execute(&moderation, None, command, &mut hear)
                 }
                 Request::VerifyCache => {
-                    let cache = operations::cached::open(config).map_err(io_problem)?;
+                    let cache = operations::cached::open(config).map_err(problem)?;
                     operations::cached::verify(cache.as_ref(), &mut hear)
                 }
                 Request::Posts { command } => {
@@ -161,14 +161,19 @@ fn seen_closed(
     Ok(false)
 }
 
-/// Carries out one request, and returns those of its replies that `pick` returns something for.
-pub(super) fn rows<T: Send>(
+/// Carries out one request; returns those of its replies that carry a `T`, and whether all was well.
+pub(super) fn heard<T: Carried + Send>(
     config: &Config,
     request: &Request,
-    mut pick: impl FnMut(Reply) -> Option<T> + Send,
-) -> Result<Vec<T>, Failure> {
+) -> Result<(Vec<T>, bool), Failure> {
     let mut rows = Vec::new();
-    let ok = ask(config, request, &mut |reply| rows.extend(pick(reply)))?;
+    let ok = ask(config, request, &mut |reply| rows.extend(T::of(reply)))?;
+    Ok((rows, ok))
+}
+
+/// The same, if all was well.
+pub(super) fn rows<T: Carried + Send>(config: &Config, request: &Request) -> Result<Vec<T>, Failure> {
+    let (rows, ok) = heard(config, request)?;
     if ok { Ok(rows) } else { Err(Failure::Told) }
 }
 
@@ -309,8 +314,4 @@ impl Wait {
         std::thread::sleep(TRY_INTERVAL);
         Instant::now() < until
     }
-}
-
-fn io_problem(error: std::io::Error) -> Failure {
-    Failure::Problem(error.to_string())
 }

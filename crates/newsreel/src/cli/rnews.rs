@@ -15,7 +15,7 @@ use std::sync::mpsc::sync_channel;
 use super::control::{Control, Settle};
 use super::locate::Where;
 use super::reach::{self, Reach};
-use super::screen::{Failure, complain, say};
+use super::screen::{Failure, complain, problem, say};
 use crate::base::units::grouped;
 use crate::config::Config;
 use crate::ingest::Filer;
@@ -78,9 +78,7 @@ fn file_batch(source: Box<dyn Read + Send>, name: String, at: &Where) -> Result<
             None
         })
     };
-    let mut settle = |parcel: &Parcel, fates: &[_]| {
-        ledger.settle(parcel, fates).map_err(|error| Failure::Problem(error.to_string()))
-    };
+    let mut settle = |parcel: &Parcel, fates: &[_]| ledger.settle(parcel, fates).map_err(problem);
     match way {
         Way::Server(control) => control.rnews(next, &mut settle)?,
         Way::Here(config, spool) => file_here(*config, spool, next, &mut settle)?,

@@ -3,7 +3,8 @@
 //! Everything goes through `printable`: a terminal shows what comes from strangers without obeying it.
 
 use std::fmt;
-use std::io::{IsTerminal, Write as _};
+use std::io::{self, IsTerminal, Write as _};
+use std::path::Path;
 
 use crate::base::printable;
 use crate::config::ConfigError;
@@ -66,6 +67,16 @@ impl From<spool::SpoolError> for Failure {
     }
 }
 
+/// An error that says what could not be done, as a failure.
+pub(super) fn problem(error: impl fmt::Display) -> Failure {
+    Failure::Problem(error.to_string())
+}
+
+/// What to say of a file that was named and cannot be read.
+pub(super) fn unreadable(file: &Path) -> impl Fn(io::Error) -> Failure + Copy {
+    move |error| Failure::Usage(format!("cannot read {}: {error}", file.display()))
+}
+
 /// Prints lines to standard output; an output that is closed ends the command quietly.
 pub(super) fn say(lines: impl fmt::Display) -> Result<(), Failure> {
     print(&printable::lines(&lines.to_string()))
@@ -73,7 +84,7 @@ pub(super) fn say(lines: impl fmt::Display) -> Result<(), Failure> {
 
 /// Prints a value as JSON.
 pub(super) fn say_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Problem(error.to_string()))?;
+    let text = serde_json::to_string_pretty(value).map_err(problem)?;
     print(&printable::json(&text))
 }
 

@@ -1,12 +1,12 @@
 //! `search`, and `rebuild --search`.
 
 use super::control::{Control, Listening};
-use super::listing;
+use super::listing::{self, Listed};
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say};
 use super::table::Columns;
-use crate::operations::request::{FoundRow, Reply, Request};
+use crate::operations::request::{FoundRow, Request};
 use clap::Args;
 use spool::{Disk, RealDisk};
 
@@ -32,24 +32,19 @@ pub(super) fn search(at: &Where, options: &SearchOptions) -> Result<(), Failure>
     if !matches!(Control::find(&at.load()?.site.data)?, Listening::Server(_)) {
         return Err(Failure::Problem("no server runs: only a running server has the index open".into()));
     }
-    let row = |reply| match reply {
-        Reply::FoundArticle(row) => Some(row),
-        _ => None,
-    };
-    listing::show(at, &request, options.json, row, text)
+    listing::show::<FoundRow>(at, &request, options.json)
 }
 
-fn text(rows: &[FoundRow], _now: u64) -> String {
-    if rows.is_empty() {
-        return "nothing was found".to_owned();
+impl Listed for FoundRow {
+    fn table(rows: &[Self], _now: u64) -> String {
+        Columns::of(rows)
+            .left("date", |row| day(row.date))
+            .left("group", |row| row.groups.first().cloned().unwrap_or_default())
+            .left("from", |row| newspages::header::author(&row.from).to_owned())
+            .left("subject", |row| row.subject.clone())
+            .left("Message-ID", |row| row.message_id.clone())
+            .text_or("nothing was found")
     }
-    Columns::of(rows)
-        .left("date", |row| day(row.date))
-        .left("group", |row| row.groups.first().cloned().unwrap_or_default())
-        .left("from", |row| newspages::header::author(&row.from).to_owned())
-        .left("subject", |row| row.subject.clone())
-        .left("Message-ID", |row| row.message_id.clone())
-        .text()
 }
 
 /// The day of a moment, UTC.
@@ -89,10 +84,10 @@ mod tests {
             groups: vec!["misc.test".into(), "other".into()],
         };
         assert_eq!(
-            text(&[row], 0),
+            FoundRow::table(&[row], 0),
             "date        group      from  subject  Message-ID\n\
              1970-01-02  misc.test  Jane  Cats     <1@x.example>"
         );
-        assert_eq!(text(&[], 0), "nothing was found");
+        assert_eq!(FoundRow::table(&[], 0), "nothing was found");
     }
 }

@@ -13,7 +13,7 @@ use super::bar::Bar;
 use super::locate::Where;
 use super::pull::{LinkOptions, address};
 use super::reach::Reach;
-use super::screen::{Failure, complain, say, say_json};
+use super::screen::{Failure, complain, problem, say, say_json};
 use crate::base::units::{about_size, grouped};
 use crate::ingest::batches::Batch;
 use crate::operations::request::{Reply, Request};
@@ -62,7 +62,7 @@ pub(super) fn send(options: &SendOptions, at: &Where) -> Result<(), Failure> {
         let read = Arc::<AtomicU64>::default();
         let batch = Batch::new(Box::new(Counted(source, read.clone())), ARTICLE_BYTES_MAX);
         let how_far = || (read.load(Ordering::Relaxed), size);
-        let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+        let runtime = crate::server::runtime().map_err(problem)?;
         inside(&runtime, || {
             progress::run(&dial, &mut transmit::of_batch(batch), how_far, &mut hear, &|| false)
         })?
@@ -74,8 +74,7 @@ pub(super) fn send(options: &SendOptions, at: &Where) -> Result<(), Failure> {
         match Reach::new(&config)? {
             Reach::Server(mut control) => control.ask(&request, &mut hear)?,
             Reach::Here(spool) => {
-                let runtime =
-                    crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+                let runtime = crate::server::runtime().map_err(problem)?;
                 let ok = inside(&runtime, || progress::group(&spool, &request, &mut hear, &|| false))?;
                 drop(runtime);
                 spool.close()?;

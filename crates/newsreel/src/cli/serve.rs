@@ -7,7 +7,7 @@ use std::sync::Arc;
 use spool::{Flag, Spool, SpoolError};
 
 use super::cache::CacheUpOptions;
-use super::screen::{Failure, say};
+use super::screen::{Failure, problem, say};
 use super::{init, listeners, reach};
 use crate::base::units;
 use crate::config::edit::{self, Change};
@@ -87,7 +87,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
         http: listeners::bind(&config.web.listen, "listen in [web]")?,
         https: listeners::bind(&config.web.tls_listen, "tls_listen in [web]")?,
     };
-    let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+    let runtime = crate::server::runtime().map_err(problem)?;
     let shutdown = {
         let _inside = runtime.enter();
         stop_signal().map_err(|error| Failure::Problem(format!("cannot wait for signals: {error}")))?

@@ -44,7 +44,12 @@ impl<'a, T> Columns<'a, T> {
 
     /// The same, but nothing where there are no rows.
     pub(super) fn text_if_any(self) -> String {
-        if self.rows.is_empty() { String::new() } else { self.text() }
+        self.text_or("")
+    }
+
+    /// The same, but `none` where there are no rows.
+    pub(super) fn text_or(self, none: &str) -> String {
+        if self.rows.is_empty() { none.to_owned() } else { self.text() }
     }
 }
 

@@ -37,9 +37,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.groups_of_rules();
     checker.lockout();
     checker.access();
-    checker.controls();
-    checker.filters();
-    checker.moderators();
+    checker.within_sections();
 }
 
 struct Checker<'a> {
@@ -147,21 +145,22 @@ impl Checker<'_> {
         }
     }
 
-    fn controls(&mut self) {
-        for wrong in self.draft.controls.iter().flat_map(|control| control.wrong()) {
+    /// What single sections find wrong between their own keys.
+    fn within_sections(&mut self) {
+        let draft = self.draft;
+        let of_controls = draft.controls.iter().flat_map(|control| control.wrong());
+        let of_filters = draft.filters.iter().flat_map(|filter| filter.wrong());
+        let of_moderators = draft.moderators.iter().filter_map(|moderator| moderator.wrong());
+        for wrong in of_controls.chain(of_filters).chain(of_moderators) {
             self.fault(wrong.at, wrong.label, wrong.message, wrong.advice);
         }
     }
 
-    fn moderators(&mut self) {
-        for wrong in self.draft.moderators.iter().filter_map(|moderator| moderator.wrong()) {
-            self.fault(wrong.at, wrong.label, wrong.message, wrong.advice);
-        }
-    }
-
-    fn filters(&mut self) {
-        for wrong in self.draft.filters.iter().flat_map(|filter| filter.wrong()) {
-            self.fault(wrong.at, wrong.label, wrong.message, wrong.advice);
+    /// A connection to another server is logged in with a user and a password.
+    fn login(&mut self, what: &str, name: &str, half: Option<Range<usize>>) {
+        if let Some(at) = half {
+            let message = format!("{what} `{name}` has only one of user and password_file");
+            self.fault(&at, "this one", message, "a login needs both");
         }
     }
 
@@ -258,17 +257,10 @@ impl Checker<'_> {
 
     fn pulls(&mut self) {
         for pull in &self.draft.pulls {
-            if let Some(at) = pull.half_login() {
-                let message = format!("pull `{}` has only one of user and password_file", name(&pull.name));
-                self.fault(&at, "this one", message, "a login needs both");
-            }
+            self.login("pull", name(&pull.name), pull.half_login());
         }
         for server in &self.draft.body_servers {
-            if let Some(at) = server.half_login() {
-                let name = name(&server.name);
-                let message = format!("body_server `{name}` has only one of user and password_file");
-                self.fault(&at, "this one", message, "a login needs both");
-            }
+            self.login("body_server", name(&server.name), server.half_login());
         }
         for peer in self.draft.peers.iter().filter(|peer| peer.headers_only.value == Some(true)) {
             if self.draft.body_servers.is_empty() {
@@ -282,11 +274,7 @@ impl Checker<'_> {
 
     fn upstreams(&mut self) {
         for upstream in &self.draft.upstreams {
-            let name = name(&upstream.name);
-            if let Some(at) = upstream.half_login() {
-                let message = format!("upstream `{name}` has only one of user and password_file");
-                self.fault(&at, "this one", message, "a login needs both");
-            }
+            self.login("upstream", name(&upstream.name), upstream.half_login());
         }
         if let Some(first) = self.draft.upstreams.first()
             && self.draft.upstreams.iter().all(|upstream| upstream.fill.value == Some(true))
@@ -312,10 +300,7 @@ impl Checker<'_> {
             let message = format!("peer `{name}`: retry_first is longer than retry_longest");
             self.fault(&send.retry_first.span, "too long", message, "raise retry_longest too");
         }
-        if let Some(at) = send.half_login() {
-            let message = format!("peer `{name}` has only one of user and password_file");
-            self.fault(&at, "this one", message, "a login needs both");
-        }
+        self.login("peer", name, send.half_login());
         self.way_out(name, send);
     }
 
@@ -340,22 +325,21 @@ impl Checker<'_> {
                 self.fault(&send.head, "in this section", message, "two ways are two [[peer]] sections");
             }
         }
-        if given(&send.after_batch).is_some() && is_left_out(&send.batch) {
-            let message = format!("peer `{name}`: after_batch without batch");
-            self.fault(&send.after_batch.span, "of no use", message, "set batch, or remove after_batch");
+        for (is_set, at, key, needed) in [
+            (given(&send.after_batch).is_some(), &send.after_batch.span, "after_batch", "batch"),
+            (send.ihave.value == Some(true), &send.ihave.span, "ihave", "batch"),
+            (send.headers_only.value == Some(true), &send.headers_only.span, "headers_only", "to"),
+        ] {
+            let is_there = if needed == "to" { !is_empty(&send.to) } else { !is_left_out(&send.batch) };
+            if is_set && !is_there {
+                let message = format!("peer `{name}`: {key} without {needed}");
+                self.fault(at, "of no use", message, &format!("set {needed}, or remove {key}"));
+            }
         }
         if send.order.value == Some(FeedOrder::Newest) && is_empty(&send.to) {
             let message = format!("peer `{name}`: order = \"newest\" without to");
             let advice = "batches and lines are in the order of arrival: remove it";
             self.fault(&send.order.span, "of no use", message, advice);
-        }
-        if send.ihave.value == Some(true) && is_left_out(&send.batch) {
-            let message = format!("peer `{name}`: ihave without batch");
-            self.fault(&send.ihave.span, "of no use", message, "set batch, or remove ihave");
-        }
-        if send.headers_only.value == Some(true) && is_empty(&send.to) {
-            let message = format!("peer `{name}`: headers_only without to");
-            self.fault(&send.headers_only.span, "of no use", message, "set to, or remove headers_only");
         }
         if is_empty(&send.lines) {
             let message = format!("peer `{name}`: lines would be empty");

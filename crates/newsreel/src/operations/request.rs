@@ -7,7 +7,7 @@ mod commands;
 mod rows;
 
 pub use commands::{ArchiveCommand, FilterCommand, KeysCommand, ModerationCommand, PostsCommand};
-pub use rows::{ArticleText, FoundRow, HeldRow, HiddenRow, PostRow, Purged, ReviewRow, WouldExpire};
+pub use rows::{ArticleText, Carried, FoundRow, HeldRow, HiddenRow, PostRow, Purged, ReviewRow, WouldExpire};
 
 use super::report::{ArchiveStatus, Report};
 use crate::base::clock::unix_now;

@@ -17,7 +17,7 @@ use super::{Part, part};
 use crate::base::clock::unix_now;
 use crate::base::units;
 use crate::cli::preflight::Running;
-use crate::cli::screen::Failure;
+use crate::cli::screen::{Failure, problem};
 use crate::config::{Config, Link, LinkTls};
 use crate::tls::{Dial, names};
 
@@ -44,7 +44,7 @@ struct Met {
 }
 
 pub(super) fn parts(config: &Config, running: Option<&Running>, offline: bool) -> Result<Vec<Part>, Failure> {
-    let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+    let runtime = crate::server::runtime().map_err(problem)?;
     let mut parts = vec![certificate(config), runtime.block_on(ports(config, running))];
     if !offline {
         parts.extend(runtime.block_on(name(config)));

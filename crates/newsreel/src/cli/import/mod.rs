@@ -19,7 +19,7 @@ use super::args::{ImportCommand, SiteOptions};
 use super::bar::Bar;
 use super::group;
 use super::locate::Where;
-use super::screen::{Failure, complain, say, say_json};
+use super::screen::{Failure, complain, problem, say, say_json};
 use crate::config::{Config, Groups};
 use crate::import::mails::folders::Form;
 use crate::import::plan::Plan;
@@ -54,8 +54,7 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Fail
     other.found.notes.iter().for_each(|note| complain(format_args!("newsreel: {note}")));
     let bar = Bar::new();
     let estimator = Estimator::new(&config.spool_config())?;
-    let plan = Plan::make(other, wanted.as_ref(), &estimator, &bar)
-        .map_err(|error| Failure::Problem(error.to_string()))?;
+    let plan = Plan::make(other, wanted.as_ref(), &estimator, &bar).map_err(problem)?;
     let mut target = Target::new(&config, options.dry_run)?;
     let mut tally = Tally {
         dry_run: options.dry_run,

@@ -10,7 +10,7 @@ use spool::Spool;
 use super::super::bar::Bar;
 use super::super::control::Control;
 use super::super::reach::Reach;
-use super::super::screen::{Failure, complain};
+use super::super::screen::{Failure, complain, problem};
 use crate::config::Config;
 use crate::control_socket::import::put_frame;
 use crate::ingest::{Filer, Imported};
@@ -109,7 +109,7 @@ impl Target {
 fn send(control: &mut Control, articles: &[Imported<'_>]) -> Result<Vec<ImportResult>, Failure> {
     let mut frames = Vec::new();
     for article in articles {
-        put_frame(article, &mut frames).map_err(|error| Failure::Problem(error.to_string()))?;
+        put_frame(article, &mut frames).map_err(problem)?;
     }
     let bar = Bar::new();
     let mut results = Vec::new();

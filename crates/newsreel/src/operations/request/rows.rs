@@ -1,6 +1,39 @@
 //! Rows of answers.
 
+use super::{BufferRow, GroupRow, HistoryCounts, Reply};
+use crate::operations::report::{ArchiveStatus, Report};
 use serde::{Deserialize, Serialize};
+
+/// What one kind of reply carries.
+pub trait Carried: Sized {
+    /// The value, if the reply is of that kind.
+    fn of(reply: Reply) -> Option<Self>;
+}
+
+macro_rules! carried {
+    ($($Kind:ident($Value:ty),)+) => {
+        $(impl Carried for $Value {
+            fn of(reply: Reply) -> Option<Self> {
+                if let Reply::$Kind(value) = reply { Some(value) } else { None }
+            }
+        })+
+    };
+}
+
+carried! {
+    Archive(ArchiveStatus),
+    Buffer(BufferRow),
+    FoundArticle(FoundRow),
+    Group(GroupRow),
+    Held(HeldRow),
+    Hidden(HiddenRow),
+    HistoryImported(HistoryCounts),
+    Post(PostRow),
+    Purged(Purged),
+    Review(ReviewRow),
+    Status(Box<Report>),
+    WouldExpire(WouldExpire),
+}
 
 /// An article that a query has found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
