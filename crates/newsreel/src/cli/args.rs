@@ -92,9 +92,9 @@ pub(super) enum Command {
         access: super::check::AccessQuestion,
     },
 
-    /// Look at the machine and its network, and say what to mend
+    /// Examine the machine and its network, and say what needs fixing
     #[command(
-        long_about = "Look at the machine: limits, disk space and file systems, memory, clock, owners and rights of \
+        long_about = "Examine the machine: limits, disk space and file systems, memory, clock, owners and rights of \
         files, certificates, the systemd unit, our name in DNS, our own ports and the servers that the configuration \
         names, besides everything that newsreel check looks at. One line each: ok, warning or FAULT, with what to do. \
         Changes nothing, and may be run while the server runs; run it as the server's user.\n\n\
@@ -138,7 +138,7 @@ pub(super) enum Command {
         command: GroupCommand,
     },
 
-    /// Write the Message-IDs that were seen as text, or remember those of another server
+    /// Export the Message-IDs that were seen, or import those of another server
     History {
         #[command(subcommand)]
         command: HistoryCommand,
@@ -164,9 +164,9 @@ pub(super) enum Command {
     #[command(flatten)]
     Ask(Request),
 
-    /// Show a day in one page
+    /// Summarize a day on one page
     #[command(
-        long_about = "Show a day in one page, as text, HTML or mail: trouble, articles by peer, in and out, why articles \
+        long_about = "Summarize a day on one page, as text, HTML or mail: trouble, articles by peer, in and out, why articles \
         were rejected, groups by articles and by readers, servers in Path, logins, and how long articles stay. The server \
         records each day (UTC) while it runs, and keeps the records of 400 days."
     )]
@@ -189,9 +189,9 @@ pub(super) enum Command {
     #[cfg(feature = "search")]
     #[command(
         long_about = "Search the articles of a running server for words, the newest first; [search] must be enabled. \
-        All words must be in the article. \"some words\" must stand in a row, and -word must not be there. \
-        subject:word and from:word look there alone; group:comp.lang.*, after:2026-01-31, before:2026-02 and \
-        thread:MESSAGE-ID say where and when."
+        An article must have all the words. \"some words\" must be consecutive, and -word must be absent. \
+        subject:word and from:word search that header alone; group:comp.lang.*, after:2026-01-31, before:2026-02 \
+        and thread:MESSAGE-ID limit the search."
     )]
     #[command(after_long_help = "Examples:\n  newsreel search usenet history\n  \
         newsreel search 'group:comp.* from:henry \"c news\" before:1990'\n  newsreel search -- cat -dog")]
@@ -283,7 +283,7 @@ pub(super) enum Command {
         shown as one. Programs that use MOUNTPOINT notice nothing; no other directory is changed. It helps where a file \
         system searches large directories from the beginning. Root can mount without further programs, others \
         need fusermount3.\n\n\
-        With --spool the running server's articles are shown instead, whatever methods store them: a file an article, \
+        With --spool the running server's articles are shown instead, whatever methods store them: one file per article, \
         group/name/number, and message.id/MESSAGE-ID. Root, the server's user and site.control_group can do that."
     )]
     #[command(after_long_help = "Examples:\n  newsreel mount /srv/spool /var/spool/news/articles\n  \
@@ -291,12 +291,12 @@ pub(super) enum Command {
         umount /var/spool/news/articles\n  newsreel mount --spool /news")]
     Mount(super::mount::MountOptions),
 
-    /// Convert a directory to a managed one, or show which ones would gain
+    /// Convert a directory to a managed one, or show which ones would benefit
     #[cfg(feature = "mount")]
     #[command(
         long_about = "Convert a directory to a managed one, for newsreel mount: each file is moved into the small directory \
         where the mount looks for it, and the setuid bit is set.\n\n\
-        DIR may be in use through a mount meanwhile, and nobody notices; without a mount nothing else may use it. If \
+        DIR may be in use through a mount meanwhile; without a mount nothing else may use it. If \
         the command is interrupted, run it again, or newsreel unmanage. A directory with subdirectories named 000 to 999 or \
         aaa is refused."
     )]
@@ -318,10 +318,10 @@ pub(super) enum Command {
         command: super::cache::CacheCommand,
     },
 
-    /// Print what a shell completes commands and options by
+    /// Print the shell completions of commands and options
     #[command(
-        long_about = "Print what a shell completes the commands and options of newsreel by. Packages and make install \
-        put it where bash, zsh and fish look for it."
+        long_about = "Print the completions of newsreel's commands and options for a shell. Packages and make install \
+        put them where bash, zsh and fish look for them."
     )]
     #[command(
         after_long_help = "Examples:\n  newsreel completions bash > ~/.local/share/bash-completion/completions/newsreel\n  \
@@ -351,10 +351,10 @@ pub(super) enum CtlCommand {
     Reload,
     /// Accept no articles until go, or until the server ends
     ///
-    /// Peers are told to come later, posts are refused, batches and pulls wait. Readers and feeds to peers go
-    /// on.
+    /// Peers are told to come later, posts are refused, batches and pulls wait. Readers and outgoing feeds
+    /// continue.
     Pause {
-        /// Why, in one line, for those who are told to come later
+        /// The reason, in one line, for those who are told to come later
         #[arg(default_value = "", hide_default_value = true)]
         reason: String,
     },
@@ -401,7 +401,8 @@ pub(super) enum GroupCommand {
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Make the groups like those of another server: added, flags and descriptions changed, perhaps removed
+    /// Copy another server's list of groups: add groups, change flags and descriptions, and remove groups if
+    /// asked to
     #[command(
         long_about = "Make the groups here like those of another server (LIST ACTIVE and LIST NEWSGROUPS), as INN's \
         actsync does: missing ones are added, flags and descriptions changed, and with --remove those removed that it \
@@ -516,7 +517,7 @@ pub(super) enum ImportCommand {
         named beside it. With buffers alone, groups are made from what articles say, what is hidden there is imported, and \
         articles compressed with a dictionary cannot be read. Classes of other methods than cnfs are not read: a warning \
         names them.\n\n\
-        Numbers, duplicates, space and exit code are as newsreel help import inn says it."
+        Numbers, duplicates, space and exit code are as described in newsreel help import inn."
     )]
     #[command(after_long_help = "Examples:\n  newsreel import newsreel --dry-run /mnt/old/newsreel-data\n  \
         newsreel import newsreel /mnt/old/newsreel-data /dev/sdb1\n  \
@@ -528,12 +529,12 @@ pub(super) enum ImportCommand {
         quoting is taken off as in mboxrd), and archives of mailing lists. Directories are searched.\n\n\
         An article goes to the group of --group; else to that of the first --rule whose pattern matches its header; else \
         to those of its Newsgroups header; else to the group that its file is named after (comp/lang/c.mbox and \
-        comp.lang.c are of comp.lang.c). What is an article already stays as it is, to the byte. Mails get the headers \
-        that news must have. B News and A News are understood; what has no Message-ID gets one made of its \
+        comp.lang.c are of comp.lang.c). Articles of news stay as they are, to the byte. Mails get the headers \
+        that news must have. B News and A News are understood; an article without a Message-ID gets one made from its \
         content, the same each time.\n\n\
-        Arrival is the time in the From line of the mbox, in the name of the file in a maildir, else the Date. It counts for \
-        [[expire]]; but no article is filed as older than the last that arrived here, so import into a new site first \
-        what is old.\n\n\
+        The time of arrival is that in the From line of the mbox, in the name of the file in a maildir, else the Date. It \
+        counts for [[expire]]; but no article is filed as older than the last that arrived here, so import the \
+        oldest articles first, into a new site.\n\n\
         Articles that are here are counted as duplicates: an import that was interrupted can simply be run again. Works \
         with and without a running server."
     )]
@@ -544,7 +545,7 @@ pub(super) enum ImportCommand {
     /// From maildirs; as import mbox
     #[command(
         long_about = "Import articles from maildirs: files in new and cur, a folder for each group. Everything else is as \
-        newsreel help import mbox says it.",
+        described in newsreel help import mbox.",
         after_long_help = "Examples:\n  newsreel import maildir --create-groups Mail/"
     )]
     Maildir(MailOptions),
@@ -552,19 +553,19 @@ pub(super) enum ImportCommand {
     #[command(
         long_about = "Import articles from batches of rnews, compressed or not, or from files with an article each, such as \
         those of a spool of news. Unlike newsreel rnews it keeps the times of articles, however old, and judges neither age \
-        nor moderation. Everything else is as newsreel help import mbox says it.",
+        nor moderation. Everything else is as described in newsreel help import mbox.",
         after_long_help = "Examples:\n  newsreel import rnews --create-groups batches/\n  newsreel import rnews utzoo/*.gz"
     )]
     Rnews(MailOptions),
-    /// From INN: its configuration, as a newsreel.toml with a comment for each thing that has no equal
+    /// From INN: its configuration, as a newsreel.toml with a comment for everything that has no equivalent
     #[command(
         name = "inn-config",
         long_about = "Convert the configuration of an INN: inn.conf, storage.conf, cycbuff.conf, expire.ctl, incoming.conf, \
         newsfeeds, innfeed.conf, nntpsend.ctl, passwd.nntp, readers.conf, moderators, control.ctl and control.ctl.local. \
         They are looked for in DIR, in its etc and db, and where inn.conf says. INN's files are only read.\n\n\
-        After each key stands the line that it comes from. What has no equal here, or one that differs, is said by a comment \
-        that names the file and the line; no line is dropped silently. The result is a configuration that newsreel check \
-        takes: what cannot be taken over is a comment too.\n\n\
+        A comment after each key shows the line that it comes from. What has no equivalent here, or one that differs, becomes \
+        a comment that names the file and the line; no line is dropped silently. The result is a configuration that \
+        newsreel check accepts: what cannot be taken over is a comment, too.\n\n\
         With --out, passwords of peers go into files of their own in passwords/ beside the configuration, which only their \
         owner may read, and motd, subscriptions, distributions and distrib.pats into lists/. Files that are there are not \
         changed. Host names are looked up, since newsreel knows clients by address."

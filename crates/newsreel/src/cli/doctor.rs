@@ -23,7 +23,7 @@ use crate::config::Config;
 /// What `doctor` is told.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct DoctorOptions {
-    /// Look up no name, and connect to no other server
+    /// Do not look up names or connect to other servers
     #[arg(long)]
     offline: bool,
     /// Print JSON

@@ -23,7 +23,7 @@ pub(super) struct SyncOptions {
     /// Remove groups that the server does not have
     #[arg(long)]
     remove: bool,
-    /// Do nothing if more than so many percent of the groups compared here would be removed
+    /// Do nothing if more than this percentage of the groups compared here would be removed
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = clap::value_parser!(u8).range(0..=100))]
     remove_max: u8,
     /// Only show what would be done

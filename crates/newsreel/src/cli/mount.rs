@@ -46,8 +46,8 @@ pub(super) struct MountOptions {
     /// Which buckets managed directories have, called by that of article 123456: 345, 34/56, 56/34 or 456
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: Scheme,
-    /// How long the kernel keeps names and attributes; longer is faster, and right as long as nothing
-    /// changes LOWER but through the mount
+    /// How long the kernel keeps names and attributes; longer is faster, and safe as long as LOWER is changed
+    /// only through the mount
     #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "1s")]
     keep: Duration,
     /// Allow no changes through the mount
@@ -59,7 +59,7 @@ pub(super) struct MountOptions {
     /// Let everybody use the mount; users who are not root need the line user_allow_other in /etc/fuse.conf
     #[arg(long)]
     allow_others: bool,
-    /// Read and write files here even if the kernel could do it alone
+    /// Read and write files in this process even if the kernel could do it alone
     #[arg(long)]
     no_passthrough: bool,
 }
@@ -82,7 +82,7 @@ pub(super) struct ManageOptions {
     /// Show what would be moved, and move nothing
     #[arg(long)]
     dry_run: bool,
-    /// Read a spool, and show which of its directories would gain
+    /// Read a spool, and show which of its directories would benefit
     #[arg(long, value_name = "SPOOL", conflicts_with_all = ["dir", "dry_run"])]
     suggest: Option<PathBuf>,
     /// With --suggest: directories of at least this many articles

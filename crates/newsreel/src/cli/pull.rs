@@ -36,10 +36,10 @@ pub(super) struct LinkOptions {
     /// The password is the first line of this file
     #[arg(long, value_name = "FILE", requires = "user")]
     pub(super) password_file: Option<PathBuf>,
-    /// Compress where the server can
+    /// Compress if the server supports it
     #[arg(long)]
     pub(super) compress: bool,
-    /// The address of ours to connect from
+    /// The local address to connect from
     #[arg(long, value_name = "ADDR")]
     pub(super) bind: Option<std::net::IpAddr>,
 }
@@ -84,10 +84,10 @@ pub(super) struct PullOptions {
     /// The groups, such as comp.*,!comp.os.* [default: those of the section]
     #[arg(value_name = "GROUPS")]
     groups: Option<String>,
-    /// Make groups that match and are not carried here
+    /// Create groups that match and are not carried here
     #[arg(long)]
     create_groups: bool,
-    /// Of a group that was never fetched from, at most so many of its newest articles
+    /// From a group that was never fetched, fetch at most this many of its newest articles
     #[arg(long, value_name = "N")]
     first: Option<u64>,
     /// How to find out what is new
@@ -96,7 +96,7 @@ pub(super) struct PullOptions {
     /// Connections at once [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=32))]
     connections: Option<u8>,
-    /// Bytes of articles per second, such as "1 MiB"
+    /// At most this many bytes of articles per second, such as "1 MiB"
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     rate: Option<u64>,
     #[command(flatten)]

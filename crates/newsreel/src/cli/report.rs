@@ -23,10 +23,10 @@ const DAY_SECS: u64 = 86_400;
 /// Which day, and how it is printed.
 #[derive(Debug, Args)]
 pub(super) struct ReportOptions {
-    /// The day (UTC): a date such as 2026-01-31, today, or yesterday [default: the last one that is over]
+    /// The day (UTC): a date such as 2026-01-31, today, or yesterday [default: the last complete one]
     #[arg(long, value_name = "DAY", value_parser = day)]
     day: Option<u64>,
-    /// How it is printed
+    /// The output format
     #[arg(long, value_enum, default_value_t = Form::Text)]
     format: Form,
     /// To whom the mail is addressed

@@ -24,7 +24,7 @@ use view::{Action, View};
 /// What `top` is told.
 #[derive(Debug, Clone, Args)]
 pub(super) struct TopOptions {
-    /// Seconds between two looks
+    /// Seconds between updates
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=300))]
     interval: u64,
 }

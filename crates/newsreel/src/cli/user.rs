@@ -23,7 +23,7 @@ pub(super) enum UserCommand {
         /// A group of users that this one is in (repeatable); [[access]] sections name them in user_groups
         #[arg(long, value_name = "GROUP")]
         group: Vec<String>,
-        /// Keep no password: an authenticator program or a TLS certificate decides; here are only the groups
+        /// Store groups but no password: an authenticator program or a TLS certificate decides
         #[arg(long)]
         no_password: bool,
     },
@@ -40,7 +40,7 @@ pub(super) enum UserCommand {
         /// The name
         name: String,
     },
-    /// Remove users; who is connected stays so until the connection ends
+    /// Remove users; those who are connected stay connected
     Remove {
         /// Their names
         #[arg(required = true)]

@@ -5,6 +5,7 @@
 //! the same Message-ID (`docs/decisions/0047`). Called by `drafts`, `release` and `withdraw`. Format:
 //! `docs/formats/aside.md`.
 
+use super::checks::XREF_BYTES_MIN;
 use netnews::article::{HEADER_BYTES_MAX, HEADER_LINES_MAX};
 use netnews::{Article, newsgroups};
 use spool::{ArticleBuf, Key, Lookup, Patience, ReadError, Spool};
@@ -21,7 +22,7 @@ const ALL_GROUPS: &[u8] = b"*";
 const NO_GROUPS: &[u8] = b"-";
 /// Room that headers leave for what is put in here, and for an Xref line of one group.
 const HEAD_LINES_SPARE: u64 = 4;
-const HEAD_BYTES_SPARE: usize = 2048;
+const HEAD_BYTES_SPARE: usize = 1536 + XREF_BYTES_MIN;
 
 /// What is put into an article that is set aside.
 #[derive(Debug)]

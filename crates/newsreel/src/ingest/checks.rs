@@ -14,7 +14,7 @@ pub(crate) const FUTURE_SECS_MAX: i64 = 86_400;
 const DAY_SECS: i64 = 86_400;
 /// An Xref line without groups: its name and the longest name of a site, with room for one group of ours,
 /// such as `control.cancel`.
-const XREF_BYTES_MIN: usize = 512;
+pub(super) const XREF_BYTES_MIN: usize = 512;
 /// More groups than an article is filed in.
 const CROSSPOSTS_MAX: usize = 1000;
 /// To a header block of so many bytes, what is put in cannot be too much.

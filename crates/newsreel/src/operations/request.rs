@@ -272,7 +272,7 @@ pub enum Request {
         buffers). A running server does so by itself at least once an hour.\n\n\
         With --explain: show when an article goes and why, also one in a cyclic buffer. With --what-if: show what the \
         [[expire]] rules of another configuration file would delete, for each of its sections; nothing is deleted, and \
-        a running server goes on as usual."
+        a running server is not affected."
     )]
     #[command(after_long_help = "Examples:\n  newsreel expire --explain '<1993Apr5.012345@example.org>'\n  \
         newsreel expire --what-if shorter.toml --days 30")]
@@ -289,7 +289,7 @@ pub enum Request {
         /// What it says.
         #[arg(skip)]
         text: Option<String>,
-        /// With --what-if: what would be gone in so many days, too
+        /// With --what-if: also show what would be gone in N days
         #[arg(long, value_name = "N", requires = "what_if", value_parser = clap::value_parser!(u32).range(1..=36_500))]
         days: Option<u32>,
         /// With --what-if: print JSON
@@ -298,9 +298,9 @@ pub enum Request {
         json: bool,
     },
 
-    /// Show how archives are, and which articles went without a copy
+    /// Show the state of archives, and articles that were not copied
     #[command(
-        long_about = "Show how the [[archive]] sections are, and which articles went without a copy, whether the \
+        long_about = "Show the state of the [[archive]] sections, and articles that were not copied, whether the \
         server runs or not. A running server copies articles by itself; docs/archive.md says what is promised."
     )]
     #[command(after_long_help = "Examples:\n  newsreel archive status\n  newsreel archive missed")]

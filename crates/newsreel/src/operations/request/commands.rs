@@ -9,14 +9,14 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ArchiveCommand {
-    /// Show how the archives are
+    /// Show the state of the archives
     Status {
         /// Print JSON
         #[arg(long)]
         #[serde(skip)]
         json: bool,
     },
-    /// List the articles that went without a copy: Unix seconds, the archive, groups and numbers, and why;
+    /// List the articles that were not copied: Unix seconds, the archive, groups and numbers, and why;
     /// the newest 16 MiB of it are kept
     Missed,
 }
