@@ -356,10 +356,15 @@ impl Inner {
     /// The cell of a group that is known by its key.
     pub fn cell_of_key(&self, key: u64, now: u64) -> Option<Arc<Cell>> {
         let (origin, name) = {
+            let cells = self.cells.lock();
             let books = self.books.lock();
-            let slot: &Slot = books.slots.get(books.slot_of_key(key)? as usize)?;
+            let at = books.slot_of_key(key)?;
+            let slot: &Slot = books.slots.get(at as usize)?;
             if !slot.has_files() {
                 return None;
+            }
+            if let Some(cell) = cells.get(&at).filter(|cell| cell.key == key) {
+                return Some(cell.clone());
             }
             (slot.origin.clone(), slot.name.clone())
         };
@@ -370,6 +375,9 @@ impl Inner {
     /// for longest are dropped.
     pub fn weigh(&self, cell: &Cell, weight: usize) {
         cell.used.store(self.tick.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        if cell.weight.load(Ordering::Relaxed) == weight {
+            return;
+        }
         let before = cell.weight.swap(weight, Ordering::Relaxed);
         self.weight.fetch_add(weight, Ordering::Relaxed);
         let total = self.weight.fetch_sub(before, Ordering::Relaxed) - before;

@@ -5,7 +5,7 @@
 //! was cached of it is dropped, durably, before anything new is stored. Called by the crate's users.
 
 use std::io;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use spool::Patience;
@@ -15,7 +15,7 @@ use crate::cache::{Cache, Cell, Inner};
 use crate::index_io::Located;
 use crate::loaded::{Block, Loaded, WITHOUT_ROW, append_row, expires, lines, rows, short_hash};
 use crate::pieces::LargeReader;
-use crate::record::{HEADER_BYTES, Kind, Record};
+use crate::record::{self, HEADER_BYTES, Kind, Record};
 use crate::runs::Runs;
 
 /// Bytes of rows in one record.
@@ -48,13 +48,28 @@ pub enum Rows {
     },
 }
 
-/// An article that was found.
+/// An article that was found, and where it is in the buffer that it was read into.
 #[derive(Debug)]
 pub struct Found {
     /// Its Message-ID.
-    pub id: Vec<u8>,
-    /// A large one, to be read; `None`: all of it was appended.
+    pub id: Range<usize>,
+    /// Where the article begins; it goes to the end.
+    pub from: usize,
+    /// A large one, to be read: nothing of it is there.
     pub large: Option<LargeReader>,
+}
+
+impl Found {
+    /// An article that is in the buffer as the record that these bytes are.
+    fn in_record(record: &Record<'_>) -> Self {
+        let from = HEADER_BYTES + record.id.len();
+        Self { id: HEADER_BYTES..from, from, large: None }
+    }
+
+    /// Its Message-ID, in the buffer.
+    pub fn id_in<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
+        buffer.get(self.id.clone()).unwrap_or_default()
+    }
 }
 
 /// A group. Clones are handles of the same one.
@@ -477,12 +492,8 @@ impl Group {
     }
 
     pub(crate) fn locate(&self, number: u64, patience: Patience) -> io::Result<At> {
-        let low = self.marks().map_or(0, |asked| asked.value.low);
-        if number < low {
-            return Ok(At::Nowhere);
-        }
         self.with_patience(patience, |loaded| {
-            if loaded.is_gone(number) {
+            if number < loaded.low || loaded.is_gone(number) {
                 return Ok(At::Nowhere);
             }
             if let Some(entry) = loaded.articles.get(&number).copied()
@@ -509,11 +520,13 @@ impl Group {
     /// # Errors
     /// Those of the disk.
     pub fn article(&self, number: u64, into: &mut Vec<u8>, now: u64) -> io::Result<Option<Vec<u8>>> {
-        let found = self.find(number, Patience::Wait, into, now)?;
-        found.map_or(Ok(None), |found| found.whole(into))
+        let mut bytes = Vec::new();
+        let found = self.find(number, Patience::Wait, &mut bytes, now)?;
+        found.map_or(Ok(None), |found| found.whole(&bytes, into))
     }
 
-    /// The same, but of a large article nothing is appended: it is to be read.
+    /// Reads an article into a buffer, in the place of what is there; of a large one nothing: it is to be
+    /// read.
     ///
     /// # Errors
     /// Those of the disk; without patience `WouldBlock` if it must be waited for.
@@ -525,10 +538,7 @@ impl Group {
         now: u64,
     ) -> io::Result<Option<Found>> {
         match self.locate(number, patience)? {
-            At::Article(located) => {
-                let id = self.read_article(located, number, (patience, into), now)?;
-                Ok(id.map(|id| Found { id, large: None }))
-            }
+            At::Article(located) => self.read_article(located, number, (patience, into), now),
             At::Elsewhere(id, by) => {
                 let found = self.cache.find(&id, patience, into, now)?;
                 if let Some(by) = by.filter(|_| found.is_some()) {
@@ -540,38 +550,38 @@ impl Group {
         }
     }
 
-    /// Appends an article of this group's files; returns its Message-ID.
+    /// Reads an article of this group's files.
     fn read_article(
         &self,
         located: Located,
         number: u64,
         (patience, into): (Patience, &mut Vec<u8>),
         now: u64,
-    ) -> io::Result<Option<Vec<u8>>> {
-        let Some(read) = self.inner().read(located, patience)? else { return Ok(None) };
-        let record = read.record().filter(|r| r.kind == Kind::Article && r.number == number);
-        let Some(record) = record else { return Ok(None) };
+    ) -> io::Result<Option<Found>> {
+        if !self.inner().read_into(located, patience, into)? {
+            return Ok(None);
+        }
+        let record = record::parse_checked(into).map(|(record, _)| record);
+        let Some(record) = record.filter(|r| r.kind == Kind::Article && r.number == number) else {
+            return Ok(None);
+        };
         self.inner().books.lock().hit(located.unit, located.file, now);
-        into.extend_from_slice(record.payload);
-        Ok(Some(record.id.to_vec()))
+        let (found, len) = (Found::in_record(&record), record.payload.len());
+        into.truncate(found.from + len);
+        Ok(Some(found))
     }
 
-    /// Appends the article of a number if it is in this group's files and has this Message-ID.
+    /// Reads the article of a number if it is in this group's files and has this Message-ID.
     pub(crate) fn article_with_id(
         &self,
         number: u64,
         id: &[u8],
         (patience, into): (Patience, &mut Vec<u8>),
         now: u64,
-    ) -> io::Result<bool> {
-        let Some(located) = self.stored(number, id, patience)? else { return Ok(false) };
-        let start = into.len();
+    ) -> io::Result<Option<Found>> {
+        let Some(located) = self.stored(number, id, patience)? else { return Ok(None) };
         let found = self.read_article(located, number, (patience, into), now)?;
-        let is_it = found.is_some_and(|found| found == id);
-        if !is_it {
-            into.truncate(start);
-        }
-        Ok(is_it)
+        Ok(found.filter(|found| found.id_in(into) == id))
     }
 
     /// Where the article of a number is in this group's files, if its Message-ID seems to be this.

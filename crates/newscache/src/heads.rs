@@ -21,8 +21,9 @@ impl Cache {
     /// # Errors
     /// Those of the disk; without patience `WouldBlock` if it must be waited for.
     pub fn head(&self, id: &[u8], patience: Patience, into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
-        let found = self.find(&name_of_head(id), patience, into, now)?;
-        Ok(found.map_or(Ok(None), |found| found.whole(into))?.is_some())
+        let mut bytes = Vec::new();
+        let found = self.find(&name_of_head(id), patience, &mut bytes, now)?;
+        Ok(found.map_or(Ok(None), |found| found.whole(&bytes, into))?.is_some())
     }
 
     /// Stores the header lines of an article, with the empty line; `origin` is the upstream that they came

@@ -60,13 +60,13 @@ impl Ids {
         &self.locks[page as usize % LOCKS]
     }
 
-    fn read(&self, page: u64, patience: Patience) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; PAGE_BYTES];
+    fn read(&self, page: u64, patience: Patience) -> io::Result<[u8; PAGE_BYTES]> {
+        let mut bytes = [0; PAGE_BYTES];
         let read = read_patiently(&*self.file, &mut bytes, page * PAGE_BYTES as u64, patience);
         let read = readable(read)?.unwrap_or_default();
         let crc = bytes.first_chunk::<4>().map(|crc| u32::from_le_bytes(*crc));
         let is_whole = read == PAGE_BYTES && crc == bytes.get(4..).map(crc32c);
-        Ok(if is_whole { bytes } else { vec![0; PAGE_BYTES] })
+        Ok(if is_whole { bytes } else { [0; PAGE_BYTES] })
     }
 
     /// Where an article may be; the newest first.

@@ -19,7 +19,7 @@ const GROUP_ENTRIES_MAX: usize = 200_000;
 /// The largest file of a group: one record more than a segment may have.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A record that was read, with its bytes.
+/// A record that was read, with its bytes, whose checksum is right.
 pub(crate) struct Read {
     bytes: Vec<u8>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Read {
 impl Read {
     /// The record.
     pub fn record(&self) -> Option<Record<'_>> {
-        record::parse(&self.bytes).map(|(record, _)| record)
+        record::parse_checked(&self.bytes).map(|(record, _)| record)
     }
 }
 
@@ -50,6 +50,7 @@ impl Inner {
         if let Some(loaded) = index {
             let books = self.books.lock();
             let Some(slot) = books.slots.get(cell.slot as usize) else { return Ok(()) };
+            loaded.low = slot.marks.map_or(0, |marks| marks.value.low);
             if slot.generation != loaded.generation {
                 *index = None;
             } else if slot.removals != loaded.removals {
@@ -85,12 +86,11 @@ impl Inner {
     fn load(&self, cell: &Cell) -> io::Result<Loaded> {
         let mut loaded = Loaded::default();
         let mut files: Vec<(u32, File)> = Vec::new();
-        let mut low = 0;
         {
             let books = self.books.lock();
             if let Some(slot) = books.slots.get(cell.slot as usize) {
                 (loaded.generation, loaded.removals) = (slot.generation, slot.removals);
-                low = slot.marks.map_or(0, |marks| marks.value.low);
+                loaded.low = slot.marks.map_or(0, |marks| marks.value.low);
             }
             files.extend(books.units_of(cell.slot).map(|(id, unit)| (id, unit.file)));
         }
@@ -105,7 +105,7 @@ impl Inner {
                 File::Large(_) => {}
             }
         }
-        loaded.expire(low);
+        loaded.expire(loaded.low);
         Ok(loaded)
     }
 
@@ -312,17 +312,23 @@ impl Inner {
     /// Reads a record; `None` if it is not there any more, or damaged, in which case its file is removed.
     /// Without patience `WouldBlock` if the disk must be waited for.
     pub fn read(&self, at: Located, patience: Patience) -> io::Result<Option<Read>> {
-        let mut bytes = vec![0; at.place.bytes as usize];
+        let mut bytes = Vec::new();
+        Ok(self.read_into(at, patience, &mut bytes)?.then_some(Read { bytes }))
+    }
+
+    /// The same into a buffer, in the place of what is there; false: there is none.
+    pub fn read_into(&self, at: Located, patience: Patience, into: &mut Vec<u8>) -> io::Result<bool> {
+        // What is there is not cleared first: all of it is written over.
+        into.resize(at.place.bytes as usize, 0);
         let read = self
             .open_file(at.unit, at.file, patience)
-            .and_then(|open| record::read_patiently(&*open, &mut bytes, u64::from(at.place.at), patience));
-        bytes.truncate(record::readable(read)?.unwrap_or_default());
-        let read = Read { bytes };
-        if read.record().is_some() {
-            return Ok(Some(read));
+            .and_then(|open| record::read_patiently(&*open, into, u64::from(at.place.at), patience));
+        into.truncate(record::readable(read)?.unwrap_or_default());
+        let is_whole = record::parse(into).is_some();
+        if !is_whole {
+            self.drop_damaged(at.unit, at.file);
         }
-        self.drop_damaged(at.unit, at.file);
-        Ok(None)
+        Ok(is_whole)
     }
 
     /// Remembers where the article with a Message-ID is.

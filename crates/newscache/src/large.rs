@@ -42,11 +42,13 @@ impl Cache {
     /// # Errors
     /// Those of the disk.
     pub fn by_id(&self, id: &[u8], into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
-        let found = self.find(id, Patience::Wait, into, now)?;
-        Ok(found.map_or(Ok(None), |found| found.whole(into))?.is_some())
+        let mut bytes = Vec::new();
+        let found = self.find(id, Patience::Wait, &mut bytes, now)?;
+        Ok(found.map_or(Ok(None), |found| found.whole(&bytes, into))?.is_some())
     }
 
-    /// The same, but of a large article nothing is appended: it is to be read.
+    /// Reads the article with a Message-ID into a buffer, in the place of what is there; of a large one
+    /// nothing: it is to be read.
     ///
     /// # Errors
     /// Those of the disk; without patience `WouldBlock` if it must be waited for.
@@ -58,13 +60,15 @@ impl Cache {
         now: u64,
     ) -> io::Result<Option<Found>> {
         if let Some(large) = self.open_large(id, patience, now)? {
-            return Ok(Some(Found { id: id.to_vec(), large: Some(large) }));
+            into.clear();
+            into.extend_from_slice(id);
+            return Ok(Some(Found { id: 0..id.len(), from: id.len(), large: Some(large) }));
         }
         for pointer in self.0.ids.find(id, patience)? {
             let Some(cell) = self.0.cell_of_key(pointer.key, now) else { continue };
             let group = Group::of_cell(self, cell);
-            if group.article_with_id(pointer.number, id, (patience, into), now)? {
-                return Ok(Some(Found { id: id.to_vec(), large: None }));
+            if let Some(found) = group.article_with_id(pointer.number, id, (patience, into), now)? {
+                return Ok(Some(found));
             }
         }
         Ok(None)
@@ -153,14 +157,19 @@ impl Cache {
 }
 
 impl Found {
-    /// Appends the rest of it; its Message-ID, or `None` if it turns out to be damaged.
-    pub(crate) fn whole(self, into: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    /// Appends all of it, from the buffer that it was read into; its Message-ID, or `None` if it turns out
+    /// to be damaged.
+    pub(crate) fn whole(self, buffer: &[u8], into: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
         let start = into.len();
-        let Some(mut large) = self.large else { return Ok(Some(self.id)) };
+        let id = self.id_in(buffer).to_vec();
+        let Some(mut large) = self.large else {
+            into.extend_from_slice(buffer.get(self.from..).unwrap_or_default());
+            return Ok(Some(id));
+        };
         loop {
             match large.next(Patience::Wait, into) {
                 Ok(true) => {}
-                Ok(false) => return Ok(Some(self.id)),
+                Ok(false) => return Ok(Some(id)),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     into.truncate(start);
                     return Ok(None);

@@ -86,6 +86,8 @@ pub(crate) struct Loaded {
     pub generation: u64,
     /// The count of removals that the index has followed.
     pub removals: u64,
+    /// The low water mark, as the books have it: lower numbers do not exist.
+    pub low: u64,
 }
 
 /// A short hash of a Message-ID.

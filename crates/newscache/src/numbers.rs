@@ -94,6 +94,14 @@ impl Group {
         })
     }
 
+    /// Whether upstream has an article with a number; `None` where it was not asked.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn exists(&self, number: u64) -> io::Result<Option<bool>> {
+        self.with(|loaded| Ok(loaded.exists(number)))
+    }
+
     /// How many articles there are in a range; `None` if not all of it is known.
     ///
     /// # Errors

@@ -2,8 +2,9 @@
 //!
 //! Written by `large`; called by `group`, `large` and `verify`. Format: `docs/formats/cache.md`.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use spool::{DiskFile, Patience};
@@ -47,8 +48,9 @@ impl Cache {
             books.set_checked(unit, file);
             books.hit(unit, file, now);
         }
-        let pieces = Pieces::default();
-        Ok(Some(LargeReader { cache: self.clone(), unit, name: file, id: id.to_vec(), open, pieces }))
+        let (cache, id, buffer) = (self.clone(), id.to_vec(), SPARE.take());
+        let (pieces, found) = Default::default();
+        Ok(Some(LargeReader { cache, unit, name: file, id, open, pieces, buffer, found }))
     }
 }
 
@@ -62,30 +64,59 @@ pub struct LargeReader {
     id: Vec<u8>,
     open: Arc<dyn DiskFile>,
     pieces: Pieces,
+    buffer: Vec<u8>,
+    /// Where in the buffer the pieces are that were read last.
+    found: [Range<usize>; PIECES_PER_STEP],
+}
+
+thread_local! {
+    /// The buffer of a reader that is done, for the next one.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Drop for LargeReader {
+    fn drop(&mut self) {
+        if !self.buffer.is_empty() {
+            SPARE.set(std::mem::take(&mut self.buffer));
+        }
+    }
 }
 
 impl LargeReader {
-    /// Appends more of it, at most 128 KiB; false: that was all.
+    /// Reads more of it, at most 128 KiB; false: that was all.
     ///
     /// # Errors
     /// Those of the disk; without patience `WouldBlock` if it must be waited for; `InvalidData` if the rest
     /// is damaged.
+    pub fn read(&mut self, patience: Patience) -> io::Result<bool> {
+        let step = self.pieces.step(&*self.open, &self.id, patience, &mut self.buffer);
+        let Some(step) = record::readable(step)?.filter(|step| step.end != End::Damaged) else {
+            self.cache.0.drop_damaged(self.unit, self.name);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "an article in the cache is damaged"));
+        };
+        self.found = step.pieces;
+        Ok(step.end == End::NotYet)
+    }
+
+    /// What was read last.
+    pub fn parts(&self) -> [&[u8]; PIECES_PER_STEP] {
+        self.found.each_ref().map(|range| self.buffer.get(range.clone()).unwrap_or_default())
+    }
+
+    /// Reads more of it and appends it; false: that was all.
+    ///
+    /// # Errors
+    /// Those of [`LargeReader::read`].
     pub fn next(&mut self, patience: Patience, into: &mut Vec<u8>) -> io::Result<bool> {
-        let taken = self.pieces.step(&*self.open, &self.id, patience, |piece| into.extend_from_slice(piece));
-        match record::readable(taken)? {
-            Some(Step::More) => Ok(true),
-            Some(Step::End) => Ok(false),
-            Some(Step::Damaged) | None => {
-                self.cache.0.drop_damaged(self.unit, self.name);
-                Err(io::Error::new(io::ErrorKind::InvalidData, "an article in the cache is damaged"))
-            }
-        }
+        let has_more = self.read(patience)?;
+        self.parts().iter().for_each(|part| into.extend_from_slice(part));
+        Ok(has_more)
     }
 
     /// Appends as much of it as has all of its head; false: that was all of it.
     ///
     /// # Errors
-    /// Those of [`LargeReader::next`].
+    /// Those of [`LargeReader::read`].
     pub fn read_head(&mut self, patience: Patience, into: &mut Vec<u8>) -> io::Result<bool> {
         let start = into.len();
         while self.next(patience, into)? {
@@ -115,64 +146,82 @@ struct Pieces {
     has_head: bool,
 }
 
+/// Pieces that are read in one step.
+const PIECES_PER_STEP: usize = 2;
+/// Bytes that are read in one step: its pieces, and room for what the first record says.
+const STEP_BUFFER_BYTES: usize = PIECES_PER_STEP * (PIECE_BYTES + HEADER_BYTES) + 4096;
+
 /// What a step through the pieces of a file has come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    More,
-    End,
+#[derive(Debug, Default)]
+struct Step {
+    /// Where the pieces are in the buffer.
+    pieces: [Range<usize>; PIECES_PER_STEP],
+    end: End,
+}
+
+/// What follows a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum End {
+    #[default]
+    NotYet,
+    Whole,
     Damaged,
 }
 
-/// Bytes that are read in one step: two pieces, and room for what the first record says.
-const STEP_BUFFER_BYTES: usize = 2 * (PIECE_BYTES + HEADER_BYTES) + 4096;
-
-thread_local! {
-    /// Kept from one read to the next.
-    static STEP_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
 impl Pieces {
-    /// Reads on, and passes on what is whole.
+    /// Reads on into a buffer, which is kept from one step to the next, and says where what is whole is.
     fn step(
         &mut self,
         file: &dyn DiskFile,
         id: &[u8],
         patience: Patience,
-        each: impl FnMut(&[u8]),
+        buffer: &mut Vec<u8>,
     ) -> io::Result<Step> {
-        STEP_BUFFER.with_borrow_mut(|buffer| {
-            buffer.resize(STEP_BUFFER_BYTES, 0);
-            let read = record::read_patiently(file, buffer, self.at, patience)?;
-            Ok(self.take(buffer.get(..read).unwrap_or_default(), id, each))
-        })
+        buffer.resize(STEP_BUFFER_BYTES, 0);
+        let read = record::read_patiently(file, buffer, self.at, patience)?;
+        Ok(self.take(buffer.get(..read).unwrap_or_default(), id))
     }
 
-    fn take(&mut self, mut rest: &[u8], id: &[u8], mut each: impl FnMut(&[u8])) -> Step {
-        let before = self.at;
-        while let Some((record, taken)) = record::parse(rest) {
+    fn take(&mut self, bytes: &[u8], id: &[u8]) -> Step {
+        let mut step = Step::default();
+        let (mut at, mut found) = (0, 0);
+        while let Some((record, taken)) = bytes.get(at..).and_then(record::parse) {
             match record.kind {
-                Kind::Head if self.at == 0 && record.id == id => self.has_head = true,
+                Kind::Head if self.at == 0 && at == 0 && record.id == id => self.has_head = true,
                 Kind::Piece if self.has_head && record.number == self.count => {
-                    each(record.payload);
-                    self.count += 1;
+                    // What does not fit is read again by the next step.
+                    let Some(place) = step.pieces.get_mut(found) else { break };
+                    let from = at + HEADER_BYTES + record.id.len();
+                    *place = from..from + record.payload.len();
+                    (found, self.count) = (found + 1, self.count + 1);
                 }
-                Kind::End if self.has_head && record.number == self.count => return Step::End,
-                _ => return Step::Damaged,
+                Kind::End if self.has_head && record.number == self.count => {
+                    step.end = End::Whole;
+                    return step;
+                }
+                _ => {
+                    step.end = End::Damaged;
+                    return step;
+                }
             }
-            self.at += taken as u64;
-            rest = rest.get(taken..).unwrap_or_default();
+            at += taken;
         }
-        if self.at == before { Step::Damaged } else { Step::More }
+        self.at += at as u64;
+        if at == 0 {
+            step.end = End::Damaged;
+        }
+        step
     }
 }
 
 /// Passes on the pieces of a file; false if it is damaged, or another article's.
 pub(crate) fn read_pieces(file: &dyn DiskFile, id: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<bool> {
-    let mut pieces = Pieces::default();
+    let (mut pieces, mut buffer) = (Pieces::default(), Vec::new());
     loop {
-        match pieces.step(file, id, Patience::Wait, &mut each)? {
-            Step::More => {}
-            end => return Ok(end == Step::End),
+        let step = pieces.step(file, id, Patience::Wait, &mut buffer)?;
+        step.pieces.into_iter().for_each(|piece| each(buffer.get(piece).unwrap_or_default()));
+        if step.end != End::NotYet {
+            return Ok(step.end == End::Whole);
         }
     }
 }

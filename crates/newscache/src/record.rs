@@ -97,19 +97,22 @@ impl Record<'_> {
 
 /// The record at the beginning of these bytes, and how many it takes; `None` if there is no whole one.
 pub(crate) fn parse(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
+    let (record, taken) = parse_checked(bytes)?;
+    let covered = bytes.get(8..HEADER_BYTES + record.id.len() + record.payload.len())?;
+    (crc32c(covered) == u32::from_le_bytes(array(bytes, 4)?)).then_some((record, taken))
+}
+
+/// The same of bytes whose checksum was found right before.
+pub(crate) fn parse_checked(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
     let (magic, rest) = bytes.split_first_chunk::<4>()?;
-    let (crc, covered) = rest.split_first_chunk::<4>()?;
+    let (_, covered) = rest.split_first_chunk::<4>()?;
     let payload_bytes = u32::from_le_bytes(array(covered, 0)?) as usize;
     let id_bytes = usize::from(u16::from_le_bytes(array(covered, 4)?));
     if magic != MAGIC || payload_bytes > PAYLOAD_BYTES_MAX {
         return None;
     }
     let end = HEADER_BYTES - 8 + id_bytes + payload_bytes;
-    let covered = covered.get(..end)?;
-    if crc32c(covered) != u32::from_le_bytes(*crc) {
-        return None;
-    }
-    let body = covered.get(HEADER_BYTES - 8..)?;
+    let body = covered.get(HEADER_BYTES - 8..end)?;
     let record = Record {
         kind: Kind::of(*covered.get(6)?)?,
         number: u64::from_le_bytes(array(covered, 8)?),

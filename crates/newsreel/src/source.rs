@@ -14,7 +14,7 @@ mod listed;
 mod local;
 mod upstream;
 
-pub use article::{ArticleBytes, ArticleLayout, Fetched, Part, Remainder};
+pub use article::{ArticleBytes, ArticleLayout, Fetched, More, Part, Remainder};
 pub use beside::{Beside, Either, Merged, Split};
 pub use local::LocalSpool;
 #[cfg(feature = "mount")]

@@ -105,6 +105,12 @@ impl Output {
         self.send_after(bytes, tail).await
     }
 
+    /// Sends these parts after what is gathered, without copying them, however long they are.
+    pub async fn send_all(&mut self, parts: [&[u8]; 3]) -> io::Result<()> {
+        self.flush().await?;
+        self.write(parts).await
+    }
+
     /// Announces the end of our side where the layers have a message for that (TLS: close_notify, RFC 8446
     /// section 6.1); the connection itself ends when this is dropped.
     pub async fn close(&mut self) -> io::Result<()> {
@@ -138,24 +144,29 @@ impl Output {
     async fn send_after(&mut self, bytes: &[u8], tail: &[u8]) -> io::Result<()> {
         // They only say where it is cut: what was taken back since then is no harm.
         self.pieces.retain(|piece| piece.end <= self.text.len());
-        let parts = [&self.text, bytes, tail];
-        match &self.bandwidth {
-            None => self.transport.write(parts, &self.pieces, self.write_timeout).await?,
-            Some(bandwidth) => {
-                let all: usize = parts.iter().map(|part| part.len()).sum();
-                let mut sent = 0;
-                while sent < all {
-                    let now = bandwidth.allowance(all - sent).await;
-                    self.transport.write(portion(parts, sent, now), &[], self.write_timeout).await?;
-                    bandwidth.sent(now);
-                    sent += now;
-                }
-            }
-        }
-        self.text.clear();
+        // If this fails the connection is of no more use, and what is gathered neither.
+        let mut text = std::mem::take(&mut self.text);
+        self.write([&text, bytes, tail]).await?;
+        text.clear();
         self.pieces.clear();
-        if self.text.capacity() > 2 * GATHERED_BYTES_MAX {
-            self.text = Vec::new();
+        if text.capacity() <= 2 * GATHERED_BYTES_MAX {
+            self.text = text;
+        }
+        Ok(())
+    }
+
+    /// Sends parts as fast as the connection may.
+    async fn write(&mut self, parts: [&[u8]; 3]) -> io::Result<()> {
+        let Some(bandwidth) = &self.bandwidth else {
+            return self.transport.write(parts, &self.pieces, self.write_timeout).await;
+        };
+        let all: usize = parts.iter().map(|part| part.len()).sum();
+        let mut sent = 0;
+        while sent < all {
+            let now = bandwidth.allowance(all - sent).await;
+            self.transport.write(portion(parts, sent, now), &[], self.write_timeout).await?;
+            bandwidth.sent(now);
+            sent += now;
         }
         Ok(())
     }

@@ -263,6 +263,55 @@ fn a_large_article_is_read_in_pieces_and_damage_is_found_before_any_of_it_is_sho
 }
 
 #[test]
+fn large_articles_of_any_length_are_read_whole() {
+    const PIECE: usize = crate::pieces::PIECE_BYTES;
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(32 << 20), 5);
+    // One whose last piece is read in the same step as two others, and what is near that.
+    for (n, len) in
+        (1..).zip([PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 1, 2 * PIECE + 3000, 3 * PIECE, 4 * PIECE + 1])
+    {
+        let mut text = article(n, len);
+        text.truncate(len);
+        cache.put_by_id("isp", &id(n), &text, 5).unwrap();
+        let mut buffer = b"what was there".to_vec();
+        let found = cache.find(&id(n), Patience::Wait, &mut buffer, 6).unwrap().unwrap();
+        assert_eq!((found.id_in(&buffer), found.from), (&id(n)[..], buffer.len()));
+        let (mut large, mut bytes) = (found.large.unwrap(), Vec::new());
+        loop {
+            let has_more = large.read(Patience::CacheOnly).unwrap();
+            large.parts().iter().for_each(|part| bytes.extend_from_slice(part));
+            if !has_more {
+                break;
+            }
+        }
+        assert!(bytes == text, "{len} bytes");
+    }
+}
+
+#[test]
+fn an_article_is_read_in_the_place_of_what_was_there() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    let group = cache.group("isp", b"a.b", 5);
+    for n in 1..=3 {
+        assert_eq!(group.put_article(n, &id(n), &article(n, 700 * n as usize), 5).unwrap(), Change::None);
+    }
+    let mut buffer = Vec::new();
+    for n in [3, 1, 2] {
+        for is_by_number in [true, false] {
+            let found = match is_by_number {
+                true => group.find(n, Patience::CacheOnly, &mut buffer, 6).unwrap().unwrap(),
+                false => cache.find(&id(n), Patience::CacheOnly, &mut buffer, 6).unwrap().unwrap(),
+            };
+            assert_eq!(found.id_in(&buffer), id(n));
+            assert!(buffer[found.from..] == article(n, 700 * n as usize) && found.large.is_none());
+        }
+    }
+    assert!(group.find(4, Patience::Wait, &mut buffer, 6).unwrap().is_none());
+}
+
+#[test]
 fn heads_stand_for_no_article() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);

@@ -202,12 +202,11 @@ impl<S: NewsSource> Reader<S> {
 
 /// Sends the rest of an article as it arrives.
 async fn send_rest(mut rest: impl Remainder, out: &mut Output) -> io::Result<()> {
-    loop {
-        out.flush().await?;
-        if !rest.next(out.text()).await.map_err(cut_off)? {
-            return Ok(());
-        }
+    out.flush().await?;
+    while let Some(parts) = rest.next().await.map_err(cut_off)? {
+        out.send_all(parts).await?;
     }
+    Ok(())
 }
 
 /// Appends `code number message-id`.

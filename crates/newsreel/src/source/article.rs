@@ -29,15 +29,18 @@ pub enum Fetched<R> {
     Begun(R),
 }
 
+/// More of an article, in wire format: what these parts have, one after the other.
+pub type More<'a> = [&'a [u8]; 3];
+
 /// The rest of an article that is still arriving. Dropped when nobody waits for it any longer.
 pub trait Remainder: Send {
-    /// Waits for more and appends it, in wire format, at last with the final `.`-line; false: that was all.
-    fn next(&mut self, into: &mut Vec<u8>) -> impl Future<Output = Answer<bool>> + Send;
+    /// Waits for more, at last with the final `.`-line; `None`: that was all.
+    fn next(&mut self) -> impl Future<Output = Answer<Option<More<'_>>>> + Send;
 }
 
 /// Of sources whose articles are always whole.
 impl Remainder for Infallible {
-    async fn next(&mut self, _: &mut Vec<u8>) -> Answer<bool> {
+    async fn next(&mut self) -> Answer<Option<More<'_>>> {
         match *self {}
     }
 }
@@ -87,7 +90,9 @@ impl ArticleBytes {
 
     /// Waits for the rest of the article.
     pub async fn complete(&mut self, mut rest: impl Remainder) -> Answer<()> {
-        while rest.next(&mut self.bytes).await? {}
+        while let Some(parts) = rest.next().await? {
+            parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        }
         Ok(())
     }
 

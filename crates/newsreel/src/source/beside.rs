@@ -6,7 +6,7 @@
 use super::listed::Listed;
 use super::{
     Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, HeaderLines, LocalFirst,
-    LocalSpool, Marks, NewsSource, Part, Place, Remainder, Side, Upstreams, Wanted, Which,
+    LocalSpool, Marks, More, NewsSource, Part, Place, Remainder, Side, Upstreams, Wanted, Which,
 };
 use crate::config::Live;
 use netnews::MessageId;
@@ -60,10 +60,10 @@ impl Beside<LocalSpool, Upstreams, LocalFirst> {
 }
 
 impl<A: Remainder, B: Remainder> Remainder for Either<A, B> {
-    async fn next(&mut self, into: &mut Vec<u8>) -> Answer<bool> {
+    async fn next(&mut self) -> Answer<Option<More<'_>>> {
         match self {
-            Self::First(rest) => rest.next(into).await,
-            Self::Second(rest) => Box::pin(rest.next(into)).await,
+            Self::First(rest) => rest.next().await,
+            Self::Second(rest) => Box::pin(rest.next()).await,
         }
     }
 }

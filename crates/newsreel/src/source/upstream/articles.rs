@@ -10,15 +10,15 @@ use super::questions::AskHas;
 use super::searching::Search;
 use super::table::Table;
 use super::trouble::Trouble;
-use super::xref::{fitted, has_place, with_xref};
+use super::xref::{fitted, has_place, is_only, with_xref};
 use crate::base::clock::unix_secs;
-use crate::source::{Answer, ArticleBytes, Fetched, Part, Remainder, SourceError};
+use crate::source::{Answer, ArticleBytes, ArticleLayout, Fetched, More, Part, Remainder, SourceError};
 use hashbrown::{HashMap, HashSet};
 use memchr::memmem;
 use netnews::MessageId;
 use netnews::article::content_of;
 use netnews::overview_row::{self, index};
-use newscache::{Access, LargeReader, RequestKind, Want};
+use newscache::{Access, Found, LargeReader, RequestKind, Want};
 use parking_lot::Mutex;
 use spool::Patience;
 use std::io;
@@ -29,6 +29,9 @@ use tracing::warn;
 
 /// An article up to this size is fetched whole for its head: its body is likely to be asked for next.
 const SMALL_BYTES_MAX: u64 = 4 << 10;
+
+/// The line that ends an article.
+const END: &[u8] = b".\r\n";
 
 /// So many wait for the disk of the cache at once. Each occupies a thread.
 static READS: Semaphore = Semaphore::const_new(8);
@@ -92,33 +95,44 @@ pub struct Rest {
 /// Where the rest of an article comes from.
 #[derive(Debug)]
 enum From {
-    /// An upstream; so much of it was shown.
-    Upstream(OnItsWay, usize),
+    /// An upstream; so much of it was shown, and this is what came last.
+    Upstream(OnItsWay, usize, Vec<u8>),
     /// The cache.
     Kept(LargeReader),
 }
 
-impl Remainder for Rest {
-    async fn next(&mut self, into: &mut Vec<u8>) -> Answer<bool> {
-        if self.is_over {
-            return Ok(false);
-        }
-        let more = match &mut self.from {
-            From::Upstream(flight, at) => arrived(flight, at, into).await?,
-            From::Kept(large) => patiently(|patience| large.next(patience, into))
-                .await
-                .map_err(|error| SourceError::Unavailable(error.to_string()))?,
-        };
-        if !more {
-            self.is_over = true;
-            into.extend_from_slice(b".\r\n");
-        }
-        Ok(true)
+impl Rest {
+    fn of(from: From) -> Self {
+        Self { from, is_over: false }
     }
 }
 
-/// Appends what of an article has arrived after `at`; false: that was all.
+impl Remainder for Rest {
+    async fn next(&mut self) -> Answer<Option<More<'_>>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let has_more = match &mut self.from {
+            From::Upstream(flight, at, came) => arrived(flight, at, came).await?,
+            From::Kept(large) => patiently(|patience| large.read(patience))
+                .await
+                .map_err(|error| SourceError::Unavailable(error.to_string()))?,
+        };
+        self.is_over = !has_more;
+        let end = if has_more { &b""[..] } else { END };
+        Ok(Some(match &self.from {
+            From::Upstream(.., came) => [came, &[], end],
+            From::Kept(large) => {
+                let [one, other] = large.parts();
+                [one, other, end]
+            }
+        }))
+    }
+}
+
+/// Takes what of an article has arrived after `at`; false: that was all.
 async fn arrived(flight: &OnItsWay, at: &mut usize, into: &mut Vec<u8>) -> Answer<bool> {
+    into.clear();
     let copied = flight.wait(|cargo| match (cargo.bytes.get(*at..), &cargo.end) {
         (Some(more), _) if !more.is_empty() => {
             into.extend_from_slice(more);
@@ -165,19 +179,20 @@ pub(super) async fn article(
     Asked { place, part, is_for_later, client }: Asked<'_>,
     into: &mut ArticleBytes,
 ) -> Answer<Fetched<Rest>> {
-    let found = patiently(|patience| cached(table, &place, part, patience)).await.unwrap_or_else(|error| {
-        warn!(%error, "the cache cannot be read");
-        None
-    });
-    if let Some(kept) = found {
-        record(table, (&place, client), &kept.id, (kept.size, 0));
-        let mut bytes = fitted_to(table, &place, None, kept.bytes);
-        if kept.rest.is_none() {
-            bytes.extend_from_slice(b".\r\n");
-        }
-        into.set(&kept.id, &bytes);
-        let begun = |large| Fetched::Begun(Rest { from: From::Kept(large), is_over: false });
-        return Ok(kept.rest.map_or(Fetched::Whole, begun));
+    let found =
+        patiently(|patience| cached(table, &place, part, patience, into)).await.unwrap_or_else(|error| {
+            warn!(%error, "the cache cannot be read");
+            None
+        });
+    if let Some(Kept { rest, size }) = found {
+        record(table, (&place, client), into.message_id(), (size, 0));
+        let begun = |large| Fetched::Begun(Rest::of(From::Kept(large)));
+        return Ok(rest.map_or(Fetched::Whole, begun));
+    }
+    if let Place::Number(group, number) = &place
+        && group.shelf.exists(*number) == Some(false)
+    {
+        return Ok(Fetched::Missing);
     }
     let flight = on_its_way(table, flights, &place, part);
     let about = flight.wait(|cargo| match (&cargo.about, &cargo.end) {
@@ -200,58 +215,103 @@ pub(super) async fn article(
     record(table, (&place, client), &about.id, (0, at as u64));
     bytes = fitted_to(table, &place, Some(about.from), bytes);
     if is_whole {
-        bytes.extend_from_slice(b".\r\n");
+        bytes.extend_from_slice(END);
     }
     into.set(&about.id, &bytes);
-    Ok(if is_whole {
-        Fetched::Whole
-    } else {
-        Fetched::Begun(Rest { from: From::Upstream(flight, at), is_over: false })
+    Ok(match is_whole {
+        true => Fetched::Whole,
+        false => Fetched::Begun(Rest::of(From::Upstream(flight, at, Vec::new()))),
     })
 }
 
-/// An article that the cache has: its head whole, and some of its body.
+/// An article that the cache has, and which was read: its head whole, and some of its body.
 struct Kept {
-    id: Vec<u8>,
-    bytes: Vec<u8>,
     /// What follows.
     rest: Option<LargeReader>,
     /// How many bytes all of it has.
     size: u64,
 }
 
-/// The article that the cache has.
-fn cached(table: &Table, place: &Place, part: Part, patience: Patience) -> io::Result<Option<Kept>> {
-    let mut bytes = Vec::new();
-    let found = match place {
-        Place::Number(group, number) => group.shelf.find(*number, patience, &mut bytes)?,
-        Place::Id(id) => match &table.cache {
-            Some(cache) => cache.find(id, patience, &mut bytes, unix_secs())?,
-            None => None,
-        },
+/// Reads the article that the cache has.
+fn cached(
+    table: &Table,
+    place: &Place,
+    part: Part,
+    patience: Patience,
+    into: &mut ArticleBytes,
+) -> io::Result<Option<Kept>> {
+    // It is sent from the buffer that it is read into.
+    let (mut bytes, scratch) = into.take();
+    let read = read_cached(table, place, part, patience, &mut bytes);
+    let Ok(Some((Found { id, from, .. }, kept))) = read else {
+        bytes.clear();
+        into.put((bytes, scratch), ArticleLayout::default());
+        return read.map(|_| None);
     };
-    let Some(found) = found else {
-        return if part == Part::Head { cached_head(table, place, patience) } else { Ok(None) };
+    let article = bytes.get(from..).unwrap_or_default();
+    let end = memmem::find(article, b"\r\n\r\n");
+    let head = article.get(..end.map_or(article.len(), |end| end + 2)).unwrap_or_default();
+    let other = other_xref(table, place, None, head);
+    let body_at = from + end.map_or(article.len(), |end| end + 4);
+    if kept.rest.is_none() {
+        bytes.extend_from_slice(END);
+    }
+    into.put((bytes, scratch), ArticleLayout { article_at: from, body_at, message_id: id });
+    if let Some(xref) = other {
+        let (id, article) = (into.message_id().to_vec(), with_xref(into.article(), &xref));
+        into.set(&id, &article);
+    }
+    Ok(Some(kept))
+}
+
+/// The same into a buffer, and where it is in there.
+fn read_cached(
+    table: &Table,
+    place: &Place,
+    part: Part,
+    patience: Patience,
+    into: &mut Vec<u8>,
+) -> io::Result<Option<(Found, Kept)>> {
+    let found = match (place, &table.cache) {
+        (Place::Number(group, number), _) => group.shelf.find(*number, patience, into)?,
+        (Place::Id(id), Some(cache)) => cache.find(id, patience, into, unix_secs())?,
+        (Place::Id(_), None) => None,
     };
-    let Some(mut large) = found.large else {
-        return Ok(Some(Kept { size: bytes.len() as u64, id: found.id, bytes, rest: None }));
+    let Some(mut found) = found else {
+        let head = if part == Part::Head { cached_head(table, place, patience, into)? } else { None };
+        let size = into.len() as u64;
+        return Ok(head.map(|head| (head, Kept { rest: None, size })));
+    };
+    let Some(mut large) = found.large.take() else {
+        let size = into.len().saturating_sub(found.from) as u64;
+        return Ok(Some((found, Kept { rest: None, size })));
     };
     let size = large.bytes()?;
-    let has_more = large.read_head(patience, &mut bytes)?;
-    Ok(Some(Kept { id: found.id, bytes, rest: has_more.then_some(large), size }))
+    let has_more = large.read_head(patience, into)?;
+    Ok(Some((found, Kept { rest: has_more.then_some(large), size })))
 }
 
 /// The head of an article of which the cache has nothing else.
-fn cached_head(table: &Table, place: &Place, patience: Patience) -> io::Result<Option<Kept>> {
-    let mut bytes = Vec::new();
+fn cached_head(
+    table: &Table,
+    place: &Place,
+    patience: Patience,
+    into: &mut Vec<u8>,
+) -> io::Result<Option<Found>> {
+    let mut head = Vec::new();
     let id = match (place, &table.cache) {
-        (Place::Number(group, number), _) => group.shelf.head(*number, patience, &mut bytes)?,
+        (Place::Number(group, number), _) => group.shelf.head(*number, patience, &mut head)?,
         (Place::Id(id), Some(cache)) => {
-            cache.head(id, patience, &mut bytes, unix_secs())?.then(|| id.to_vec())
+            cache.head(id, patience, &mut head, unix_secs())?.then(|| id.to_vec())
         }
         (Place::Id(_), None) => None,
     };
-    Ok(id.map(|id| Kept { id, size: bytes.len() as u64, bytes, rest: None }))
+    Ok(id.map(|id| {
+        into.clear();
+        into.extend_from_slice(&id);
+        into.extend_from_slice(&head);
+        Found { id: 0..id.len(), from: id.len(), large: None }
+    }))
 }
 
 /// Counts a request.
@@ -297,6 +357,9 @@ fn fitted_to(table: &Table, place: &Place, from: Option<usize>, bytes: Vec<u8>) 
 fn other_xref(table: &Table, place: &Place, from: Option<usize>, head: &[u8]) -> Option<Vec<u8>> {
     let value = content_of(head, b"Xref").unwrap_or_default();
     let fitted = match place {
+        Place::Number(group, number) if from.is_none() && is_only(value, &group.name, *number) => {
+            return None;
+        }
         Place::Number(group, number) => {
             let is_own = from.is_none_or(|from| from == table.place_of(&group.pool));
             if is_own && has_place(head, &group.name, *number) {

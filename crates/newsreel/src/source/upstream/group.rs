@@ -378,18 +378,22 @@ impl Group {
             let wanted = self.fetching.lock().wanted.front().cloned();
             let is_asked_for = wanted.is_some();
             let Some(range) = wanted.or_else(|| self.next_ahead()) else { return };
-            let group = self.clone();
+            let (group, last) = (self.clone(), *range.end());
             let question = AskRows {
                 group: self.name.clone(),
                 range,
                 is_here: self.is_here.clone(),
-                take: move |range, rows: &[u8]| {
+                take: move |range: RangeInclusive<u64>, rows: &[u8]| {
+                    let is_last = *range.end() == last;
                     let _asked_again = group.shelf.put_rows(range, rows);
                     if is_asked_for {
                         let count = memchr::memchr_iter(b'\n', rows).count() as u64;
                         group.fetching.lock().asked_rows += count;
                     }
-                    group.fetched.notify_waiters();
+                    // Who waits for the last ones goes on when the connection can be asked again.
+                    if !is_last {
+                        group.fetched.notify_waiters();
+                    }
                 },
             };
             let trouble = match self.pool.ask(question).await {
@@ -439,6 +443,11 @@ impl Group {
                 _ => fetching.ahead = low.checked_sub(1),
             }
         }
+    }
+
+    /// Whether what was cancelled up to these marks is known.
+    pub fn is_compared(&self, marks: Marks) -> bool {
+        self.asked.lock().compared == Some(marks)
     }
 
     /// Whether it is known that a number has no article any more, or never had.

@@ -465,7 +465,7 @@ impl Upstreams {
                 let Some((range, marks)) = group.within(number..=number).await? else {
                     return Ok(Fetched::Missing);
                 };
-                if group.is_gone(number, &range, marks).await? {
+                if !group.is_compared(marks) && group.is_gone(number, &range, marks).await? {
                     return Ok(Fetched::Missing);
                 }
                 articles::Place::Number(group.clone(), number)

@@ -80,6 +80,11 @@ impl Shelf {
         }
     }
 
+    /// Whether a number has an article; `None`: not known.
+    pub fn exists(&self, number: u64) -> Option<bool> {
+        self.known(|group| group.exists(number))
+    }
+
     /// Appends the numbers of a range that have articles, at most so many; false: not all are known.
     pub fn numbers(&self, range: RangeInclusive<u64>, max: usize, into: &mut Vec<u64>) -> bool {
         self.known(|group| group.numbers(range, max, into))
@@ -134,17 +139,20 @@ impl Shelf {
     /// Appends the header lines of an article, and perhaps more of it.
     pub fn head_of(&self, number: u64, into: &mut Vec<u8>) -> Option<Vec<u8>> {
         self.done(|group| {
-            let Some(found) = group.find(number, Patience::Wait, into, unix_secs())? else {
+            let mut bytes = Vec::new();
+            let Some(found) = group.find(number, Patience::Wait, &mut bytes, unix_secs())? else {
                 return group.head(number, Patience::Wait, into, unix_secs());
             };
-            if let Some(mut large) = found.large {
-                large.read_head(Patience::Wait, into)?;
+            let id = found.id_in(&bytes).to_vec();
+            match found.large {
+                Some(mut large) => _ = large.read_head(Patience::Wait, into)?,
+                None => into.extend_from_slice(bytes.get(found.from..).unwrap_or_default()),
             }
-            Ok(Some(found.id))
+            Ok(Some(id))
         })
     }
 
-    /// Appends an article, but of a large one nothing.
+    /// Reads an article into a buffer, in the place of what is there; of a large one nothing.
     pub fn find(&self, number: u64, patience: Patience, into: &mut Vec<u8>) -> io::Result<Option<Found>> {
         self.0.find(number, patience, into, unix_secs())
     }

@@ -49,6 +49,15 @@ pub(super) fn fitted(value: &[u8], own: Option<(&[u8], u64)>, is_here: IsHere<'_
     out
 }
 
+/// Whether the value has this place and no other, and is as [`fitted`] makes it.
+pub(super) fn is_only(value: &[u8], group: &[u8], number: u64) -> bool {
+    let Some(space) = memchr::memchr(b' ', value) else { return false };
+    let (host, place) = value.split_at_checked(space).unwrap_or_default();
+    let digits = place.get(1..).and_then(|place| place.strip_prefix(group)?.strip_prefix(b":"));
+    let is_host = !host.is_empty() && !host.iter().any(|b| *b == b':' || b.is_ascii_whitespace());
+    is_host && digits.is_some_and(|digits| parse_decimal(digits) == Some(number) && !digits.starts_with(b"0"))
+}
+
 /// Whether the Xref in these header lines has this place.
 pub(super) fn has_place(head: &[u8], group: &[u8], number: u64) -> bool {
     let mut digits = Vec::new();
@@ -97,6 +106,27 @@ mod tests {
         }
         assert_eq!(value("h comp.c:3 misc.b:2", Some((b"misc.b", 7))), "h comp.c:3 misc.b:7");
         assert_eq!(value("comp.c:3", Some((b"misc.b", 7))), "upstream.invalid misc.b:7");
+    }
+
+    #[test]
+    fn a_place_alone_is_known_without_making_the_value() {
+        for (value, is) in [
+            ("h comp.c:3", true),
+            ("h comp.c:3 comp.a:1", false),
+            ("h comp.a:3", false),
+            ("h comp.c:4", false),
+            ("h  comp.c:3", false),
+            ("h comp.c:03", false),
+            ("h comp.c:3 ", false),
+            ("h:1 comp.c:3", false),
+            ("comp.c:3", false),
+            (" comp.c:3", false),
+            ("", false),
+        ] {
+            assert_eq!(is_only(value.as_bytes(), b"comp.c", 3), is, "{value:?}");
+            let made = fitted(value.as_bytes(), Some((b"comp.c", 3)), &|_| false);
+            assert!(!is || made == value.as_bytes(), "{value:?}");
+        }
     }
 
     #[test]

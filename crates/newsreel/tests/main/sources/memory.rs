@@ -8,8 +8,8 @@
 use netnews::overview_row::{Fields, append_fields, append_row};
 use netnews::{Article, MessageId, article};
 use newsreel::source::{
-    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, NewsSource, Part, Place,
-    Remainder, Side, SourceError, Wanted, Which,
+    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, More, NewsSource, Part,
+    Place, Remainder, Side, SourceError, Wanted, Which,
 };
 use parking_lot::Mutex;
 use spool::{ArticleBuf, Patience, Spool};
@@ -187,16 +187,15 @@ pub struct Arriving {
 }
 
 impl Remainder for Arriving {
-    async fn next(&mut self, into: &mut Vec<u8>) -> Answer<bool> {
+    async fn next(&mut self) -> Answer<Option<More<'_>>> {
         let rest = &self.stored.wire[self.at..];
         if rest.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
         Gate::pass(self.gate.as_deref()).await?;
         let piece = &rest[..rest.len().min(PIECE_BYTES)];
-        into.extend_from_slice(piece);
         self.at += piece.len();
-        Ok(true)
+        Ok(Some([piece, b"", b""]))
     }
 }
 
