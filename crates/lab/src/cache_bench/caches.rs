@@ -107,16 +107,22 @@ impl Drop for Server {
 }
 
 fn newsreel(options: &Options, upstream: SocketAddr, port: u16) -> io::Result<Server> {
+    let mut site = newsreel_of(options, upstream, port, SIZE_KB.into())?;
+    site.spawn()?;
+    Ok(Server::Newsreel(Box::new(site)))
+}
+
+/// A site that caches an upstream, and is not started.
+pub fn newsreel_of(options: &Options, upstream: SocketAddr, port: u16, size_kb: u64) -> io::Result<Site> {
     let plan = Plan { groups: 0, buffer_bytes: 1 << 20, durability: None };
-    let mut site = Site::make(&options.place, "cache", port, plan)?;
+    let site = Site::make(&options.place, "cache", port, plan)?;
     let text = fs::read_to_string(site.config())?;
     let own = format!(
         "\n[[upstream]]\nname = \"upstream\"\nhost = \"{upstream}\"\nactive_age = \"{AGE_SECS} s\"\n\
-         group_age = \"{AGE_SECS} s\"\n[cache]\nsize = \"{SIZE_KB} KiB\"\n"
+         group_age = \"{AGE_SECS} s\"\n[cache]\nsize = \"{size_kb} KiB\"\n"
     );
     fs::write(site.config(), text + &own)?;
-    site.spawn()?;
-    Ok(Server::Newsreel(Box::new(site)))
+    Ok(site)
 }
 
 fn newscache(options: &Options, script: PathBuf, upstream: SocketAddr, port: u16) -> io::Result<Server> {

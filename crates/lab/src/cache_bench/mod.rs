@@ -1,8 +1,11 @@
 //! Tables 1 and 2 of the NewsCache paper: four jobs of a reader, directly at a server, and through a cache
 //! that has nothing of them and one that has all; on loopback and over a thin line; newsreel, and the paper's
-//! own NewsCache and leafnode beside it.
+//! own NewsCache and leafnode beside it. And what many clients read from a cache at the same time, and what a
+//! full one takes of memory.
 
 mod caches;
+mod clients;
+mod full;
 mod jobs;
 #[path = "../../../newsreel/tests/main/leafnode_home.rs"]
 mod leafnode_home;
@@ -17,7 +20,7 @@ use crate::page::put_table;
 use crate::site::{Plan, Site};
 use crate::{Place, Verdict};
 use caches::{Kind, Server};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jobs::{Done, Figures};
 use link::Link;
 use std::fs;
@@ -27,6 +30,8 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+/// What makes the tables.
+const BENCH: &str = "make bench-newscache";
 /// With its headers an article has 2,350 bytes, as in the paper.
 const SHAPE: Shape = Shape { bytes: (2_140, 2_140), large_every: 0, large_bytes: (0, 0) };
 const BUFFER_BYTES: u64 = 256 << 20;
@@ -57,6 +62,21 @@ pub struct Options {
     /// The same on the thin line
     #[arg(long, default_value_t = 200)]
     thin_articles: u64,
+    /// Clients that read cached articles at the same time
+    #[arg(long, default_value_t = 64)]
+    clients: u64,
+    /// Articles that they read; of those of 750 KB a hundredth of that
+    #[arg(long, default_value_t = 20_000)]
+    cached_articles: u64,
+    /// How long they read each time
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Idle readers of a full cache
+    #[arg(long, default_value_t = 1_000)]
+    idle_readers: u64,
+    /// What is measured; the plot is of the jobs
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Part::ALL)]
+    parts: Vec<Part>,
     /// The directory of newscache.sh; without it NewsCache is left out
     #[arg(long)]
     newscache: Option<PathBuf>,
@@ -69,6 +89,21 @@ pub struct Options {
     /// The directory for the page and the plot
     #[arg(long)]
     docs: Option<PathBuf>,
+}
+
+/// What is measured by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The four jobs of the paper
+    Jobs,
+    /// Many clients at the same time
+    Clients,
+    /// Memory of a full cache
+    Memory,
+}
+
+impl Part {
+    const ALL: [Self; 3] = [Self::Jobs, Self::Clients, Self::Memory];
 }
 
 /// What was measured of one way to read, over one line.
@@ -85,6 +120,38 @@ pub struct Measured {
 
 /// Runs everything.
 pub fn run(options: &Options) -> Verdict {
+    let mut held = true;
+    for part in &options.parts {
+        let (name, table, holds) = match part {
+            Part::Jobs => {
+                let all = jobs_of_all(options)?;
+                if let Some(docs) = &options.docs {
+                    fs::write(docs.join("newscache.svg"), report::plot(&all))?;
+                }
+                (BENCH.to_owned(), report::page(options, &all), verdict(&all))
+            }
+            Part::Clients => {
+                let rates = clients::measure(options)?;
+                (format!("{BENCH} (clients)"), report::clients(options, &rates), report::judged(&rates))
+            }
+            Part::Memory => {
+                let resident = full::measure(options)?;
+                (format!("{BENCH} (memory)"), report::memory(&resident), report::fits(&resident))
+            }
+        };
+        if *part != Part::Jobs {
+            println!("{table}");
+        }
+        if let Some(docs) = &options.docs {
+            put_table(&docs.join("newscache.md"), &name, &table)?;
+        }
+        held &= holds;
+    }
+    Ok(held)
+}
+
+/// The four jobs, over both lines.
+fn jobs_of_all(options: &Options) -> Result<Vec<Measured>, Box<dyn std::error::Error + Send + Sync>> {
     let mut all = Vec::new();
     for is_thin in [false, true] {
         let plan = options.plan(is_thin);
@@ -112,12 +179,7 @@ pub fn run(options: &Options) -> Verdict {
         upstream.stop()?;
         fs::remove_dir_all(upstream.dir())?;
     }
-    if let Some(docs) = &options.docs {
-        let table = report::page(options, &all);
-        put_table(&docs.join("newscache.md"), "make bench-newscache", &table)?;
-        fs::write(docs.join("newscache.svg"), report::plot(&all))?;
-    }
-    Ok(verdict(&all))
+    Ok(all)
 }
 
 impl Options {
