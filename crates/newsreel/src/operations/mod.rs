@@ -12,6 +12,7 @@ pub(crate) mod days;
 mod expire;
 mod export;
 mod feed;
+mod feed_rate;
 pub(crate) mod filter;
 mod group_control;
 pub(crate) mod group_sync;

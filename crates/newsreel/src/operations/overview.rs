@@ -14,6 +14,7 @@ use spool::{PackReport, Spool};
 use tracing::{debug, warn};
 
 use crate::base::units::about_size;
+use crate::operations::feed_rate::FeedRate;
 
 /// Between two passes.
 const PASS_INTERVAL: Duration = Duration::from_secs(20);
@@ -21,8 +22,6 @@ const PASS_INTERVAL: Duration = Duration::from_secs(20);
 const RETRY_INTERVAL: Duration = Duration::from_secs(600);
 /// It rests so many times as long as it works: it takes a tenth of one processor at most.
 const REST_PER_WORK: u32 = 9;
-/// Growth of the journal from which on the feed is left alone: some 5,000 articles a second.
-const FEED_BYTES_PER_SEC_MAX: u64 = 2 << 20;
 /// Over so long the feed's rate is measured, and so long it is left alone at least.
 const FEED_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -87,7 +86,7 @@ fn run(spool: &Weak<Spool>, stop: &AtomicBool, interval: Duration) {
 }
 
 fn pass(spool: &Spool, stop: &AtomicBool) -> io::Result<PackReport> {
-    let mut feed = Feed::new(spool.ticket().position(), Instant::now());
+    let mut feed = FeedRate::new(FEED_INTERVAL, spool.ticket().position(), Instant::now());
     spool.pack_overview(&mut |took| {
         let mut goes_on = rest(stop, took * REST_PER_WORK);
         while goes_on && feed.rages(spool.ticket().position(), Instant::now()) {
@@ -118,31 +117,6 @@ fn tell(report: &PackReport) {
     if report.blocks > 0 {
         let (from, to) = (about_size(report.plain_bytes), about_size(report.packed_bytes));
         debug!(blocks = report.blocks, "overview compressed from {from} to {to}");
-    }
-}
-
-/// How fast articles come in, by the growth of the journal.
-#[derive(Debug)]
-struct Feed {
-    position: u64,
-    at: Instant,
-    rages: bool,
-}
-
-impl Feed {
-    fn new(position: u64, at: Instant) -> Self {
-        Self { position, at, rages: false }
-    }
-
-    /// Whether so much came in over the last interval that it is to be left alone.
-    fn rages(&mut self, position: u64, now: Instant) -> bool {
-        let passed = now.saturating_duration_since(self.at);
-        if passed >= FEED_INTERVAL {
-            let grown = position.saturating_sub(self.position) as f64;
-            self.rages = grown / passed.as_secs_f64() > FEED_BYTES_PER_SEC_MAX as f64;
-            (self.position, self.at) = (position, now);
-        }
-        self.rages
     }
 }
 
@@ -209,19 +183,5 @@ mod tests {
         packing.end();
         assert_eq!(Arc::strong_count(&spool), 1);
         spool.close().unwrap();
-    }
-
-    #[test]
-    fn a_feed_rages_by_what_came_in_over_a_second() {
-        let start = Instant::now();
-        let mut feed = Feed::new(1000, start);
-        let after = |ms| start + Duration::from_millis(ms);
-        assert!(!feed.rages(1000 + (64 << 20), after(500)), "not yet known");
-        assert!(feed.rages(1000 + (64 << 20), after(1000)));
-        assert!(feed.rages(1000 + (64 << 20), after(1900)), "until a second was quiet");
-        assert!(!feed.rages(1000 + (65 << 20), after(2100)));
-        assert!(!feed.rages(1000 + (66 << 20), after(3100)), "a busy site is no flood");
-        assert!(!feed.rages(1000 + (66 << 20), after(60_000)));
-        assert!(feed.rages(1000 + (66 << 20) + (90 << 20), after(90_000)));
     }
 }

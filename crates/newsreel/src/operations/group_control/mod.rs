@@ -3,8 +3,8 @@
 //! They are read from the journal with a durable cursor, off the road on which they were filed: what was not
 //! carried out before a crash is carried out after it. So that a flood of them costs the feeds next to
 //! nothing, groups are changed many at a time (`changes`), and the work, with the time for which that keeps
-//! the spool's writer, is a hundredth of the time, beyond a first fifth of a second. Sources: RFC 5537
-//! section 5.2, INN's `controlchan`.
+//! the spool's writer, is a small part of the time while a feed comes in (`pace`); of the journal only what
+//! may hold a control message is read. Sources: RFC 5537 section 5.2, INN's `controlchan`.
 
 mod changes;
 mod done;
@@ -18,6 +18,7 @@ use crate::base::clock::unix_now;
 use crate::ingest::control::{Keyring, Proof};
 use crate::ingest::is_from_journal;
 use crate::moderation::Moderation;
+use crate::operations::feed_rate::FeedRate;
 use crate::site::Site;
 use changes::Changes;
 use done::Done;
@@ -25,7 +26,7 @@ use message::{Message, Messages};
 use netnews::{Article, Known};
 use notice::Notices;
 use notices_done::NoticesDone;
-use pace::{BURST, Pace};
+use pace::{Pace, Share};
 use rustix::time::{ClockId, clock_gettime};
 use spool::{ArticleBuf, ArticleRow, Batch, Cursor, Event, Mark, Patience, Start};
 use std::io;
@@ -39,6 +40,8 @@ use tracing::{error, warn};
 const CURSOR: &str = "control";
 /// How often the cursor is moved over what holds no control message.
 const SKIP_INTERVAL: Duration = Duration::from_secs(30);
+/// How often is looked whether a feed comes in, while there is something to do.
+const FEED_INTERVAL: Duration = Duration::from_millis(100);
 /// After an error of the disk.
 const ERROR_PAUSE: Duration = Duration::from_secs(10);
 
@@ -86,6 +89,7 @@ struct Reader {
     notices_done: NoticesDone,
     keyring: Keyring,
     pace: Pace,
+    feed: FeedRate,
     /// How many that were filed since the start have been read.
     read: u64,
     buf: ArticleBuf,
@@ -97,9 +101,10 @@ impl Reader {
         let done = Done::open(site.spool.disk().clone(), &site.config.load().site.data)?;
         let notices_done = NoticesDone::open(site.spool.disk().clone(), &site.config.load().site.data)?;
         let keyring = Keyring::of(site.spool.disk().clone(), &site.config.load().site.data);
-        let (pace, changes, buf) =
-            (Pace::new(Instant::now(), BURST), Changes::default(), ArticleBuf::default());
-        Ok(Self { mark: cursor.mark(), cursor, done, changes, notices_done, keyring, pace, read: 0, buf })
+        let (now, mark) = (Instant::now(), cursor.mark());
+        let feed = FeedRate::new(FEED_INTERVAL, site.spool.ticket().position(), now);
+        let (pace, changes, buf) = (Pace::new(now), Changes::default(), ArticleBuf::default());
+        Ok(Self { mark, cursor, done, changes, notices_done, keyring, pace, feed, read: 0, buf })
     }
 
     /// Follows the journal; ends with an error only.
@@ -136,24 +141,57 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads up to the end, and carries out what is found.
+    /// What may be done of the time now.
+    fn share(&mut self, site: &Site) -> Share {
+        match self.feed.rages(site.spool.ticket().position(), Instant::now()) {
+            true => Share::BESIDE_A_FEED,
+            false => Share::ALONE,
+        }
+    }
+
+    /// Waits until there may be work again.
+    async fn rest(&mut self, site: &Site) {
+        loop {
+            let share = self.share(site);
+            let rest = self.pace.rest(Instant::now(), share);
+            if rest.is_zero() {
+                return;
+            }
+            // The feed may end meanwhile.
+            sleep(rest.min(FEED_INTERVAL)).await;
+        }
+    }
+
+    /// So much work was done, and the spool's writer kept.
+    fn worked(&mut self, work: Duration, site: &Site) {
+        let work = work + self.changes.took();
+        let share = self.share(site);
+        self.pace.worked(work, share);
+    }
+
+    /// Reads up to the last one that is filed, and carries out what is found. What a feed brings behind that
+    /// is not read.
     async fn catch_up(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
         let filed = site.filer.controls.done();
+        let end = block_in_place(|| site.spool.journal_mark(Start::Now))?.position;
+        self.read_to(end, site, mail).await?;
+        self.read = filed;
+        Ok(())
+    }
+
+    /// Reads up to this place of the journal at least.
+    async fn read_to(&mut self, end: u64, site: &Site, mail: &Moderation) -> io::Result<()> {
         let mut batch = Batch::default();
         loop {
             let (read, work) = timed(|| self.cursor.next(&mut batch));
             read?;
-            self.pace.worked(work);
-            if batch.is_empty() {
-                self.make_changes(site, mail)?;
-                break;
-            }
+            self.worked(work, site);
             for (position, event) in batch.events() {
                 let Event::Article(row) = event else { continue };
                 if is_control(&row) {
-                    sleep(self.pace.rest(Instant::now())).await;
+                    self.rest(site).await;
                     let (carried, work) = timed(|| self.carry_out(site, mail, &row));
-                    self.pace.worked(work + self.changes.took());
+                    self.worked(work, site);
                     carried?;
                     if self.changes.is_empty() {
                         // After a crash this one comes again at most.
@@ -163,13 +201,14 @@ impl Reader {
                 }
             }
             // What waits is to be read again after a crash.
-            if self.changes.is_empty() {
+            if self.changes.is_empty() && !batch.is_empty() {
                 block_in_place(|| self.cursor.save())?;
                 self.mark = self.cursor.mark();
             }
+            if batch.is_empty() || self.cursor.mark().position >= end {
+                return self.make_changes(site, mail);
+            }
         }
-        self.read = filed;
-        Ok(())
     }
 
     /// Makes the changes that wait; all that was read is done then.
@@ -178,7 +217,7 @@ impl Reader {
             return Ok(());
         }
         let (made, work) = timed(|| self.changes.make(&site.spool, &mut self.done, mail, unix_now()));
-        self.pace.worked(work + self.changes.took());
+        self.worked(work, site);
         made?;
         block_in_place(|| self.cursor.save())?;
         self.mark = self.cursor.mark();

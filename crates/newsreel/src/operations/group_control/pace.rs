@@ -2,34 +2,52 @@
 
 use std::time::{Duration, Instant};
 
-/// Work that control messages may do at once.
-pub(super) const BURST: Duration = Duration::from_millis(200);
-/// Time in which a share of it may be done again.
-const PARTS: u32 = 100;
-
-/// Work is one of [`PARTS`] parts of the time, beyond what may be done at once.
-#[derive(Debug)]
-pub(super) struct Pace {
-    /// When all that was done would have been done at that rate.
-    even_at: Instant,
+/// A part of the time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    /// Work is one of so many parts of the time.
+    parts: u32,
+    /// Beyond so much of it, which may be done at once.
     burst: Duration,
 }
 
+impl Share {
+    /// While a feed comes in.
+    pub const BESIDE_A_FEED: Self = Self { parts: 250, burst: Duration::from_millis(4) };
+    /// At all other times.
+    pub const ALONE: Self = Self { parts: 20, burst: Duration::from_millis(200) };
+}
+
+/// Work is a share of the time.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// When all that was done would have been done at that rate; `None`: nobody counts.
+    even_at: Option<Instant>,
+}
+
 impl Pace {
-    /// `burst`: work that may be done at once.
-    pub fn new(now: Instant, burst: Duration) -> Self {
-        Self { even_at: now, burst }
+    pub fn new(now: Instant) -> Self {
+        Self { even_at: Some(now) }
+    }
+
+    /// All of the time.
+    #[cfg(test)]
+    pub fn of_all() -> Self {
+        Self { even_at: None }
     }
 
     /// So much work was done.
-    pub fn worked(&mut self, work: Duration) {
-        self.even_at += work.saturating_mul(PARTS);
+    pub fn worked(&mut self, work: Duration, share: Share) {
+        if let Some(even_at) = &mut self.even_at {
+            *even_at += work.saturating_mul(share.parts);
+        }
     }
 
     /// How long to rest before the next piece.
-    pub fn rest(&mut self, now: Instant) -> Duration {
-        self.even_at = self.even_at.max(now);
-        (self.even_at - now).saturating_sub(self.burst.saturating_mul(PARTS))
+    pub fn rest(&mut self, now: Instant, share: Share) -> Duration {
+        let Some(even_at) = &mut self.even_at else { return Duration::ZERO };
+        *even_at = (*even_at).max(now);
+        (*even_at - now).saturating_sub(share.burst.saturating_mul(share.parts))
     }
 }
 
@@ -38,22 +56,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_takes_a_hundredth_of_the_time_after_the_first_moment() {
-        let begun = Instant::now();
-        let (mut pace, mut now, piece) = (Pace::new(begun, BURST), begun, Duration::from_millis(10));
-        let mut worked = Duration::ZERO;
-        for n in 0..1_000 {
-            let rest = pace.rest(now);
-            assert!(n > 20 || rest.is_zero(), "{n}: {rest:?}");
-            now += rest + piece;
-            worked += piece;
-            pace.worked(piece);
+    fn a_flood_takes_its_share_of_the_time_after_the_first_moment() {
+        for share in [Share::ALONE, Share::BESIDE_A_FEED] {
+            let begun = Instant::now();
+            let (mut pace, mut now, piece) = (Pace::new(begun), begun, share.burst / 20);
+            let mut worked = Duration::ZERO;
+            for n in 0..1_000 {
+                let rest = pace.rest(now, share);
+                assert!(n > 20 || rest.is_zero(), "{n}: {rest:?}");
+                now += rest + piece;
+                worked += piece;
+                pace.worked(piece, share);
+            }
+            let part = (worked - share.burst).as_secs_f64() / (now - begun).as_secs_f64();
+            let parts = f64::from(share.parts);
+            assert!((0.95 / parts..=1.05 / parts).contains(&part), "{part}");
+            now += Duration::from_secs(3_600);
+            assert!(pace.rest(now, share).is_zero(), "what is not used is not saved up");
+            pace.worked(share.burst * 2, share);
+            assert!(!pace.rest(now, share).is_zero());
         }
-        let share = (worked - BURST).as_secs_f64() / (now - begun).as_secs_f64();
-        assert!((0.0095..=0.0102).contains(&share), "{share}");
-        now += Duration::from_secs(3_600);
-        assert!(pace.rest(now).is_zero(), "what is not used is not saved up");
-        pace.worked(BURST * 2);
-        assert!(!pace.rest(now).is_zero());
+    }
+
+    #[test]
+    fn what_was_done_at_once_is_made_up_for_when_a_feed_begins() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now);
+        pace.worked(Share::ALONE.burst, Share::ALONE);
+        assert!(pace.rest(now, Share::ALONE).is_zero());
+        assert!(pace.rest(now, Share::BESIDE_A_FEED) >= Duration::from_secs(1));
     }
 }

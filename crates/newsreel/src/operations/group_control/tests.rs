@@ -53,7 +53,7 @@ impl Fixture {
         let site = Site::new(Live::new(config), Arc::new(spool), None);
         let mail = Moderation::open(&site.config, site.spool.disk())?;
         let mut reader = Reader::open(&site)?;
-        reader.pace = Pace::new(Instant::now(), Duration::from_secs(86_400));
+        reader.pace = Pace::of_all();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         Ok(Self { site, mail, reader, runtime })
     }
@@ -87,7 +87,7 @@ fn wire(day: u32, (n, command): (usize, &String)) -> (String, String) {
     let id = format!("<{n}.{day}@x>");
     let (hours, minutes) = (n / 60, n % 60);
     let wire = format!(
-        "Path: peer.example!y\r\nFrom: a@x\r\nNewsgroups: control\r\nSubject: s\r\nControl: {command}\r\n\
+        "Path: peer.example!y\r\nFrom: a@x\r\nNewsgroups: control\r\nSubject: {command}\r\nControl: {command}\r\n\
          Approved: a@x\r\nDate: {day} Apr 1993 {hours:02}:{minutes:02}:00 GMT\r\nMessage-ID: {id}\r\n\r\nb\r\n"
     );
     (id, wire)
@@ -110,6 +110,25 @@ fn a_flood_is_a_few_commits() {
     fixture.catch_up().unwrap();
     let groups = fixture.groups();
     assert!(groups.contains(&"x.g1".into()) && !groups.contains(&"x.old".into()));
+}
+
+/// It was read up to the end, as long as a feed ran: a twentieth of what the feed could have had.
+#[test]
+fn what_a_feed_brings_behind_them_is_not_read() {
+    let mut fixture = Fixture::open(&SimDisk::new()).unwrap();
+    let place = |fixture: &Fixture| fixture.site.spool.journal_mark(Start::Now).unwrap().position;
+    fixture.file(15, &["newgroup x.a", "newgroup x.b"].map(String::from));
+    let end = place(&fixture);
+    let long = "x".repeat(600);
+    fixture.file(16, &(0..1_000).map(|n| format!("unheard-of {n} {long}")).collect::<Vec<_>>());
+    assert!(place(&fixture) - end > 600 << 10, "more than is read at once");
+    let Fixture { site, mail, reader, runtime } = &mut fixture;
+    runtime.block_on(reader.read_to(end, site, mail)).unwrap();
+    let read_to = reader.cursor.mark().position;
+    assert!((end..place(&fixture) - (200 << 10)).contains(&read_to), "{read_to} of {end}");
+    assert_eq!(fixture.groups(), ["x.a", "x.b", "x.old"]);
+    fixture.catch_up().unwrap();
+    assert_eq!(fixture.reader.cursor.mark().position, place(&fixture));
 }
 
 #[test]
