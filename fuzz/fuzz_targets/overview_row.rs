@@ -1,8 +1,12 @@
-//! Overview rows: whatever the values hold, a row is one line of nine fields (RFC 3977 section 8.3.2).
+//! Overview rows: whatever the values hold, a row is one line of nine fields (RFC 3977 section 8.3.2), and of
+//! one more for each further header; what is sent has what is stored.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use netnews::overview_row::{Fields, append_fields, append_row, append_value, field, index};
+use netnews::overview_row::{
+    Fields, append_fields, append_headers, append_headers_of_row, append_row, append_value, arrange, field,
+    further, index,
+};
 
 fn naive(value: &[u8]) -> Vec<u8> {
     let text: String = value.iter().map(|&b| char::from(b)).collect();
@@ -47,7 +51,22 @@ fuzz_target!(|data: &[u8]| {
     append_value(&once, &mut twice);
     assert_eq!(once, twice);
 
+    let names = ["Keywords", "A"];
+    append_headers(data, &names, &mut text);
+    let (mut stored, mut sent) = (Vec::new(), Vec::new());
+    append_row(7, &text, xref, &mut stored);
+    arrange(&stored, &names, &mut sent);
+    assert_eq!(stored.iter().filter(|&&b| b == b'\t').count(), 10);
+    assert_eq!(sent.iter().filter(|&&b| b == b'\n').count(), 1);
+    for name in names {
+        let known = further(&stored, name.as_bytes()).expect("it is kept");
+        assert_eq!(known, further(&sent, name.as_bytes()).unwrap_or_default());
+    }
+
     for at in 0..12 {
         let _ = field(data, at);
     }
+    let _ = further(data, b"A");
+    arrange(data, &names, &mut sent);
+    append_headers_of_row(data, &names, &mut text);
 });

@@ -1,11 +1,11 @@
-//! What an upstream sends: rows are shown as one line of nine fields with the right number, marks fit to each
-//! other, and another Xref leaves the rest of an article as it is.
+//! What an upstream sends: rows are shown as one line of nine fields and perhaps a further header, with the
+//! right number, marks fit to each other, and another Xref leaves the rest of an article as it is.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use netnews::Article;
 use netnews::article::xref_places;
-use netnews::overview_row::{field, index};
+use netnews::overview_row::{field, further, index};
 use newsreel::fuzzing::from_upstream;
 
 fuzz_target!(|data: &[u8]| {
@@ -13,7 +13,8 @@ fuzz_target!(|data: &[u8]| {
     if !read.row.is_empty() {
         assert!(read.row.ends_with(b"\r\n"));
         assert!(!read.row[..read.row.len() - 2].iter().any(|b| b"\r\n\0".contains(b)));
-        assert_eq!(read.row.iter().filter(|&&b| b == b'\t').count(), 8);
+        let tabs = read.row.iter().filter(|&&b| b == b'\t').count();
+        assert_eq!(tabs, 8 + usize::from(further(&read.row, b"Keywords").is_some()));
         assert_eq!(field(&read.row, index::NUMBER), Some(&b"7"[..]));
         let xref = field(&read.row, index::XREF).unwrap_or_default();
         let places: Vec<_> =

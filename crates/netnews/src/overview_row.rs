@@ -1,8 +1,13 @@
 //! Overview rows: one line per article with what a newsreader needs to display a group.
 //!
 //! A row is `number TAB fields TAB Xref: value CRLF`; the fields are built once, when the article is filed,
-//! so that a row is assembled by copying. Values never contain TAB, CR, LF or NUL. Called by ingest (fields)
-//! and the spool (rows). Source: RFC 3977 sections 8.3 and 8.4.
+//! so that a row is assembled by copying. Values never contain TAB, CR, LF or NUL. A site may keep further
+//! headers ([`further`]). Called by ingest (fields) and the spool (rows). Source: RFC 3977 sections 8.3 and
+//! 8.4.
+
+mod further;
+
+pub use further::{append_headers, append_headers_of_row, arrange, further, is_further};
 
 use crate::article::{Article, Bodiless, Known};
 use crate::decimal::append_decimal;
@@ -103,16 +108,21 @@ pub fn append_value(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a whole row: `number TAB fields TAB Xref: value CRLF`; without the Xref part if `xref_value` is
-/// empty.
+/// Appends a whole row: `number TAB fields TAB Xref: value CRLF`, with further headers before the CRLF if
+/// `fields_text` has any; without the Xref part if `xref_value` is empty.
 pub fn append_row(number: u64, fields_text: &[u8], xref_value: &[u8], out: &mut Vec<u8>) {
     out.reserve(fields_text.len() + xref_value.len() + 32);
     append_decimal(number, out);
+    let (fields, further) = further::split(fields_text);
     out.push(b'\t');
-    out.extend_from_slice(fields_text);
+    out.extend_from_slice(fields);
     if !xref_value.is_empty() {
         out.extend_from_slice(b"\tXref: ");
         append_value(xref_value, out);
+    }
+    if !further.is_empty() {
+        out.extend_from_slice(if xref_value.is_empty() { b"\t\t" } else { b"\t" });
+        out.extend_from_slice(further);
     }
     out.extend_from_slice(b"\r\n");
 }

@@ -74,6 +74,7 @@ pub(crate) struct Inner {
     wanted: Mutex<Wanted>,
     log: Mutex<Option<AccessLog>>,
     settings: Mutex<Settings>,
+    overview_headers: Mutex<Arc<[String]>>,
     weight: AtomicUsize,
     tick: AtomicU64,
     /// Numbers files that are being written.
@@ -165,6 +166,7 @@ impl Cache {
             wanted: Mutex::new(Wanted::take(wanted.as_bytes())),
             log: Mutex::new(None),
             settings: Mutex::new(settings),
+            overview_headers: Mutex::default(),
             weight: AtomicUsize::new(0),
             tick: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),
@@ -177,6 +179,16 @@ impl Cache {
     /// What is configured now.
     pub fn settings(&self) -> Settings {
         *self.0.settings.lock()
+    }
+
+    /// The further headers that overview rows keep.
+    pub fn overview_headers(&self) -> Arc<[String]> {
+        self.0.overview_headers.lock().clone()
+    }
+
+    /// Makes rows of articles with these headers from now on.
+    pub fn keep_overview_headers(&self, names: &[String]) {
+        *self.0.overview_headers.lock() = names.into();
     }
 
     /// Changes what is configured. A smaller cache shrinks at once; the table of Message-IDs keeps its size

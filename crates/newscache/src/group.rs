@@ -473,7 +473,8 @@ impl Group {
         let Some(located) = self.inner().located(&self.cell, loaded, entry.place) else { return Ok(false) };
         let Some(read) = self.inner().read(located, Patience::Wait)? else { return Ok(false) };
         let Some(record) = read.record().filter(|record| record.number == number) else { return Ok(false) };
-        Ok(append_row(number, record.id, record.payload, into))
+        let headers = self.cache.overview_headers();
+        Ok(append_row(number, record.id, record.payload, &headers, into))
     }
 
     /// The Message-ID of a number, if anything here says it.
@@ -611,7 +612,7 @@ impl Group {
             return Ok(change);
         }
         let mut row = Vec::new();
-        let last = if append_row(number, id, bytes, &mut row) { 0 } else { WITHOUT_ROW };
+        let last = if append_row(number, id, bytes, &[], &mut row) { 0 } else { WITHOUT_ROW };
         let record = Record { kind: Kind::Article, number, last, id, payload: bytes };
         let expires = expires(bytes, now);
         let is_stored = self.with(|loaded| {

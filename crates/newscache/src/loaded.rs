@@ -352,11 +352,19 @@ pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Appends the row of an article; false, and nothing is appended, if none can be made of it.
-pub(crate) fn append_row(number: u64, id: &[u8], article: &[u8], into: &mut Vec<u8>) -> bool {
+/// Appends the row of an article, with these further headers; false, and nothing is appended, if none can be
+/// made of it.
+pub(crate) fn append_row(
+    number: u64,
+    id: &[u8],
+    article: &[u8],
+    headers: &[String],
+    into: &mut Vec<u8>,
+) -> bool {
     let Ok(article) = Article::parse(article) else { return false };
     let mut text = Vec::with_capacity(512);
     overview_row::append_fields(&Fields::of(&article, id), &mut text);
+    overview_row::append_headers(article.head(), headers, &mut text);
     overview_row::append_row(number, &text, article.content(Known::Xref).unwrap_or_default(), into);
     true
 }
@@ -438,9 +446,9 @@ mod tests {
         let article = b"Path: a\r\nFrom: b@c\r\nSubject: s\r\nDate: d\r\nMessage-ID: <x@y>\r\n\
             Xref: h g:7\r\n\r\nbody\r\n";
         let mut row = Vec::new();
-        assert!(append_row(7, b"<x@y>", article, &mut row));
+        assert!(append_row(7, b"<x@y>", article, &[], &mut row));
         let expected = format!("7\ts\tb@c\td\t<x@y>\t\t{}\t1\tXref: h g:7\r\n", article.len());
         assert_eq!(String::from_utf8(row.clone()).unwrap(), expected);
-        assert!(!append_row(7, b"<x@y>", b"no article", &mut row));
+        assert!(!append_row(7, b"<x@y>", b"no article", &[], &mut row));
     }
 }

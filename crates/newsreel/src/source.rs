@@ -258,8 +258,8 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         side: Side,
     ) -> impl Future<Output = Answer<Option<u64>>> + Send;
 
-    /// Appends overview rows, as OVER sends them, until `limit_bytes` are exceeded or no more are at hand;
-    /// `Some(n)`: continue at `n`.
+    /// Appends overview rows until `limit_bytes` are exceeded or no more are at hand; `Some(n)`: continue at
+    /// `n`. They are as OVER sends them, but for further headers ([`NewsSource::rows_have_headers`]).
     fn over(
         &self,
         group: &Self::Group,
@@ -267,6 +267,12 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         limit_bytes: usize,
         into: &mut Vec<u8>,
     ) -> impl Future<Output = Answer<Option<u64>>> + Send;
+
+    /// Whether overview rows may have further headers, as they were stored
+    /// ([`netnews::overview_row::further`]).
+    fn rows_have_headers(&self) -> bool {
+        false
+    }
 
     /// Whether the article of an overview row is shown to readers when they ask for it.
     fn shows(&self, _group: &Self::Group, _number: u64) -> impl Future<Output = Answer<bool>> + Send {

@@ -284,3 +284,98 @@ fn passes_fail(errno: i32) -> usize {
     }
     failed
 }
+
+/// An article with a header that overview may keep.
+fn keyed(n: u64, keywords: &str) -> News {
+    let mut news = News::new(n, 1, 300);
+    let line = format!("Keywords: {keywords}\r\n").into_bytes();
+    news.wire.splice(0..0, line);
+    news
+}
+
+fn keeping(names: &[&str]) -> SpoolConfig {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    SpoolConfig { overview_headers: names, ..cold_config() }
+}
+
+/// What the rows say of Keywords.
+fn keywords(spool: &Spool) -> Vec<Option<String>> {
+    let text = rows(spool);
+    let text = text.strip_prefix(b"test.g0").unwrap();
+    let value = |row| netnews::overview_row::further(row, b"Keywords");
+    let rows = text.split_inclusive(|b| *b == b'\n');
+    rows.map(|row| value(row).map(|value| String::from_utf8(value.to_vec()).unwrap())).collect()
+}
+
+#[test]
+fn further_headers_are_in_the_rows_of_what_comes_while_they_are_kept() {
+    let sim = SimDisk::new();
+    let (spool, _) = open(&(Arc::new(sim.clone()) as Arc<dyn Disk>), &keeping(&[]));
+    add_groups(&spool, 1);
+    commit(&spool, &[keyed(0, "old")]).unwrap();
+    assert!(!spool.rows_have_headers());
+    spool.prepare(keeping(&["Keywords", "Path"])).unwrap().switch().unwrap();
+    commit(&spool, &[keyed(1, "new"), News::new(2, 1, 300)]).unwrap();
+    let (is, none) = (|text: &str| Some(text.to_owned()), || Some(String::new()));
+    let known = [None, is("new"), none()];
+    assert!(spool.rows_have_headers());
+    assert_eq!(keywords(&spool), known);
+    assert_eq!(spool.verify(&()).findings, []);
+    // Killed, it has them from the journal; packed, from the packed blocks.
+    let disk: Arc<dyn Disk> = Arc::new(sim.image_after(CrashKind::Kill, 0).unwrap());
+    drop(spool);
+    let (spool, recovery) = open(&disk, &keeping(&["Keywords", "Path"]));
+    assert!(recovery.rows > 0);
+    assert_eq!(keywords(&spool), known);
+    let before = rows(&spool);
+    spool.close().unwrap();
+    drop(spool);
+    let (spool, _) = open(&disk, &keeping(&["Keywords"]));
+    (100..400).for_each(|n| drop(commit(&spool, &[News::new(n, 1, 300)]).unwrap()));
+    assert!(pack(&spool).blocks > 0);
+    assert_eq!(keywords(&spool)[..3], known);
+    assert!(rows(&spool).starts_with(&before));
+    spool.close().unwrap();
+    drop(spool);
+    // What is kept no longer stays in the rows that have it, and the spool knows that.
+    let (spool, _) = open(&disk, &keeping(&[]));
+    commit(&spool, &[keyed(3, "none")]).unwrap();
+    assert!(spool.rows_have_headers());
+    assert_eq!((keywords(&spool)[1].clone(), keywords(&spool).pop().unwrap()), (is("new"), None));
+    spool.close().unwrap();
+    drop(spool);
+    // A rebuild makes all rows by what is configured then.
+    rebuild(disk.clone(), keeping(&["Keywords"]), &()).unwrap();
+    let (spool, _) = open(&disk, &keeping(&["Keywords"]));
+    let rebuilt = keywords(&spool);
+    assert_eq!((&rebuilt[..3], rebuilt.last().unwrap()), (&[is("old"), is("new"), none()][..], &is("none")));
+    assert!(rebuilt.iter().all(Option::is_some));
+    spool.close().unwrap();
+    drop(spool);
+}
+
+/// Whichever step it stops at, a spool whose rows have further headers knows that they may.
+#[test]
+fn killed_while_a_header_is_added_no_row_has_it_unknown() {
+    let run = |sim: &SimDisk, _: &mut ()| {
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let opened = Spool::open(disk, keeping(&[]), &()).map_err(|e| e.to_string())?;
+        let spool = opened.0;
+        let new = NewGroup { name: "test.g0".into(), created: NOW, ..NewGroup::default() };
+        spool.add_groups(&[new]).map_err(|e| e.to_string())?;
+        let prepared = spool.prepare(keeping(&["Keywords"])).map_err(|e| format!("{e:?}"))?;
+        prepared.switch().map_err(|e| e.to_string())?;
+        commit(&spool, &[keyed(1, "new")]).map_err(|e| e.to_string())?;
+        spool.close().map_err(|e| e.to_string())
+    };
+    let sim = SimDisk::new();
+    run(&sim, &mut ()).unwrap();
+    let steps = (0..sim.steps()).step_by(crash_every(3));
+    let tried = crashed_at(steps, CrashKind::Power, run, |image, (), step| {
+        let disk: Arc<dyn Disk> = Arc::new(image);
+        let (spool, _) = open(&disk, &keeping(&[]));
+        let is_there = spool.group_id(b"test.g0").is_some() && keywords(&spool).iter().any(Option::is_some);
+        assert!(!is_there || spool.rows_have_headers(), "{step}");
+    });
+    assert!(tried > 10);
+}

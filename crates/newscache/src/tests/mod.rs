@@ -46,7 +46,7 @@ fn article(n: u64, body: usize) -> Vec<u8> {
 /// Its row.
 fn row(n: u64, body: usize) -> Vec<u8> {
     let mut row = Vec::new();
-    assert!(crate::loaded::append_row(n, &id(n), &article(n, body), &mut row));
+    assert!(crate::loaded::append_row(n, &id(n), &article(n, body), &[], &mut row));
     row
 }
 

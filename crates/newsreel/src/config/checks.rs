@@ -17,6 +17,9 @@ use super::{AgeOf, Cidr, Compression, Draft, FeedOrder, KnownCertificate, Method
 /// Longest name of a peer that has a cursor, in bytes: `feed.` and the name are at most 64.
 const CURSOR_NAME_BYTES_MAX: usize = 59;
 
+/// As many further headers overview keeps.
+const OVERVIEW_HEADERS_MAX: usize = 32;
+
 /// Checks a draft; `end` is where something may be missing altogether.
 pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     let mut checker = Checker { draft, faults };
@@ -102,6 +105,18 @@ impl Checker<'_> {
             let advice =
                 "make remember_days larger than max_age_days, or an expired article is accepted again";
             self.fault(&site.remember_days.span, "too few", message, advice);
+        }
+        let mut headers = HashSet::new();
+        for name in site.overview_headers.value.iter().flatten() {
+            if !headers.insert(name.to_ascii_lowercase()) {
+                let message = format!("`{name}` is kept already");
+                self.fault(&site.overview_headers.span, "again here", message, "name each header once");
+            }
+        }
+        if headers.len() > OVERVIEW_HEADERS_MAX {
+            let message = format!("{} further headers in overview", headers.len());
+            let advice = format!("name {OVERVIEW_HEADERS_MAX} at most; HDR reads the others");
+            self.fault(&site.overview_headers.span, "too many", message, &advice);
         }
         // Where connections begin in two ways, they would begin in neither. Port 0 is another one each time.
         let mut seen = HashSet::new();

@@ -322,6 +322,15 @@ kind! {
     }
 }
 kind! {
+    /// A header that overview can keep.
+    FurtherHeader: String, "a header's name", |value| text(value, |text| {
+        match netnews::overview_row::is_further(text.as_bytes()) {
+            true => Ok(text.to_owned()),
+            false => Err(format!("`{text}` is not a header's name, or overview has it anyway")),
+        }
+    }), |text| text.into()
+}
+kind! {
     /// How much of what was just written stays in memory; `u64::MAX`: all.
     HotMemory: u64, "a size, at least 1 MiB, or \"all\"", |value| match value.get_ref().as_str() {
         Some("all") => Ok(u64::MAX),

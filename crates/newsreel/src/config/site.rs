@@ -84,6 +84,15 @@ section! {
         /// thousands of articles arrive each second. A time longer than articles stay disables it, for
         /// instance on a file system that compresses.
         compress_overview_after: Duration = Span, default "10 min", example "1 h";
+        /// Further headers that overview keeps, besides Subject, From, Date, Message-ID, References, Bytes,
+        /// Lines and Xref: LIST OVERVIEW.FMT names them in this order, OVER and XOVER send them, and HDR and
+        /// XPAT answer from overview instead of reading each article. Each costs its length in overview and
+        /// journal. It holds for articles that arrive from then on: those of earlier ones have an empty field
+        /// until the indexes are rebuilt (newsreel rebuild), and HDR reads them. A header that is taken out
+        /// is no longer sent; rows that have it keep it. The order may change at any time. The header is
+        /// named as it is written here.
+        overview_headers: Vec<String> = List(FurtherHeader), default [],
+            example ["Newsgroups", "Injection-Info"];
         /// How much of what a busy feed (16 MiB a second and more) has just written to buffers and journal
         /// stays in the machine's memory, from where readers and peers get the newest articles, once the
         /// machine takes long to find memory. That of older parts is given back, so that a feed neither

@@ -21,6 +21,7 @@ impl Config {
         config.journal_claim_bytes = self.site.journal_claim_bytes;
         config.journal_claim_secs = u64::from(self.site.journal_claim_days) * DAY_SECS;
         config.overview_cold_secs = self.site.compress_overview_after.as_secs();
+        config.overview_headers.clone_from(&self.site.overview_headers);
         config.hot_memory = spool::HotMemory::of(self.site.hot_memory);
         config.article_bytes_max = self.site.article_bytes_max;
         config

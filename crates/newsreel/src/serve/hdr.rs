@@ -1,15 +1,16 @@
 //! HDR, XHDR, XPAT and XROVER: one header of many articles.
 //!
-//! What the overview holds is taken from there; any other header is read from each article. Source: RFC 3977
-//! section 8.5, RFC 2980 sections 2.6, 2.9 and 2.11.
+//! What the overview holds is taken from there; any other header is read from each article, and so is a
+//! further one of overview where a row is older than that. Source: RFC 3977 section 8.5, RFC 2980 sections
+//! 2.6, 2.9 and 2.11.
 
 use super::{Reader, Refusal, Span, cut_off, failed, none_selected, spare};
 use crate::source::{Answer, Fetched, HeaderLines, NewsSource, Part, Place};
 use netnews::article::content_of;
-use netnews::decimal::append_decimal;
+use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range, Select, words};
 use netnews::nntp::response::{append, append_standard, code};
-use netnews::overview_row::{append_value, field, index};
+use netnews::overview_row::{append_value, field, further, index};
 use netnews::{Article, MessageId, Wildmat};
 use nntp_io::{Output, Slice};
 use std::io;
@@ -35,6 +36,8 @@ pub(super) enum Form {
 enum Column<'a> {
     /// From this field of the overview row.
     Overview(usize),
+    /// From the overview row where that has it, else from the article.
+    Further(&'a [u8]),
     /// From the article.
     Article(&'a [u8]),
 }
@@ -62,8 +65,8 @@ impl Form {
 }
 
 impl<'a> Column<'a> {
-    /// `None` for a metadata item that there is not.
-    fn of(name: &'a [u8], form: Form) -> Option<Self> {
+    /// `None` for a metadata item that there is not; `further` are the headers that rows keep besides.
+    fn of(name: &'a [u8], form: Form, further: &[String]) -> Option<Self> {
         const FROM_OVERVIEW: &[(&[u8], usize)] = &[
             (b"Subject", index::SUBJECT),
             (b"From", index::FROM),
@@ -81,6 +84,9 @@ impl<'a> Column<'a> {
         match known {
             Some((_, index)) => Some(Self::Overview(*index)),
             None if name.starts_with(b":") => None,
+            None if further.iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name)) => {
+                Some(Self::Further(name))
+            }
             None => Some(Self::Article(name)),
         }
     }
@@ -92,7 +98,7 @@ impl<'a> Column<'a> {
                 field(row, index::XREF).and_then(|text| text.strip_prefix(b"Xref: "))
             }
             Self::Overview(index) => field(row, index).filter(|value| !value.is_empty()),
-            Self::Article(_) => None,
+            Self::Further(_) | Self::Article(_) => None,
         }
     }
 }
@@ -135,7 +141,7 @@ impl<S: NewsSource> Reader<S> {
         select: Select<'_>,
         out: &mut Output,
     ) -> io::Result<()> {
-        let Some(column) = Column::of(name, form) else {
+        let Some(column) = Column::of(name, form, self.view.overview_headers()) else {
             append(out.text(), code::NOT_SUPPORTED, "No such metadata item");
             return Ok(());
         };
@@ -151,7 +157,8 @@ impl<S: NewsSource> Reader<S> {
     ) -> io::Result<()> {
         // Several words are one pattern with single spaces (RFC 2980 section 2.9).
         let pattern = words(patterns).collect::<Vec<_>>().join(&b' ');
-        let (Some(column), Ok(filter)) = (Column::of(name, Form::Xpat), Wildmat::parse_one(&pattern)) else {
+        let column = Column::of(name, Form::Xpat, self.view.overview_headers());
+        let (Some(column), Ok(filter)) = (column, Wildmat::parse_one(&pattern)) else {
             append_standard(out.text(), code::SYNTAX_ERROR);
             return Ok(());
         };
@@ -194,6 +201,7 @@ impl<S: NewsSource> Reader<S> {
             let text = out.text();
             let step = match request.column {
                 Column::Overview(_) => self.step_by_overview(request, group, from, range, text).await,
+                Column::Further(name) => self.step_by_either(request, name, group, from, range, text).await,
                 Column::Article(name) => self.step_by_articles(request, name, group, from, range, text).await,
             };
             match step {
@@ -242,6 +250,40 @@ impl<S: NewsSource> Reader<S> {
             request.append(field(row, index::NUMBER).unwrap_or_default(), request.column.in_row(row), out);
         }
         Ok(Step { any: !rows.is_empty(), next })
+    }
+
+    /// As far as rows say it, or as far as they do not: then from the articles.
+    async fn step_by_either(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        group: &S::Group,
+        from: u64,
+        range: Range,
+        out: &mut Vec<u8>,
+    ) -> Answer<Step> {
+        let mut rows = Vec::new();
+        let after = self.source.over(group, from..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
+        let (mut any, mut unknown, mut label) = (false, None, Vec::new());
+        for row in rows.split_inclusive(|&b| b == b'\n') {
+            let number = field(row, index::NUMBER).and_then(parse_decimal).unwrap_or_default();
+            match further(row, name) {
+                Some(_) if unknown.is_some() => break,
+                Some(value) => {
+                    label.clear();
+                    append_decimal(self.window().shown(number), &mut label);
+                    request.append(&label, Some(value).filter(|value| !value.is_empty()), out);
+                    any = true;
+                }
+                None if any => return Ok(Step { any, next: Some(number) }),
+                None => unknown = Some(number),
+            }
+        }
+        let Some(last) = unknown else { return Ok(Step { any, next: after }) };
+        let older = Range { low: from, high: Some(last) };
+        let step = Box::pin(self.step_by_articles(request, name, group, from, older, out)).await?;
+        let beyond = (last < range.last()).then(|| last + 1);
+        Ok(Step { any: step.any, next: step.next.filter(|next| *next <= last).or(beyond) })
     }
 
     async fn step_by_articles(
@@ -315,7 +357,7 @@ fn append_header_from(
     out: &mut Vec<u8>,
 ) {
     let (name, counted) = match request.column {
-        Column::Article(name) => (name, None),
+        Column::Further(name) | Column::Article(name) => (name, None),
         Column::Overview(at) => (overview_name(at), counted(stored, at)),
     };
     let value = counted.as_deref().or_else(|| content_of(head, name));

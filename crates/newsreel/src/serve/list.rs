@@ -34,11 +34,17 @@ impl<S: NewsSource> Reader<S> {
             ListKind::OverviewFmt => {
                 append(out.text(), code::LIST_FOLLOWS, "Order of fields in overview");
                 append_lines(OVERVIEW_FMT, out.text());
+                for name in self.view.overview_headers() {
+                    out.text().extend_from_slice(name.as_bytes());
+                    out.text().extend_from_slice(b":full\r\n");
+                }
+                out.text().extend_from_slice(b".\r\n");
                 Ok(())
             }
             ListKind::Headers(_) => {
                 append(out.text(), code::LIST_FOLLOWS, "Headers and metadata items supported");
                 append_lines(&[":", ":bytes", ":lines"], out.text());
+                out.text().extend_from_slice(b".\r\n");
                 Ok(())
             }
             ListKind::ActiveModtime { since, wildmat } => self.list_changed(since, wildmat, out).await,
@@ -294,5 +300,4 @@ fn append_lines(lines: &[&str], out: &mut Vec<u8>) {
         out.extend_from_slice(line.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
-    out.extend_from_slice(b".\r\n");
 }

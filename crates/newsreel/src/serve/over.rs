@@ -8,7 +8,7 @@ use crate::source::{ArticleBytes, Fetched, NewsSource, Part, Place};
 use netnews::article::content_of;
 use netnews::nntp::command::{Range, Select};
 use netnews::nntp::response::{append_standard, code};
-use netnews::overview_row::{Fields, append_fields, append_row};
+use netnews::overview_row::{Fields, append_fields, append_headers, append_row, arrange};
 use netnews::{Article, Known, MessageId};
 use nntp_io::Output;
 use std::io;
@@ -85,7 +85,7 @@ impl<S: NewsSource> Reader<S> {
                     (Ok(parsed), Ok(head)) => {
                         let xref = content_of(&head, b"Xref").unwrap_or_default();
                         append_standard(out.text(), code::OVERVIEW_FOLLOWS);
-                        append_row_from(&parsed, xref, out.text());
+                        append_row_from(&parsed, xref, self.view.overview_headers(), out.text());
                         out.text().extend_from_slice(b".\r\n");
                         Ok(())
                     }
@@ -121,9 +121,11 @@ impl<S: NewsSource> Reader<S> {
     }
 }
 
-fn append_row_from(article: &Article<'_>, xref: &[u8], out: &mut Vec<u8>) {
+fn append_row_from(article: &Article<'_>, xref: &[u8], headers: &[String], out: &mut Vec<u8>) {
     let id = article.header(Known::MessageId).unwrap_or_default().trim_ascii();
-    let mut fields = Vec::new();
+    let (mut fields, mut row) = (Vec::new(), Vec::new());
     append_fields(&Fields::of(article, id), &mut fields);
-    append_row(0, &fields, xref, out);
+    append_headers(article.head(), headers, &mut fields);
+    append_row(0, &fields, xref, &mut row);
+    arrange(&row, headers, out);
 }

@@ -1,5 +1,6 @@
 //! Numbers within rows and articles, for sessions that show numbers less a base: Xref in the article's own
-//! header line, in overview rows and in HDR.
+//! header line, in overview rows and in HDR. And what else changes in overview rows that are sent: further
+//! headers come as LIST OVERVIEW.FMT says.
 //!
 //! Each location of an Xref has the window of its group: the selected group's is the one of its selection,
 //! another's that of this moment. A location that its group's window does not show is left out. No other
@@ -10,7 +11,7 @@ use super::{Reader, Refusal, failed};
 use crate::source::{Answer, NewsSource};
 use netnews::article::Headers;
 use netnews::decimal::{append_decimal, parse_decimal};
-use netnews::overview_row::{field, index};
+use netnews::overview_row::{arrange, field, index};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
@@ -29,15 +30,27 @@ impl<S: NewsSource> Reader<S> {
         limit_bytes: usize,
         into: &mut Vec<u8>,
     ) -> Answer<Option<u64>> {
-        if !self.view.is_narrow() {
+        let arranges = self.source.rows_have_headers();
+        if !self.view.is_narrow() && !arranges {
             return self.source.over(group, range, limit_bytes, into).await;
         }
         // In boxes, here and below: what renumbering holds would make every session larger.
         Box::pin(async {
-            let mut stored = Vec::new();
+            let (mut stored, mut row) = (Vec::new(), Vec::new());
             let next = self.source.over(group, range, limit_bytes, &mut stored).await?;
-            for row in stored.split_inclusive(|&b| b == b'\n') {
-                self.append_renumbered_row(row, into).await?;
+            for stored in stored.split_inclusive(|&b| b == b'\n') {
+                let arranged = match arranges {
+                    true => {
+                        row.clear();
+                        arrange(stored, self.view.overview_headers(), &mut row);
+                        &row[..]
+                    }
+                    false => stored,
+                };
+                match self.view.is_narrow() {
+                    true => self.append_renumbered_row(arranged, into).await?,
+                    false => into.extend_from_slice(arranged),
+                }
             }
             Ok(next)
         })
@@ -52,14 +65,18 @@ impl<S: NewsSource> Reader<S> {
             out.extend_from_slice(rest);
             return Ok(());
         };
-        let fields = rest.len().saturating_sub(value.len() + b"\tXref: \r\n".len());
-        out.extend_from_slice(rest.get(..fields).unwrap_or_default());
+        let at = value.as_ptr().addr().saturating_sub(rest.as_ptr().addr());
+        let before = rest.get(..at.saturating_sub(b"\tXref: ".len())).unwrap_or_default();
+        let after = rest.get(at + value.len()..).unwrap_or_default();
+        out.extend_from_slice(before);
         let value = self.renumbered(value).await?;
         if !value.is_empty() {
             out.extend_from_slice(b"\tXref: ");
             out.extend_from_slice(&value);
+        } else if after.starts_with(b"\t") {
+            out.push(b'\t');
         }
-        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(after);
         Ok(())
     }
 

@@ -83,6 +83,11 @@ impl View {
         &self.config.site.lists
     }
 
+    /// The further headers that overview rows are sent with.
+    pub fn overview_headers(&self) -> &[String] {
+        &self.config.site.overview_headers
+    }
+
     /// Groups and the submission addresses of their moderators; the first match counts, the default one comes
     /// last. Where posts wait here the address is the site's own.
     pub fn moderators(&self) -> impl Iterator<Item = (&str, String)> {

@@ -247,6 +247,10 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         }
     }
 
+    fn rows_have_headers(&self) -> bool {
+        self.first.rows_have_headers() || self.second.rows_have_headers()
+    }
+
     async fn shows(&self, group: &Self::Group, number: u64) -> Answer<bool> {
         match group {
             Either::First(group) => self.first.shows(group, number).await,

@@ -193,6 +193,10 @@ impl NewsSource for LocalSpool {
         read(|patience| self.spool.over(*group, range.clone(), limit_bytes, patience, into))
     }
 
+    fn rows_have_headers(&self) -> bool {
+        self.spool.rows_have_headers()
+    }
+
     async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {
         let Some(group) = self.spool.group_id(name) else { return Ok(()) };
         let mut visit = |id: &[u8]| {

@@ -49,6 +49,7 @@ mod nocem;
 
 mod operated;
 mod operator;
+mod overview_headers;
 mod packaging;
 mod pausing;
 mod posting;

@@ -305,6 +305,8 @@ pub struct SpoolConfig {
     /// Overview is compressed once its rows are so old, in seconds; 0: at once. See
     /// [`crate::Spool::pack_overview`].
     pub overview_cold_secs: u64,
+    /// Headers that overview rows keep besides the fields that all rows have.
+    pub overview_headers: Vec<String>,
     /// How much of what a busy feed writes stays in memory.
     pub hot_memory: HotMemory,
     /// Journal rows between two checkpoints of the indexes, at least.
@@ -333,6 +335,7 @@ impl SpoolConfig {
             history: HistoryShape::USUAL,
             overview: OverviewShape::USUAL,
             overview_cold_secs: 600,
+            overview_headers: Vec::new(),
             hot_memory: HotMemory::of(u64::MAX),
             checkpoint_rows: 1 << 18,
             full_disk_retry: Duration::from_secs(1),

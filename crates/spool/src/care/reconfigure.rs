@@ -351,6 +351,8 @@ impl Prepared<'_> {
             return Err(SpoolError::Unfit(objection.text));
         }
         let grown = grow(spool, &mut writer, &self.config)?;
+        let headers = spool.shared.row_headers.add(&*spool.shared.disk, &self.config.overview_headers);
+        headers.map_err(SpoolError::io("note the further headers of overview in", &self.config.dir))?;
         let old = spool.shared.current.load_full();
         if let Err(trouble) = self.write_rows(&mut writer, &old) {
             writer.journal.discard();
@@ -414,6 +416,7 @@ impl Prepared<'_> {
         writer.folds.kept.iter_mut().flatten().for_each(|list| list.forget_quiet());
         writer.floors = Floors::default();
         writer.folds.identity.clone_from(&config.path_identity);
+        writer.folds.overview_headers.clone_from(&config.overview_headers);
         writer.generation += 1;
         shared.packing.configure(&config.classes);
         if config.durability != old.durability {

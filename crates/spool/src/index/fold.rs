@@ -24,6 +24,7 @@ use crate::index::overview::{CheckedBlocks, REST_PART, Segments};
 use crate::index::promise::GroupNumbers;
 pub(crate) use crate::index::published::{PublishContext, Published};
 use crate::index::residents::{Residents, residents_between};
+use crate::index::row_headers::RowHeaders;
 use crate::index::rules::Rules;
 use crate::journal::{ArticleRow, GroupRow, GroupsFile, Row, VolumeRow};
 use crate::method::packing::Packing;
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     pub passed_over: AtomicU64,
     /// What articles without numbers have saved since the spool was opened.
     pub unnumbered: Unnumbered,
+    /// Which further headers rows may have.
+    pub row_headers: RowHeaders,
 }
 
 /// What was saved by filing articles without numbers.
@@ -127,6 +130,8 @@ pub(crate) struct Folds {
     /// Removed groups and the highest number they may have shown.
     pub retired: BTreeMap<String, u64>,
     pub identity: String,
+    /// The further headers that rows keep.
+    pub overview_headers: Vec<String>,
     pub next_sequence: u64,
     /// Sites by their number; none is ever given twice.
     pub sites: Vec<String>,
@@ -164,6 +169,7 @@ impl Folds {
             retired: BTreeMap::new(),
             sites: Vec::new(),
             identity: String::new(),
+            overview_headers: Vec::new(),
             next_sequence: 0,
             next_volume: 0,
             boot_id: [0; 16],

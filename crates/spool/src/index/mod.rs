@@ -15,5 +15,6 @@ pub(crate) mod overview;
 pub(crate) mod promise;
 mod published;
 pub(crate) mod residents;
+pub(crate) mod row_headers;
 pub(crate) mod rules;
 pub(crate) mod weights;

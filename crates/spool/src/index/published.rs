@@ -8,8 +8,7 @@ use crate::index::groups::{GroupState, GroupTable};
 use crate::index::kept::{KeptEntry, thread_of};
 use crate::index::overview::RowEntry;
 use crate::method::VolumeTable;
-use netnews::decimal::append_decimal;
-use netnews::overview_row::{field, index};
+use netnews::overview_row::{append_row, field, index};
 
 /// An accepted article on its way into the indexes.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +22,7 @@ pub(crate) struct Published<'a> {
     pub numbers: &'a [(GroupId, u64)],
     /// Value of its Xref header.
     pub xref: &'a [u8],
-    /// Overview fields from subject to line count.
+    /// Overview fields from subject to line count, and the further headers that are kept.
     pub fields: &'a [u8],
     /// Its entry, if it is hidden from the first.
     pub hidden: Option<&'a HiddenArticle>,
@@ -49,12 +48,7 @@ impl Published<'_> {
     pub(super) fn put_row(&self, number: u64, row_bytes_max: usize, state: &mut GroupState) {
         let entry = RowEntry { number, end: 0, token: self.token, arrived: self.arrived };
         state.overview.push(entry, row_bytes_max, |text| {
-            append_decimal(number, text);
-            text.push(b'\t');
-            text.extend_from_slice(self.fields);
-            text.extend_from_slice(b"\tXref: ");
-            text.extend_from_slice(self.xref);
-            text.extend_from_slice(b"\r\n");
+            append_row(number, self.fields, self.xref, text);
         });
     }
 }

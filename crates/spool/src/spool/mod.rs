@@ -143,6 +143,12 @@ impl Spool {
         Ok((spool, recovery))
     }
 
+    /// Whether overview rows may have further headers than those that all have: rows that were made while
+    /// some were configured have them.
+    pub fn rows_have_headers(&self) -> bool {
+        self.shared.row_headers.any()
+    }
+
     /// Journal rows that were replayed when it was opened: none after an end in order.
     pub fn rows_replayed(&self) -> u64 {
         self.rows_replayed

@@ -90,6 +90,8 @@ struct Scratch {
     bytes: u64,
     sync_first: bool,
     xref: Vec<u8>,
+    /// The headers of one article.
+    head: Vec<u8>,
 }
 
 impl Scratch {

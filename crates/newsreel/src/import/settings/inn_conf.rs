@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use netnews::overview_row::is_further;
 use toml_edit::Value;
 
 use super::inn_keys::{Fate, fate};
@@ -171,6 +172,10 @@ fn one(key: &str, value: &str, place: Place, conf: &InnConf, sheet: &mut Sheet) 
             days => sheet.single("site").key("max_age_days", days.min(36_000) as i64, place),
         },
         "maxartsize" => sheet.single("site").key("article_bytes_max", article_size(number(value)?), place),
+        "extraoverviewadvertised" => {
+            let names = value.split_ascii_whitespace().filter(|name| is_further(name.as_bytes()));
+            sheet.single("site").key("overview_headers", Value::from_iter(names), place);
+        }
         "wanttrash" if is_true(value) => sheet.single("site").key("unknown_groups", "junk", place),
         "wanttrash" => sheet.single("site").key("unknown_groups", "reject", place),
         "maxconnections" => {

@@ -70,9 +70,9 @@ fn of_the_machine(key: &str) -> Option<Fate> {
         "ovmethod" | "enableoverview" | "overcachesize" | "useoverchan" | "ovgrouppat" | "mergetogroups" => {
             OVERVIEW
         }
-        "extraoverviewadvertised" | "extraoverviewhidden" => {
-            NoEqual("overview has the eight fields of RFC 3977; other headers are read by HDR")
-        }
+        "extraoverviewhidden" => NoEqual(
+            "what overview keeps is named to readers, see site.overview_headers; HDR reads the others",
+        ),
         "keywords" | "keyartlimit" | "keylimit" | "keymaxwords" => KEYWORDS,
         "tlsciphers"
         | "tlsciphers13"

@@ -117,6 +117,7 @@ fn a_whole_site_becomes_a_configuration() {
     let site = &config.site;
     assert_eq!(site.path_identity, "news.example.org");
     assert_eq!(site.path_also, ["old.example.org"]);
+    assert_eq!(site.overview_headers, ["Keywords"]);
     assert_eq!((site.max_age_days, site.remember_days), (Some(14), 20));
     assert_eq!(
         (site.article_bytes_max, site.listen.as_slice()),

@@ -383,6 +383,7 @@ impl Group {
                 group: self.name.clone(),
                 range,
                 is_here: self.is_here.clone(),
+                headers: self.cache.overview_headers(),
                 take: move |range: RangeInclusive<u64>, rows: &[u8]| {
                     let is_last = *range.end() == last;
                     let _asked_again = group.shelf.put_rows(range, rows);

@@ -262,12 +262,14 @@ fn open_cache(config: &Config, disk: &Arc<dyn Disk>) -> io::Result<Option<Cache>
     if !opened.removed.is_empty() {
         warn!(files = opened.removed.len(), "damaged or unfinished files of the cache were removed");
     }
+    cache.keep_overview_headers(&config.site.overview_headers);
     cache.log_to(config.cache.log.as_deref(), LOG_BYTES_MAX)?;
     Ok(Some(cache))
 }
 
 fn configure(cache: &Cache, config: &Config) -> io::Result<()> {
     cache.set(config.cache.settings())?;
+    cache.keep_overview_headers(&config.site.overview_headers);
     cache.log_to(config.cache.log.as_deref(), LOG_BYTES_MAX)
 }
 

@@ -10,7 +10,7 @@ use crate::source::{GroupList, Marks};
 /// An overview row as it is shown here, of a group with one number; empty if it lacks fields.
 pub(crate) fn row(row: &[u8], number: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    append_fitted(row, b"a.b", number, &|group| group != b"c.d", &mut out);
+    append_fitted(row, (b"a.b", number), &|group| group != b"c.d", &["Keywords".to_owned()], &mut out);
     out
 }
 

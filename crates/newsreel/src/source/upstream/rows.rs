@@ -10,8 +10,9 @@ use super::xref::{Holds, IsHere, fitted};
 use netnews::MessageId;
 use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::nntp::response::code;
-use netnews::overview_row::{append_fields, append_row, field, index};
+use netnews::overview_row::{append_fields, append_headers_of_row, append_row, field, index};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of rows that are passed on at once, at the beginning and at last.
@@ -24,6 +25,8 @@ pub(super) struct AskRows<F> {
     pub range: RangeInclusive<u64>,
     /// Which groups' numbers hold here.
     pub is_here: Holds,
+    /// The further headers that are kept of a row.
+    pub headers: Arc<[String]>,
     /// Takes the rows of a part of the range, all that there are.
     pub take: F,
 }
@@ -73,7 +76,7 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
                 return Err(Trouble::Wrong(format!("`{text}` in the overview of {from}-{last}")));
             };
             next = number + 1;
-            append_fitted(text, &self.group, number, &*self.is_here, &mut rows);
+            append_fitted(text, (&self.group, number), &*self.is_here, &self.headers, &mut rows);
             if rows.len() >= enough {
                 (self.take)(from..=number, &rows);
                 rows.clear();
@@ -89,7 +92,13 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
 }
 
 /// Appends a row as it is shown here; nothing if it lacks fields.
-pub(super) fn append_fitted(row: &[u8], group: &[u8], number: u64, is_here: IsHere<'_>, out: &mut Vec<u8>) {
+pub(super) fn append_fitted(
+    row: &[u8],
+    (group, number): (&[u8], u64),
+    is_here: IsHere<'_>,
+    headers: &[String],
+    out: &mut Vec<u8>,
+) {
     let text = |index| field(row, index).unwrap_or_default();
     if field(row, index::LINES).is_none() || MessageId::parse(text(index::MESSAGE_ID)).is_none() {
         return;
@@ -106,6 +115,7 @@ pub(super) fn append_fitted(row: &[u8], group: &[u8], number: u64, is_here: IsHe
     };
     let mut gathered = Vec::with_capacity(row.len());
     append_fields(&fields, &mut gathered);
+    append_headers_of_row(row, headers, &mut gathered);
     let more = row.split(|&byte| byte == b'\t').skip(index::XREF);
     let xref = more.filter_map(|text| {
         let (name, value) = text.split_at_checked(5)?;
@@ -137,7 +147,7 @@ mod tests {
         let is_here = |group: &[u8]| group == b"a.b";
         let row = |text: &str| {
             let mut out = Vec::new();
-            append_fitted(text.as_bytes(), b"a.b", 7, &is_here, &mut out);
+            append_fitted(text.as_bytes(), (b"a.b", 7), &is_here, &["Other".to_owned()], &mut out);
             String::from_utf8(out).unwrap()
         };
         let fields = "7\tS\tF\tD\t<x@y>\t\t100\t2";
@@ -147,6 +157,10 @@ mod tests {
         assert_eq!(
             row("7\tS\tF\tD\t<x@y>\t\t\t\t"),
             "7\tS\tF\tD\t<x@y>\t\t0\t0\tXref: upstream.invalid a.b:7\r\n"
+        );
+        assert_eq!(
+            row(&format!("{fields}\t\tOther: o\txref: h a.b:9\tMore: m")),
+            format!("{fields}\tXref: h a.b:7\tOther: o\r\n")
         );
         for bad in ["7\tS\tF\tD\t<x@y>\t\t100", "7\tS\tF\tD\tx\t\t100\t2", "7"] {
             assert_eq!(row(bad), "");

@@ -211,6 +211,7 @@ async fn row_says(group: &Group, number: u64, id: &[u8]) -> Result<bool, Trouble
         group: group.name.clone(),
         range: number..=number,
         is_here: group.is_here.clone(),
+        headers: Arc::default(),
         take: move |_, row: &[u8]| rows.lock().extend_from_slice(row),
     };
     group.pool.ask(question).await?;

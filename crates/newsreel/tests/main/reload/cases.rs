@@ -337,6 +337,16 @@ fn operation() -> Vec<Case> {
             },
             holds,
         ),
+        case(
+            "overview keeps further headers",
+            |t| add(t, "# site", "overview_headers = [\"Keywords\"]"),
+            |s| assert!(s.lines(GUEST, "LIST OVERVIEW.FMT").ends_with("Xref:full\nKeywords:full")),
+        ),
+        case(
+            "and no longer",
+            |t| swap(t, "overview_headers = [\"Keywords\"]\n", ""),
+            |s| assert!(s.lines(GUEST, "LIST OVERVIEW.FMT").ends_with("Xref:full")),
+        ),
         case("another log", |t| add(t, "# site", "log_level = \"warn\"\nlog_format = \"json\""), holds),
     ]
 }

@@ -8,7 +8,7 @@ use crate::method::Volume;
 use crate::method::scan::Scan;
 use crate::open::rebuild::Region;
 use crate::spool::Spool;
-use netnews::decimal::append_decimal;
+use netnews::overview_row::append_row;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -57,12 +57,7 @@ impl Spool {
                             continue;
                         }
                         let mut text = Vec::new();
-                        append_decimal(*number, &mut text);
-                        text.push(b'\t');
-                        text.extend_from_slice(region.fields(record));
-                        text.extend_from_slice(b"\tXref: ");
-                        text.extend_from_slice(region.xref(record));
-                        text.extend_from_slice(b"\r\n");
+                        append_row(*number, region.fields(record), region.xref(record), &mut text);
                         let entry = RowEntry { number: *number, end: 0, token, arrived: header.arrived };
                         found.insert((*group, *number), (entry, text));
                     }

@@ -15,7 +15,7 @@ use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::scan::Scan;
 use crate::method::{Cyclic, Volume};
 use netnews::Article;
-use netnews::overview_row::{Fields, append_fields};
+use netnews::overview_row::{Fields, append_fields, append_headers};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -144,6 +144,7 @@ impl Region {
             return false;
         };
         append_fields(&Fields::of(&article, header.message_id(data)), &mut self.text);
+        append_headers(article.head(), &shared.current.load().overview_headers, &mut self.text);
         true
     }
 

@@ -382,6 +382,7 @@ fn writer_of(mut folds: Folds, journal: JournalWriter, config: &SpoolConfig) -> 
     folds.boot_id = folds.shared.disk.boot_id();
     folds.closed = false;
     folds.identity.clone_from(&config.path_identity);
+    folds.overview_headers.clone_from(&config.overview_headers);
     let classes = classes_of(config, &folds.shared.volumes.load());
     let policy = Arc::new(Policy::new(config)?);
     let sync =

@@ -16,6 +16,7 @@ use crate::index::history::History;
 use crate::index::kept::KeptList;
 use crate::index::overview::Segments;
 use crate::index::residents::{Residents, ResidentsState};
+use crate::index::row_headers::RowHeaders;
 use crate::index::rules::{CLASSES_MAX, Rules};
 use crate::journal::{GroupsFile, VolumeRow};
 use crate::method::cnfs::header::BufferHeader;
@@ -96,6 +97,7 @@ pub(super) fn start(
         mended_pages: AtomicU64::new(0),
         passed_over: AtomicU64::new(0),
         unnumbered: Default::default(),
+        row_headers: RowHeaders::open(&**disk, &paths.dir, &config.overview_headers)?,
     });
     let mut folds = Folds::new(shared, rules, residents, segments);
     folds.next_volume = next_volume;

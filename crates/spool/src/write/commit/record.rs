@@ -16,7 +16,7 @@ use crate::method::Volume;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::method::packing::Packed;
 use netnews::newsgroups;
-use netnews::overview_row::{Fields, append_fields};
+use netnews::overview_row::{Fields, append_fields, append_headers};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -76,10 +76,25 @@ impl Writer {
         let end = s.text.len();
         let bytes = f.fields.bytes + s.xref_line_bytes() as u64;
         append_fields(&Fields { bytes, ..f.fields }, &mut s.text);
+        self.put_further_headers(f, s);
         if f.groups.is_empty() {
             self.count_unnumbered(f, s.xref.len() + s.text.len() - end);
         }
         Ok([start..end, end..s.text.len()])
+    }
+
+    /// Puts down the headers that overview keeps besides, as they are stored.
+    fn put_further_headers(&self, f: &Filing<'_>, s: &mut Scratch) {
+        let names = &self.folds.overview_headers;
+        if names.is_empty() || f.groups.is_empty() {
+            return;
+        }
+        s.head.clear();
+        for piece in f.pieces {
+            let rest = f.header_bytes.saturating_sub(s.head.len());
+            s.head.extend_from_slice(piece.get(..rest).unwrap_or(piece));
+        }
+        append_headers(&s.head, names, &mut s.text);
     }
 
     /// Notes what an article without numbers saves: `bytes` long are its overview fields and our name.
