@@ -66,9 +66,9 @@ impl Filer {
         }
     }
 
-    /// Remembers the Message-IDs of the articles that are set aside now, or were before; only then are peers
-    /// answered. Until then they may bring them again: with durability "always" until the articles are
-    /// durable. `ticket` is theirs.
+    /// Remembers the Message-IDs of the articles that were set aside before, as far as they are not known;
+    /// only then are peers answered. Those of the articles that are set aside now are remembered by the same
+    /// rows. `ticket` is theirs.
     fn remember_aside(
         &self,
         drafts: &Drafts<'_>,
@@ -77,8 +77,7 @@ impl Filer {
         ticket: Ticket,
     ) -> Result<Ticket, Trouble> {
         let arrived = u64::try_from(now).unwrap_or_default();
-        let is_kept = |outcome: &Outcome| matches!(outcome, Outcome::Filed(_) | Outcome::Duplicate);
-        let kept = drafts.asides().zip(outcomes).filter(|(_, outcome)| is_kept(outcome));
+        let kept = drafts.asides().zip(outcomes).filter(|(_, outcome)| **outcome == Outcome::Duplicate);
         let entries: Vec<_> = kept.map(|(key, _)| Entry::Remember { key, arrived }).collect();
         if entries.is_empty() {
             return Ok(ticket);

@@ -228,7 +228,8 @@ impl<'a> Drafts<'a> {
         draft.kind = ArticleKind::LOCAL.with(ArticleKind::HEADERS, draft.kind.has(ArticleKind::HEADERS));
         let start = self.tagged.len();
         let facts = draft.facts();
-        Facts { wire_bytes: facts.wire_bytes + label.text.len() as u64, ..facts }.put(&mut self.tagged);
+        let wire_bytes = facts.wire_bytes + label.text.len() as u64;
+        Facts { wire_bytes, stands_for: Some(draft.key), ..facts }.put(&mut self.tagged);
         draft.tagged = start..self.tagged.len();
         self.withdrawing.retain(|withdrawing| withdrawing.at != draft.at);
         let start = self.groups.len();
@@ -392,6 +393,7 @@ impl<'a> Draft<'a> {
             kind: self.kind,
             sites: &[],
             hidden: self.hidden.as_ref().map(|(by, reason)| (&**by, &**reason)),
+            stands_for: None,
         }
     }
 

@@ -7,6 +7,7 @@
 
 use crate::base::codec::{Reader, put_bytes, put_varint};
 use crate::base::hidden::{HIDER_BYTES_MAX, REASON_BYTES_MAX};
+use crate::base::key::Key;
 use netnews::path;
 
 /// Bytes of a Path value that are recorded, from its front.
@@ -22,6 +23,7 @@ mod tag {
     pub const KIND: u64 = 5;
     pub const SITES: u64 = 6;
     pub const HIDDEN: u64 = 7;
+    pub const STANDS_FOR: u64 = 8;
 }
 
 /// What kind of article it is: any of the constants, together.
@@ -72,6 +74,8 @@ pub struct Facts<'a> {
     pub sites: &'a [u8],
     /// Who hides it as it is filed, and why: at most [`HIDER_BYTES_MAX`] and [`REASON_BYTES_MAX`] bytes.
     pub hidden: Option<(&'a str, &'a str)>,
+    /// The Message-ID that is remembered with it, as that of an article which is stored as this one.
+    pub stands_for: Option<Key>,
 }
 
 impl Facts<'_> {
@@ -97,6 +101,9 @@ impl Facts<'_> {
             put_bytes(shortened(by, HIDER_BYTES_MAX).as_bytes(), &mut value);
             put_bytes(shortened(reason, REASON_BYTES_MAX).as_bytes(), &mut value);
             put_field(tag::HIDDEN, &value, out);
+        }
+        if let Some(key) = self.stands_for {
+            put_field(tag::STANDS_FOR, &key.0.to_le_bytes(), out);
         }
     }
 }
@@ -215,6 +222,11 @@ impl<'a> Tagged<'a> {
         Some((std::str::from_utf8(by).ok()?, std::str::from_utf8(reason).ok()?))
     }
 
+    /// The Message-ID that is remembered with it.
+    pub fn stands_for(self) -> Option<Key> {
+        Some(Key(u128::from_le_bytes(self.find(tag::STANDS_FOR)?.try_into().ok()?)))
+    }
+
     /// Whether the site with this number wanted it when it was filed.
     pub fn is_wanted_by(self, site: u32) -> bool {
         self.sites().get(site as usize / 8).is_some_and(|byte| byte >> (site % 8) & 1 == 1)
@@ -241,6 +253,7 @@ mod tests {
             kind: ArticleKind::CONTROL.with(ArticleKind::CANCEL, true),
             sites: &[0, 0b101, 0],
             hidden: Some(("spam", "too many")),
+            stands_for: Some(Key(7 << 100)),
         };
         let mut bytes = Vec::new();
         put_field(1 << 40, b"of a later version", &mut bytes);
@@ -260,6 +273,7 @@ mod tests {
             assert_eq!(tagged.has_passed(identity.as_bytes()), Some(has), "{identity}");
         }
         assert_eq!(tagged.distribution(), Some(&b"world"[..]));
+        assert_eq!(tagged.stands_for(), Some(Key(7 << 100)));
         assert_eq!(tagged.origin(), Some(&b"peer upstream"[..]));
         assert_eq!(tagged.hidden(), Some(("spam", "too many")));
         let kind = tagged.kind().unwrap();

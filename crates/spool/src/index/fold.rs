@@ -22,6 +22,7 @@ use crate::index::kept::KeptList;
 use crate::index::overtaken::Overtaken;
 use crate::index::overview::{CheckedBlocks, REST_PART, Segments};
 use crate::index::promise::GroupNumbers;
+use crate::index::published::Unnumbered;
 pub(crate) use crate::index::published::{PublishContext, Published};
 use crate::index::residents::{Residents, residents_between};
 use crate::index::row_headers::RowHeaders;
@@ -75,16 +76,6 @@ pub(crate) struct Shared {
     pub unnumbered: Unnumbered,
     /// Which further headers rows may have.
     pub row_headers: RowHeaders,
-}
-
-/// What was saved by filing articles without numbers.
-#[derive(Debug, Default)]
-pub(crate) struct Unnumbered {
-    pub articles: AtomicU64,
-    /// Overview rows that they would have.
-    pub rows: AtomicU64,
-    /// Bytes of those rows.
-    pub row_bytes: AtomicU64,
 }
 
 impl Shared {
@@ -267,6 +258,9 @@ impl Folds {
             shared.hidden.put(hidden.clone());
         }
         let lives = self.enter(context, a);
+        if let Some(key) = a.stands_for.filter(|key| shared.history.lookup(key) == Found::None) {
+            self.remember(key, a.arrived);
+        }
         if a.hidden.is_some() && !lives {
             shared.hidden.remove(&a.key);
         }
@@ -759,6 +753,7 @@ impl Folds {
                 numbers: &numbers,
                 xref: &xref,
                 fields,
+                stands_for: a.tagged.stands_for(),
                 hidden: hidden.as_ref(),
             },
         );

@@ -9,6 +9,7 @@ use crate::index::kept::{KeptEntry, thread_of};
 use crate::index::overview::RowEntry;
 use crate::method::VolumeTable;
 use netnews::overview_row::{append_row, field, index};
+use std::sync::atomic::AtomicU64;
 
 /// An accepted article on its way into the indexes.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +25,8 @@ pub(crate) struct Published<'a> {
     pub xref: &'a [u8],
     /// Overview fields from subject to line count, and the further headers that are kept.
     pub fields: &'a [u8],
+    /// The Message-ID that is remembered with it.
+    pub stands_for: Option<Key>,
     /// Its entry, if it is hidden from the first.
     pub hidden: Option<&'a HiddenArticle>,
 }
@@ -51,6 +54,16 @@ impl Published<'_> {
             append_row(number, self.fields, self.xref, text);
         });
     }
+}
+
+/// What was saved by filing articles without numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Unnumbered {
+    pub articles: AtomicU64,
+    /// Overview rows that they would have.
+    pub rows: AtomicU64,
+    /// Bytes of those rows.
+    pub row_bytes: AtomicU64,
 }
 
 /// What stays the same while the articles of a part are published.

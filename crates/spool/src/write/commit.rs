@@ -66,6 +66,8 @@ struct Prepared {
     numbers: Range<usize>,
     xref: Range<usize>,
     fields: Range<usize>,
+    /// The Message-ID that is remembered with it.
+    stands_for: Option<Key>,
     /// Its entry, if it is hidden from the first.
     hidden: Option<Box<HiddenArticle>>,
 }
@@ -400,6 +402,7 @@ impl Writer {
                 numbers: part(&s.numbers, &p.numbers)?,
                 xref: part(&s.text, &p.xref)?,
                 fields: part(&s.text, &p.fields)?,
+                stands_for: p.stands_for,
                 hidden: p.hidden.as_deref(),
             };
             articles += u64::from(self.folds.publish(context, &published));
@@ -447,6 +450,7 @@ impl Writer {
                 Place::Nowhere | Place::Full(_) => return Ok(Some(Outcome::Unfit)),
                 Place::Trash(token) => {
                     self.remember(key, arrived, s);
+                    f.tagged.stands_for().into_iter().for_each(|key| self.remember(key, arrived, s));
                     return Ok(Some(Outcome::Filed(Filed { token })));
                 }
                 Place::At(token, volume) => {

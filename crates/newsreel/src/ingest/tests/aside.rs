@@ -234,9 +234,8 @@ fn a_crash_at_any_step_loses_nothing_and_makes_nothing_twice() {
                 release(&filer, &id);
                 file(&filer, &[(wire, id.clone())]);
                 release(&filer, &id);
-                // What a power cut took before it was durable may be known still.
-                let may_be_lost = kind != CrashKind::Kill && !told.durable.contains(&id);
-                assert!(is_filed(&id) || may_be_lost, "{id}: {what}");
+                // What a power cut took before it was durable is not known either.
+                assert!(is_filed(&id), "{id}: {what}");
                 here += u64::from(is_filed(&id));
             }
             assert_eq!((count(&filer, "misc.test"), count(&filer, "junk")), (here, 0), "{what}");

@@ -157,6 +157,7 @@ impl Front {
             numbers,
             xref: region.xref(record),
             fields: region.fields(record),
+            stands_for: None,
             hidden: None,
         };
         let context = PublishContext { groups: &table, volumes: &shared.volumes.load(), now: unix_now() };

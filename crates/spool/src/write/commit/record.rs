@@ -54,10 +54,11 @@ impl Writer {
             numbers,
             xref,
             fields,
+            stands_for: f.tagged.stands_for(),
             hidden,
         };
         self.push_row(f, &p, s)?;
-        s.keys.insert(f.key.0);
+        s.keys.extend(p.stands_for.into_iter().chain([f.key]).map(|key| key.0));
         s.prepared.push(p);
         Ok(token)
     }
