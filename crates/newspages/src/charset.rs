@@ -40,18 +40,31 @@ fn cut_short(octets: &[u8], error: std::str::Utf8Error) -> Option<&str> {
 /// themselves, overrides of the writing direction are replaced. CR is dropped; LF and TAB stay.
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => out.push(c),
-            '\r' => {}
-            '\0'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}')),
-            '\u{7f}' => out.push('\u{2421}'),
-            '\u{80}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
-            '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {}
-            other => out.push(other),
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(may_be_unclean) {
+        let (good, after) = rest.split_at(at);
+        out.push_str(good);
+        let mut chars = after.chars();
+        match chars.next() {
+            Some('\r') | Some('\u{feff}' | '\u{fffe}' | '\u{ffff}') | None => {}
+            Some(c @ '\0'..='\u{1f}') => {
+                out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'))
+            }
+            Some('\u{7f}') => out.push('\u{2421}'),
+            Some('\u{80}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+                out.push('\u{fffd}');
+            }
+            Some(other) => out.push(other),
         }
+        rest = chars.as_str();
     }
+    out.push_str(rest);
     out
+}
+
+/// Whether a character that begins with this octet of UTF-8 may be one that does not stay.
+fn may_be_unclean(first: u8) -> bool {
+    matches!(first, 0..=0x08 | 0x0b..=0x1f | 0x7f | 0xc2 | 0xe2 | 0xef)
 }
 
 #[cfg(test)]

@@ -5,13 +5,16 @@
 //! Answers are the newest articles first, by their dates. The index may know articles that are gone, and does
 //! not know those that came since the last commit; see the caller. Called by `newsreel`.
 
+mod entry;
 mod tokens;
 
 use std::fmt;
 use std::io;
+use std::num::NonZero;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use spool::Disk;
 use tantivy::collector::TopDocs;
@@ -29,11 +32,12 @@ use tantivy::{
 use crate::directory::IndexDirectory;
 use crate::query::{Phrase, Place, Query};
 use crate::text::Text;
+use entry::{Entry, Waiting};
 use tokens::Words;
 
 /// The name of our rule of words among tantivy's.
 const WORDS: &str = "words";
-/// Least memory of a writer, in bytes.
+/// Least memory of a thread that indexes, in bytes.
 pub const MEMORY_BYTES_MIN: usize = 16 << 20;
 /// Blocks of stored Message-IDs that a reader keeps.
 const STORED_BLOCKS_KEPT: usize = 16;
@@ -41,6 +45,12 @@ const STORED_BLOCKS_KEPT: usize = 16;
 pub const ANSWERS_MAX: usize = 10_000;
 /// A part of the index with so many removed articles, of 1, is merged.
 const REMOVED_MAX: f32 = 0.3;
+/// Threads that index, at most.
+const THREADS_MAX: usize = 4;
+/// So many parts of about one size are merged, and while the index is built: each merge writes all again, and
+/// each part costs a query something.
+const PARTS: usize = 8;
+const PARTS_BUILDING: usize = 24;
 
 /// Why the index cannot be used.
 #[derive(Debug)]
@@ -71,7 +81,7 @@ impl From<io::Error> for IndexError {
 }
 
 /// An article, as the index is to know it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Indexed<'a> {
     /// Identifies it: part of the hash of its Message-ID.
     pub key: u64,
@@ -88,7 +98,7 @@ pub struct Indexed<'a> {
     /// Its own key, and those of its References.
     pub thread: &'a [u64],
     /// Its text.
-    pub text: &'a Text,
+    pub text: Text,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -130,8 +140,43 @@ fn schema() -> (Schema, Fields) {
     (schema.build(), fields)
 }
 
+/// What a writer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Many articles, one after the other: several threads, and less merging.
+    Building,
+    /// Some now and then.
+    Following,
+}
+
+impl Work {
+    /// Threads that index, each with its share of the memory.
+    fn threads(self, memory_bytes: usize) -> usize {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        match self {
+            Self::Building => (memory_bytes / MEMORY_BYTES_MIN).min(processors).clamp(1, THREADS_MAX),
+            Self::Following => 1,
+        }
+    }
+
+    fn merging(self) -> LogMergePolicy {
+        let mut merging = LogMergePolicy::default();
+        merging.set_del_docs_ratio_before_merge(REMOVED_MAX);
+        merging.set_min_num_segments(match self {
+            Self::Building => PARTS_BUILDING,
+            Self::Following => PARTS,
+        });
+        merging
+    }
+}
+
 /// Opens the index in a directory, or makes an empty one where there is none or one that cannot be read.
-pub fn open(disk: &Arc<dyn Disk>, dir: &Path, memory_bytes: usize) -> Result<(Writer, Searcher), IndexError> {
+pub fn open(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    memory_bytes: usize,
+    work: Work,
+) -> Result<(Writer, Searcher), IndexError> {
     let (schema, fields) = schema();
     let found = match Index::open(IndexDirectory::open(disk, dir)?) {
         Ok(index) if index.schema() == schema => Some(index),
@@ -141,7 +186,9 @@ pub fn open(disk: &Arc<dyn Disk>, dir: &Path, memory_bytes: usize) -> Result<(Wr
         Some(index) => index,
         None => {
             IndexDirectory::clear(&**disk, dir)?;
-            Index::create(IndexDirectory::open(disk, dir)?, schema, IndexSettings::default())?
+            // Of an article so little is stored that no thread is needed to compress it.
+            let settings = IndexSettings { docstore_compress_dedicated_thread: false, ..Default::default() };
+            Index::create(IndexDirectory::open(disk, dir)?, schema, settings)?
         }
     };
     index.tokenizers().register(WORDS, Words::default());
@@ -150,12 +197,12 @@ pub fn open(disk: &Arc<dyn Disk>, dir: &Path, memory_bytes: usize) -> Result<(Wr
         .reload_policy(ReloadPolicy::Manual)
         .doc_store_cache_num_blocks(STORED_BLOCKS_KEPT)
         .try_into()?;
-    let writer: IndexWriter = index.writer_with_num_threads(1, memory_bytes.max(MEMORY_BYTES_MIN))?;
-    let mut merging = LogMergePolicy::default();
-    merging.set_del_docs_ratio_before_merge(REMOVED_MAX);
-    writer.set_merge_policy(Box::new(merging));
+    let writer: IndexWriter<Entry> =
+        index.writer_with_num_threads(work.threads(memory_bytes), memory_bytes.max(MEMORY_BYTES_MIN))?;
+    writer.set_merge_policy(Box::new(work.merging()));
     let progress = index.load_metas()?.payload;
-    Ok((Writer { writer, fields, progress, reader: reader.clone() }, Searcher { reader, fields }))
+    let writer = Writer { writer, fields, progress, reader: reader.clone(), waiting: Arc::default() };
+    Ok((writer, Searcher { reader, fields }))
 }
 
 /// Removes the index of a directory that nobody has open.
@@ -165,10 +212,11 @@ pub fn remove(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
 
 /// Changes the index.
 pub struct Writer {
-    writer: IndexWriter,
+    writer: IndexWriter<Entry>,
     fields: Fields,
     progress: Option<String>,
     reader: IndexReader,
+    waiting: Arc<Waiting>,
 }
 
 impl fmt::Debug for Writer {
@@ -184,24 +232,13 @@ impl Writer {
     }
 
     /// Adds an article; `again`: it may be there already, and is replaced.
-    pub fn add(&self, article: &Indexed<'_>, again: bool) -> Result<(), IndexError> {
-        let fields = &self.fields;
-        let mut document = TantivyDocument::new();
-        document.add_u64(fields.key, article.key);
-        document.add_text(fields.message_id, article.message_id);
-        document.add_i64(fields.date, article.date);
-        document.add_u64(fields.volume, u64::from(article.volume));
-        document.add_u64(fields.place, article.place);
-        article.groups.iter().for_each(|group| document.add_text(fields.group, group));
-        article.thread.iter().for_each(|key| document.add_u64(fields.thread, *key));
-        document.add_text(fields.subject, &article.text.subject);
-        document.add_text(fields.from, &article.text.from);
-        document.add_text(fields.text, &article.text.all);
+    pub fn add(&self, article: Indexed<'_>, again: bool) -> Result<(), IndexError> {
+        let replaced = Term::from_field_u64(self.fields.key, article.key);
+        let entry = Entry::new(article, self.fields, &self.waiting);
         if again {
-            let replaced = Term::from_field_u64(fields.key, article.key);
-            self.writer.run([UserOperation::Delete(replaced), UserOperation::Add(document)])?;
+            self.writer.run([UserOperation::Delete(replaced), UserOperation::Add(entry)])?;
         } else {
-            self.writer.add_document(document)?;
+            self.writer.add_document(entry)?;
         }
         Ok(())
     }

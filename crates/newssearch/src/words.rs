@@ -11,6 +11,21 @@ pub const WORD_BYTES_MAX: usize = 64;
 
 /// The next word at or after `from`, as it stands there; of any length.
 pub fn next_word(text: &str, from: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let run = |from: usize, is_in: fn(&u8) -> bool| {
+        let rest = bytes.get(from..).unwrap_or_default();
+        from + rest.iter().position(|b| !is_in(b)).unwrap_or(rest.len())
+    };
+    // Most text is ASCII, and is not looked up in tables of all scripts.
+    let start = run(from, |b| b.is_ascii() && !b.is_ascii_alphanumeric());
+    let end = run(start, u8::is_ascii_alphanumeric);
+    match bytes.get(end) {
+        Some(b) if !b.is_ascii() => next_of_any_script(text, start),
+        _ => (start < end).then_some(start..end),
+    }
+}
+
+fn next_of_any_script(text: &str, from: usize) -> Option<Range<usize>> {
     let rest = text.get(from..)?;
     let (at, first) = rest.char_indices().find(|(_, c)| c.is_alphanumeric())?;
     let start = from + at;
@@ -24,8 +39,12 @@ pub fn next_word(text: &str, from: usize) -> Option<Range<usize>> {
 
 /// Appends a word in lower case.
 pub fn lower(word: &str, out: &mut String) {
+    let start = out.len();
     match word.is_ascii() {
-        true => out.extend(word.bytes().map(|b| char::from(b.to_ascii_lowercase()))),
+        true => {
+            out.push_str(word);
+            out.get_mut(start..).unwrap_or_default().make_ascii_lowercase();
+        }
         false => out.extend(word.chars().flat_map(char::to_lowercase)),
     }
 }
@@ -52,6 +71,7 @@ fn stands_alone(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn words_are_runs_of_letters_and_digits() {
@@ -60,5 +80,17 @@ mod tests {
         assert_eq!(words("go\u{65e5}"), ["go", "\u{65e5}"]);
         assert_eq!(words(" .-\u{a0}"), Vec::<String>::new());
         assert_eq!(words("STRASSE \u{130}"), ["strasse", "i\u{307}"]);
+    }
+
+    proptest! {
+        #[test]
+        fn ascii_has_no_rule_of_its_own(text in "[aZ0 .\u{e4}\u{a0}\u{65e5}]{0,40}") {
+            let (mut from, mut slow) = (0, 0);
+            while let Some(range) = next_word(&text, from) {
+                prop_assert_eq!(next_of_any_script(&text, slow), Some(range.clone()));
+                (from, slow) = (range.end, range.end);
+            }
+            prop_assert_eq!(next_of_any_script(&text, slow), None);
+        }
     }
 }

@@ -20,6 +20,6 @@ section! {
         /// How long an article may be here before it is found. Less costs more.
         delay: Duration = Span, default "5 s", example "1 min";
         /// Memory for what is not written to the index yet.
-        memory: u64 = Size { min: 16 << 20, max: 2 << 30 }, default "48 MiB", example "200 MiB";
+        memory: u64 = Size { min: 16 << 20, max: 2 << 30 }, default "128 MiB", example "200 MiB";
     }
 }

@@ -154,6 +154,10 @@ pub struct SearchStatus {
     pub is_complete: bool,
     /// Bytes of journal that it has not read yet.
     pub waiting_bytes: u64,
+    /// How long it has not known all that has arrived, seconds.
+    pub late_secs: u64,
+    /// Whether it waits because a feed is busy.
+    pub gives_way: bool,
     /// Why nothing is added now; empty: nothing is wrong.
     pub problem: String,
 }

@@ -14,9 +14,17 @@ fn add(writer: &Writer, n: u64, text: &Text) {
     let id = format!("<{n}@x>");
     let (groups, thread) = (["a.b", if n.is_multiple_of(2) { "even" } else { "odd" }], [n, n / 10]);
     let (date, place) = (i64::try_from(n).unwrap() * 86_400, n * 100);
-    let article =
-        Indexed { key: n, message_id: &id, date, volume: 1, place, groups: &groups, thread: &thread, text };
-    writer.add(&article, true).unwrap();
+    let article = Indexed {
+        key: n,
+        message_id: &id,
+        date,
+        volume: 1,
+        place,
+        groups: &groups,
+        thread: &thread,
+        text: text.clone(),
+    };
+    writer.add(article, true).unwrap();
 }
 
 fn found(searcher: &Searcher, query: &str) -> Vec<String> {
@@ -26,7 +34,7 @@ fn found(searcher: &Searcher, query: &str) -> Vec<String> {
 
 fn fresh() -> (Arc<dyn Disk>, Writer, Searcher) {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let (writer, searcher) = open(&disk, Path::new(DIR), 0).unwrap();
+    let (writer, searcher) = open(&disk, Path::new(DIR), 0, Work::Following).unwrap();
     (disk, writer, searcher)
 }
 
@@ -90,7 +98,7 @@ fn an_index_of_another_form_is_made_again() {
     writer.commit("far").unwrap();
     writer.close().unwrap();
     durable(&disk, "meta.json", b"{}");
-    let (writer, searcher) = open(&disk, Path::new(DIR), 0).unwrap();
+    let (writer, searcher) = open(&disk, Path::new(DIR), 0, Work::Following).unwrap();
     assert_eq!((writer.progress(), searcher.articles()), (None, 0));
 }
 
@@ -102,7 +110,7 @@ fn durable(disk: &Arc<dyn Disk>, name: &str, bytes: &[u8]) {
 #[test]
 fn a_crash_at_any_write_leaves_a_commit() {
     let run = |disk: &Arc<dyn Disk>| -> Result<(), IndexError> {
-        let (mut writer, _) = open(disk, Path::new(DIR), 0)?;
+        let (mut writer, _) = open(disk, Path::new(DIR), 0, Work::Following)?;
         for commit in 1..=2 {
             add(&writer, commit, &text("word", "", ""));
             writer.commit(&commit.to_string())?;
@@ -120,7 +128,7 @@ fn a_crash_at_any_write_leaves_a_commit() {
             true => Arc::new(disk.image().unwrap()),
             false => Arc::new(disk),
         };
-        let (mut writer, searcher) = open(&after, Path::new(DIR), 0).unwrap();
+        let (mut writer, searcher) = open(&after, Path::new(DIR), 0, Work::Following).unwrap();
         let commits = writer.progress().map_or(0, |text| text.parse::<u64>().unwrap());
         assert_eq!(searcher.articles(), commits, "step {step} of {steps}, {stopped:?}");
         add(&writer, 3, &text("word", "", ""));

@@ -5,6 +5,7 @@
 //! the index, or the index is not one that this program has written, it is built again from the spool. The
 //! thread has the lowest priority, and so have those that tantivy starts from it.
 
+use super::giving_way::Pace;
 use super::progress::Progress;
 use super::{CURSOR, Search, short};
 use crate::config;
@@ -12,7 +13,7 @@ use crate::site::Site;
 use netnews::article::{content_of, xref_places};
 use netnews::newsgroups;
 use newspages::content::references;
-use newssearch::index::{self, IndexError, Indexed, Writer};
+use newssearch::index::{self, IndexError, Indexed, Searcher, Work, Writer};
 use newssearch::text::Text;
 use spool::{ArticleBuf, Batch, Cursor, Event, Key, Patience, Start, Token};
 use std::collections::HashMap;
@@ -120,7 +121,16 @@ fn keep(site: &Site, search: &Search, config: &config::Search) -> Result<(), Ind
             return begin_again(site).map_err(IndexError::from);
         }
         indexing.step(search)?;
+        if indexing.work == Work::Building && search.is_complete() {
+            indexing = indexing.follow(search)?;
+        }
     }
+}
+
+/// Opens the index for some work.
+fn opened(site: &Site, config: &config::Search, work: Work) -> Result<(Writer, Searcher), IndexError> {
+    let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
+    index::open(site.spool.disk(), &dir(site), memory, work)
 }
 
 /// Leaves no index, so that the next one is built from the beginning.
@@ -139,7 +149,9 @@ pub(super) struct Indexing<'a> {
     pub is_again: bool,
     pub buf: ArticleBuf,
     writer: Writer,
+    work: Work,
     cursor: Cursor,
+    pace: Pace,
     batch: Batch,
     /// Changes since the last commit, and when the first of them was made.
     changes: usize,
@@ -152,9 +164,8 @@ pub(super) struct Indexing<'a> {
 impl<'a> Indexing<'a> {
     fn open(site: &'a Site, search: &Search, config: &'a config::Search) -> Result<Self, IndexError> {
         let spool = &site.spool;
-        let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
-        let open = || index::open(spool.disk(), &dir(site), memory);
-        let (mut writer, mut searcher) = open()?;
+        let mut work = Work::Following;
+        let (mut writer, mut searcher) = opened(site, config, work)?;
         let readers = spool.journal_readers();
         let reader = readers.iter().find(|reader| reader.name == CURSOR);
         let mut progress = writer.progress().and_then(Progress::parse);
@@ -165,8 +176,14 @@ impl<'a> Indexing<'a> {
             drop(searcher);
             writer.close()?;
             begin_again(site)?;
-            (writer, searcher) = open()?;
+            (writer, searcher) = opened(site, config, work)?;
             progress = None;
+        }
+        if progress.as_ref().is_none_or(|progress| progress.fill.is_some()) {
+            drop(searcher);
+            writer.close()?;
+            work = Work::Building;
+            (writer, searcher) = opened(site, config, work)?;
         }
         let cursor = spool.cursor(CURSOR, Start::Now)?;
         let is_again = progress.is_some();
@@ -181,6 +198,8 @@ impl<'a> Indexing<'a> {
             is_again,
             buf: ArticleBuf::default(),
             writer,
+            work,
+            pace: Pace::new(Instant::now(), spool.journal_end().sequence.unwrap_or(0)),
             cursor,
             batch: Batch::default(),
             changes: 0,
@@ -196,8 +215,37 @@ impl<'a> Indexing<'a> {
         Ok(indexing)
     }
 
+    /// The same when all that was here before is in it.
+    fn follow(self, search: &Search) -> Result<Self, IndexError> {
+        self.writer.close()?;
+        let work = Work::Following;
+        let (writer, searcher) = opened(self.site, self.config, work)?;
+        search.searcher.store(Some(Arc::new(searcher)));
+        Ok(Self { writer, work, ..self })
+    }
+
+    /// Whether this is a time to leave the machine to a feed.
+    fn gives_way(&mut self, search: &Search) -> bool {
+        let (now, end, mark) = (Instant::now(), self.site.spool.journal_end(), self.cursor.mark());
+        let waiting_bytes = end.position.saturating_sub(mark.position);
+        self.pace.look(now, end.sequence.unwrap_or(0));
+        self.pace.waits(now, waiting_bytes > 0);
+        *search.behind.lock() = self.pace.behind();
+        let claim_bytes = self.site.config.load().site.journal_claim_bytes;
+        let gives_way = self.pace.gives_way(now, waiting_bytes, claim_bytes);
+        search.gives_way.store(gives_way, Ordering::Relaxed);
+        gives_way
+    }
+
     /// Some work, or a wait for some.
     fn step(&mut self, search: &Search) -> Result<(), IndexError> {
+        if self.gives_way(search) {
+            if self.since.is_some_and(|since| since.elapsed() >= self.config.delay) {
+                self.commit()?;
+            }
+            thread::sleep(LOOK_INTERVAL);
+            return Ok(());
+        }
         let mut batch = std::mem::take(&mut self.batch);
         let read = self.cursor.next(&mut batch).map_err(IndexError::from);
         let taken = read.and_then(|()| self.take(&batch));
@@ -282,9 +330,9 @@ impl<'a> Indexing<'a> {
             place: token.place,
             groups: &groups,
             thread: &thread,
-            text: &text,
+            text,
         };
-        self.writer.add(&article, again)?;
+        self.writer.add(article, again)?;
         self.changed();
         Ok(())
     }

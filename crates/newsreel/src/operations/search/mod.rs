@@ -8,6 +8,7 @@
 
 mod answering;
 mod filling;
+mod giving_way;
 mod keeping;
 mod progress;
 
@@ -21,6 +22,7 @@ use newssearch::query::Query;
 use parking_lot::Mutex;
 use spool::{Key, Spool};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// The name of the cursor.
 pub(crate) const CURSOR: &str = "search";
@@ -38,6 +40,10 @@ pub(crate) struct Search {
     is_stale: AtomicBool,
     /// It knows all articles that were here when it was begun.
     is_complete: AtomicBool,
+    /// Since when rows of the journal have waited for it.
+    behind: Mutex<Option<Instant>>,
+    /// They wait because a feed is busy.
+    gives_way: AtomicBool,
     problem: Mutex<String>,
 }
 
@@ -90,6 +96,8 @@ impl Search {
             articles: searcher.map_or(0, |searcher| searcher.articles()),
             is_complete: self.is_complete(),
             waiting_bytes: cursor.map_or(0, |cursor| cursor.backlog_bytes),
+            late_secs: self.behind.lock().map_or(0, |since| since.elapsed().as_secs()),
+            gives_way: self.gives_way.load(Ordering::Relaxed),
             problem,
         })
     }

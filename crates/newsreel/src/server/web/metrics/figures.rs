@@ -189,6 +189,8 @@ pub(super) const FIGURES: &[Figure] = &[
     figure(Gauge, "server.search.articles", "Articles that the search index knows"),
     figure(Gauge, "server.search.is_complete", "Whether it knows all that were here when it was begun"),
     figure(Gauge, "server.search.waiting_bytes", "Bytes of journal that it has not read yet"),
+    figure(Gauge, "server.search.late_secs", "Seconds for which it has not known all that has arrived"),
+    figure(Gauge, "server.search.gives_way", "Whether it waits because a feed is busy"),
     figure(Trouble, "server.search.problem", "Whether nothing can be added to the search index"),
     figure(Left, "server.filters.name", ""),
     figure(Gauge, "server.filters.down", "Whether the filter cannot judge now"),

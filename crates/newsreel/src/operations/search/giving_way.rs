@@ -1,0 +1,83 @@
+//! When indexing gives way to a feed.
+//!
+//! Indexing takes time, memory bandwidth and disk that a busy feed needs, whatever its priority is. So it
+//! waits while much arrives; but articles are found so late at most, and the journal's claim is never the
+//! reason why the index is built again (decision 52). Called by `keeping`.
+
+use std::time::{Duration, Instant};
+
+/// The time between two looks at what arrives.
+const LOOK: Duration = Duration::from_millis(200);
+/// Articles a second that are a busy feed.
+const BUSY_PER_S: u128 = 2_000;
+/// After this time indexing gives way no more, until it has caught up.
+const LATE_MAX: Duration = Duration::from_secs(300);
+/// Nor when so much of the journal's claim is used: a part of so many.
+const CLAIM_PARTS: u64 = 2;
+
+/// How fast articles arrive, and since when the index does not know all of them.
+#[derive(Debug)]
+pub(super) struct Pace {
+    looked: Instant,
+    sequence: u64,
+    is_busy: bool,
+    behind: Option<Instant>,
+}
+
+impl Pace {
+    /// The next article has this sequence number.
+    pub fn new(now: Instant, sequence: u64) -> Self {
+        Self { looked: now, sequence, is_busy: false, behind: None }
+    }
+
+    /// The next article has this sequence number now.
+    pub fn look(&mut self, now: Instant, sequence: u64) {
+        let since = now.saturating_duration_since(self.looked);
+        if since >= LOOK {
+            let arrived = u128::from(sequence.saturating_sub(self.sequence));
+            self.is_busy = arrived * 1_000 >= BUSY_PER_S * since.as_millis();
+            (self.looked, self.sequence) = (now, sequence);
+        }
+    }
+
+    /// Whether rows of the journal wait for the index.
+    pub fn waits(&mut self, now: Instant, rows_wait: bool) {
+        self.behind = rows_wait.then(|| self.behind.unwrap_or(now));
+    }
+
+    /// Since when rows have waited.
+    pub fn behind(&self) -> Option<Instant> {
+        self.behind
+    }
+
+    /// Whether rows may wait longer, of which there are so many bytes.
+    pub fn gives_way(&self, now: Instant, waiting_bytes: u64, claim_bytes: u64) -> bool {
+        let late = self.behind.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        self.is_busy && late < LATE_MAX && waiting_bytes < claim_bytes / CLAIM_PARTS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexing_waits_for_a_busy_feed_but_not_for_ever() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut pace = Pace::new(start, 1_000);
+        pace.look(at(100), 9_000);
+        assert!(!pace.gives_way(at(100), 0, 100), "too soon to say");
+        pace.look(at(200), 1_400);
+        pace.waits(at(200), true);
+        assert!(pace.gives_way(at(200), 49, 100));
+        assert!(!pace.gives_way(at(200), 50, 100), "the journal's claim is half used");
+        pace.waits(at(900), true);
+        assert_eq!(pace.behind(), Some(at(200)), "since it began");
+        assert!(pace.gives_way(at(300_199), 0, 100) && !pace.gives_way(at(300_200), 0, 100), "late");
+        pace.waits(at(300_300), false);
+        assert!(pace.behind().is_none() && pace.gives_way(at(300_300), 0, 100), "it has caught up");
+        pace.look(at(1_200), 3_399);
+        assert!(!pace.gives_way(at(1_200), 0, 100), "1,999 in a second");
+    }
+}
