@@ -8,6 +8,7 @@
 use crate::articles::{Generator, Shape, group_name};
 use crate::client::Client;
 use crate::feeder;
+use crate::rates::median;
 use crate::site::{Plan, Site};
 use crate::{Place, Verdict};
 use clap::Args;
@@ -110,9 +111,4 @@ fn living(address: &str, generator: &Generator, articles: u64) -> io::Result<u64
         }
     }
     Ok(living)
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or_default()
 }

@@ -182,6 +182,12 @@ impl Subject<'_> {
     }
 }
 
+/// The median; 0 of nothing.
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or_default()
+}
+
 fn pipelined(client: &mut Client, commands: &[String], code: &str, block: bool) -> io::Result<()> {
     for batch in commands.chunks(PIPELINE) {
         batch.iter().try_for_each(|command| client.queue(command.as_bytes()))?;

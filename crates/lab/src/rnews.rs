@@ -3,6 +3,7 @@
 
 use crate::articles::{Generator, Shape, group_name};
 use crate::feeds::inn::Inn;
+use crate::rates::median;
 use crate::site::{Plan, Site};
 use crate::{Place, Verdict};
 use clap::Args;
@@ -48,7 +49,7 @@ pub fn run(options: &Options) -> Verdict {
         inn.extend(inn_rate(options, &batch)?);
     }
     fs::remove_file(&batch)?;
-    let (rate, inn_rate) = (median(&mut ours), median(&mut inn));
+    let (rate, inn_rate) = (median(ours), median(inn));
     println!("rnews of {} articles: {rate:.0} a second", options.articles);
     let mut held = rate >= RATE_MIN;
     println!("{} {RATE_MIN} a second on an idle machine", if held { "ok    " } else { "MISSED" });
@@ -109,9 +110,4 @@ fn timed(options: &Options, command: &mut Command) -> io::Result<f64> {
         return Ok(rate);
     }
     Err(io::Error::other(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))))
-}
-
-fn median(figures: &mut [f64]) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or_default()
 }

@@ -1,6 +1,7 @@
 //! The Usenetfs paper's figures 3 to 6 and table 2: what directories of 1 to half a million articles cost,
 //! flat and in buckets, with and without a mount, on file systems with and without an index; and figure 7:
-//! what that leaves to others on a machine where a news server has its day ([`day`]).
+//! what that leaves to others on a machine where a news server has its day ([`day`]); and what files cost that
+//! are a running server's articles ([`spool_mount`]).
 //!
 //! Each file system is an image below `--dir`. A directory of each size is filled once; the others have the
 //! same files as hard links. Times are those that a program waits. Each part writes what it found as soon as
@@ -9,6 +10,7 @@
 mod day;
 mod passthrough;
 mod report;
+mod spool_mount;
 mod way;
 mod work;
 
@@ -46,6 +48,11 @@ pub struct Options {
     parts: Vec<Part>,
     #[command(flatten)]
     day: day::DayOptions,
+    #[command(flatten)]
+    spool: spool_mount::SpoolOptions,
+    /// Port of servers, on 127.0.0.1
+    #[arg(long, default_value_t = 11_719)]
+    port: u16,
     /// Where usenetfs.md's tables and the plots go; without it they are not written
     #[arg(long)]
     docs: Option<PathBuf>,
@@ -62,10 +69,12 @@ enum Part {
     Xfs,
     /// Figure 7
     Day,
+    /// A running server's articles as files; its program must have been built with `mount`
+    Spool,
 }
 
 impl Part {
-    const ALL: [Self; 4] = [Self::Unindexed, Self::Ext4, Self::Xfs, Self::Day];
+    const ALL: [Self; 5] = [Self::Unindexed, Self::Ext4, Self::Xfs, Self::Day, Self::Spool];
 
     /// What its tables are made by.
     fn command(self) -> String {
@@ -116,13 +125,17 @@ pub fn run(options: &Options) -> Verdict {
             Part::Unindexed => directories(Kind::Unindexed, options, &sizes)?,
             Part::Ext4 => directories(Kind::Ext4, options, &sizes)?,
             Part::Xfs => directories(Kind::Xfs, options, &sizes)?,
-            Part::Day => match day::measure(&options.day, &options.dir, options.full)? {
+            Part::Day => match day::measure(&options.day, &options.dir, options.port, options.full)? {
                 Some(figure) => {
                     let plots = vec![("usenetfs-day.svg".to_owned(), day::plot(&figure))];
                     (day::markdown(&figure), plots, day::is_fair(&figure))
                 }
                 None => continue,
             },
+            Part::Spool => {
+                let found = spool_mount::measure(&options.spool, &options.dir, options.port, options.full)?;
+                (spool_mount::markdown(&found), Vec::new(), spool_mount::holds(&found))
+            }
         };
         print!("{table}");
         println!("{:.0} s since the beginning", begun.elapsed().as_secs_f64());
@@ -184,20 +197,43 @@ fn measure(
             let warm = work::all(way, &articles(*size), 1 << size, &mut rng)?;
             measured.sizes.push((1 << size, warm, cold));
         }
-        if [Way::Flat, Way::Bare, Way::Bindfs, Way::Unmanaged].contains(&way) {
-            let mut least = f64::INFINITY;
-            for _ in 0..BUILDS {
-                least = least.min(work::build(reached.root())?);
-            }
-            measured.builds = Some(least);
-        }
         drop(reached);
         all.push(measured);
+    }
+    for (way, seconds) in builds(kind, volume.point(), dir)? {
+        let mut of_way = all.iter_mut().filter(|measured| measured.way == way);
+        of_way.by_ref().for_each(|measured| measured.builds = Some(seconds));
     }
     drop(volume);
     // It is empty, or somebody else's.
     let _left = fs::remove_dir(point);
     Ok(all)
+}
+
+/// Table 2: the least of [`BUILDS`] on each way to the flat tree. The ways take turns, so that what else the
+/// machine does slows them all.
+fn builds(
+    kind: Kind,
+    volume: &Path,
+    dir: &Path,
+) -> Result<Vec<(Way, f64)>, Box<dyn std::error::Error + Send + Sync>> {
+    let ways = [Way::Flat, Way::Bare, Way::Bindfs, Way::Unmanaged];
+    let point = |n: usize| dir.join(format!("mount{n}"));
+    let mut all = Vec::new();
+    for (n, way) in ways.into_iter().enumerate().filter(|(_, way)| way.is_possible(kind)) {
+        all.push((way, Reached::new(way, &volume.join(way.tree()), &point(n))?, f64::INFINITY));
+    }
+    for _ in 0..BUILDS {
+        for (_, reached, least) in &mut all {
+            *least = least.min(work::build(reached.root())?);
+        }
+    }
+    let found = all.into_iter().map(|(way, _, least)| (way, least)).collect();
+    for n in 0..ways.len() {
+        // It is empty, or there is none.
+        let _left = fs::remove_dir(point(n));
+    }
+    Ok(found)
 }
 
 /// Makes the articles, once flat, and as hard links in the buckets of each scheme.

@@ -119,16 +119,22 @@ impl Reached {
                 command
             }
         };
+        command.arg(lower).arg(point);
+        Self::by(command, &way.name(), point)
+    }
+
+    /// Reaches what a command mounts on `point`, which is called `name`.
+    pub fn by(mut command: Command, name: &str, point: &Path) -> Result<Self> {
         // What a run has left that was killed.
         let _none = run("umount", &["--lazy", point.to_str().unwrap_or_default()]);
         std::fs::create_dir_all(point)?;
         let before = std::fs::metadata(point)?.dev();
-        let child = command.arg(lower).arg(point).stdin(Stdio::null()).spawn()?;
+        let child = command.stdin(Stdio::null()).spawn()?;
         let reached = Self { point: Some(point.to_owned()), root: point.to_owned(), process: Some(child) };
         let begun = Instant::now();
         while std::fs::metadata(point).map_or(before, |stat| stat.dev()) == before {
             if begun.elapsed() > PATIENCE {
-                return Err(format!("{} does not mount", way.name()).into());
+                return Err(format!("{name} does not mount").into());
             }
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -3,6 +3,7 @@
 use super::{Options, SHAPE, site};
 use crate::articles::{Generator, group_name};
 use crate::feeder;
+use crate::rates::median;
 use crate::site::{Site, processor_time};
 use std::fs;
 use std::io;
@@ -111,9 +112,4 @@ fn feed(options: &Options, has_search: bool) -> io::Result<f64> {
     site.stop()?;
     fs::remove_dir_all(site.dir())?;
     Ok(rate)
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or_default()
 }

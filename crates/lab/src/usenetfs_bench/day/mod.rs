@@ -53,9 +53,6 @@ pub struct DayOptions {
     /// How long the day takes, in seconds [default: 60; with --full 1200]
     #[arg(long)]
     day: Option<u64>,
-    /// Port of the server, on 127.0.0.1
-    #[arg(long, default_value_t = 11_719)]
-    port: u16,
 }
 
 impl DayOptions {
@@ -92,8 +89,8 @@ pub struct Figure {
 }
 
 /// Measures; `None`, with a word, if the server cannot be had here.
-pub fn measure(options: &DayOptions, dir: &Path, is_full: bool) -> Result<Option<Figure>> {
-    let Some(server) = Server::set_up(options.peers.as_deref(), dir, options.port)? else { return Ok(None) };
+pub fn measure(options: &DayOptions, dir: &Path, port: u16, is_full: bool) -> Result<Option<Figure>> {
+    let Some(server) = Server::set_up(options.peers.as_deref(), dir, port)? else { return Ok(None) };
     let articles = options.articles(is_full);
     // The article, its copies, the map of inodes, and room for what the feed brings.
     let files = (articles + FEED_RATE * options.length(is_full).as_secs()) * 4;
