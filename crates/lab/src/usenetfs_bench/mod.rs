@@ -1,7 +1,7 @@
 //! The Usenetfs paper's figures 3 to 6 and table 2: what directories of 1 to half a million articles cost,
 //! flat and in buckets, with and without a mount, on file systems with and without an index; and figure 7:
-//! what that leaves to others on a machine where a news server has its day ([`day`]); and what files cost that
-//! are a running server's articles ([`spool_mount`]).
+//! what that leaves to others on a machine where a news server has its day ([`day`]); and what files cost
+//! that are a running server's articles ([`spool_mount`]).
 //!
 //! Each file system is an image below `--dir`. A directory of each size is filled once; the others have the
 //! same files as hard links. Times are those that a program waits. Each part writes what it found as soon as

@@ -1,5 +1,6 @@
 //! The least that a FUSE file system can do: every request is one call to the lower file system, by the
-//! descriptor that each inode has. What a mount costs beyond this is its own.
+//! descriptor that each inode has, as long as there are enough of them. What a mount costs beyond this is its
+//! own.
 
 use fuser::{
     BackingId, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
@@ -8,8 +9,8 @@ use fuser::{
 };
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -22,6 +23,8 @@ use std::time::{Duration, UNIX_EPOCH};
 /// As that of the mount.
 const KEPT: Duration = Duration::from_secs(1);
 const ROOT: u64 = 1;
+/// Files that have a descriptor; of others, which were looked up before them, it is opened again.
+const DESCRIPTORS_MAX: usize = 10_000;
 
 /// Mounts `lower` at `point` and answers until it is unmounted.
 pub fn serve(lower: &Path, point: &Path) -> io::Result<()> {
@@ -30,20 +33,62 @@ pub fn serve(lower: &Path, point: &Path) -> io::Result<()> {
         vec![MountOption::DefaultPermissions, MountOption::NoDev, MountOption::NoSuid, MountOption::RW];
     config.acl = SessionACL::All;
     config.n_threads = Some(1);
-    // Each file that the kernel knows has a descriptor: some thousands in what is measured here.
+    // For those, and for what is open.
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
     let root = fs::openat(CWD, lower, OFlags::PATH, Mode::empty())?;
     let files = Passthrough::default();
     if let Ok(mut nodes) = files.nodes.lock() {
-        nodes.insert(ROOT, Node { fd: root, lookups: 1 });
+        let found = (INodeNo::ROOT, OsString::new());
+        nodes.map.insert(ROOT, Node { fd: Some(root), found, lookups: 1 });
     }
     fuser::mount(files, point, &config)
 }
 
 struct Node {
-    fd: OwnedFd,
+    fd: Option<OwnedFd>,
+    /// Where it was found last.
+    found: (INodeNo, OsString),
     lookups: u64,
+}
+
+#[derive(Default)]
+struct Nodes {
+    map: HashMap<u64, Node>,
+    /// Files with a descriptor, in the order in which they lose it.
+    turns: VecDeque<u64>,
+}
+
+impl Nodes {
+    /// Does something with a node's descriptor.
+    fn with<T>(&self, inode: INodeNo, work: impl FnOnce(BorrowedFd<'_>) -> Done<T>) -> Done<T> {
+        let node = self.map.get(&inode.0).ok_or(Errno::ESTALE)?;
+        if let Some(fd) = &node.fd {
+            return work(fd.as_fd());
+        }
+        // Directories keep theirs, so this is not asked again.
+        let parent =
+            self.map.get(&node.found.0.0).and_then(|parent| parent.fd.as_ref()).ok_or(Errno::ESTALE)?;
+        let again = fs::openat(parent, &node.found.1, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
+        work(again.map_err(errno)?.as_fd())
+    }
+
+    fn add(&mut self, inode: u64, fd: OwnedFd, is_dir: bool, found: (INodeNo, OsString)) {
+        let node =
+            self.map.entry(inode).or_insert_with(|| Node { fd: None, found: found.clone(), lookups: 0 });
+        node.lookups += 1;
+        node.found = found;
+        if node.fd.replace(fd).is_none() && !is_dir {
+            self.turns.push_back(inode);
+        }
+        while self.turns.len() > DESCRIPTORS_MAX
+            && let Some(first) = self.turns.pop_front()
+        {
+            if let Some(node) = self.map.get_mut(&first) {
+                node.fd = None;
+            }
+        }
+    }
 }
 
 struct Open {
@@ -56,7 +101,7 @@ type Listing = Vec<(u64, FileType, Vec<u8>)>;
 
 #[derive(Default)]
 struct Passthrough {
-    nodes: Mutex<HashMap<u64, Node>>,
+    nodes: Mutex<Nodes>,
     open: Mutex<(u64, HashMap<u64, Open>)>,
     listings: Mutex<(u64, HashMap<u64, Listing>)>,
 }
@@ -100,7 +145,7 @@ fn attributes(stat: &Metadata, inode: u64) -> FileAttr {
 impl Passthrough {
     fn with<T>(&self, inode: INodeNo, work: impl FnOnce(BorrowedFd<'_>) -> Done<T>) -> Done<T> {
         let nodes = self.nodes.lock().map_err(|_| Errno::EIO)?;
-        work(nodes.get(&inode.0).ok_or(Errno::ESTALE)?.fd.as_fd())
+        nodes.with(inode, work)
     }
 
     fn enter(&self, parent: INodeNo, name: &OsStr) -> Done<FileAttr> {
@@ -109,8 +154,7 @@ impl Passthrough {
         let file = File::from(fd);
         let stat = file.metadata().map_err(|error| io_errno(&error))?;
         let mut nodes = self.nodes.lock().map_err(|_| Errno::EIO)?;
-        let node = nodes.entry(stat.ino()).or_insert_with(|| Node { fd: file.into(), lookups: 0 });
-        node.lookups += 1;
+        nodes.add(stat.ino(), file.into(), stat.is_dir(), (parent, name.to_owned()));
         Ok(attributes(&stat, stat.ino()))
     }
 
@@ -181,11 +225,11 @@ impl Filesystem for Passthrough {
 
     fn forget(&self, _: &Request, inode: INodeNo, lookups: u64) {
         if let Ok(mut nodes) = self.nodes.lock()
-            && let Some(node) = nodes.get_mut(&inode.0)
+            && let Some(node) = nodes.map.get_mut(&inode.0)
         {
             node.lookups = node.lookups.saturating_sub(lookups);
             if node.lookups == 0 {
-                nodes.remove(&inode.0);
+                nodes.map.remove(&inode.0);
             }
         }
     }

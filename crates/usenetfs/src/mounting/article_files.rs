@@ -4,26 +4,27 @@
 //! asks the server, so a name is there exactly as long as its article; what the kernel keeps is what never
 //! changes, the content of an inode. So an open file whose article is gone returns its own bytes, as far as
 //! the kernel or [`Recent`] has them, or EIO, and never others. Only inodes that the kernel knows are in
-//! memory, with their sizes, which are not known without reading the article; no listing is: an article's
-//! position in one is its number.
+//! memory, with their sizes, which are not known without reading the article; the kernel is asked to forget
+//! those that were looked up first when they are more than [`KNOWN_MAX`]. No listing is in memory: an
+//! article's position in one is its number.
 
 use std::collections::{HashMap, VecDeque};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyOpen, Request,
+    KernelConfig, LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyOpen, Request,
 };
 use parking_lot::Mutex;
 
 use super::articles::{Articles, NotRead, Place, ShownArticle, Wait};
-use super::group_tree::{Directory, GroupTree, Named};
+use super::group_tree::{Directory, GroupTree, Named, SEQUENCES};
 use crate::workers::Workers;
 
 /// Added to a sequence number: 0 and 1 are no file's.
@@ -38,6 +39,10 @@ const NUMBERS_AT_ONCE: usize = 512;
 const DIRECTORY_KEPT: Duration = Duration::from_secs(1);
 /// For how long the kernel may keep an article's attributes, which never change; its name it may not keep.
 const ATTRIBUTES_KEPT: Duration = Duration::from_secs(365 * 86_400);
+/// Inodes that the kernel may know before it is asked to forget some.
+const KNOWN_MAX: usize = 131_072;
+/// For how many more it is asked once.
+const FORGOTTEN_AT_ONCE: usize = 512;
 /// Articles that are kept after they were looked up, since they are usually read then.
 const RECENT_MAX: usize = 64;
 /// Bytes of them, beside the last one.
@@ -47,6 +52,18 @@ const RECENT_BYTES_MAX: usize = 8 << 20;
 pub struct ArticleFiles<A: Articles> {
     shared: Arc<Shared<A>>,
     workers: Workers,
+    notifier: Arc<OnceLock<Notifier>>,
+    /// Whether the kernel is being asked to forget names.
+    is_forgetting: Arc<AtomicBool>,
+}
+
+/// That the kernel is being asked, until this is dropped.
+struct Forgetting(Arc<AtomicBool>);
+
+impl Drop for Forgetting {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 struct Shared<A: Articles> {
@@ -67,12 +84,19 @@ type Name = (Arc<str>, u64);
 struct Inodes<L> {
     articles: HashMap<u64, Known<L>>,
     by_name: HashMap<Name, u64>,
+    /// In the order in which the kernel is asked to forget them, each with the number of its turn; some it
+    /// has forgotten by itself.
+    turns: VecDeque<(u64, u64)>,
+    last_turn: u64,
 }
 
 struct Known<L> {
     locator: L,
     lookups: u64,
     facts: Arc<Facts>,
+    turn: u64,
+    /// By which name below which directory it was found first.
+    found: (u64, OsString),
 }
 
 /// What never changes of an article, besides its content.
@@ -91,19 +115,49 @@ impl Facts {
 
 impl<L> Default for Inodes<L> {
     fn default() -> Self {
-        Self { articles: HashMap::new(), by_name: HashMap::new() }
+        Self { articles: HashMap::new(), by_name: HashMap::new(), turns: VecDeque::new(), last_turn: 0 }
     }
 }
 
 impl<L: Clone> Inodes<L> {
     /// Counts a look-up.
-    fn looked_up(&mut self, inode: u64, locator: L, facts: Arc<Facts>) {
+    fn looked_up(&mut self, inode: u64, locator: L, facts: Arc<Facts>, found: (u64, &OsStr)) {
         let known = self.articles.entry(inode).or_insert_with(|| {
             self.by_name.extend(facts.names.iter().map(|name| (name.clone(), inode)));
-            Known { locator: locator.clone(), lookups: 0, facts }
+            self.last_turn += 1;
+            self.turns.push_back((self.last_turn, inode));
+            Known {
+                locator: locator.clone(),
+                lookups: 0,
+                facts,
+                turn: self.last_turn,
+                found: (found.0, found.1.to_owned()),
+            }
         });
         known.locator = locator;
         known.lookups += 1;
+    }
+
+    /// Those whose turn it is to be forgotten, if there are more than `max` and some over: they are asked for
+    /// again after all others.
+    fn too_many(&mut self, max: usize) -> Vec<u64> {
+        let articles = &self.articles;
+        let is_due =
+            |(turn, inode): &(u64, u64)| articles.get(inode).is_some_and(|known| known.turn == *turn);
+        if self.turns.len() > 2 * articles.len().max(max) {
+            self.turns.retain(is_due);
+        }
+        if articles.len() < max + FORGOTTEN_AT_ONCE {
+            return Vec::new();
+        }
+        let mut due = Vec::new();
+        while due.len() < FORGOTTEN_AT_ONCE
+            && let Some(next) = self.turns.pop_front()
+        {
+            due.extend(Some(next).filter(is_due));
+        }
+        self.turns.extend(&due);
+        due.into_iter().map(|(_, inode)| inode).collect()
     }
 
     /// Takes back look-ups.
@@ -186,7 +240,36 @@ impl<A: Articles> ArticleFiles<A> {
             mounted: SystemTime::now(),
             owner,
         };
-        Ok(Self { shared: Arc::new(shared), workers: Workers::start()? })
+        let (notifier, is_forgetting) = (Arc::default(), Arc::default());
+        Ok(Self { shared: Arc::new(shared), workers: Workers::start()?, notifier, is_forgetting })
+    }
+
+    /// Where what tells the kernel something belongs.
+    pub fn notifier(&self) -> Arc<OnceLock<Notifier>> {
+        self.notifier.clone()
+    }
+
+    /// Has the kernel forget names of files that were looked up long ago, if there are too many.
+    fn forget_oldest(&self) {
+        if self.is_forgetting.load(Ordering::Acquire) {
+            return;
+        }
+        let inodes = self.shared.known.lock().too_many(KNOWN_MAX);
+        if inodes.is_empty() {
+            return;
+        }
+        // Only one thread gets here: the one that hears the kernel.
+        self.is_forgetting.store(true, Ordering::Release);
+        let forgetting = Forgetting(self.is_forgetting.clone());
+        let (shared, notifier) = (self.shared.clone(), self.notifier.clone());
+        self.workers.notify(move || {
+            let _until_done = forgetting;
+            let Some(notifier) = notifier.get() else { return };
+            for (directory, name) in inodes.into_iter().flat_map(|inode| shared.names_of(inode)) {
+                // It may have forgotten it, or never heard of it.
+                let _gone = notifier.inval_entry(INodeNo(directory), &name);
+            }
+        });
     }
 
     /// Answers at once if the disk need not be waited for, else by a worker.
@@ -244,6 +327,10 @@ impl<A: Articles> Shared<A> {
         self.attributes(self.tree.number(directory), FileType::Directory, time)
     }
 
+    fn sequences_attributes(&self) -> FileAttr {
+        self.attributes(SEQUENCES, FileType::RegularFile, self.mounted)
+    }
+
     fn article_attributes(&self, inode: u64, facts: &Facts) -> FileAttr {
         let time = UNIX_EPOCH + Duration::from_secs(facts.arrived);
         let is_there = |(group, number): &&Name| self.articles.is_shown(group, *number);
@@ -255,6 +342,17 @@ impl<A: Articles> Shared<A> {
             nlink: u32::try_from(names).unwrap_or(u32::MAX).max(1),
             ..self.attributes(inode, FileType::RegularFile, time)
         }
+    }
+
+    /// By which names the kernel may know an article, each below a directory.
+    fn names_of(&self, inode: u64) -> Vec<(u64, OsString)> {
+        let known =
+            self.known.lock().articles.get(&inode).map(|known| (known.found.clone(), known.facts.clone()));
+        let Some((found, facts)) = known else { return Vec::new() };
+        let in_groups = facts.names.iter().map(|(group, number)| {
+            (self.tree.number(&Directory::Group(group.clone())), OsString::from(number.to_string()))
+        });
+        in_groups.filter(|name| *name != found).chain([found.clone()]).collect()
     }
 
     /// A name of an article that the kernel knows; `None`: it must be read. The server is asked whether the
@@ -281,7 +379,10 @@ impl<A: Articles> Shared<A> {
             Named::Directory(directory) if directory.exists(&self.articles) => {
                 return Ok((self.directory_attributes(&directory), DIRECTORY_KEPT));
             }
-            Named::Directory(_) => return Err(Errno::ENOENT.into()),
+            Named::Sequences(group) if self.articles.group_changed(&group).is_some() => {
+                return Ok((self.sequences_attributes(), DIRECTORY_KEPT));
+            }
+            Named::Directory(_) | Named::Sequences(_) => return Err(Errno::ENOENT.into()),
             Named::Number(group, number) => match self.look_up_known(&group, number) {
                 Some(known) => return known.map(|attributes| (attributes, Duration::ZERO)),
                 None => self.articles.article(Place::Number(&group, number), wait)?,
@@ -292,7 +393,7 @@ impl<A: Articles> Shared<A> {
         let inode = article.sequence + FIRST_ARTICLE;
         let facts = Arc::new(Facts::of(article.text.len(), article.arrived, article.places));
         let attributes = self.article_attributes(inode, &facts);
-        self.known.lock().looked_up(inode, article.locator, facts);
+        self.known.lock().looked_up(inode, article.locator, facts, (parent, name));
         self.recent.lock().put(inode, Arc::new(article.text));
         Ok((attributes, Duration::ZERO))
     }
@@ -311,6 +412,7 @@ impl<A: Articles> Shared<A> {
                 Ok((self.directory_attributes(&directory), DIRECTORY_KEPT))
             }
             Some(_) => Err(Errno::ENOENT.into()),
+            None if inode == SEQUENCES => Ok((self.sequences_attributes(), DIRECTORY_KEPT)),
             None => {
                 let article = self.again(inode, wait)?.ok_or(Errno::ESTALE)?;
                 let facts = Facts::of(article.text.len(), article.arrived, article.places);
@@ -320,6 +422,9 @@ impl<A: Articles> Shared<A> {
     }
 
     fn text(&self, inode: u64, wait: Wait) -> Done<Arc<Vec<u8>>> {
+        if inode == SEQUENCES {
+            return Ok(Arc::default());
+        }
         if let Some(text) = self.recent.lock().get(inode) {
             return Ok(text);
         }
@@ -390,6 +495,7 @@ impl<A: Articles> Filesystem for ArticleFiles<A> {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.forget_oldest();
         let name = name.to_owned();
         self.answer(
             reply,

@@ -147,6 +147,50 @@ fn what_the_kernel_knows_is_not_read_again_and_is_gone_at_once() {
 }
 
 #[test]
+fn the_kernel_is_asked_to_forget_what_was_looked_up_first() {
+    let files = files();
+    let numbers = |range: std::ops::Range<u64>| range.map(|n| n + FIRST_ARTICLE).collect::<Vec<_>>();
+    let most = FORGOTTEN_AT_ONCE as u64;
+    for number in 1..=most + 9 {
+        looked_up(&files, number + 10);
+    }
+    let too_many = |max| files.shared.known.lock().too_many(max);
+    assert_eq!(too_many(10), Vec::<u64>::new(), "there is room for some more");
+    looked_up(&files, 1_000);
+    assert_eq!(too_many(10), numbers(11..most + 11));
+    let directory = |group: &str| files.shared.tree.number(&Directory::Group(group.into()));
+    let names = files.shared.names_of(1_000 + FIRST_ARTICLE);
+    let of = |group, number: u64| (directory(group), OsString::from(number.to_string()));
+    assert_eq!(names, [of("b", 1_000), of("a", NUMBERS + 1_000), of("a", 1_000)]);
+    // Those that are still in use come again, after the others.
+    assert_eq!(too_many(10)[..10], [numbers(most + 11..most + 20), numbers(1_000..1_001)].concat());
+    // What is forgotten leaves nothing behind, however often it comes back.
+    for _ in 0..2_000 {
+        let inode = looked_up(&files, 77).ino.0;
+        files.shared.known.lock().forget(inode, 2);
+        looked_up(&files, 77);
+        too_many(10);
+    }
+    let known = files.shared.known.lock();
+    assert!(known.turns.len() <= 2 * known.articles.len() + 1);
+    assert_eq!(known.by_name.len(), 3 * known.articles.len());
+}
+
+#[test]
+fn a_group_is_a_folder_of_mail_to_who_asks() {
+    let files = files();
+    let look_up = |group: &str| {
+        let directory = files.shared.tree.number(&Directory::Group(group.into()));
+        files.shared.look_up(directory, ".mh_sequences".as_ref(), Wait::No)
+    };
+    let Ok((found, _)) = look_up("a") else { panic!("there is none") };
+    assert_eq!((found.kind, found.size, found.perm), (FileType::RegularFile, 0, 0o444));
+    assert!(files.shared.stat(found.ino.0, Wait::No).is_ok_and(|(again, _)| again == found));
+    assert!(files.shared.text(found.ino.0, Wait::No).is_ok_and(|text| text.is_empty()));
+    assert!(matches!(look_up("b"), Err(Failed::With(_))), "no group");
+}
+
+#[test]
 fn what_must_wait_for_the_disk_is_answered_by_a_worker() {
     let files = files();
     let directory = files.shared.tree.number(&Directory::Group("a".into()));

@@ -126,7 +126,10 @@ pub fn serve<A: Articles>(device: OwnedFd, articles: A, ready: impl FnOnce()) ->
     // The kernel decides who may use it.
     config.acl = SessionACL::All;
     config.n_threads = Some(1);
-    let session = Session::from_fd(ArticleFiles::new(articles, owner)?, device, SessionACL::All, config)?;
+    let files = ArticleFiles::new(articles, owner)?;
+    let notifier = files.notifier();
+    let session = Session::from_fd(files, device, SessionACL::All, config)?;
+    let _first = notifier.set(session.notifier());
     ready();
     session.run()
 }

@@ -21,6 +21,12 @@ const BY_ID: u64 = FIRST_DIRECTORY;
 /// Its name, which no part of a group's name can be.
 pub const BY_ID_NAME: &str = "message.id";
 
+/// The file by which readers of mail know a directory of numbered messages (MH). It is found in each group,
+/// is empty, and is listed in none.
+const SEQUENCES_NAME: &[u8] = b".mh_sequences";
+/// Its number.
+pub const SEQUENCES: u64 = FIRST_DIRECTORY - 1;
+
 /// A directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Directory {
@@ -41,6 +47,8 @@ pub enum Named {
     Number(Arc<str>, u64),
     /// The article with this Message-ID.
     MessageId(Vec<u8>),
+    /// The file [`SEQUENCES`], if there is a group of this name.
+    Sequences(Arc<str>),
 }
 
 /// The numbers of directories.
@@ -117,6 +125,7 @@ impl Directory {
                 Some(Named::Directory(Self::Group(name.into())))
             }
             Self::Group(group) if is_article(name) => Some(Named::Number(group.clone(), number(name)?)),
+            Self::Group(group) if name == SEQUENCES_NAME => Some(Named::Sequences(group.clone())),
             Self::Group(group) => {
                 let part = match name.strip_suffix(b".") {
                     Some(digits) if is_article(digits) => digits,

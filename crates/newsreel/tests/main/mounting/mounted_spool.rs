@@ -120,6 +120,8 @@ fn articles_are_files_as_long_as_they_are_shown() {
         assert_eq!(seen[Path::new(&path)], asked(&mut client, &number.to_string()), "{path}");
         assert_eq!(fs::metadata(mount.path(&path)).unwrap().len(), seen[Path::new(&path)].len() as u64);
     }
+    // A folder of mail to mutt and MH.
+    assert_eq!(fs::read(mount.path("a/one/.mh_sequences")).unwrap(), b"");
     let by_id = mount.path("message.id/4%2Fb%252F@x.example");
     assert_eq!(fs::read(&by_id).unwrap(), asked(&mut client, "<4/b%2F@x.example>"));
     // A crosspost is one file with two names.
