@@ -8,6 +8,7 @@ pub(crate) mod crc;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod facts;
+pub(crate) mod fetch;
 pub(crate) mod hidden;
 pub(crate) mod ids;
 pub(crate) mod key;

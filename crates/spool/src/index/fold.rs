@@ -304,7 +304,6 @@ impl Folds {
             let Some(group) = context.groups.get(*id) else { continue };
             let mut state = group.state();
             let state = &mut *state;
-            state.touch(*number);
             if state.overview.is_full(*number, row_bytes_max, block_text_bytes) {
                 let closed = state.overview.close(*id, &state.live, segments);
                 match closed {
@@ -322,6 +321,7 @@ impl Folds {
             }
             state.changed = context.now;
             state.high = state.high.max(*number);
+            group.note_next_writes(state);
         }
         true
     }

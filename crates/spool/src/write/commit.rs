@@ -42,6 +42,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use tracing::{info, warn};
 
+/// So many articles ahead the processor fetches what filing will change.
+const FETCHED_AHEAD: usize = 4;
 /// Entries of a part at most: they are looked up together.
 const LOOKED_UP_MAX: usize = 1024;
 
@@ -330,6 +332,9 @@ impl Writer {
     ) -> Result<usize, Trouble> {
         let mut n = 0;
         for entry in batch.iter().skip(done).take(LOOKED_UP_MAX) {
+            if let Some(Entry::Article(later)) = batch.get(done + n + FETCHED_AHEAD) {
+                later.groups.iter().filter_map(|id| context.groups.get(*id)).for_each(|group| group.fetch());
+            }
             let packed = self.packed.get_mut(done + n).and_then(Option::take);
             let Some(found) = s.known.get(n) else {
                 return Err(own_bug!("history was not asked for entry {n} of a part"));
@@ -388,7 +393,13 @@ impl Writer {
             self.journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
         }
         let mut articles = 0;
-        for p in &s.prepared {
+        for (i, p) in s.prepared.iter().enumerate() {
+            if let Some(later) = s.prepared.get(i + FETCHED_AHEAD) {
+                let groups = part(&s.numbers, &later.numbers)?.iter();
+                groups
+                    .filter_map(|(id, _)| context.groups.get(*id))
+                    .for_each(|group| group.fetch_next_writes());
+            }
             let Some(token) = p.token else {
                 self.folds.remember(p.key, p.arrived);
                 continue;

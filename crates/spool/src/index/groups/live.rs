@@ -106,9 +106,9 @@ impl LiveSet {
         self.find(number).is_ok_and(|at| self.chunks[at].words[(bit / 64) as usize] & 1 << (bit % 64) != 0)
     }
 
-    /// Brings what adding `number` will change into the processor's cache. The value means nothing.
-    pub fn touch(&self, number: u64) -> u64 {
-        self.chunks.back().map_or(0, |last| last.index ^ last.words[(number % BITS / 64) as usize])
+    /// Address of what adding the next number will change.
+    pub fn next_write(&self) -> usize {
+        self.chunks.back().map_or(0, |last| std::ptr::from_ref(last).addr())
     }
 
     pub fn count(&self) -> u64 {

@@ -6,6 +6,7 @@
 mod live;
 mod shown;
 
+use crate::base::fetch::{fetch, fetch_all};
 use crate::base::ids::{Flag, GroupId};
 use crate::base::ordered::{Ordered, OrderedGuard, rank};
 pub(crate) use live::LiveSet;
@@ -18,7 +19,10 @@ use arc_swap::ArcSwap;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Places in memory that filing an article changes: numbers, an entry and the first of its block, row text.
+const NEXT_WRITES: usize = 4;
 
 /// A group to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -75,12 +79,6 @@ pub(crate) struct GroupState {
 }
 
 impl GroupState {
-    /// Waits for all memory that filing an article under `number` will change at once, instead of for one
-    /// piece after the other: with thousands of groups none of it is in the processor's cache.
-    pub fn touch(&self, number: u64) {
-        std::hint::black_box(self.live.touch(number) ^ self.overview.touch());
-    }
-
     pub fn marks(&self) -> Marks {
         // A hidden article may come back, so its number keeps the low mark from rising (RFC 3977 6.1.1.2).
         let low = self.live.low().unwrap_or(self.high + 1);
@@ -101,6 +99,8 @@ pub struct Group {
     pub creator: Box<str>,
     /// Whether its flag is `y`: checked for every article.
     open: AtomicBool,
+    /// Where filing its next article will write, as of the last one. The memory may be elsewhere by then.
+    next_writes: [AtomicUsize; NEXT_WRITES],
     state: Ordered<GroupState, { rank::GROUP }>,
 }
 
@@ -119,12 +119,32 @@ impl Group {
             created: new.created,
             creator: new.creator.as_str().into(),
             open: AtomicBool::new(new.flag == Flag::Open),
+            next_writes: Default::default(),
             state: Ordered::new(state),
         }
     }
 
     pub(crate) fn state(&self) -> OrderedGuard<'_, GroupState, { rank::GROUP }> {
         self.state.lock()
+    }
+
+    /// Has the processor fetch the group itself; [`Group::fetch_next_writes`] is to come a little later. With
+    /// thousands of groups none of what filing changes is in its cache, and waiting for one piece after the
+    /// other would take longer than all else that is done for an article under the writer's lock.
+    pub(crate) fn fetch(&self) {
+        fetch_all(self);
+    }
+
+    /// Has the processor fetch what filing the next article will change.
+    pub(crate) fn fetch_next_writes(&self) {
+        self.next_writes.iter().for_each(|address| fetch(address.load(Ordering::Relaxed)));
+    }
+
+    /// An article has been filed: notes where the next one will be.
+    pub(crate) fn note_next_writes(&self, state: &GroupState) {
+        let [row, first, text] = state.overview.next_writes();
+        let addresses = [state.live.next_write(), row, first, text];
+        self.next_writes.iter().zip(addresses).for_each(|(slot, at)| slot.store(at, Ordering::Relaxed));
     }
 
     /// What may be done in it.

@@ -167,11 +167,11 @@ impl GroupOverview {
         self.open.entries.first().is_none_or(|first| block::fits(first.number, number))
     }
 
-    /// Brings what the next push will read and change into the processor's cache. The value means nothing.
-    pub fn touch(&self) -> u64 {
+    /// Addresses of what adding the next row will change: its entry, the block's first one, its text.
+    pub fn next_writes(&self) -> [usize; 3] {
         let Rows { entries, text } = &self.open;
-        let ends = entries.first().map_or(0, |e| e.number) ^ entries.last().map_or(0, |e| e.number);
-        ends ^ u64::from(text.last().copied().unwrap_or_default())
+        let spare = entries.as_ptr_range().end.addr();
+        [spare, entries.as_ptr().addr(), text.as_ptr_range().end.addr()]
     }
 
     /// Writes the open block to a segment, without rows whose article is gone if all are.
