@@ -49,11 +49,11 @@ pub(crate) struct Cell {
 /// taken last, and nothing inside them.
 mod rank {
     /// A group's index. Nobody waits for a second one.
-    pub const INDEX: u8 = 24;
+    pub const INDEX: u8 = 32;
     /// The table of indexes.
-    pub const CELLS: u8 = 25;
+    pub const CELLS: u8 = 33;
     /// The books.
-    pub const BOOKS: u8 = 26;
+    pub const BOOKS: u8 = 34;
 }
 
 /// A file that is open, and when it was used.

@@ -12,13 +12,14 @@ use crate::access::Gate;
 use crate::access::limits::Limits;
 use crate::base::busy_poll::Polling;
 use crate::base::counters::Counters;
+use crate::base::lock::rank;
 use crate::config::{Config, Live};
 use crate::ingest::Filer;
 use crate::ingest::batches::Waiting;
 use crate::tls::Offer;
 use arc_swap::ArcSwapOption;
 use nntp_io::Compressed;
-use parking_lot::Mutex;
+use spool::Ordered;
 use spool::{Spool, Ticket, Trouble, TroubleKind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -68,7 +69,7 @@ pub(crate) struct Site {
     pub compressed: Compressed,
     pub started: Instant,
     /// Held while the configuration is being changed.
-    pub changing: Mutex<()>,
+    pub changing: Ordered<(), { rank::CHANGING }>,
     /// Expiry has something to look at.
     pub expiry: Arc<Notify>,
     durable: Arc<Notify>,
@@ -94,7 +95,7 @@ impl Site {
             config,
             spool,
             started: Instant::now(),
-            changing: Mutex::default(),
+            changing: Ordered::default(),
             expiry: Arc::default(),
             durable,
             signals: watch::Sender::default(),

@@ -5,10 +5,10 @@
 //! limited size. Called by the session and the web.
 
 use super::connections::{Connections, too_many};
+use crate::base::lock::Leaf;
 use crate::config::Access;
 use hashbrown::HashMap;
 use nntp_io::rate::{Bandwidth, Bucket};
-use parking_lot::Mutex;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
@@ -29,7 +29,7 @@ type Key = (u64, Subject);
 
 /// All counts of a server.
 #[derive(Debug, Default)]
-pub(crate) struct Limits(Mutex<Counts>);
+pub(crate) struct Limits(Leaf<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {

@@ -8,9 +8,9 @@
 //! The table has a limit; when it is full, those that have been quiet longest are forgotten. Called by
 //! `gate`. Source: RFC 4643 section 6 and guarantee G6.
 
+use crate::base::lock::Leaf;
 use crate::config::Auth;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ impl Record {
 /// Failures by address and by user.
 #[derive(Debug)]
 pub(super) struct Lockout {
-    table: Mutex<HashMap<Subject, Record>>,
+    table: Leaf<HashMap<Subject, Record>>,
     per_address_max: u32,
     per_user_max: u32,
     first: Duration,
@@ -106,7 +106,7 @@ type Table = HashMap<Subject, Record>;
 impl Lockout {
     pub fn new(auth: &Auth) -> Self {
         Self {
-            table: Mutex::default(),
+            table: Leaf::default(),
             per_address_max: auth.failures_per_address_max,
             per_user_max: auth.failures_per_user_max,
             first: auth.lockout_first,
@@ -199,7 +199,7 @@ mod tests {
 
     fn lockout() -> Lockout {
         Lockout {
-            table: Mutex::default(),
+            table: Leaf::default(),
             per_address_max: 3,
             per_user_max: 5,
             first: Duration::from_secs(2),

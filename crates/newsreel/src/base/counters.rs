@@ -1,7 +1,7 @@
 //! What the server counts since its start; shown by `status`.
 
+use crate::base::lock::Leaf;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use spool::Latency;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +18,11 @@ pub(crate) struct Counters {
     pub refused: AtomicU64,
     pub latencies: Latencies,
     /// Why articles were rejected, since somebody last took this.
-    reasons: Mutex<HashMap<&'static str, u64>>,
+    reasons: Leaf<HashMap<&'static str, u64>>,
     /// How often readers selected a group, likewise.
-    selections: Mutex<HashMap<Box<str>, u64>>,
+    selections: Leaf<HashMap<Box<str>, u64>>,
     /// By the peers' names.
-    peers: Mutex<HashMap<Box<str>, Arc<PeerCounters>>>,
+    peers: Leaf<HashMap<Box<str>, Arc<PeerCounters>>>,
 }
 
 /// How long things took.

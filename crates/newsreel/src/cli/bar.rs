@@ -5,8 +5,8 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use crate::base::lock::Leaf;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use parking_lot::Mutex;
 use spool::Progress;
 
 /// Time between two plain lines.
@@ -14,7 +14,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The progress of one command.
 pub(super) struct Bar {
-    state: Mutex<State>,
+    state: Leaf<State>,
 }
 
 struct State {
@@ -38,7 +38,7 @@ impl Bar {
             bar: None,
             told: Instant::now(),
         };
-        Self { state: Mutex::new(state) }
+        Self { state: Leaf::new(state) }
     }
 
     /// Shows a few words beside the name of the work.

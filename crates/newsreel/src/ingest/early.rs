@@ -5,8 +5,8 @@
 //! `docs/formats/early-cancels.md`.
 
 use crate::base::durable_table::{DurableTable, Entry};
+use crate::base::lock::Leaf;
 use netnews::control::cancel_lock::elements;
-use parking_lot::Mutex;
 use spool::{Disk, Key, Line};
 use std::fmt::Write as _;
 use std::io;
@@ -45,7 +45,7 @@ pub(super) struct Early {
     /// How many wait: asked for every article, mostly 0.
     count: AtomicUsize,
     epoch: AtomicU64,
-    table: Mutex<Table>,
+    table: Leaf<Table>,
 }
 
 impl Early {
@@ -63,7 +63,7 @@ impl Early {
             keep_secs: AtomicI64::new(keep_secs),
             count: AtomicUsize::new(table.len()),
             epoch: AtomicU64::new(0),
-            table: Mutex::new(table),
+            table: Leaf::new(table),
         };
         tidy_up(&mut early.table.lock());
         early

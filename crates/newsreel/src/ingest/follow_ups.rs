@@ -13,9 +13,11 @@
 
 use super::patiently;
 use super::withdraw::{NotWithdrawn, Outcome, Task, Withdrawals};
+use crate::base::lock::rank;
 use hashbrown::HashMap;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::Condvar;
 use spool::{Cursor, Key, Mark, Spool};
+use spool::{Ordered, OrderedGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::RangeInclusive;
@@ -50,7 +52,7 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(30);
 pub(super) struct FollowUps {
     spool: Arc<Spool>,
     pub withdrawals: Withdrawals,
-    state: Mutex<State>,
+    state: Ordered<State, { rank::FOLLOW_UPS }>,
     /// Tasks that are not done, for a look without the lock.
     undone: AtomicUsize,
     /// Batches that were begun.
@@ -59,7 +61,7 @@ pub(super) struct FollowUps {
     wake: Condvar,
     /// Notified when tasks are done.
     done: Condvar,
-    position: Mutex<Option<Position>>,
+    position: Ordered<Option<Position>, { rank::FOLLOW_UPS_POSITION }>,
 }
 
 struct State {
@@ -115,12 +117,12 @@ impl FollowUps {
         Self {
             spool,
             withdrawals,
-            state: Mutex::new(State::new(LIMITS)),
+            state: Ordered::new(State::new(LIMITS)),
             undone: AtomicUsize::new(0),
             batches: AtomicU64::new(0),
             wake: Condvar::new(),
             done: Condvar::new(),
-            position: Mutex::default(),
+            position: Ordered::default(),
         }
     }
 
@@ -232,9 +234,9 @@ impl FollowUps {
         loop {
             let tasks = take(&mut state);
             if !tasks.is_empty() {
-                MutexGuard::unlocked(&mut state, || self.carry_out_all(&tasks));
+                state.unlocked(|| self.carry_out_all(&tasks));
             } else if state.working.range(tickets.clone()).next().is_some() {
-                self.done.wait(&mut state);
+                state.wait(&self.done);
             } else {
                 return;
             }
@@ -268,11 +270,11 @@ impl FollowUps {
     }
 
     /// Waits until then, or until no feed runs, or until much waits.
-    fn rest(&self, state: &mut MutexGuard<'_, State>, until: Instant) {
+    fn rest(&self, state: &mut OrderedGuard<'_, State, { rank::FOLLOW_UPS }>, until: Instant) {
         let mut batches = None;
         while state.may_rest() && batches.replace(self.batches.load(Ordering::Relaxed)) != batches {
             let left = until.saturating_duration_since(Instant::now());
-            self.wake.wait_while_for(state, |state| state.may_rest(), left.min(QUIET));
+            state.wait_while_for(&self.wake, |state| state.may_rest(), left.min(QUIET));
             if left <= QUIET {
                 return;
             }
@@ -293,7 +295,7 @@ impl FollowUps {
             let mut state = self.state.lock();
             self.rest(&mut state, rest_until);
             let until_save = SAVE_INTERVAL.saturating_sub(saved.elapsed());
-            self.wake.wait_while_for(&mut state, |state| state.is_idle(), until_save);
+            state.wait_while_for(&self.wake, |state| state.is_idle(), until_save);
             if state.is_ending {
                 return;
             }

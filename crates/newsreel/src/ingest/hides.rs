@@ -6,9 +6,10 @@
 //! `operations::group_control`. Format: `docs/formats/early-hides.md`.
 
 use crate::base::durable_table::{DurableTable, Entry};
+use crate::base::lock::Leaf;
 use crate::config::Groups;
 use netnews::newsgroups;
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use spool::{Disk, Key, Line};
 use std::io;
 use std::path::Path;
@@ -64,7 +65,7 @@ pub(crate) struct Hides {
     /// How many wait: asked for every batch, mostly 0.
     count: AtomicUsize,
     gate: RwLock<()>,
-    table: Mutex<Table>,
+    table: Leaf<Table>,
 }
 
 impl Hides {
@@ -80,7 +81,7 @@ impl Hides {
             keep_secs: AtomicI64::new(keep_secs),
             count: AtomicUsize::new(table.len()),
             gate: RwLock::default(),
-            table: Mutex::new(table),
+            table: Leaf::new(table),
         }
     }
 

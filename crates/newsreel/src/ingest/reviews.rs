@@ -5,10 +5,10 @@
 //! commands write as well, so it is looked at whenever a filter finds something. Called by `filters`,
 //! `ingest` and `operations::filter`. Format: `docs/formats/filter-log.md`.
 
+use crate::base::lock::Leaf;
 use crate::base::printable;
 use hashbrown::HashMap;
 use netnews::{Article, Known};
-use parking_lot::Mutex;
 use spool::{Access, AppendLog, Disk, Key, Line, Open};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -132,10 +132,10 @@ struct Released {
 pub(crate) struct Reviews {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    log: Mutex<Option<AppendLog>>,
-    released: Mutex<Released>,
+    log: Leaf<Option<AppendLog>>,
+    released: Leaf<Released>,
     /// Held while a release is written: the commands of several operators may come at once.
-    releasing: Mutex<()>,
+    releasing: Leaf<()>,
     /// The last finding could not be written; said once.
     is_failing: AtomicBool,
 }
@@ -146,9 +146,9 @@ impl Reviews {
         Self {
             disk,
             dir: data.to_owned(),
-            log: Mutex::default(),
-            released: Mutex::default(),
-            releasing: Mutex::default(),
+            log: Leaf::default(),
+            released: Leaf::default(),
+            releasing: Leaf::default(),
             is_failing: AtomicBool::new(false),
         }
     }

@@ -3,9 +3,9 @@
 //! Counted for each user, or for the address (of IPv6 its /64 network) of who has not logged in; the table is
 //! bounded. Called by `inject` for every post. Source: INN's `backoff*` of readers.conf.
 
+use crate::base::lock::Leaf;
 use crate::config::Posting;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ struct Pace {
 /// The paces of all posters.
 #[derive(Debug, Default)]
 pub(super) struct Paces {
-    posters: Mutex<HashMap<Who, Pace>>,
+    posters: Leaf<HashMap<Who, Pace>>,
 }
 
 impl Paces {

@@ -11,14 +11,15 @@ mod listener;
 
 pub use bind::{Bound, bind};
 
+use crate::base::lock::{Leaf, rank};
 use crate::config::Config;
 use crate::site::Site;
 use accept::accept_all;
 use arc_swap::ArcSwap;
 use bind::{bind_with, listen, listen_beside};
 use nntp_io::Socket;
-use parking_lot::Mutex;
 use rustix::net::sockopt;
+use spool::Ordered;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -108,10 +109,10 @@ pub(crate) type SessionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) struct Listening {
     site: Arc<Site>,
     admit: Admit,
-    open: Mutex<Vec<Open>>,
+    open: Ordered<Vec<Open>, { rank::OPEN }>,
     /// Their addresses, for whoever does not want to wait while sockets are opened.
     addresses: ArcSwap<Addresses>,
-    accepting: Mutex<JoinSet<()>>,
+    accepting: Leaf<JoinSet<()>>,
 }
 
 /// The addresses of open sockets, ports resolved.
@@ -198,7 +199,7 @@ pub(crate) struct CannotListen {
 impl Listening {
     /// No socket yet.
     pub fn new(site: &Arc<Site>, admit: Admit) -> Self {
-        let (open, accepting) = (Mutex::default(), Mutex::default());
+        let (open, accepting) = (Ordered::default(), Leaf::default());
         Self { site: site.clone(), admit, open, addresses: ArcSwap::default(), accepting }
     }
 

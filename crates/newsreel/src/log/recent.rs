@@ -5,7 +5,8 @@
 //! the operator's page.
 
 use crate::base::clock::unix_secs;
-use parking_lot::Mutex;
+use crate::base::lock::rank;
+use spool::Ordered;
 use std::collections::VecDeque;
 use std::fmt::{Debug, Write};
 use tracing::field::{Field, Visit};
@@ -29,7 +30,7 @@ pub(crate) struct Notable {
     pub fields: String,
 }
 
-static EVENTS: Mutex<VecDeque<Notable>> = Mutex::new(VecDeque::new());
+static EVENTS: Ordered<VecDeque<Notable>, { rank::EVENTS }> = Ordered::new(VecDeque::new());
 
 /// The last events, the newest first.
 pub(crate) fn events() -> Vec<Notable> {

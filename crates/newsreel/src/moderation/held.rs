@@ -5,8 +5,8 @@
 //! `docs/formats/moderation.md`.
 
 use crate::base::fields;
+use crate::base::lock::Leaf;
 use hashbrown::HashSet;
-use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use spool::{Access, Disk, durable_create, read_small};
 use std::io;
@@ -58,9 +58,9 @@ pub(crate) struct HeldPosts {
     dir: PathBuf,
     waiting: AtomicUsize,
     /// Held while one is added: they are counted first.
-    adding: Mutex<()>,
+    adding: Leaf<()>,
     /// Those that somebody is deciding about.
-    claimed: Mutex<HashSet<String>>,
+    claimed: Leaf<HashSet<String>>,
 }
 
 /// Somebody decides about a post; nobody else does until this is dropped.
@@ -79,7 +79,7 @@ impl Drop for Claim<'_> {
 impl HeldPosts {
     /// Those of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
-        let (waiting, adding, claimed) = <(AtomicUsize, Mutex<()>, Mutex<_>)>::default();
+        let (waiting, adding, claimed) = <(AtomicUsize, Leaf<()>, Leaf<_>)>::default();
         let held = Self { disk, dir: data.join(DIR), waiting, adding, claimed };
         held.waiting.store(held.names().len(), Ordering::Relaxed);
         held

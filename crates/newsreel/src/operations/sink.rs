@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use crate::base::lock::rank;
+use spool::Ordered;
 use spool::Progress;
 
 use super::request::Reply;
@@ -15,7 +16,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Turns the spool's progress into replies, a few a second.
 pub(super) struct Relay<'a, 'b> {
-    state: Mutex<State<'a, 'b>>,
+    state: Ordered<State<'a, 'b>, { rank::PROGRESS }>,
 }
 
 struct State<'a, 'b> {
@@ -27,7 +28,7 @@ struct State<'a, 'b> {
 
 impl<'a, 'b> Relay<'a, 'b> {
     pub(super) fn new(sink: &'a mut Sink<'b>) -> Self {
-        Self { state: Mutex::new(State { sink, what: String::new(), total: 0, sent: Instant::now() }) }
+        Self { state: Ordered::new(State { sink, what: String::new(), total: 0, sent: Instant::now() }) }
     }
 }
 

@@ -10,9 +10,10 @@ mod ledger;
 
 pub(super) use ledger::{Account, Charge, NoRoom};
 
+use crate::base::lock::rank;
 use ledger::{Ledger, Shared, Word};
 use nntp_io::pool::LARGE_BUFFER_BYTES_MAX;
-use parking_lot::Mutex;
+use spool::Ordered;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,7 +33,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Budget {
     read_ahead: Arc<Semaphore>,
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Ordered<Ledger, { rank::LEDGER }>>,
 }
 
 /// Room beyond the small buffer; given back when dropped.
@@ -45,7 +46,7 @@ pub(super) enum Room {
 /// Room for an article that is arriving; given back when dropped.
 #[derive(Debug)]
 pub(super) struct Place {
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Ordered<Ledger, { rank::LEDGER }>>,
     id: u64,
     bytes: usize,
     shared: Arc<Shared>,

@@ -5,8 +5,8 @@
 //! permit when they change.
 
 use crate::access::{Connections, too_many};
+use crate::base::lock::Leaf;
 use crate::config::{Limits, Peer, Web};
-use parking_lot::Mutex;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Counts of open connections.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionPermits {
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Leaf<Taken>>,
 }
 
 #[derive(Debug, Default)]

@@ -9,6 +9,7 @@
 
 use super::{Answer, SourceError};
 use crate::base::clock::unix_secs;
+use crate::base::lock::Leaf;
 use crate::config::{BodyServer, Config, Live};
 use crate::tls::Dial;
 use arc_swap::ArcSwap;
@@ -16,7 +17,6 @@ use netnews::nntp::response::code;
 use netnews::overview_row::Fields;
 use netnews::{Article, Known};
 use nntp_io::{Client, Limits, Role};
-use parking_lot::Mutex;
 use spool::{
     ArticleBuf, ArticleKind, Criteria, Entry, Facts, Filing, Key, Lookup, Outcome, Patience, Spool, Tagged,
 };
@@ -99,7 +99,7 @@ pub(super) struct Bodies {
     spool: Arc<Spool>,
     config: Live,
     servers: ArcSwap<Servers>,
-    flights: Mutex<HashMap<Key, Arc<OnceCell<Fetched>>>>,
+    flights: Leaf<HashMap<Key, Arc<OnceCell<Fetched>>>>,
 }
 
 /// The servers of a configuration.
@@ -114,9 +114,9 @@ struct Server {
     section: BodyServer,
     connections: Semaphore,
     /// Connections that nobody uses.
-    idle: Mutex<Vec<Idle>>,
+    idle: Leaf<Vec<Idle>>,
     /// Not to be tried before.
-    down_until: Mutex<Option<Instant>>,
+    down_until: Leaf<Option<Instant>>,
 }
 
 /// A connection that nobody uses, and since when.
@@ -133,8 +133,8 @@ impl Servers {
         let server = |section: &BodyServer| Server {
             section: section.clone(),
             connections: Semaphore::new(section.connections),
-            idle: Mutex::default(),
-            down_until: Mutex::default(),
+            idle: Leaf::default(),
+            down_until: Leaf::default(),
         };
         Self { all: config.body_servers.iter().map(server).collect(), config }
     }
@@ -161,7 +161,7 @@ impl Drop for Waiting<'_> {
 impl Bodies {
     pub fn new(spool: Arc<Spool>, config: Live) -> Self {
         let servers = ArcSwap::from_pointee(Servers::of(config.current()));
-        Self { spool, config, servers, flights: Mutex::default() }
+        Self { spool, config, servers, flights: Leaf::default() }
     }
 
     /// The whole article of which `stored`, in wire format with the final `.` line, has only the headers;

@@ -10,9 +10,9 @@ use super::certificates::Certificates;
 use super::clients::Believed;
 use super::facts::ClientCertificate;
 use super::{TlsFacts, files};
+use crate::base::lock::Leaf;
 use crate::config::{Config, KnownCertificate};
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use rustls::crypto::ring::{Ticketer, default_provider};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::{TLS12, TLS13};
@@ -42,7 +42,7 @@ pub(crate) struct Offer {
     settings: Arc<Config>,
     current: ArcSwap<Current>,
     /// What the files looked like when they were read last, well or not.
-    read: Mutex<Vec<files::Stamp>>,
+    read: Leaf<Vec<files::Stamp>>,
     made: Instant,
     /// When the files were last looked at, in milliseconds since `made`.
     looked: AtomicU64,
@@ -59,7 +59,7 @@ impl Offer {
         Ok(Some(Self {
             current: ArcSwap::from_pointee(Current::read(settings)?),
             settings: settings.clone(),
-            read: Mutex::new(read),
+            read: Leaf::new(read),
             made: Instant::now(),
             looked: AtomicU64::new(0),
         }))

@@ -13,39 +13,39 @@ use std::time::{Duration, Instant};
 /// meanwhile.
 pub(crate) mod rank {
     /// `Spool::thread`: closing only.
-    pub const THREAD: u8 = 8;
+    pub const THREAD: u8 = 16;
     /// `Spool::packing_overview`: one pass of compressing at a time.
-    pub const PACKING_OVERVIEW: u8 = 9;
+    pub const PACKING_OVERVIEW: u8 = 17;
     /// `Spool::writer`: any thread that commits, expires, changes groups or buffers, repairs. Readers never
     /// take it.
-    pub const WRITER: u8 = 10;
+    pub const WRITER: u8 = 18;
     /// `SyncState::syncing`: a sync of everything, by `spool-sync` or by the thread that changes a buffer.
-    pub const SYNCING: u8 = 11;
+    pub const SYNCING: u8 = 19;
     /// Syncs of one place wait for one another: each volume's, the journal's.
-    pub const PLACE_SYNCING: u8 = 12;
+    pub const PLACE_SYNCING: u8 = 20;
     /// The same of the group file, which is synced before the journal.
-    pub const GROUPS_SYNCING: u8 = 13;
+    pub const GROUPS_SYNCING: u8 = 21;
     /// What is written of the group file.
-    pub const GROUPS_FILE: u8 = 14;
+    pub const GROUPS_FILE: u8 = 22;
     /// The writing side of history.
-    pub const HISTORY: u8 = 15;
+    pub const HISTORY: u8 = 23;
     /// A record of history that is being overwritten; readers that meet it take this lock too.
-    pub const REPLACING: u8 = 16;
+    pub const REPLACING: u8 = 24;
     /// One group's state, which readers take briefly.
-    pub const GROUP: u8 = 17;
+    pub const GROUP: u8 = 25;
     /// The blocks of a segment of overview.
-    pub const BLOCKS: u8 = 18;
+    pub const BLOCKS: u8 = 26;
     /// What the syncing thread is to do (`SyncState::wanted`).
-    pub const WANTED: u8 = 19;
+    pub const WANTED: u8 = 27;
     /// A volume's own tables, the journal's list of files.
-    pub const TABLES: u8 = 20;
+    pub const TABLES: u8 = 28;
     /// A class's samples for its dictionary.
-    pub const SAMPLES: u8 = 21;
+    pub const SAMPLES: u8 = 29;
     /// The threads that train dictionaries.
-    pub const TRAINING: u8 = 22;
+    pub const TRAINING: u8 = 30;
     /// Taken last, and briefly: the cached list of groups, a shard of reservations, those of `Follow`, what
     /// stopped the writer, the callbacks of durability (which take no lock of the spool).
-    pub const INNERMOST: u8 = 23;
+    pub const INNERMOST: u8 = 31;
 }
 
 /// A mutex of the given [`rank`].
@@ -61,13 +61,13 @@ impl<T, const RANK: u8> Ordered<T, RANK> {
     /// Waits until nobody has it. All locks that this thread holds have a lower rank.
     pub fn lock(&self) -> OrderedGuard<'_, T, RANK> {
         let held = Held::take();
-        OrderedGuard { guard: self.0.lock(), _held: held }
+        OrderedGuard { guard: self.0.lock(), held }
     }
 
     /// `None` if it is taken. Whoever does not wait stands in nobody's way, whatever else it holds.
     pub fn try_lock(&self) -> Option<OrderedGuard<'_, T, RANK>> {
         let guard = self.0.try_lock()?;
-        Some(OrderedGuard { guard, _held: Held::note() })
+        Some(OrderedGuard { guard, held: Held::note() })
     }
 }
 
@@ -75,7 +75,7 @@ impl<T, const RANK: u8> Ordered<T, RANK> {
 #[derive(Debug)]
 pub struct OrderedGuard<'a, T, const RANK: u8> {
     guard: MutexGuard<'a, T>,
-    _held: Held<RANK>,
+    held: Held<RANK>,
 }
 
 impl<T, const RANK: u8> OrderedGuard<'_, T, RANK> {
@@ -92,6 +92,22 @@ impl<T, const RANK: u8> OrderedGuard<'_, T, RANK> {
     /// The same, for at most `duration`.
     pub fn wait_for(&mut self, condition: &Condvar, duration: Duration) {
         condition.wait_for(&mut self.guard, duration);
+    }
+
+    /// The same, as long as `goes_on` says so.
+    pub fn wait_while_for(
+        &mut self,
+        condition: &Condvar,
+        goes_on: impl FnMut(&mut T) -> bool,
+        duration: Duration,
+    ) {
+        condition.wait_while_for(&mut self.guard, goes_on, duration);
+    }
+
+    /// Does something with the lock released, which then is taken again.
+    pub fn unlocked<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let _released = self.held.release();
+        MutexGuard::unlocked(&mut self.guard, work)
     }
 }
 
@@ -120,12 +136,12 @@ struct Held<const RANK: u8> {
 #[cfg(debug_assertions)]
 std::thread_local! {
     /// Bit *n*: this thread holds a lock of rank *n*.
-    static HELD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    static HELD: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(debug_assertions)]
 impl<const RANK: u8> Held<RANK> {
-    const BIT: u32 = 1 << RANK;
+    const BIT: u64 = 1 << RANK;
 
     fn take() -> Self {
         let held = HELD.get();
@@ -141,6 +157,14 @@ impl<const RANK: u8> Held<RANK> {
         let held = HELD.replace(HELD.get() | Self::BIT);
         Self { is_first: held & Self::BIT == 0 }
     }
+
+    /// Not held until the result is dropped.
+    fn release(&self) -> Released<RANK> {
+        if self.is_first {
+            HELD.set(HELD.get() & !Self::BIT);
+        }
+        Released { is_first: self.is_first }
+    }
 }
 
 #[cfg(debug_assertions)]
@@ -148,6 +172,22 @@ impl<const RANK: u8> Drop for Held<RANK> {
     fn drop(&mut self) {
         if self.is_first {
             HELD.set(HELD.get() & !Self::BIT);
+        }
+    }
+}
+
+/// That a lock of this rank is released for a while.
+#[derive(Debug)]
+struct Released<const RANK: u8> {
+    #[cfg(debug_assertions)]
+    is_first: bool,
+}
+
+#[cfg(debug_assertions)]
+impl<const RANK: u8> Drop for Released<RANK> {
+    fn drop(&mut self) {
+        if self.is_first {
+            HELD.set(HELD.get() | Held::<RANK>::BIT);
         }
     }
 }
@@ -160,6 +200,10 @@ impl<const RANK: u8> Held<RANK> {
 
     const fn note() -> Self {
         Self {}
+    }
+
+    const fn release(&self) -> Released<RANK> {
+        Released {}
     }
 }
 
@@ -186,6 +230,11 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| *sibling.lock())).is_err());
         drop(held);
         assert_eq!(*outer.lock(), 1);
+        // While it is released, others may be taken.
+        let mut held = inner.lock();
+        assert_eq!(held.unlocked(|| *outer.lock()), 1);
+        assert!(catch_unwind(AssertUnwindSafe(|| *outer.lock())).is_err());
+        drop(held);
         // Released in another order than taken.
         let (a, b) = (outer.lock(), inner.lock());
         drop(a);

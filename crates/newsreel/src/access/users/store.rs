@@ -4,7 +4,7 @@
 //! cannot be read or makes no sense leaves the users as they were, and is told once. Called by `gate`.
 
 use super::file::{self, FILE_NAME, Table};
-use parking_lot::Mutex;
+use crate::base::lock::Leaf;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ type Stamp = Option<(u64, u64, i64, i64)>;
 #[derive(Debug)]
 pub(crate) struct Store {
     data: PathBuf,
-    current: Mutex<Current>,
+    current: Leaf<Current>,
 }
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Store {
     /// The users in `data`, read now.
     pub fn open(data: PathBuf) -> Self {
         let store =
-            Self { data, current: Mutex::new(Current { stamp: None, looked: Instant::now(), table: None }) };
+            Self { data, current: Leaf::new(Current { stamp: None, looked: Instant::now(), table: None }) };
         store.table();
         store
     }

@@ -25,7 +25,7 @@ pub(crate) use unpack::Unpacked;
 
 use std::sync::atomic::AtomicU64;
 
-use parking_lot::Mutex;
+use crate::base::lock::Leaf;
 use tokio::sync::Notify;
 
 /// What a running server knows of the batches that wait.
@@ -44,5 +44,5 @@ pub(crate) struct Waiting {
     /// Pieces of them in quarantine.
     pub damaged: AtomicU64,
     /// Why the last one could not be filed; empty: it was.
-    pub problem: Mutex<String>,
+    pub problem: Leaf<String>,
 }

@@ -4,10 +4,10 @@
 //! name, so that a listing shows whether anything has changed. Format: `docs/formats/keyring.md`.
 
 use super::verify::{Weak, fingerprint, unusable, verifies};
+use crate::base::lock::Leaf;
 use netnews::openpgp::{
     Certificate, Kind, PublicKey, SelfSignature, certificates, crc24, dearmored, outdated,
 };
-use parking_lot::Mutex;
 use spool::{Access, Disk, durable_create, read_small};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -124,7 +124,7 @@ type Cache = (Vec<String>, Arc<Vec<Key>>);
 pub(crate) struct Keyring {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    cache: Mutex<Cache>,
+    cache: Leaf<Cache>,
 }
 
 /// What was in an exported file.
@@ -139,7 +139,7 @@ pub(crate) struct Imported {
 impl Keyring {
     /// That of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
-        Self { disk, dir: data.join(DIR), cache: Mutex::default() }
+        Self { disk, dir: data.join(DIR), cache: Leaf::default() }
     }
 
     /// The keys, by fingerprint; what cannot be read is left out.

@@ -16,10 +16,11 @@ mod worker;
 pub(crate) use protocol::{Answer, Request, Verdict};
 
 use crate::base::counters::{add, read};
+use crate::base::lock::Leaf;
 use crate::base::patiently::patiently;
 use crate::base::printable;
 use crate::config::{FilterProgram, Judges, OnFailure};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Condvar;
 use serde::{Deserialize, Serialize};
 use spool::Spool;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,7 +47,7 @@ pub(crate) struct Program {
     spool: Weak<Spool>,
     state: Arc<State>,
     worker: OnceLock<Option<UnboundedSender<Message>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Leaf<Option<JoinHandle<()>>>,
 }
 
 /// What is known of a program outside of its thread.
@@ -60,7 +61,7 @@ struct State {
     /// Times it was started.
     starts: AtomicU64,
     /// It was ready, or failed, for the first time.
-    settled: Mutex<bool>,
+    settled: Leaf<bool>,
     settling: Condvar,
 }
 
@@ -150,7 +151,7 @@ impl Programs {
 
 impl Program {
     fn new(section: FilterProgram, spool: Weak<Spool>) -> Self {
-        let (worker, thread) = (OnceLock::new(), Mutex::default());
+        let (worker, thread) = (OnceLock::new(), Leaf::default());
         Self { section, spool, state: Arc::default(), worker, thread }
     }
 
@@ -227,7 +228,7 @@ impl Program {
     fn settled(&self, until: Instant) {
         let mut settled = self.state.settled.lock();
         while !*settled {
-            if self.state.settling.wait_until(&mut settled, until).timed_out() {
+            if settled.wait_until(&self.state.settling, until) {
                 warn!(filter = self.section.name, "the program of a filter is not ready yet");
                 return;
             }

@@ -6,9 +6,9 @@
 //! seen, and kept in a bounded table.
 
 use super::{Facts, Route, Step, set};
+use crate::base::lock::Leaf;
 use crate::config::Only;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use spool::{Flag, GroupTable};
 
 /// Rows kept of groups that are not carried here.
@@ -20,7 +20,7 @@ pub(super) struct Matrix {
     words: usize,
     /// By group number: the words of the peers that take it, then those of the peers it keeps away.
     rows: Vec<u64>,
-    unknown: Mutex<Unknown>,
+    unknown: Leaf<Unknown>,
 }
 
 /// How names begin that are a peer's own: what is in `to.NAME` is for the peer of that name alone (RFC 1036
@@ -32,7 +32,7 @@ type Unknown = HashMap<Box<[u8]>, Box<[u64]>>;
 
 impl Matrix {
     pub fn new(table: &GroupTable, routes: &[Route], words: usize) -> Self {
-        let unknown = Mutex::default();
+        let unknown = Leaf::default();
         if words == 0 {
             return Self { words, rows: Vec::new(), unknown };
         }

@@ -14,13 +14,14 @@ mod passed;
 #[cfg(test)]
 mod tests;
 
+use crate::base::lock::{Leaf, rank};
 use crate::config::{Config, Peer, PeerSend, Site};
 use arc_swap::ArcSwap;
 use guards::{Guard, LazyTypes};
 use matrix::Matrix;
 use netnews::{Article, Known, newsgroups};
-use parking_lot::Mutex;
 use passed::Passed;
+use spool::Ordered;
 use spool::{ArticleKind, GroupTable};
 use std::sync::{Arc, Weak};
 
@@ -282,16 +283,16 @@ fn from(facts: &Facts<'_>, route: &Route) -> Step {
 pub(crate) struct Router {
     routes: ArcSwap<Routes>,
     /// Held while the matrix is rebuilt.
-    building: Mutex<()>,
+    building: Ordered<(), { rank::ROUTING }>,
     /// Peers of earlier configurations, as long as an article is decided by them.
-    earlier: Mutex<Vec<Weak<Sites>>>,
+    earlier: Leaf<Vec<Weak<Sites>>>,
 }
 
 impl Router {
     /// Without peers.
     pub fn new(table: Arc<GroupTable>) -> Self {
         let routes = Routes::new(table, Arc::default());
-        Self { routes: ArcSwap::from_pointee(routes), building: Mutex::default(), earlier: Mutex::default() }
+        Self { routes: ArcSwap::from_pointee(routes), building: Ordered::default(), earlier: Leaf::default() }
     }
 
     /// Decides by these peers from now on. Articles whose decision has begun keep theirs: see

@@ -12,12 +12,12 @@ mod tests;
 use super::Origin;
 use super::filters::{Filter, Opinion};
 use crate::base::clock::unix_now;
+use crate::base::lock::Leaf;
 use crate::config::{Spam as SpamConfig, SpamMode};
 use body::Sketch;
 use counts::{Counts, hash};
 use netnews::article::Types;
 use netnews::{Article, Known, newsgroups};
-use parking_lot::Mutex;
 use std::cell::LazyCell;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -71,8 +71,8 @@ pub(super) struct Spam {
 /// What they have counted; it outlives a reload.
 #[derive(Debug, Default)]
 pub(super) struct SpamCounts {
-    bodies: Mutex<Counts>,
-    senders: Mutex<Counts>,
+    bodies: Leaf<Counts>,
+    senders: Leaf<Counts>,
 }
 
 impl Spam {

@@ -1,7 +1,7 @@
 //! Which articles went without a copy: lines in a bounded file (`docs/formats/archive.md`).
 
 use super::section::log_path;
-use parking_lot::Mutex;
+use crate::base::lock::Leaf;
 use spool::{Access, AppendLog, Disk, Line};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ pub(super) struct MissedLog {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     /// Held while it is written.
-    writing: Mutex<()>,
+    writing: Leaf<()>,
 }
 
 impl MissedLog {
     /// That of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
-        Self { disk, path: log_path(data), writing: Mutex::default() }
+        Self { disk, path: log_path(data), writing: Leaf::default() }
     }
 
     /// Adds a line for each article of which the numbers are known; durable when this returns.

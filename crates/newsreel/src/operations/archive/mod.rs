@@ -24,13 +24,14 @@ pub(crate) use run::keep_archiving;
 use super::Sink;
 use super::report::ArchiveStatus;
 use super::request::{ArchiveCommand, Reply};
+use crate::base::lock::rank;
 use crate::config::Config;
 use crate::site::Site;
 pub(crate) use copy::Copy;
 use copy::{Found, fetch};
 use missed::MissedLog;
-use parking_lot::Mutex;
 use section::Section;
+use spool::Ordered;
 use spool::{Archivist, ArticleBuf, Disk, Key, Leaving, MayLeave, Spool, Token};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -67,8 +68,8 @@ pub(crate) struct Archives {
     disk: Arc<dyn Disk>,
     data: PathBuf,
     log: Arc<MissedLog>,
-    sections: Mutex<Vec<Arc<Section>>>,
-    due: Mutex<Due>,
+    sections: Ordered<Vec<Arc<Section>>, { rank::ARCHIVES }>,
+    due: Ordered<Due, { rank::ARCHIVES_DUE }>,
 }
 
 impl Archives {
@@ -77,7 +78,7 @@ impl Archives {
         let data = config.site.data.clone();
         let log = Arc::new(MissedLog::of(disk.clone(), &data));
         let archives =
-            Self { disk: disk.clone(), data, log, sections: Mutex::default(), due: Mutex::default() };
+            Self { disk: disk.clone(), data, log, sections: Ordered::default(), due: Ordered::default() };
         archives.apply(config);
         archives
     }

@@ -5,9 +5,10 @@ use super::missed::MissedLog;
 use super::state::{Memory, MemoryFile};
 use super::{maildir, mbox, tree};
 use crate::base::clock::unix_secs;
+use crate::base::lock::{Leaf, rank};
 use crate::config::{Archive, ArchiveForm, ArchiveWhen};
 use crate::operations::report::ArchiveStatus;
-use parking_lot::Mutex;
+use spool::Ordered;
 use spool::{Access, Disk, Spool, durable_create};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,9 +46,9 @@ pub(super) struct Section {
     disk: Arc<dyn Disk>,
     file: MemoryFile,
     log: Arc<MissedLog>,
-    store: Mutex<Store>,
-    trouble: Mutex<Option<Trouble>>,
-    counts: Mutex<Counts>,
+    store: Ordered<Store, { rank::ARCHIVE_STORE }>,
+    trouble: Leaf<Option<Trouble>>,
+    counts: Leaf<Counts>,
     /// Articles that are due and that the last pass of expiry held back, since they could not be copied.
     held: AtomicU64,
 }
@@ -70,9 +71,9 @@ impl Section {
             let Memory { archived, missed, .. } = *memory;
             Counts { archived, missed, last: None }
         });
-        let (store, counts) = (Store { memory, again: true }, Mutex::new(counts.unwrap_or_default()));
+        let (store, counts) = (Store { memory, again: true }, Leaf::new(counts.unwrap_or_default()));
         let (trouble, held) = Default::default();
-        Self { config, disk, file, log, store: Mutex::new(store), trouble, counts, held }
+        Self { config, disk, file, log, store: Ordered::new(store), trouble, counts, held }
     }
 
     /// The name of its cursor, and of what reads cyclic volumes for it.

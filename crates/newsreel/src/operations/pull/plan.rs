@@ -7,7 +7,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::base::lock::{Leaf, rank};
+use spool::Ordered;
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -86,10 +87,10 @@ impl Chunk {
 /// The plan.
 #[derive(Debug)]
 pub(super) struct Plan {
-    state: Mutex<State>,
+    state: Leaf<State>,
     places: Arc<Semaphore>,
-    coming: Mutex<Option<UnboundedSender<Coming>>>,
-    headers: Mutex<Headers>,
+    coming: Ordered<Option<UnboundedSender<Coming>>, { rank::PULL_PARTS }>,
+    headers: Leaf<Headers>,
 }
 
 /// How headers of many articles are asked for.
@@ -132,10 +133,10 @@ impl Plan {
         let (coming, filer) = unbounded_channel();
         let state = State { groups, at: 0, span: SPAN_FIRST, ids: ids.into_iter() };
         let plan = Self {
-            state: Mutex::new(state),
+            state: Leaf::new(state),
             places: Arc::new(Semaphore::new(places)),
-            coming: Mutex::new(Some(coming)),
-            headers: Mutex::new(Headers::Xhdr),
+            coming: Ordered::new(Some(coming)),
+            headers: Leaf::new(Headers::Xhdr),
         };
         (Arc::new(plan), filer)
     }

@@ -8,8 +8,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::lock::Leaf;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
@@ -27,7 +27,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What is known of the standing pulls, by name.
 #[derive(Debug, Default)]
-pub(crate) struct Pulls(Mutex<HashMap<String, PullStatus>>);
+pub(crate) struct Pulls(Leaf<HashMap<String, PullStatus>>);
 
 impl Pulls {
     /// The status of those in `config`, in its order.

@@ -11,10 +11,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::lock::Leaf;
 use hashbrown::HashSet;
 use nntp_io::rate::Bandwidth;
 use nntp_io::{Client, Error, Fault, Retry, Target};
-use parking_lot::Mutex;
 use spool::{Key, Spool};
 use tracing::debug;
 
@@ -45,7 +45,7 @@ pub(super) struct Fetching {
     /// Larger articles are not kept.
     pub article_bytes_max: usize,
     /// Articles that are being fetched; an article in several groups is fetched once.
-    pub on_the_way: Arc<Mutex<HashSet<Key>>>,
+    pub on_the_way: Arc<Leaf<HashSet<Key>>>,
 }
 
 /// Why a connection ends.

@@ -16,10 +16,10 @@ pub(crate) use answering::{execute, first_of_thread};
 pub(crate) use keeping::{Indexer, start};
 
 use super::report::SearchStatus;
+use crate::base::lock::Leaf;
 use arc_swap::ArcSwapOption;
 use newssearch::index::{IndexError, Searcher};
 use newssearch::query::Query;
-use parking_lot::Mutex;
 use spool::{Key, Spool};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -41,10 +41,10 @@ pub(crate) struct Search {
     /// It knows all articles that were here when it was begun.
     is_complete: AtomicBool,
     /// Since when rows of the journal have waited for it.
-    behind: Mutex<Option<Instant>>,
+    behind: Leaf<Option<Instant>>,
     /// They wait because a feed is busy.
     gives_way: AtomicBool,
-    problem: Mutex<String>,
+    problem: Leaf<String>,
 }
 
 /// Why a query has no answer.

@@ -1,5 +1,7 @@
 //! Sending articles to a server at an operator's wish, with progress. Blocks.
 
+use crate::base::lock::rank;
+use spool::Ordered;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,7 +61,7 @@ pub(crate) fn run(
     is_over: &(dyn Fn() -> bool + Sync),
 ) -> bool {
     let mut counts = SendCounts::default();
-    let replies = parking_lot::Mutex::new((sink, Instant::now()));
+    let replies = Ordered::<_, { rank::PROGRESS }>::new((sink, Instant::now()));
     let mut source = Reporting { source, replies: &replies, progress: &progress };
     let mut told = |id: &str, line: &str| {
         let text = format!("{id}: rejected: {line}");
@@ -89,7 +91,7 @@ pub(crate) fn run(
 /// Replies how far it is as articles are read.
 struct Reporting<'a, 'b, 's, P> {
     source: &'a mut dyn Source,
-    replies: &'a parking_lot::Mutex<(&'b mut Sink<'s>, Instant)>,
+    replies: &'a Ordered<(&'b mut Sink<'s>, Instant), { rank::PROGRESS }>,
     progress: &'a P,
 }
 

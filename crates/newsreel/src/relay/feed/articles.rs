@@ -1,8 +1,8 @@
 //! Articles on their way to peers: each is read once for all that send it about the same time (CNFS-14).
 
 use super::offer::Offer;
+use crate::base::lock::Leaf;
 use nntp_io::WireArticle;
-use parking_lot::Mutex;
 use spool::{ArticleBuf, Key, Lookup, Patience, ReadError, Spool};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) enum Found {
 /// The articles read last.
 pub(super) struct Articles {
     spool: Arc<Spool>,
-    window: Mutex<Window>,
+    window: Leaf<Window>,
 }
 
 #[derive(Default)]
@@ -55,14 +55,15 @@ impl Window {
 
 impl Articles {
     pub fn new(spool: Arc<Spool>) -> Self {
-        Self { spool, window: Mutex::default() }
+        Self { spool, window: Leaf::default() }
     }
 
     /// The article of an offer. May wait for the disk, without holding up other tasks.
     pub fn get(&self, offer: &Offer) -> Found {
-        if let Some(wire) = self.window.lock().articles.get(&offer.key) {
+        let known = self.window.lock().articles.get(&offer.key).cloned();
+        if let Some(wire) = known {
             // A cancelled one must not be sent from here.
-            return if self.is_there(offer) { Found::Whole(wire.clone()) } else { self.why_gone(offer) };
+            return if self.is_there(offer) { Found::Whole(wire) } else { self.why_gone(offer) };
         }
         let mut buf = ArticleBuf::default();
         let read =

@@ -3,9 +3,9 @@
 
 use super::queue::{Queue, Taken, Ticket};
 use super::rank;
+use crate::base::lock::Leaf;
 use crate::base::units::{about_size, grouped};
 use crate::config::PeerSend;
-use parking_lot::Mutex;
 use spool::{Disk, Key, Ordered, Replacements};
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ pub(super) struct Batches {
     /// Held while a run of batches is made, one at a time: none is passed before those that begin earlier.
     pub making: Ordered<(), { rank::MAKING }>,
     /// Held while a batch gets its name, and while one is removed.
-    pub naming: Mutex<()>,
+    pub naming: Leaf<()>,
     /// An operator wants one now.
     pub is_wanted: AtomicBool,
     /// As much waits as may.
@@ -43,11 +43,11 @@ pub(super) struct Batches {
     /// What failed is to be tried again now.
     pub hurry: Notify,
     /// When the next attempt to hand one over is due.
-    pub retry_at: Mutex<Option<Instant>>,
+    pub retry_at: Leaf<Option<Instant>>,
     pub made: AtomicU64,
     pub handed_over: AtomicU64,
     /// Batches that waited at the last look, and their bytes.
-    pub waiting: Mutex<(u64, u64)>,
+    pub waiting: Leaf<(u64, u64)>,
 }
 
 /// A batch that waits to be taken away.
@@ -63,16 +63,16 @@ impl Batches {
             dir: dir.to_owned(),
             identity: identity.to_owned(),
             making: Ordered::default(),
-            naming: Mutex::default(),
+            naming: Leaf::default(),
             is_wanted: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             fresh: Notify::new(),
             room: Notify::new(),
             hurry: Notify::new(),
-            retry_at: Mutex::default(),
+            retry_at: Leaf::default(),
             made: AtomicU64::new(0),
             handed_over: AtomicU64::new(0),
-            waiting: Mutex::default(),
+            waiting: Leaf::default(),
         }
     }
 

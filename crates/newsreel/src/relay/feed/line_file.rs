@@ -4,7 +4,7 @@
 //! are in a new one. Lines are whole: what a crash has left of one is cut off, and comes again, since the
 //! cursor passes an article after its line is written.
 
-use parking_lot::Mutex;
+use crate::base::lock::Leaf;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const TORN_BYTES_MAX: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct LineFile {
     pub path: PathBuf,
-    file: Mutex<Option<File>>,
+    file: Leaf<Option<File>>,
     /// It is as long as it may be.
     pub is_full: AtomicBool,
     /// Bytes of lines in it, when it was last looked at.
@@ -27,7 +27,7 @@ pub(super) struct LineFile {
 impl LineFile {
     pub fn new(path: &Path) -> Self {
         let bytes = AtomicU64::new(len(path));
-        Self { path: path.to_owned(), file: Mutex::default(), is_full: AtomicBool::new(false), bytes }
+        Self { path: path.to_owned(), file: Leaf::default(), is_full: AtomicBool::new(false), bytes }
     }
 
     /// Appends whole lines, or nothing; false: the file would be longer than `bytes_max`.

@@ -46,9 +46,9 @@ use crate::ingest::Filer;
 use crate::ingest::routing::Route;
 pub(crate) use batches::Made;
 pub(crate) use order::{Order, Place};
-use parking_lot::Mutex;
 use peer::{CURSOR_PREFIX, Peer};
 use shared::Shared;
+use spool::Ordered;
 use spool::Spool;
 use status::FeedStatus;
 use std::collections::BTreeMap;
@@ -67,10 +67,10 @@ struct Running {
 /// The feeds of all peers.
 pub(crate) struct Feeds {
     shared: Arc<Shared>,
-    running: Mutex<BTreeMap<String, Running>>,
-    hub: Mutex<Option<JoinHandle<()>>>,
+    running: Ordered<BTreeMap<String, Running>, { rank::RUNNING }>,
+    hub: Ordered<Option<JoinHandle<()>>, { rank::TASKS }>,
     /// Answers ihave and sendme, and is told to end.
-    answering: Mutex<Option<(JoinHandle<()>, watch::Sender<bool>)>>,
+    answering: Ordered<Option<(JoinHandle<()>, watch::Sender<bool>)>, { rank::TASKS }>,
 }
 
 /// What a reload prepares: numbers that may have to be written to the journal.
@@ -80,9 +80,9 @@ impl Feeds {
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
         Self {
             shared: Arc::new(Shared::new(spool, filer)),
-            running: Mutex::default(),
-            hub: Mutex::default(),
-            answering: Mutex::default(),
+            running: Ordered::default(),
+            hub: Ordered::default(),
+            answering: Ordered::default(),
         }
     }
 
@@ -140,7 +140,8 @@ impl Feeds {
     /// Lets these peers, and no others, speak ihave and sendme.
     fn speak(&self, speakers: BTreeMap<String, Arc<Peer>>) {
         let is_needed = !speakers.is_empty();
-        *self.shared.speakers.lock() = speakers;
+        // What they were is dropped after the lock: a peer that ends gives back its claim on the journal.
+        let _ended = std::mem::replace(&mut *self.shared.speakers.lock(), speakers);
         let mut answering = self.answering.lock();
         if is_needed && answering.is_none() {
             match self.shared.spool.cursor(sendme::CURSOR, spool::Start::Now) {
@@ -193,7 +194,8 @@ impl Feeds {
     /// Blocks.
     pub fn stop(&self) {
         stop_answering(&mut self.answering.lock());
-        self.shared.speakers.lock().clear();
+        let speakers = std::mem::take(&mut *self.shared.speakers.lock());
+        drop(speakers);
         let running = std::mem::take(&mut *self.running.lock());
         running.values().for_each(|running| running.peer.retire());
         for running in running.into_values() {

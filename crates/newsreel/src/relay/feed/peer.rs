@@ -9,9 +9,9 @@ use super::queue::{Queue, Taken, Ticket, WINDOW_MAX};
 use super::rank;
 use crate::base::clock::unix_secs;
 use crate::base::counters::add;
+use crate::base::lock::Leaf;
 use crate::config::{FeedOrder, FeedStart, PeerSend};
 use crate::ingest::routing::Route;
-use parking_lot::Mutex;
 use spool::{Cursor, Deferrals, Mark, Ordered, Spool, Start};
 use std::collections::VecDeque;
 use std::io;
@@ -121,11 +121,11 @@ pub(super) struct Peer {
     pub outlet: Outlet,
     pub window: Ordered<Window, { rank::WINDOW }>,
     pub durable: Ordered<Durable, { rank::DURABLE }>,
-    pub no_check: Mutex<NoCheck>,
+    pub no_check: Leaf<NoCheck>,
     pub counts: Counts,
-    pub missed: Mutex<VecDeque<Box<[u8]>>>,
-    pub doing: Mutex<Doing>,
-    pub last_error: Mutex<Option<(Trouble, String)>>,
+    pub missed: Leaf<VecDeque<Box<[u8]>>>,
+    pub doing: Leaf<Doing>,
+    pub last_error: Leaf<Option<(Trouble, String)>>,
     pub connections: AtomicUsize,
     pub began: Instant,
     /// Articles that arrived before are left out, Unix seconds.
@@ -169,11 +169,11 @@ impl Peer {
             send: route.send.clone(),
             window: Ordered::new(window),
             durable: Ordered::new(Durable { cursor, deferrals, is_dirty: false }),
-            no_check: Mutex::default(),
+            no_check: Leaf::default(),
             counts: Counts::default(),
-            missed: Mutex::default(),
-            doing: Mutex::new(Doing::Idle),
-            last_error: Mutex::default(),
+            missed: Leaf::default(),
+            doing: Leaf::new(Doing::Idle),
+            last_error: Leaf::default(),
             connections: AtomicUsize::new(0),
             began: Instant::now(),
             since: AtomicU64::new(since),

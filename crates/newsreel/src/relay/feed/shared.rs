@@ -6,9 +6,9 @@ use super::hub::Hub;
 use super::offer::Offer;
 use super::peer::Peer;
 use super::rank;
+use crate::base::lock::Leaf;
 use crate::ingest::Filer;
 use nntp_io::WireArticle;
-use parking_lot::Mutex;
 use spool::{Ordered, Spool};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Shared {
     pub articles: Articles,
     pub hub: Arc<Hub>,
     /// Peers that speak ihave and sendme, by their names in lower case.
-    pub speakers: Mutex<BTreeMap<String, Arc<Peer>>>,
+    pub speakers: Leaf<BTreeMap<String, Arc<Peer>>>,
     /// Held while a batch is packed: one at a time is in memory.
     pub packing: Ordered<(), { rank::PACKING }>,
 }
@@ -29,7 +29,7 @@ impl Shared {
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
         let articles = Articles::new(spool.clone());
         let hub = Arc::new(Hub::new());
-        Self { spool, filer, articles, hub, speakers: Mutex::default(), packing: Ordered::default() }
+        Self { spool, filer, articles, hub, speakers: Leaf::default(), packing: Ordered::default() }
     }
 
     /// The article of an offer. Without one the offer needs nothing more; whether the peer has missed it is

@@ -120,6 +120,10 @@ pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
         Doing::Stopped => ("stopped", None),
         Doing::Waiting(until) => ("waiting", Some(until.saturating_duration_since(Instant::now()).as_secs())),
     };
+    // One after the other: in the value itself the first lock would be held while the others are taken.
+    let missed = peer.missed.lock().iter().map(|id| String::from_utf8_lossy(id).into_owned()).collect();
+    let no_check = peer.no_check.lock().is_on();
+    let last_error = peer.last_error.lock().as_ref().map(|(_, error)| error.clone());
     FeedStatus {
         connections: peer.connections.load(Ordering::Relaxed) as u64,
         state: state.to_owned(),
@@ -135,11 +139,11 @@ pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
         deferred: read(&counts.deferred),
         waiting: waiting as u64,
         missed: read(&counts.missed),
-        missed_ids: peer.missed.lock().iter().map(|id| String::from_utf8_lossy(id).into_owned()).collect(),
+        missed_ids: missed,
         articles_per_sec: read(&counts.accepted) as f64 / peer.began.elapsed().as_secs_f64().max(1.0),
         sent_bytes: read(&counts.sent_bytes),
-        no_check: peer.no_check.lock().is_on(),
+        no_check,
         output: output(peer),
-        last_error: peer.last_error.lock().as_ref().map(|(_, error)| error.clone()),
+        last_error,
     }
 }

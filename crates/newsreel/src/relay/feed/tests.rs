@@ -2,9 +2,10 @@
 
 use super::backlog::{Filled, fill};
 use super::offer::Offer;
-use super::peer::{Peer, Source};
+use super::peer::{Peer, Source, Trouble};
 use super::queue::WINDOW_MAX;
 use super::shared::Shared;
+use super::status;
 use crate::base::clock::unix_secs;
 use crate::config;
 use crate::ingest::Filer;
@@ -99,4 +100,13 @@ fn a_full_window_is_filled_again_when_half_of_it_is_settled() {
     settle();
     assert!(woken());
     assert_ne!(fill(&peer, &shared, &mut rows).unwrap(), Filled::Full);
+}
+
+#[test]
+fn the_status_of_a_feed_takes_its_locks_one_after_another() {
+    let (shared, peer) = feed("");
+    peer.fail(Trouble::Peer, "timed out".into());
+    // Debug builds panic where one is taken inside another.
+    let status = status::of(&peer, shared.hub.frontier.mark());
+    assert_eq!((status.last_error.as_deref(), status.no_check), (Some("timed out"), false));
 }

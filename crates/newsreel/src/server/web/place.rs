@@ -5,9 +5,10 @@
 //! `visitor`, which takes it, and `connection`, which keeps to its rate.
 
 use crate::access::limits::{AccessPermit, LimitReached, Limits};
+use crate::base::lock::rank;
 use crate::session::Client;
 use nntp_io::rate::Bandwidth;
-use parking_lot::Mutex;
+use spool::Ordered;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::task::{Context, Poll, ready};
 
 /// A connection's place.
 #[derive(Debug, Default)]
-pub(super) struct Place(Mutex<Option<AccessPermit>>);
+pub(super) struct Place(Ordered<Option<AccessPermit>, { rank::PLACE }>);
 
 impl Place {
     /// Takes one for who asks now, unless it is held already; which limit is reached if there is none.

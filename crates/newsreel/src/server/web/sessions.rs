@@ -7,11 +7,11 @@
 //! locked for moments, and nothing else meanwhile. Source: RFC 6265.
 
 use crate::access::User;
+use crate::base::lock::Leaf;
 use crate::config::Web;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Session {
 
 /// All logins of a server.
 pub(super) struct Sessions {
-    open: Mutex<HashMap<Hash, Session>>,
+    open: Leaf<HashMap<Hash, Session>>,
     random: SystemRandom,
     /// Keys the tokens of forms.
     key: hmac::Key,
@@ -78,7 +78,7 @@ impl Sessions {
             Ok(()) => hmac::Key::new(hmac::HMAC_SHA256, &key),
             Err(_) => hmac::Key::new(hmac::HMAC_SHA256, b""),
         };
-        Self { open: Mutex::default(), random, key }
+        Self { open: Leaf::default(), random, key }
     }
 
     /// A new identifier, which stands for nobody; `None`: there are no random numbers.

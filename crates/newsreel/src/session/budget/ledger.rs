@@ -7,8 +7,8 @@
 //! any more because all wait, the slowest gives way too, so that they cannot block each other. No I/O, and
 //! the time comes from the caller. Called by [`super::Place`]. Why: decision 29.
 
+use crate::base::lock::Leaf;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(super) enum Word {
 
 /// Where a holder is told something. A word to give up stays.
 #[derive(Debug, Default)]
-pub(super) struct Signal(Mutex<(Option<Word>, Option<Waker>)>);
+pub(super) struct Signal(Leaf<(Option<Word>, Option<Waker>)>);
 
 impl Signal {
     fn tell(&self, word: Word) {

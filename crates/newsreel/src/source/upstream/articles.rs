@@ -12,6 +12,7 @@ use super::table::Table;
 use super::trouble::Trouble;
 use super::xref::{fitted, has_place, is_only, with_xref};
 use crate::base::clock::unix_secs;
+use crate::base::lock::Leaf;
 use crate::source::{Answer, ArticleBytes, ArticleLayout, Fetched, More, Part, Remainder, SourceError};
 use hashbrown::{HashMap, HashSet};
 use memchr::memmem;
@@ -19,7 +20,6 @@ use netnews::MessageId;
 use netnews::article::content_of;
 use netnews::overview_row::{self, index};
 use newscache::{Access, Found, LargeReader, RequestKind, Want};
-use parking_lot::Mutex;
 use spool::Patience;
 use std::io;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ type OnItsWay = Arc<Flight<About>>;
 
 /// Articles on their way: by Message-ID, or by group and number.
 #[derive(Debug, Default)]
-pub(super) struct Flights(Mutex<HashMap<Box<[u8]>, OnItsWay>>);
+pub(super) struct Flights(Leaf<HashMap<Box<[u8]>, OnItsWay>>);
 
 /// An article that a reader wants.
 pub(super) struct Asked<'a> {

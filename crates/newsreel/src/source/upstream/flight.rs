@@ -4,7 +4,8 @@
 //! Whoever fetches holds a [`Landing`]; if it is dropped early, those who wait learn of it.
 
 use super::trouble::Trouble;
-use parking_lot::Mutex;
+use crate::base::lock::rank;
+use spool::Ordered;
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -23,7 +24,7 @@ pub(super) struct Cargo<T> {
 /// Something on its way.
 #[derive(Debug)]
 pub(super) struct Flight<T> {
-    cargo: Mutex<Cargo<T>>,
+    cargo: Ordered<Cargo<T>, { rank::CARGO }>,
     changed: Notify,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Landing<T>(Arc<Flight<T>>);
 impl<T> Flight<T> {
     /// Something that is on its way from now on.
     pub fn begin() -> (Arc<Self>, Landing<T>) {
-        let cargo = Mutex::new(Cargo { about: None, bytes: Vec::new(), end: None });
+        let cargo = Ordered::new(Cargo { about: None, bytes: Vec::new(), end: None });
         let flight = Arc::new(Self { cargo, changed: Notify::new() });
         (flight.clone(), Landing(flight))
     }

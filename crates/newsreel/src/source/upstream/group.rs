@@ -15,9 +15,10 @@ use super::shelf::Shelf;
 use super::table::Upstream;
 use super::trouble::{Trouble, shown};
 use super::xref::Holds;
+use crate::base::lock::{Leaf, rank};
 use crate::source::{Answer, Base, Marks, Side, SourceError};
 use newscache::{Cache, Rows};
-use parking_lot::Mutex;
+use spool::Ordered;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::pin::pin;
@@ -53,13 +54,13 @@ pub(super) struct Group {
     is_whole: bool,
     /// Counts how often the group got other numbers.
     pub made: AtomicU64,
-    asked: Mutex<Asked>,
+    asked: Ordered<Asked, { rank::UPSTREAM }>,
     /// Held by the one that asks for marks or numbers.
     asking: Turn<()>,
-    fetching: Mutex<Fetching>,
+    fetching: Ordered<Fetching, { rank::UPSTREAM }>,
     fetched: Notify,
     /// All rows of it were known when the upstream was away.
-    whole: Mutex<Option<RangeInclusive<u64>>>,
+    whole: Leaf<Option<RangeInclusive<u64>>>,
 }
 
 #[derive(Debug)]
@@ -120,11 +121,11 @@ impl Group {
             age_max: upstream.config.group_age,
             is_whole: upstream.is_whole,
             made: AtomicU64::new(0),
-            asked: Mutex::default(),
+            asked: Ordered::default(),
             asking: Turn::default(),
-            fetching: Mutex::default(),
+            fetching: Ordered::default(),
             fetched: Notify::new(),
-            whole: Mutex::default(),
+            whole: Leaf::default(),
         }
     }
 

@@ -4,9 +4,9 @@
 //! Articles never change, and neither do their headers; which of them there still are is for the caller to
 //! know. What was asked for least recently leaves first, a header of a group at a time.
 
+use crate::base::lock::Leaf;
 use crate::source::HeaderValues;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 /// Bytes that are kept of one upstream.
@@ -50,7 +50,7 @@ struct Kept {
 
 /// The headers that are kept of an upstream.
 #[derive(Debug, Default)]
-pub(super) struct KeptHeaders(Mutex<Kept>);
+pub(super) struct KeptHeaders(Leaf<Kept>);
 
 impl KeptHeaders {
     /// The values of those of some numbers that are known, and the other numbers.

@@ -9,12 +9,13 @@ use super::line::Line;
 use super::pool::{Pool, Question};
 use super::trouble::Trouble;
 use crate::base::clock::unix_secs;
+use crate::base::lock::rank;
 use crate::source::{Answer, Base, GroupInfo, GroupList, Marks};
 use netnews::decimal::parse_decimal;
 use netnews::newsgroups;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use newscache::{Cache, ListKind};
-use parking_lot::Mutex;
+use spool::Ordered;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,7 +66,7 @@ pub(super) type List = Arc<Flight<()>>;
 
 /// The lists of an upstream.
 #[derive(Debug, Default)]
-pub(super) struct Lists([Mutex<Option<(List, Instant)>>; Kind::ALL.len()]);
+pub(super) struct Lists([Ordered<Option<(List, Instant)>, { rank::UPSTREAM }>; Kind::ALL.len()]);
 
 impl Lists {
     /// A list no older than this.

@@ -8,10 +8,10 @@
 use super::line::{Lacking, Line};
 use super::trouble::Trouble;
 use crate::base::counters::{add, read};
+use crate::base::lock::Leaf;
 use crate::config;
 use crate::tls::Dial;
 use nntp_io::{Client, Limits, Role};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -61,8 +61,8 @@ pub(super) struct Pool {
     dial: Dial,
     limits: Limits,
     permits: Semaphore,
-    kept: Mutex<Vec<(Line, Instant)>>,
-    health: Mutex<Health>,
+    kept: Leaf<Vec<(Line, Instant)>>,
+    health: Leaf<Health>,
     /// Held by the one that tries a server again.
     trying: Turn<()>,
     offline: bool,
@@ -104,8 +104,8 @@ impl Pool {
             dial: Dial { to: config.host.clone(), link: config.link() },
             limits,
             permits: Semaphore::new(config.connections),
-            kept: Mutex::default(),
-            health: Mutex::default(),
+            kept: Leaf::default(),
+            health: Leaf::default(),
             trying: Turn::default(),
             offline: config.offline,
             tally: Tally::default(),
@@ -251,6 +251,7 @@ impl Pool {
         text.clone_into(&mut health.last_error);
         // Another one may come back.
         health.lacking = Arc::default();
+        drop(health);
         self.kept.lock().clear();
     }
 

@@ -13,10 +13,10 @@ use super::pool::Pool;
 use super::rows::AskRows;
 use super::table::{Table, Upstream};
 use super::trouble::{Trouble, shown};
+use crate::base::lock::Leaf;
 use crate::source::Part;
 use hashbrown::HashSet;
 use netnews::overview_row::{self, index};
-use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -205,7 +205,7 @@ impl<'a> Search<'a> {
 
 /// Whether the overview of the server says now that a number is this article's.
 async fn row_says(group: &Group, number: u64, id: &[u8]) -> Result<bool, Trouble> {
-    let said = Arc::<Mutex<Vec<u8>>>::default();
+    let said = Arc::<Leaf<Vec<u8>>>::default();
     let rows = said.clone();
     let question = AskRows {
         group: group.name.clone(),

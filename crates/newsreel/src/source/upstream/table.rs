@@ -11,12 +11,13 @@ use super::questions::AskMarks;
 use super::trouble::Trouble;
 use super::xref::Holds;
 use crate::base::clock::unix_secs;
+use crate::base::lock::rank;
 use crate::config::{self, Config, PassedCommand};
 use crate::source::Answer;
 use hashbrown::HashMap;
 use netnews::newsgroups;
 use newscache::{Access, Cache, RequestKind};
-use parking_lot::Mutex;
+use spool::Ordered;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +51,7 @@ pub(super) struct Upstream {
     pub is_here: Holds,
     /// The first request for overview rows of a group has all others fetched as well.
     pub is_whole: bool,
-    groups: Mutex<HashMap<Box<[u8]>, Arc<Group>>>,
+    groups: Ordered<HashMap<Box<[u8]>, Arc<Group>>, { rank::UPSTREAM_GROUPS }>,
 }
 
 impl Upstream {
@@ -147,7 +148,7 @@ impl Table {
                 headers: Arc::default(),
                 is_here: Arc::new(move |name| routes.numbering(name) == Some(at)),
                 is_whole: config.prefetch.whole_overview,
-                groups: Mutex::default(),
+                groups: Ordered::default(),
             }))
         };
         let upstreams: Vec<_> = sections.iter().enumerate().filter_map(upstream).collect();

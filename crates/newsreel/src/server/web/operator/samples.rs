@@ -4,9 +4,9 @@
 //! than one that is not. 360 samples of an hour and 288 of a day, with up to [`PEERS_MAX`] peers each: 7 MB
 //! at most.
 
+use crate::base::lock::Leaf;
 use crate::operations::report::{PeerStatus, Report};
 use crate::server::web::Shared;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub(super) enum Span {
 
 /// All samples.
 #[derive(Debug, Default)]
-pub(in crate::server::web) struct Samples(Mutex<Rings>);
+pub(in crate::server::web) struct Samples(Leaf<Rings>);
 
 #[derive(Debug, Default)]
 struct Rings {

@@ -17,8 +17,8 @@ pub(crate) use queue::QueuedPost;
 pub(crate) use queue::rewritten;
 
 use crate::base::file_name::FileName;
+use crate::base::lock::Leaf;
 use hashbrown::HashMap;
-use parking_lot::Mutex;
 use queue::{Queue, name_of};
 use spool::Disk;
 use std::io;
@@ -36,7 +36,7 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Posts {
     queue: Queue,
-    entries: Mutex<HashMap<FileName, Entry>>,
+    entries: Leaf<HashMap<FileName, Entry>>,
     /// Something may be sent.
     fresh: Notify,
 }
@@ -84,7 +84,7 @@ impl Posts {
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> Self {
         let queue = Queue::of(disk, data);
         let entries = queue.all().into_iter().map(|(name, post)| (name, Entry::of(&post, true))).collect();
-        Self { queue, entries: Mutex::new(entries), fresh: Notify::new() }
+        Self { queue, entries: Leaf::new(entries), fresh: Notify::new() }
     }
 
     /// How many wait for an upstream, and how many it has refused.
