@@ -52,6 +52,12 @@ pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&
     told
 }
 
+/// What stands behind the label of an article that is set aside, and what comes back of the article once it
+/// is labelled itself.
+pub fn set_aside(wire: &[u8], groups: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    crate::ingest::label_and_back(wire, groups)
+}
+
 /// What a file of a post for an upstream says, written again; `None`: it is none.
 pub fn rewritten_post(file: &[u8]) -> Option<Vec<u8>> {
     parsers::rewritten_post(file)

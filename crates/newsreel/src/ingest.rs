@@ -33,6 +33,8 @@ mod spam;
 mod turn;
 mod withdraw;
 
+#[cfg(feature = "testing")]
+pub(crate) use aside::label_and_back;
 pub use batch::{BatchOutcome, Fate};
 pub(crate) use choose::carried;
 pub(crate) use controls::Controls;

@@ -58,6 +58,9 @@ mod article;
 #[path = "../../../../fuzz/fuzz_targets/article_page.rs"]
 mod article_page;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/aside.rs"]
+mod aside;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/batch.rs"]
 mod batch;
 #[allow(unused_attributes)]
@@ -162,6 +165,7 @@ smoke! {
     access_log: INPUTS, seeds::access_logs();
     article: INPUTS, seeds::articles();
     article_page: INPUTS, seeds::pages();
+    aside: INPUTS, seeds::asides();
     batch: INPUTS, seeds::batches();
     cache_files: INPUTS, seeds::articles();
     certificate_names: INPUTS, seeds::certificates();

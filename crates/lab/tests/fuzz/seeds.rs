@@ -232,6 +232,24 @@ pub fn signed() -> Vec<Vec<u8>> {
     vec![[b"\xe0", signed.as_bytes(), keys].concat(), [b"\xf0", CONTROL.as_bytes(), keys].concat()]
 }
 
+/// Articles, and such that have a label, after a line of groups.
+pub fn asides() -> Vec<Vec<u8>> {
+    let label = "Message-ID: <0123@aside.invalid>\r\nX-Newsreel-Aside: a.b,c.d peer some.example\r\n\
+                 X-Newsreel-Aside-Message-ID: <1@x>\r\n";
+    let article = |line: &str| {
+        format!(
+            "a.b,x.y\nPath: x!y\r\nFrom: a@x\r\nNewsgroups: a.b\r\n{line}Subject: s\r\n\
+             Date: d\r\n\r\nbody\r\n"
+        )
+    };
+    let mut seeds = articles();
+    seeds.extend(
+        [article(label), article("Message-ID: <1@x>\r\n"), article("message-id:\r\n <1@x>\r\n")]
+            .map(Vec::from),
+    );
+    seeds
+}
+
 /// NoCeM notices, signed in the clear.
 pub fn notices() -> Vec<Vec<u8>> {
     let notice = "@@BEGIN NCM HEADERS\nVersion: 0.93\nIssuer: bot@x.example\nType: spam\nAction: hide\n\

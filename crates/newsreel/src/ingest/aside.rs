@@ -39,7 +39,10 @@ impl Label {
 
     /// For the article with this Message-ID, which came as `origin` says and may be filed in `groups`.
     pub fn of(spool: &Spool, id: &[u8], groups: &[u8], origin: &str) -> Self {
-        let (message_id, key) = own_id(spool, id);
+        Self::with(own_id(spool, id), groups, origin)
+    }
+
+    fn with((message_id, key): (String, Key), groups: &[u8], origin: &str) -> Self {
         let parts = [ID_HEADER, message_id.as_bytes(), b"\r\n", ORIGIN_HEADER, groups, b" "];
         let text = [&parts.concat(), origin.as_bytes(), b"\r\n", NAME_PREFIX].concat();
         Self { key, message_id, text }
@@ -143,4 +146,34 @@ fn unlabelled(wire: &[u8], own: &[u8], arrived: u32) -> Option<Aside> {
     let groups = (groups != ALL_GROUPS).then(names);
     let origin = String::from_utf8(origin.trim_ascii().to_vec()).ok()?;
     Some(Aside { arrived, wire: [wire.get(..start)?, rest].concat(), groups, origin })
+}
+
+/// For the fuzz target: what is found in an article that may be labelled, as it was before, and what comes
+/// back of it once it is labelled for these groups. `None`: it is no article, or cannot be labelled.
+#[cfg(feature = "testing")]
+pub(crate) fn label_and_back(wire: &[u8], groups: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    const OWN: &str = "<0123@aside.invalid>";
+    let found = unlabelled(wire, OWN.as_bytes(), 0).map(|aside| aside.wire);
+    let back = || {
+        let article = Article::parse(wire).ok()?;
+        article.message_id()?;
+        if memchr::memmem::find(wire, OWN.as_bytes()).is_some() {
+            // Nobody else knows it.
+            return None;
+        }
+        let at = article.header_lines(netnews::Known::MessageId)?.start;
+        let groups = accepted(groups, |name| name.first() != Some(&b'x'));
+        if !fits(article.head(), &groups) {
+            return None;
+        }
+        let label = Label::with((OWN.to_owned(), Key(0)), &groups, "peer some.example");
+        let labelled = put_in(&[wire], at, &label.text).concat();
+        assert_eq!(Article::parse(&labelled).ok()?.message_id()?.as_bytes(), OWN.as_bytes());
+        let aside = unlabelled(&labelled, OWN.as_bytes(), 7)?;
+        assert_eq!((aside.origin.as_str(), aside.arrived), ("peer some.example", 7));
+        let listed = aside.groups.map_or_else(|| ALL_GROUPS.to_vec(), |names| names.join(&b','));
+        assert_eq!(listed, groups);
+        Some(aside.wire)
+    };
+    (found, back())
 }

@@ -105,6 +105,26 @@ fn a_site_with_articles_gets_further_headers_and_loses_them() {
     }
 }
 
+/// A client that reads no large numbers has Xref renumbered in the middle of the row.
+#[test]
+fn renumbered_rows_have_them_after_xref() {
+    let server = Server::start_with(|text| text.replacen("[site]\n", &format!("{KEY}[\"Keywords\"]\n"), 1));
+    assert!(server.operate(&["user", "old", "secretive"]));
+    let high = 1_u64 << 33;
+    assert!(server.operate(&["raise", "misc.test", &high.to_string()]));
+    let mut client = server.client();
+    feed(&mut client, 1, "Keywords: k\r\n");
+    let mut old = server.client();
+    assert!(old.ask("AUTHINFO USER old").starts_with("381"));
+    assert!(old.ask("AUTHINFO PASS secretive").starts_with("281"));
+    let selected = old.ask("GROUP misc.test");
+    let shown = selected.split(' ').nth(3).unwrap().to_owned();
+    assert!(shown.parse::<u64>().unwrap() < 1 << 31, "{selected}");
+    let row = listed(&mut old, "OVER 1-").concat();
+    assert!(row.ends_with(&format!("\tXref: site.example misc.test:{shown}\tKeywords: k")), "{row}");
+    assert_eq!(listed(&mut old, "HDR Keywords 1-"), [format!("{shown} k")]);
+}
+
 /// HDR needs no article for a header that overview keeps.
 #[test]
 fn a_header_that_is_kept_is_there_when_the_article_is_damaged() {

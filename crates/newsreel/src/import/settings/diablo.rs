@@ -253,6 +253,37 @@ mod tests {
     use super::*;
     use crate::import::settings::storage;
 
+    /// A file in the form of the sample that comes with Diablo: TABs, indented comments, labels of filters
+    /// and of the site itself, an upstream, a peer for text alone and one for headers.
+    #[test]
+    fn a_file_like_the_sample_is_carried_over() {
+        let feeds = "#\n# A feeder\n#\nlabel\tGLOBAL\n    #\n    # nobody here\n    #\n    # alias\t*.bad.example\nend\n\n\
+                     label ISPAM\n    addgroup\t*\n    arttypes\tbinary\nend\n\nlabel ESPAM\n    addgroup\t*\n\
+                     \x20   arttypes\t!binary\nend\n\nlabel IFILTER\n    addgroup\t*\n    delgroup\t*binaries*\n\
+                     \x20   arttypes\tbinary\nend\n\ngroupdef\ttextgroups\n    addgroup\t*\n    delgroup\t*.binaries.*\n\
+                     end\n\nlabel\tupstream\n    inhost\t\t192.0.2.1\n    hostname\tnews.upstream.example\n\
+                     \x20   alias\t\tupstream.example\n    maxconnect\t10\n    groupref\ttextgroups\nend\n\n\
+                     label\treaders\n    alias\t\treader.example\n    hostname\treader.example\n    headfeed\tyes\n\
+                     \x20   addgroup\t*\n    maxsize\t1000000\n    arttypes\tall\nend\n";
+        let mut sheet = Sheet::default();
+        storage::convert(None, &storage::Cycbuffs::default(), true, &mut sheet);
+        convert(feeds, "", &|_| Vec::new(), &mut sheet);
+        sheet.complete(&BTreeMap::from([("dnewsfeeds", feeds.to_owned())]), &["dnewsfeeds"]);
+        let (text, refused) = sheet.settle("");
+        assert_eq!(refused, None, "{text}");
+        let config = crate::config::parse(&text, std::path::Path::new("x")).unwrap();
+        let [upstream, readers] = config.peers.as_slice() else { panic!("{text}") };
+        let (up, down) = (upstream.send.as_ref().unwrap(), readers.send.as_ref().unwrap());
+        assert_eq!(up.to, ["news.upstream.example:119"]);
+        assert_eq!((up.groups.as_str(), upstream.max_connections), ("*,!*.binaries.*", 10));
+        assert_eq!(
+            (up.path_never.as_slice(), up.headers_only),
+            (&["upstream.example".to_owned()][..], false)
+        );
+        assert!(down.headers_only && down.types.is_empty() && down.size_max == Some(1_000_000));
+        assert!(!text.contains("not understood"), "{text}");
+    }
+
     #[test]
     fn labels_become_peers() {
         let mut sheet = Sheet::default();
