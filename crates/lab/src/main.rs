@@ -78,7 +78,7 @@ enum Command {
     Rnews(rnews::Options),
     /// The C News paper's appendix: batches accepted, known, too old, made and expired, in four servers
     Cnews(cnews::Options),
-    /// Articles that INN and newsreel keep in a file each, all of them due at once
+    /// Many articles that are all due at once, in newsreel and in INN, by storage methods
     Expire(cnews::expiring::Options),
     /// What cancels cost the feed that they arrive with
     Cancels(cancels::Options),

@@ -481,3 +481,29 @@ fn a_pass_goes_on_beside_checkpoints_commits_and_cancels() {
         }
     }
 }
+
+/// Expiry reads no article: those that cannot be read go like others.
+#[test]
+fn articles_that_cannot_be_read_are_expired() {
+    let articles = 100;
+    for method in KEEPING {
+        let sim = SimDisk::new();
+        let config = config(method, vec![ExpireConfig { keep: keep(1), ..ExpireConfig::default() }]);
+        let spool = filled(&sim, &config, articles);
+        let (mut dirs, mut spoilt) = (vec![PathBuf::from("/s/kept")], 0);
+        while let Some(dir) = dirs.pop() {
+            for path in sim.list(&dir).unwrap().iter().filter(|name| !name.starts_with("newsreel.")) {
+                let path = dir.join(path);
+                let len = sim.open(&path, Open::ReadOnly).unwrap().len().unwrap();
+                sim.spoil(&path, 0..len).unwrap();
+                spoilt += 1;
+            }
+            dirs.extend(sim.list_dirs(&dir).unwrap().iter().map(|name| dir.join(name)));
+        }
+        let Lookup::Present(token) = spool.lookup(&spool.key(news(0).id.as_bytes())) else { panic!() };
+        spool.read(&token, None, Patience::Wait, &mut ArticleBuf::default()).unwrap_err();
+        let report = spool.expire_as_of(NOW + 2 * articles * STEP_SECS, false).unwrap();
+        assert!(spoilt > 3 && living(&spool).is_empty(), "{method:?}: {spoilt} files, {report:?}");
+        assert_eq!((report.looked_at, report.articles), (articles, articles), "{method:?}");
+    }
+}

@@ -3,6 +3,7 @@
 use crate::articles::group_name;
 use crate::rng::Rng;
 use std::fmt::Write as _;
+use std::io::{self, Write};
 
 /// Articles of the paper's batch.
 pub const ARTICLES: u64 = 171;
@@ -28,19 +29,21 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The batch as rnews reads it.
-    pub fn text(self) -> String {
+    /// Writes it as rnews reads it.
+    pub fn write(self, out: &mut impl Write) -> io::Result<()> {
         let mut date = Vec::new();
         netnews::date::format_rfc5322(crate::articles::unix_now(), &mut date);
         let now = String::from_utf8_lossy(&date).into_owned();
         let date = if self.is_old { LONG_AGO } else { &now };
-        let mut out = String::with_capacity((BYTES * self.times) as usize);
+        let (sizes, mut text) = (sizes(), String::with_capacity(BYTES as usize));
         for time in 0..self.times {
-            for (number, bytes) in sizes().into_iter().enumerate() {
-                self.put(time * ARTICLES + number as u64, bytes, date, &mut out);
+            text.clear();
+            for (number, bytes) in sizes.iter().enumerate() {
+                self.put(time * ARTICLES + number as u64, *bytes, date, &mut text);
             }
+            out.write_all(text.as_bytes())?;
         }
-        out
+        Ok(())
     }
 
     /// An article that takes so many bytes of the batch.
@@ -87,10 +90,16 @@ fn sizes() -> Vec<u64> {
 mod tests {
     use super::*;
 
+    fn whole(batch: Batch) -> String {
+        let mut text = Vec::new();
+        batch.write(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
     #[test]
     fn the_batch_is_the_papers() {
         let batch = Batch { name: "new", times: 1, is_old: false };
-        let text = batch.text();
+        let text = whole(batch);
         assert_eq!(text.len() as u64, BYTES);
         let mut rest = text.as_str();
         let (mut articles, mut crossposts) = (0, 0);
@@ -104,7 +113,7 @@ mod tests {
             (articles, rest) = (articles + 1, next);
         }
         assert_eq!((articles, crossposts, rest), (ARTICLES, CROSSPOSTS, ""));
-        let hundred = Batch { times: 100, is_old: true, ..batch }.text();
+        let hundred = whole(Batch { times: 100, is_old: true, ..batch });
         assert_eq!(hundred.len() as u64, 100 * BYTES);
         assert_eq!(hundred.matches("1985 23:46").count(), 17_100);
     }

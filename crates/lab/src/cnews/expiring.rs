@@ -1,28 +1,38 @@
-//! Expiry alone: many articles that are kept, all of them due at once, in INN in a file each, and in newsreel
-//! in a file each and in an appendonly class.
+//! Expiry alone: many articles that are kept, all of them due at once, in newsreel and in INN, by storage
+//! methods.
 //!
-//! Where each article is a file, removing the files is nearly all of the time, in INN as well; so the
-//! appendonly class is what is compared. Also counted: the articles that newsreel opens meanwhile, which must
-//! be none, and its memory with all of them and with a quarter, which must be about the same.
+//! Where each article is a file, removing the files is nearly all of the time, in INN as well. So newsreel's
+//! first method, without more words appendonly, is compared with each of INN's; with cnfs INN removes no
+//! articles, only their overview. Also counted: the articles that newsreel opens meanwhile, which must be
+//! none, and its memory with all of them and with a quarter, which must be about the same. Figures:
+//! `docs/bench/expiry.md`.
 
 use super::batch::{ARTICLES, Batch};
 use super::cost::{Cost, Task};
 use super::sites::{Kind, Site, Workshop};
-use crate::Verdict;
 use crate::others::Inn;
+use crate::{Verdict, page};
 use clap::Args;
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How much faster newsreel must be.
+/// How much faster newsreel must be than INN where that has a file for each article.
 const TIMES_FASTER: f64 = 20.0;
 /// What four times as many articles may add to the memory, beyond a tenth.
 const MEMORY_MORE_KIB: u64 = 4 << 10;
 /// Between two looks at the memory.
 const LOOK: Duration = Duration::from_millis(1);
+/// An article in INN's cyclic buffers takes less than this.
+const BUFFER_BYTES_EACH: u64 = 2_560;
+/// Cyclic buffers of a site.
+const BUFFERS: u64 = 2;
+
+/// Ways of storing that newsreel or INN have.
+const METHODS: [&str; 7] = ["appendonly", "tradspool", "bucketed", "hashed", "timehash", "timecaf", "cnfs"];
 
 /// The options of `lab expire`.
 #[derive(Debug, Args)]
@@ -38,46 +48,93 @@ pub struct Options {
     /// How often each is measured; the least counts
     #[arg(long, default_value_t = 1)]
     runs: usize,
+    /// newsreel's storage methods; the first is compared with INN's
+    #[arg(long, value_delimiter = ',', value_parser = METHODS, default_value = "appendonly,tradspool")]
+    methods: Vec<String>,
+    /// INN's
+    #[arg(long, value_delimiter = ',', value_parser = METHODS, default_value = "tradspool,cnfs")]
+    inn_methods: Vec<String>,
+    /// Where expiry.md's table goes; without it it is not written
+    #[arg(long)]
+    docs: Option<PathBuf>,
+}
+
+impl Options {
+    /// What is measured, newsreel first.
+    fn kinds(&self) -> Vec<Kind> {
+        let known = |words: &[String]| -> Vec<&'static str> {
+            words.iter().filter_map(|word| METHODS.into_iter().find(|method| method == word)).collect()
+        };
+        let ours = known(&self.methods).into_iter().map(Kind::Newsreel);
+        ours.chain(known(&self.inn_methods).into_iter().map(|method| Kind::Inn(Inn::New(method)))).collect()
+    }
 }
 
 /// Runs the comparison.
 pub fn run(options: &Options) -> Verdict {
     fs::create_dir_all(&options.place.dir)?;
+    let buffer_mib = (options.articles * BUFFER_BYTES_EACH / BUFFERS).div_ceil(1 << 20).max(256);
     let workshop = super::workshop(&options.place, options.peers.as_deref())?;
+    let workshop = Workshop { buffer_mib, ..workshop };
     let ground = Ground { workshop, dir: options.place.dir.clone() };
-    let (mut ours, mut files, mut theirs) = (None, None, None);
+    let kinds = options.kinds();
+    let mut costs: Vec<Option<Cost>> = vec![None; kinds.len()];
     for _ in 0..options.runs.max(1) {
-        for (kind, least) in [
-            (Kind::Newsreel("appendonly"), &mut ours),
-            (Kind::Newsreel("tradspool"), &mut files),
-            (Kind::Inn(Inn::New("tradspool")), &mut theirs),
-        ] {
-            let Some(cost) = ground.cost(kind, options.articles)? else { continue };
-            *least = Some(least.map_or(cost, |least: Cost| least.least(cost)));
+        for (kind, least) in kinds.iter().zip(&mut costs) {
+            let Some(cost) = ground.cost(*kind, options.articles)? else { continue };
+            eprintln!("lab: {}: {:.3} s", kind.name(), cost.real);
+            *least = Some(least.map_or(cost, |least| least.least(cost)));
         }
     }
-    println!("{:24} {:>10} {:>10} {:>10}", "all articles due", "real s", "user s", "system s");
-    let names = ["newsreel appendonly", "newsreel tradspool", "INN 2.7 tradspool"];
-    for (name, cost) in names.into_iter().zip([ours, files, theirs]) {
-        if let Some(Cost { real, user, system }) = cost {
-            println!("{name:24} {real:10.3} {user:10.3} {system:10.3}");
-        }
+    let measured: Vec<(Kind, Cost)> =
+        kinds.iter().zip(&costs).filter_map(|(kind, cost)| Some((*kind, (*cost)?))).collect();
+    let articles = options.articles / ARTICLES * ARTICLES;
+    let table = markdown(&measured, articles);
+    println!("{table}");
+    if let Some(docs) = &options.docs {
+        page::put_table(&docs.join("expiry.md"), "make bench-expire", table.trim_end())?;
     }
     let mut holds = true;
     let mut verdict = |is_so: bool, text: String| {
         println!("{} {text}", if is_so { "ok    " } else { "MISSED" });
         holds &= is_so;
     };
-    if let (Some(ours), Some(theirs)) = (ours, theirs) {
-        let times = theirs.real / ours.real;
-        verdict(times >= TIMES_FASTER, format!("{times:.1} x as fast (at least {TIMES_FASTER})"));
+    for (kind, cost) in &measured {
+        if *kind == Kind::Inn(Inn::New("tradspool")) {
+            let times = times(&measured, *cost);
+            let text = format!("{times:.1} x as fast as {} (at least {TIMES_FASTER})", kind.name());
+            verdict(times >= TIMES_FASTER, text);
+        }
     }
-    let opened = ground.articles_opened(options.articles / 4)?;
-    verdict(opened == 0, format!("{opened} articles opened to be read"));
-    let (few, all) = (ground.memory_kib(options.articles / 4)?, ground.memory_kib(options.articles)?);
+    for method in ["appendonly", "tradspool"] {
+        let opened = ground.articles_opened(method, options.articles.min(100_000) / 4)?;
+        verdict(opened == 0, format!("{method}: {opened} articles opened to be read"));
+    }
+    let few = ground.memory_kib("appendonly", options.articles / 4)?;
+    let all = ground.memory_kib("appendonly", options.articles)?;
     let is_flat = all <= few + few / 10 + MEMORY_MORE_KIB;
     verdict(is_flat, format!("memory at most: {few} KiB with a quarter of the articles, {all} KiB with all"));
     Ok(holds)
+}
+
+/// How many times longer something took than the first.
+fn times(measured: &[(Kind, Cost)], cost: Cost) -> f64 {
+    measured.first().map_or(f64::NAN, |(_, first)| cost.real / first.real)
+}
+
+/// The costs as a table; `articles` have gone.
+fn markdown(measured: &[(Kind, Cost)], articles: u64) -> String {
+    let mut text = format!(
+        "| {articles} articles, all due | real s | user s | system s | us an article | times the first |\n\
+         |---|---:|---:|---:|---:|---:|\n"
+    );
+    for (kind, cost) in measured {
+        let (each, times) = (cost.real * 1e6 / articles as f64, times(measured, *cost));
+        let Cost { real, user, system } = cost;
+        let name = kind.name();
+        let _ = writeln!(text, "| {name} | {real:.2} | {user:.2} | {system:.2} | {each:.2} | {times:.1} |");
+    }
+    text
 }
 
 struct Ground {
@@ -90,7 +147,8 @@ impl Ground {
     fn filled(&self, kind: Kind, articles: u64) -> io::Result<Option<(Site, Task)>> {
         let Some(mut site) = self.workshop.make(kind)? else { return Ok(None) };
         let path = self.dir.join("due.batch");
-        fs::write(&path, Batch { name: "due", times: (articles / ARTICLES).max(1), is_old: false }.text())?;
+        let batch = Batch { name: "due", times: (articles / ARTICLES).max(1), is_old: false };
+        batch.write(&mut fs::File::create(&path)?)?;
         site.file(&path).run()?;
         fs::remove_file(&path)?;
         if site.filed()? < articles / ARTICLES * ARTICLES {
@@ -106,14 +164,14 @@ impl Ground {
         Ok(Some(task.cost(site.server)?.without(nothing)))
     }
 
-    fn ours(&self, articles: u64) -> io::Result<(Site, Task)> {
-        let filled = self.filled(Kind::Newsreel("tradspool"), articles)?;
+    fn ours(&self, method: &'static str, articles: u64) -> io::Result<(Site, Task)> {
+        let filled = self.filled(Kind::Newsreel(method), articles)?;
         filled.ok_or_else(|| io::Error::other("newsreel cannot be had"))
     }
 
     /// How often newsreel opens an article while it expires them.
-    fn articles_opened(&self, articles: u64) -> io::Result<usize> {
-        let (_site, task) = self.ours(articles)?;
+    fn articles_opened(&self, method: &'static str, articles: u64) -> io::Result<usize> {
+        let (_site, task) = self.ours(method, articles)?;
         let calls = self.dir.join("opened");
         let path = calls.to_string_lossy().into_owned();
         task.run_under(&["strace", "-f", "-e", "trace=open,openat,openat2", "-o", &path])?;
@@ -125,9 +183,10 @@ impl Ground {
         Ok(text.lines().filter(|line| is_article(line)).count())
     }
 
-    /// The most memory that newsreel had while it expired them.
-    fn memory_kib(&self, articles: u64) -> io::Result<u64> {
-        let (_site, task) = self.ours(articles)?;
+    /// The most memory of its own that newsreel had while it expired them. Pages of mapped files do not
+    /// count: they are the system's cache.
+    fn memory_kib(&self, method: &'static str, articles: u64) -> io::Result<u64> {
+        let (_site, task) = self.ours(method, articles)?;
         let mut command = Command::new(&task.program);
         command.args(&task.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn()?;
@@ -135,7 +194,7 @@ impl Ground {
         let mut most = 0;
         loop {
             let text = fs::read_to_string(&status).unwrap_or_default();
-            most = text.lines().find_map(peak_kib).unwrap_or_default().max(most);
+            most = text.lines().find_map(own_kib).unwrap_or_default().max(most);
             if let Some(status) = child.try_wait()? {
                 let is_done = status.success() && most > 0;
                 return if is_done { Ok(most) } else { Err(io::Error::other("newsreel expire failed")) };
@@ -145,19 +204,20 @@ impl Ground {
     }
 }
 
-/// Whether a line of strace opens a file that is called by a number, and is no index.
+/// Whether a line of strace opens a file of articles: one that is called by a number, and is no index.
 fn is_article(line: &str) -> bool {
     let path = line.split('"').nth(1).map(Path::new);
     let name = path.and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+    let number = name.strip_suffix(".app").unwrap_or(name);
     !line.contains("O_DIRECTORY")
         && !line.contains("/index/")
-        && !name.is_empty()
-        && name.bytes().all(|b| b.is_ascii_digit())
+        && !number.is_empty()
+        && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// `VmHWM:     1234 kB`.
-fn peak_kib(line: &str) -> Option<u64> {
-    line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok()
+/// `RssAnon:     1234 kB`.
+fn own_kib(line: &str) -> Option<u64> {
+    line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 #[cfg(test)]
@@ -167,7 +227,7 @@ mod tests {
     #[test]
     fn what_strace_and_the_kernel_say_is_read() {
         let opened = "71 openat(AT_FDCWD, \"/x/spool/tree/lab/g0/17\", O_RDONLY|O_CLOEXEC) = 9";
-        assert!(is_article(opened));
+        assert!(is_article(opened) && is_article(&opened.replace("17", "0000000003.app")));
         for other in [
             "71 openat(AT_FDCWD, \"/x/spool/tree/lab/g0\", O_RDONLY|O_CLOEXEC) = 9",
             "71 openat(AT_FDCWD, \"/x/345\", O_RDONLY|O_DIRECTORY) = 9",
@@ -176,6 +236,6 @@ mod tests {
         ] {
             assert!(!is_article(other), "{other}");
         }
-        assert_eq!((peak_kib("VmHWM:\t   12345 kB"), peak_kib("VmRSS:\t 1 kB")), (Some(12_345), None));
+        assert_eq!((own_kib("RssAnon:\t   12345 kB"), own_kib("VmRSS:\t 1 kB")), (Some(12_345), None));
     }
 }

@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 
 /// How many times the paper's batch the large one is.
 const TIMES: u64 = 100;
+/// Size of a cyclic buffer.
+const BUFFER_MIB: u64 = 256;
 /// Numbers that the articles of the paper's batch take.
 const NUMBERS: u64 = 275;
 
@@ -126,6 +128,7 @@ fn workshop(place: &crate::Place, peers: Option<&Path>) -> io::Result<Workshop> 
         scripts: Scripts::new(peers, &place.dir)?,
         dir: place.dir.clone(),
         port: place.port,
+        buffer_mib: BUFFER_MIB,
     })
 }
 
@@ -191,7 +194,7 @@ impl Batches {
     fn write(dir: &Path) -> io::Result<Self> {
         let write = |name: &'static str, times, is_old| {
             let path = dir.join(format!("{name}.batch"));
-            fs::write(&path, Batch { name, times, is_old }.text())?;
+            Batch { name, times, is_old }.write(&mut fs::File::create(&path)?)?;
             Ok::<_, io::Error>(path)
         };
         Ok(Self {

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 const PEER: &str = "out.example";
 /// Bytes of a batch that is made.
 const BATCH_BYTES: &str = "65536";
-const BUFFER_MIB: u64 = 256;
 /// How long a start may take.
 const START_MAX: Duration = Duration::from_secs(60);
 
@@ -72,6 +71,8 @@ pub struct Workshop {
     pub scripts: Scripts,
     pub dir: PathBuf,
     pub port: u16,
+    /// Size of each cyclic buffer.
+    pub buffer_mib: u64,
 }
 
 /// A site, and its server if it has one.
@@ -109,12 +110,12 @@ impl Workshop {
             Kind::CNews => site.set_up_cnews(&self.scripts.prefix("cnews"), &active)?,
             Kind::Inn(inn) => {
                 let (dir, port, active) = (site.dir.as_path(), site.port, active.as_path());
-                let plan = Plan { dir, port, active, buffer_mib: BUFFER_MIB, feed: Some(PEER) };
+                let plan = Plan { dir, port, active, buffer_mib: self.buffer_mib, feed: Some(PEER) };
                 self.scripts.set_up(inn, &site.program, &plan)?;
                 others::call(&site.program, "start", &site.dir, &[])?;
                 site.server = Some(others::inn_process(&site.program, &site.dir)?);
             }
-            Kind::Newsreel(method) => site.set_up_newsreel(method, &active)?,
+            Kind::Newsreel(method) => site.set_up_newsreel(method, &active, self.buffer_mib)?,
         }
         Ok(Some(site))
     }
@@ -135,16 +136,16 @@ impl Site {
         self.script("setup", &[&prefix, "--active", &active, "--feed", PEER]).run()
     }
 
-    fn set_up_newsreel(&mut self, method: &str, active: &Path) -> io::Result<()> {
+    fn set_up_newsreel(&mut self, method: &str, active: &Path, buffer_mib: u64) -> io::Result<()> {
         let (dir, listen) = (self.dir_text(), self.address());
-        let (active, buffer) = (active.to_string_lossy(), format!("{BUFFER_MIB} MiB"));
+        let (active, buffer) = (active.to_string_lossy(), format!("{buffer_mib} MiB"));
         let mut init = vec!["init", "--dir", &dir, "--groups", &active, "--listen", &listen];
         init.extend(["--buffer", &buffer, "--reader", "127.0.0.1", "--path-identity", "server.lab.example"]);
         Task::new(&self.program, &init).run()?;
         let config = self.dir.join("newsreel.toml");
         let send = format!("batch = \"out/{PEER}\"\nbatch_bytes = {BATCH_BYTES}\n");
         let peer = format!("\n[[peer]]\nname = \"{PEER}\"\n[peer.send]\n{send}");
-        fs::write(&config, with_method(&fs::read_to_string(&config)?, method, BUFFER_MIB) + &peer)?;
+        fs::write(&config, with_method(&fs::read_to_string(&config)?, method, buffer_mib) + &peer)?;
         let log = fs::File::create(self.dir.join("log"))?;
         let mut serve = Command::new(&self.program);
         serve.args(["serve", "--dir", &dir]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -228,9 +229,11 @@ impl Site {
                 fs::write(self.dir.join("etc/expire.ctl"), "/remember/:14\n*:A:0:0:0\n")?;
                 self.script("news", &["sh", "-c", "expire -v1 && expireover -s"])
             }
-            Kind::Inn(Inn::New(_)) => {
+            Kind::Inn(Inn::New(method)) => {
                 fs::write(self.dir.join("etc/expire.ctl"), "/remember/:11\n*:A:0:0:0\n")?;
-                self.script("news", &["sh", "-c", "expireover && expire -v1"])
+                // Without -N it leaves alone what is in cyclic buffers.
+                let over = if method == "cnfs" { "expireover -N" } else { "expireover" };
+                self.script("news", &["sh", "-c", &format!("{over} && expire -v1")])
             }
             Kind::Newsreel(_) => {
                 self.end()?;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use survey::fingerprint;
 
 /// Articles whose rows share a sync.
-const CHOSEN_PER_SYNC: usize = 8_192;
+const CHOSEN_PER_SYNC: usize = 16_384;
 
 impl Spool {
     /// Expires the kept articles that are due, or reports which would be expired.

@@ -11,6 +11,7 @@ use crate::base::bug::own_bug;
 use crate::base::config::Keep;
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::ids::{Flag, GroupId};
+use crate::base::key::Key;
 use crate::base::leaving::{Leaving as LeavingArticle, MayLeave};
 use crate::base::token::Token;
 use crate::index::fold::{Shared, is_full};
@@ -123,7 +124,8 @@ pub(crate) struct Judge {
     pub policy: Arc<Policy>,
     /// Unix seconds.
     pub now: u64,
-    chosen: HashMap<(Option<usize>, GroupId), Option<usize>>,
+    /// The rule that decides, by volume and group: asked for each number.
+    chosen: hashbrown::HashMap<(u16, GroupId), Option<usize>>,
     /// By rule and group, where there is more than the rule's cap: the lowest number that may stay.
     pub cuts: HashMap<(usize, GroupId), u64>,
     /// Built when an article is met that depends on it.
@@ -142,10 +144,11 @@ impl Judge {
 
     /// The rule that decides about articles of a volume in a group.
     pub fn rule(&mut self, volume: &dyn Volume, group: &Group) -> Option<usize> {
-        let class = self.policy.class_of(volume.name(), volume.method());
         let policy = &self.policy;
-        let is_moderated = || group.flag() == Flag::Moderated;
-        *self.chosen.entry((class, group.id)).or_insert_with(|| policy.rule(class, &group.name, is_moderated))
+        *self.chosen.entry((volume.id(), group.id)).or_insert_with(|| {
+            let class = policy.class_of(volume.name(), volume.method());
+            policy.rule(class, &group.name, || group.flag() == Flag::Moderated)
+        })
     }
 
     /// When an article leaves a group; `None` without the arrivals of threads if it depends on them.
@@ -296,9 +299,12 @@ impl Writer {
         let Some(volume) = volumes.all().get(index).cloned() else { return Ok(Step::Done) };
         let mut going = Going::default();
         let step = self.choose_going((index, &*volume), judge, is_quick, &mut going, report)?;
-        for Leaving { key, token, gone, numbers } in &going.rows {
-            let (key, token, gone) = (*key, *token, *gone);
-            self.journal.push(&Row::Expire { key, token, gone, numbers: numbers.clone() });
+        for Leaving { key, token, gone, numbers } in &mut going.rows {
+            let row = Row::Expire { key: *key, token: *token, gone: *gone, numbers: std::mem::take(numbers) };
+            self.journal.push(&row);
+            if let Row::Expire { numbers: written, .. } = row {
+                *numbers = written;
+            }
         }
         if !going.rows.is_empty() {
             if let Err(trouble) = self.write_unsynced() {
@@ -317,6 +323,8 @@ impl Writer {
         let synced = self.journal.sync_set().sync();
         synced.map_err(|e| self.sync.stop(failed_sync(&e)))?;
         let some = self.leaving.len().min(GONE_PER_STEP);
+        let keys: Vec<Key> = self.leaving.iter().take(some).map(|leaving| leaving.key).collect();
+        self.folds.shared.history.touch(&keys);
         for Leaving { key, token, gone, numbers } in self.leaving.drain(..some) {
             self.folds.expire(key, token, gone, &numbers);
         }
@@ -383,7 +391,10 @@ impl Writer {
                 }
             }
             judge.goes(volume, &e, &verdict);
-            let numbers = if verdict.stays { verdict.due } else { e.numbers.clone() };
+            let mut numbers = verdict.due;
+            if !verdict.stays {
+                numbers.clone_from(&e.numbers);
+            }
             going.rows.push(Leaving { key: e.key, token, gone: !verdict.stays, numbers });
             if !verdict.stays && is_taken {
                 going.taken.push(e);
