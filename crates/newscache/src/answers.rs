@@ -2,7 +2,7 @@
 //!
 //! In memory, of a fixed size; what is forgotten too early costs one question. Called by `cache`.
 
-use parking_lot::Mutex;
+use lock_order::Innermost;
 
 use crate::record::hash64;
 
@@ -11,11 +11,11 @@ const WAYS: usize = 8;
 
 /// The table: 65,536 answers.
 #[derive(Debug)]
-pub(crate) struct Answers(Mutex<Vec<[(u64, u64); WAYS]>>);
+pub(crate) struct Answers(Innermost<Vec<[(u64, u64); WAYS]>>);
 
 impl Answers {
     pub fn new() -> Self {
-        Self(Mutex::new(vec![[(0, 0); WAYS]; BUCKETS]))
+        Self(Innermost::new(vec![[(0, 0); WAYS]; BUCKETS]))
     }
 
     /// The answer of an owner's servers about an article holds until then.

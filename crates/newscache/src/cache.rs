@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
-use spool::{Access as FileAccess, Disk, DiskFile, Open, Ordered, Patience, durable_replace};
+use lock_order::{Innermost, Ordered};
+use spool::{Access as FileAccess, Disk, DiskFile, Open, Patience, durable_replace};
 
 use crate::access_log::AccessLog;
 use crate::answers::Answers;
@@ -45,8 +45,7 @@ pub(crate) struct Cell {
     used: AtomicU64,
 }
 
-/// The order of locks, outermost first; whoever holds one of them uses no spool. Those without a rank are
-/// taken last, and nothing inside them.
+/// The order of locks, outermost first; whoever holds one of them uses no spool. All others are innermost.
 mod rank {
     /// A group's index. Nobody waits for a second one.
     pub const INDEX: u8 = 32;
@@ -67,14 +66,14 @@ pub(crate) struct Inner {
     pub ids: Ids,
     slots_file: SlotsFile,
     cells: Ordered<HashMap<u32, Arc<Cell>>, { rank::CELLS }>,
-    files: Mutex<HashMap<u32, OpenFile>>,
+    files: Innermost<HashMap<u32, OpenFile>>,
     missing: Answers,
     present: Answers,
-    counters: Mutex<Counters>,
-    wanted: Mutex<Wanted>,
-    log: Mutex<Option<AccessLog>>,
-    settings: Mutex<Settings>,
-    overview_headers: Mutex<Arc<[String]>>,
+    counters: Innermost<Counters>,
+    wanted: Innermost<Wanted>,
+    log: Innermost<Option<AccessLog>>,
+    settings: Innermost<Settings>,
+    overview_headers: Innermost<Arc<[String]>>,
     weight: AtomicUsize,
     tick: AtomicU64,
     /// Numbers files that are being written.
@@ -159,14 +158,14 @@ impl Cache {
             ids,
             slots_file,
             cells: Ordered::default(),
-            files: Mutex::default(),
+            files: Innermost::default(),
             missing: Answers::new(),
             present: Answers::new(),
-            counters: Mutex::new(Counters::take(&counters)),
-            wanted: Mutex::new(Wanted::take(wanted.as_bytes())),
-            log: Mutex::new(None),
-            settings: Mutex::new(settings),
-            overview_headers: Mutex::default(),
+            counters: Innermost::new(Counters::take(&counters)),
+            wanted: Innermost::new(Wanted::take(wanted.as_bytes())),
+            log: Innermost::new(None),
+            settings: Innermost::new(settings),
+            overview_headers: Innermost::default(),
             weight: AtomicUsize::new(0),
             tick: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use lock_order::Innermost;
 use spool::{Disk, DiskFile, Open, Patience};
 
 use crate::record::{crc32c, hash, read_patiently, readable};
@@ -35,7 +35,7 @@ pub(crate) struct Pointer {
 pub(crate) struct Ids {
     file: Arc<dyn DiskFile>,
     pages: u64,
-    locks: Vec<Mutex<()>>,
+    locks: Vec<Innermost<()>>,
 }
 
 impl Ids {
@@ -47,7 +47,7 @@ impl Ids {
             file.set_len(0)?;
             file.set_len(pages * PAGE_BYTES as u64)?;
         }
-        Ok(Self { file, pages, locks: (0..LOCKS).map(|_| Mutex::new(())).collect() })
+        Ok(Self { file, pages, locks: (0..LOCKS).map(|_| Innermost::new(())).collect() })
     }
 
     fn place(&self, id: &[u8]) -> (u64, u64) {
@@ -56,7 +56,7 @@ impl Ids {
         (page, hash as u64)
     }
 
-    fn lock(&self, page: u64) -> &Mutex<()> {
+    fn lock(&self, page: u64) -> &Innermost<()> {
         &self.locks[page as usize % LOCKS]
     }
 

@@ -3,7 +3,7 @@
 //! A [`Bucket`] is pure: the caller passes the time and does the waiting. [`Bandwidth`] is one that
 //! connections wait for. Called by [`Output`](crate::Output) and by whoever limits something per hour.
 
-use parking_lot::Mutex;
+use lock_order::Innermost;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -68,12 +68,12 @@ impl Bucket {
 
 /// A limit on bytes per second that connections share.
 #[derive(Debug)]
-pub struct Bandwidth(Mutex<Bucket>);
+pub struct Bandwidth(Innermost<Bucket>);
 
 impl Bandwidth {
     /// A limit of `bytes_per_sec`.
     pub fn new(bytes_per_sec: u64, now: Instant) -> Self {
-        Self(Mutex::new(Bucket::new(bytes_per_sec, Duration::from_secs(1), now)))
+        Self(Innermost::new(Bucket::new(bytes_per_sec, Duration::from_secs(1), now)))
     }
 
     /// Changes the limit to `bytes_per_sec`.

@@ -34,7 +34,6 @@ pub use base::ids::{Flag, GroupId};
 pub use base::key::{Key, KeyHasher, inn_hash};
 pub use base::latency::{Latency, LatencyCounts};
 pub use base::leaving::{Leaving, MayLeave};
-pub use base::ordered::{Ordered, OrderedGuard};
 pub use base::progress::Progress;
 pub use base::read_mode::Patience;
 pub use base::status::{BufferStatus, ClassStatus, KeptStatus, ReaderStatus, Saved, Status};

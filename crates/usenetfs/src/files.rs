@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuser::BackingId;
-use parking_lot::Mutex;
+use lock_order::Innermost;
 use rustix::fs::Statx;
 
 use crate::lower;
@@ -28,7 +28,7 @@ pub struct OpenFile {
 /// All open files.
 #[derive(Default)]
 pub struct Files {
-    table: Mutex<Table>,
+    table: Innermost<Table>,
     passes_through: AtomicBool,
 }
 

@@ -14,13 +14,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
 use fuser::FileType;
+use lock_order::{Innermost, Ordered};
 use netnews::bucket;
-use parking_lot::Mutex;
 use rustix::fs::{self, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use crate::directory::{Directory, MARKER};
-use crate::lower::{self, Key, Lower};
+use crate::lower::{self, Key, Lower, rank};
 
 /// Bytes of entries that are read at once.
 const BUFFER_BYTES: usize = 32 * 1024;
@@ -116,15 +116,18 @@ pub struct Listing {
     kept: Option<VecDeque<Entry>>,
 }
 
+/// A listing that is open.
+pub type OpenListing = Arc<Ordered<Listing, { rank::LISTING }>>;
+
 /// The listings that are open, by handle.
 #[derive(Default)]
 pub struct Listings {
-    table: Mutex<Table>,
+    table: Innermost<Table>,
 }
 
 #[derive(Default)]
 struct Table {
-    open: HashMap<u64, Arc<Mutex<Listing>>>,
+    open: HashMap<u64, OpenListing>,
     last: u64,
 }
 
@@ -134,12 +137,12 @@ impl Listings {
         let mut table = self.table.lock();
         table.last += 1;
         let handle = table.last;
-        table.open.insert(handle, Arc::new(Mutex::new(listing)));
+        table.open.insert(handle, Arc::new(Ordered::new(listing)));
         handle
     }
 
     /// That of a handle.
-    pub fn get(&self, handle: u64) -> Lower<Arc<Mutex<Listing>>> {
+    pub fn get(&self, handle: u64) -> Lower<OpenListing> {
         self.table.lock().open.get(&handle).cloned().ok_or(Errno::BADF)
     }
 

@@ -4,6 +4,7 @@
 //! and consist of names that the rule made.
 
 pub mod marking;
+pub mod rank;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -19,8 +19,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fuser::{Config, Session, SessionACL};
+use lock_order::Innermost;
 use netnews::bucket::Scheme;
-use parking_lot::Mutex;
 use rustix::mount::MountFlags;
 
 use self::device::{Device, clear_dead_mount};
@@ -60,7 +60,7 @@ impl Default for Options {
 
 /// A mount. Dropping it unmounts.
 pub struct Mounted {
-    ended: Mutex<Option<Receiver<io::Result<()>>>>,
+    ended: Innermost<Option<Receiver<io::Result<()>>>>,
     device: Device,
     tree: Arc<Tree>,
 }
@@ -96,7 +96,7 @@ pub fn mount(lower: &Path, point: &Path, options: &Options) -> io::Result<Mounte
         // Whoever mounted may be gone.
         let _unheard = ends.send(end);
     })?;
-    Ok(Mounted { ended: Mutex::new(Some(ended)), device, tree })
+    Ok(Mounted { ended: Innermost::new(Some(ended)), device, tree })
 }
 
 impl Mounted {

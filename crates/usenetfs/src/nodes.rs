@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use lock_order::Innermost;
 use rustix::fs::Statx;
 
 use crate::lower::{self, Key};
@@ -31,7 +31,7 @@ pub type Name = (u64, OsString);
 /// All nodes.
 pub struct Nodes {
     root: Key,
-    table: Mutex<Table>,
+    table: Innermost<Table>,
 }
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ struct Node {
 impl Nodes {
     /// Those of a tree that begins at `root`.
     pub fn new(root: Key) -> Self {
-        Self { root, table: Mutex::default() }
+        Self { root, table: Innermost::default() }
     }
 
     /// The number of a file, for a listing.

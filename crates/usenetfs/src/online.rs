@@ -11,12 +11,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
 use fuser::{Errno as FuseErrno, ReplyEmpty};
-use parking_lot::Mutex;
+use lock_order::Ordered;
 use rustix::io::Errno;
 
 use crate::converting::{self, ConvertError, Converted, Form};
 use crate::directory::Directory;
-use crate::lower::{self, Key, Lower};
+use crate::lower::{self, Key, Lower, rank};
 use crate::tree::Tree;
 
 /// The attribute.
@@ -62,10 +62,13 @@ impl State {
     }
 }
 
+/// The state of a conversion, for itself and for whoever asks.
+type Shared = Arc<Ordered<State, { rank::CONVERSION }>>;
+
 /// The conversions of a mount.
 #[derive(Default)]
 pub struct Conversions {
-    states: Mutex<HashMap<Key, Arc<Mutex<State>>>>,
+    states: Ordered<HashMap<Key, Shared>, { rank::CONVERSIONS }>,
 }
 
 impl Conversions {
@@ -94,13 +97,7 @@ impl Conversions {
         let _started = std::thread::Builder::new().name("usenetfs-convert".into()).spawn(work);
     }
 
-    fn begin(
-        &self,
-        tree: &Tree,
-        id: u64,
-        value: &[u8],
-        user: u32,
-    ) -> Lower<(Directory, Form, Arc<Mutex<State>>)> {
+    fn begin(&self, tree: &Tree, id: u64, value: &[u8], user: u32) -> Lower<(Directory, Form, Shared)> {
         let form = Form::from_name(value).ok_or(Errno::INVAL)?;
         let dir = tree.directory(id)?;
         if !lower::is_dir(&dir.stat) {
@@ -125,7 +122,12 @@ impl Conversions {
 }
 
 /// Converts, and leaves in `state` what came of it.
-fn convert(dir: Directory, form: Form, tree: &Tree, state: &Mutex<State>) -> Lower<()> {
+fn convert(
+    dir: Directory,
+    form: Form,
+    tree: &Tree,
+    state: &Ordered<State, { rank::CONVERSION }>,
+) -> Lower<()> {
     let mut progress = |done, total| {
         let mut state = state.lock();
         (state.done.moved, state.total) = (done, total);

@@ -8,15 +8,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use fuser::FileAttr;
+use lock_order::{Ordered, OrderedGuard};
 use netnews::bucket::Scheme;
-use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::directory::{Directory, Found, MOVES_MAX};
 use crate::files::{Files, OpenFile};
 use crate::listing::Listings;
-use crate::lower::{self, Lower};
+use crate::lower::{self, Lower, rank};
 use crate::nodes::{Nodes, ROOT};
 
 /// Directories above a directory that are looked for again when their descriptors were given up.
@@ -35,16 +35,16 @@ pub struct Tree {
     /// Directories that are being listed.
     pub listings: Listings,
     /// Held while a request is answered, and while a conversion changes the lower tree.
-    turn: Mutex<()>,
+    turn: Ordered<(), { rank::TURN }>,
 }
 
 /// A turn at the lower tree, until it is dropped; then whoever waits is next.
-pub struct Turn<'a>(Option<MutexGuard<'a, ()>>);
+pub struct Turn<'a>(Option<OrderedGuard<'a, (), { rank::TURN }>>);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if let Some(guard) = self.0.take() {
-            MutexGuard::unlock_fair(guard);
+            guard.unlock_fair();
         }
     }
 }
@@ -80,7 +80,7 @@ impl Tree {
             nodes: Nodes::new(lower::key(&stat)),
             files: Files::default(),
             listings: Listings::default(),
-            turn: Mutex::new(()),
+            turn: Ordered::new(()),
         })
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use parking_lot::Mutex;
+use lock_order::Innermost;
 
 /// Threads.
 const THREADS: usize = 2;
@@ -24,7 +24,7 @@ impl Workers {
     /// Starts them.
     pub fn start() -> io::Result<Self> {
         let (queue, tasks) = sync_channel::<Task>(TASKS_MAX);
-        let tasks = Arc::new(Mutex::new(tasks));
+        let tasks = Arc::new(Innermost::new(tasks));
         for _ in 0..THREADS {
             let tasks = tasks.clone();
             std::thread::Builder::new().name("usenetfs-slow".into()).spawn(move || work(&tasks))?;
@@ -48,7 +48,7 @@ impl Workers {
     }
 }
 
-fn work(tasks: &Mutex<Receiver<Task>>) {
+fn work(tasks: &Innermost<Receiver<Task>>) {
     loop {
         let task = tasks.lock().recv();
         match task {

@@ -14,7 +14,7 @@ mod trace;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use lock_order::Innermost;
 
 use crate::strategy::StrategyKind;
 pub use trace::{Article, Request, Trace};
@@ -79,7 +79,7 @@ pub fn simulate(
 ) -> Vec<Point> {
     let pairs = strategies.iter().flat_map(|strategy| sizes.iter().map(move |size| (*strategy, *size)));
     let work: Vec<(StrategyKind, u64)> = pairs.collect();
-    let points = Mutex::new(vec![None; work.len()]);
+    let points = Innermost::new(vec![None; work.len()]);
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(work.len());
     std::thread::scope(|scope| {

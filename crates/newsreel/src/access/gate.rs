@@ -11,9 +11,10 @@ use super::lockout::{Locked, Lockout};
 use super::programs::Program;
 use super::users::{ScramKeys, Store, Table, decoy_check, prepared, prepared_password, random};
 use crate::base::counters::add;
+use crate::base::lock::rank;
 use crate::config::{Auth, Config};
 use arc_swap::ArcSwap;
-use parking_lot::RwLock;
+use lock_order::OrderedRw;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -69,7 +70,7 @@ pub(crate) struct Gate {
     store: Arc<Store>,
     programs: ArcSwap<Vec<Program>>,
     checks: ArcSwap<Semaphore>,
-    lockout: RwLock<Lockout>,
+    lockout: OrderedRw<Lockout, { rank::LOCKOUTS }>,
     /// Salts for unknown users come from this while there is no file of users.
     decoy: [u8; 16],
 }
@@ -82,7 +83,7 @@ impl Gate {
             store: Arc::new(Store::open(config.site.data.clone())),
             programs: ArcSwap::from_pointee(programs(config)),
             checks: ArcSwap::from_pointee(Semaphore::new(auth.password_checks_max)),
-            lockout: RwLock::new(Lockout::new(auth)),
+            lockout: OrderedRw::new(Lockout::new(auth)),
             // Without random numbers TLS would not start either; the salts then only give away that nobody
             // has one.
             decoy: random().unwrap_or_default(),

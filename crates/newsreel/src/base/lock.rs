@@ -1,11 +1,10 @@
-//! The order of the locks of this crate, as ranks of [`spool::Ordered`]; debug builds, and so all tests,
+//! The order of the locks of this crate, as ranks of [`lock_order::Ordered`]; debug builds, and so all tests,
 //! panic where it is broken.
 //!
 //! Most locks are leaves: short looks at a table of their own, in which no other lock is taken. The others
-//! have ranks. Read-write locks have none: the gate of `ingest::hides` is outside of all, and `access::gate`
-//! takes the lock of lock-outs inside its own.
+//! have ranks, read-write locks among them.
 
-use spool::Ordered;
+use lock_order::Ordered;
 
 /// A mutex inside which no other lock is taken, apart from that of the log.
 pub(crate) type Leaf<T> = Ordered<T, { rank::LEAF }>;
@@ -18,6 +17,8 @@ pub(crate) mod rank {
     pub const CHANGING: u8 = 0;
     /// The first of nine that `relay::feed::rank` has.
     pub const FEEDS: u8 = 1;
+    /// Nothing that is to be hidden as it comes is filed unseen.
+    pub const HIDES_GATE: u8 = 10;
     /// Decisions about peers are made for other groups.
     pub const ROUTING: u8 = 11;
     /// Up to where withdrawals are carried out, on disk.
@@ -46,6 +47,8 @@ pub(crate) mod rank {
     pub const OPEN: u8 = 39;
     /// The place of a connection over HTTP under the limits of its `[[access]]`.
     pub const PLACE: u8 = 39;
+    /// How lock-outs are decided; those that there are have a lock inside.
+    pub const LOCKOUTS: u8 = 39;
     /// All others.
     pub const LEAF: u8 = 40;
     /// The last events of the log, which anything may log.

@@ -6,10 +6,10 @@
 //! `operations::group_control`. Format: `docs/formats/early-hides.md`.
 
 use crate::base::durable_table::{DurableTable, Entry};
-use crate::base::lock::Leaf;
+use crate::base::lock::{Leaf, rank};
 use crate::config::Groups;
+use lock_order::{OrderedRead, OrderedRw, OrderedWrite};
 use netnews::newsgroups;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use spool::{Disk, Key, Line};
 use std::io;
 use std::path::Path;
@@ -64,7 +64,7 @@ pub(crate) struct Hides {
     keep_secs: AtomicI64,
     /// How many wait: asked for every batch, mostly 0.
     count: AtomicUsize,
-    gate: RwLock<()>,
+    gate: OrderedRw<(), { rank::HIDES_GATE }>,
     table: Leaf<Table>,
 }
 
@@ -80,7 +80,7 @@ impl Hides {
         Self {
             keep_secs: AtomicI64::new(keep_secs),
             count: AtomicUsize::new(table.len()),
-            gate: RwLock::default(),
+            gate: OrderedRw::default(),
             table: Leaf::new(table),
         }
     }
@@ -96,12 +96,12 @@ impl Hides {
     }
 
     /// Held from before articles are looked up here until they are filed.
-    pub fn filing(&self) -> RwLockReadGuard<'_, ()> {
+    pub fn filing(&self) -> OrderedRead<'_, (), { rank::HIDES_GATE }> {
         self.gate.read()
     }
 
     /// Nothing is being filed, and nothing will be, as long as it is held.
-    pub fn closed(&self) -> RwLockWriteGuard<'_, ()> {
+    pub fn closed(&self) -> OrderedWrite<'_, (), { rank::HIDES_GATE }> {
         self.gate.write()
     }
 

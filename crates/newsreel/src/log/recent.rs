@@ -6,7 +6,7 @@
 
 use crate::base::clock::unix_secs;
 use crate::base::lock::rank;
-use spool::Ordered;
+use lock_order::Ordered;
 use std::collections::VecDeque;
 use std::fmt::{Debug, Write};
 use tracing::field::{Field, Visit};

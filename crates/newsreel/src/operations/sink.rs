@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::base::lock::rank;
-use spool::Ordered;
+use lock_order::Ordered;
 use spool::Progress;
 
 use super::request::Reply;

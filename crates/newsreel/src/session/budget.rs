@@ -12,8 +12,8 @@ pub(super) use ledger::{Account, Charge, NoRoom};
 
 use crate::base::lock::rank;
 use ledger::{Ledger, Shared, Word};
+use lock_order::Ordered;
 use nntp_io::pool::LARGE_BUFFER_BYTES_MAX;
-use spool::Ordered;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

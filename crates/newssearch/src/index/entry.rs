@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use lock_order::Innermost;
+use parking_lot::Condvar;
 use tantivy::schema::document::{ReferenceValue, ReferenceValueLeaf, Value};
 use tantivy::schema::{Document, Field};
 
@@ -21,7 +22,7 @@ const ROOM_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Text that waits to be indexed.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    bytes: Mutex<usize>,
+    bytes: Innermost<usize>,
     less: Condvar,
 }
 
@@ -29,11 +30,8 @@ impl Waiting {
     /// Waits for room, and takes it.
     fn claim(self: &Arc<Self>, bytes: usize) -> Claim {
         let mut waiting = self.bytes.lock();
-        while *waiting > 0 && *waiting + bytes > WAITING_BYTES_MAX {
-            if self.less.wait_for(&mut waiting, ROOM_WAIT_MAX).timed_out() {
-                break;
-            }
-        }
+        let is_too_much = |waiting: &mut usize| *waiting > 0 && *waiting + bytes > WAITING_BYTES_MAX;
+        waiting.wait_while_for(&self.less, is_too_much, ROOM_WAIT_MAX);
         *waiting += bytes;
         Claim { waiting: self.clone(), bytes }
     }

@@ -2,7 +2,7 @@
 //!
 //! Called by [`super::deflate`].
 
-use parking_lot::Mutex;
+use lock_order::Innermost;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ const IDLE_ENDS: u64 = 40;
 #[derive(Debug)]
 pub(super) struct Load {
     is_busy: AtomicBool,
-    last: Mutex<Last>,
+    last: Innermost<Last>,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct Times {
 impl Default for Load {
     fn default() -> Self {
         let last = Last { at: Instant::now(), times: None };
-        Self { is_busy: AtomicBool::new(false), last: Mutex::new(last) }
+        Self { is_busy: AtomicBool::new(false), last: Innermost::new(last) }
     }
 }
 

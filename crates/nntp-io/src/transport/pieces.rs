@@ -4,7 +4,7 @@
 //! Invariants: what is found for a piece was made of exactly these bytes; it refers to nothing sent before,
 //! ends in a sync flush, and so fits into any stream between two others. Called by [`super::deflate`].
 
-use parking_lot::Mutex;
+use lock_order::Innermost;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ type Set = VecDeque<Kept>;
 
 /// The pieces, in sets by their hash; in a set the oldest gives way.
 pub(super) struct Pieces {
-    sets: Box<[Mutex<Set>]>,
+    sets: Box<[Innermost<Set>]>,
     /// Parts of the hashes of pieces that were sent once.
     sent: Box<[AtomicU32]>,
     hasher: RandomState,
@@ -64,7 +64,7 @@ pub(super) enum Asked {
 impl Default for Pieces {
     fn default() -> Self {
         Self {
-            sets: (0..1 << SET_BITS).map(|_| Mutex::default()).collect(),
+            sets: (0..1 << SET_BITS).map(|_| Innermost::default()).collect(),
             sent: (0..1 << SENT_BITS).map(|_| AtomicU32::new(0)).collect(),
             hasher: RandomState::new(),
             begun: Instant::now(),
@@ -77,7 +77,7 @@ impl Pieces {
         self.hasher.hash_one((plain.get(..HASHED_BYTES).unwrap_or(plain), plain.len()))
     }
 
-    fn set(&self, hash: u64) -> Option<&Mutex<Set>> {
+    fn set(&self, hash: u64) -> Option<&Innermost<Set>> {
         self.sets.get((hash >> (u64::BITS - SET_BITS)) as usize)
     }
 
@@ -161,7 +161,7 @@ mod tests {
             let text = piece(n, PIECE_BYTES_MIN + n as usize % 5000);
             pieces.put(&text, &text[..300]);
         }
-        let held = |set: &Mutex<Set>| {
+        let held = |set: &Innermost<Set>| {
             set.lock().iter().map(|kept| kept.plain.len() + kept.packed.len()).sum::<usize>()
         };
         assert!(pieces.sets.iter().all(|set| (1..=SET_BYTES_MAX).contains(&held(set))));

@@ -1,7 +1,7 @@
 //! Groups by number, their flags, and the names belonging to the numbers.
 
 use hashbrown::HashMap;
-use parking_lot::RwLock;
+use lock_order::{INNERMOST, OrderedRw};
 use std::sync::Arc;
 
 /// Number of a group within the spool; never reused for another group.
@@ -56,7 +56,7 @@ impl std::fmt::Display for Flag {
 /// Names by number, including those of removed groups: an article may be stored under one.
 #[derive(Debug, Default)]
 pub(crate) struct GroupNames {
-    names: RwLock<HashMap<u32, Arc<str>>>,
+    names: OrderedRw<HashMap<u32, Arc<str>>, INNERMOST>,
 }
 
 impl GroupNames {

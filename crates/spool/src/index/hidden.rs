@@ -10,7 +10,7 @@ use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::token::{MethodKind, Token};
 use crate::journal::ArticleRow;
-use parking_lot::RwLock;
+use lock_order::{INNERMOST, OrderedRw};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Hidden {
     count: AtomicUsize,
-    table: RwLock<Table>,
+    table: OrderedRw<Table, INNERMOST>,
 }
 
 /// What is hidden as it is filed, in a replay: a durable row says so before the article is stored.

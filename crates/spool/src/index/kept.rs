@@ -132,8 +132,9 @@ impl KeptList {
             ages: Ages::default(),
             weights: Weights::default(),
         };
-        for (number, len) in state {
-            new.read_file(*number, *len)?.iter().for_each(|entry| new.count(entry));
+        for file in state {
+            let damaged = visit_file(&**disk, &new.dir.clone(), *file, &mut |entry| new.count(entry))?;
+            new.damaged += damaged;
         }
         Ok(new)
     }
@@ -228,8 +229,9 @@ impl KeptList {
     }
 
     fn read_file(&mut self, number: u64, len: u64) -> io::Result<Vec<KeptEntry>> {
-        let (entries, damaged) = read_file(&*self.disk, &self.dir, (number, len))?;
-        self.damaged += damaged;
+        let mut entries = Vec::new();
+        let mut push = |entry: &KeptEntry| entries.push(entry.clone());
+        self.damaged += visit_file(&*self.disk, &self.dir, (number, len), &mut push)?;
         Ok(entries)
     }
 
@@ -325,10 +327,11 @@ impl KeptList {
         if !self.in_place {
             self.taken.iter().for_each(&mut *visit);
         }
-        for (number, len) in self.files.clone() {
-            self.read_file(number, len)?.iter().for_each(&mut *visit);
+        for file in &self.files {
+            self.damaged += visit_file(&*self.disk, &self.dir, *file, visit)?;
         }
-        decode_all(&self.waiting, true).iter().chain(&decode_all(&self.unwritten, true)).for_each(visit);
+        visit_all(&self.waiting, true, visit);
+        visit_all(&self.unwritten, true, visit);
         Ok(())
     }
 
@@ -427,29 +430,34 @@ impl KeptSnapshot {
     /// Calls `visit` with every entry, file by file.
     pub fn each(&self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<()> {
         for file in &self.files {
-            read_file(&*self.disk, &self.dir, *file)?.0.iter().for_each(&mut *visit);
+            visit_file(&*self.disk, &self.dir, *file, visit)?;
         }
-        decode_all(&self.in_memory, true).iter().for_each(visit);
+        visit_all(&self.in_memory, true, visit);
         Ok(())
     }
 }
 
-/// The entries of a file, and how many of its pages are damaged.
-fn read_file(disk: &dyn Disk, dir: &Path, (number, len): (u64, u64)) -> io::Result<(Vec<KeptEntry>, u64)> {
+/// Calls `visit` with the entries of a file; returns how many of its pages are damaged.
+fn visit_file(
+    disk: &dyn Disk,
+    dir: &Path,
+    (number, len): (u64, u64),
+    visit: &mut dyn FnMut(&KeptEntry),
+) -> io::Result<u64> {
     let file = disk.open(&dir.join(file_name(number)), Open::Existing)?;
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, 0)?;
     let mut r = Reader(&bytes);
-    let (mut entries, mut damaged) = (Vec::new(), 0);
+    let mut damaged = 0;
     while let (Some(n), Some(crc)) = (r.u32(), r.u32()) {
         let Some(page) = r.take((n & !HAS_THREADS) as usize) else { break };
         if crate::base::crc::crc32c(page) != crc {
             damaged += 1;
             continue;
         }
-        entries.extend(decode_all(page, n & HAS_THREADS != 0));
+        visit_all(page, n & HAS_THREADS != 0, visit);
     }
-    Ok((entries, damaged))
+    Ok(damaged)
 }
 
 fn encode(e: &KeptEntry, out: &mut Vec<u8>) {
@@ -467,12 +475,23 @@ fn encode(e: &KeptEntry, out: &mut Vec<u8>) {
 
 /// The entries of a page.
 fn decode_all(page: &[u8], has_threads: bool) -> Vec<KeptEntry> {
-    let mut rest = Reader(page);
-    std::iter::from_fn(|| (!rest.is_empty()).then(|| decode(&mut rest, has_threads)).flatten()).collect()
+    let mut entries = Vec::new();
+    visit_all(page, has_threads, &mut |entry| entries.push(entry.clone()));
+    entries
 }
 
-/// Without a thread the article is one of its own.
-fn decode(r: &mut Reader<'_>, has_thread: bool) -> Option<KeptEntry> {
+/// Calls `visit` with the entries of a page.
+fn visit_all(page: &[u8], has_threads: bool, visit: &mut dyn FnMut(&KeptEntry)) {
+    let (mut rest, mut numbers) = (Reader(page), Vec::new());
+    while !rest.is_empty() {
+        let Some(entry) = decode(&mut rest, has_threads, numbers) else { return };
+        visit(&entry);
+        numbers = entry.numbers;
+    }
+}
+
+/// Without a thread the article is one of its own. `numbers` is memory that is used again.
+fn decode(r: &mut Reader<'_>, has_thread: bool, numbers: Vec<(GroupId, u64)>) -> Option<KeptEntry> {
     let (place, key) = (r.u64()?, Key(r.u128()?));
     let mut e = KeptEntry {
         place,
@@ -482,7 +501,7 @@ fn decode(r: &mut Reader<'_>, has_thread: bool) -> Option<KeptEntry> {
         expires: r.u32()?,
         thread: if has_thread { r.u64()? } else { key.0 as u64 },
         stored_bytes: r.varint()?,
-        numbers: Vec::new(),
+        numbers,
     };
     crate::journal::read_numbers(r.bytes()?, &mut e.numbers).then_some(e)
 }

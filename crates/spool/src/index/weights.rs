@@ -5,7 +5,7 @@
 //! [`crate::index::kept`].
 
 use crate::base::ids::GroupId;
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Articles and their bytes as stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
-use parking_lot::RwLock;
+use lock_order::{INNERMOST, OrderedRw};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +21,8 @@ pub(crate) struct MemoryVolume {
     id: u16,
     name: String,
     head: AtomicU64,
-    bytes: RwLock<Vec<u8>>,
-    live: RwLock<BTreeSet<u64>>,
+    bytes: OrderedRw<Vec<u8>, INNERMOST>,
+    live: OrderedRw<BTreeSet<u64>, INNERMOST>,
 }
 
 /// Unit in which records start.
@@ -33,8 +33,8 @@ impl MemoryVolume {
     pub fn new(id: u16, name: &str, size_bytes: u64, head: Option<u64>) -> Self {
         let area = size_bytes.next_multiple_of(BLOCK_BYTES).max(1 << 16);
         let head = head.map_or(area, |h| (h / area + 2) * area);
-        let bytes = RwLock::new(vec![0; area as usize]);
-        Self { id, name: name.into(), head: AtomicU64::new(head), bytes, live: RwLock::default() }
+        let bytes = OrderedRw::new(vec![0; area as usize]);
+        Self { id, name: name.into(), head: AtomicU64::new(head), bytes, live: OrderedRw::default() }
     }
 }
 
@@ -145,7 +145,8 @@ impl Cyclic for MemoryVolume {
     }
 
     fn next_living(&self, place: u64) -> Option<u64> {
-        self.live.read().range(place.max(self.tail())..).next().copied()
+        let from = place.max(self.tail());
+        self.live.read().range(from..).next().copied()
     }
 
     fn read_at(&self, place: u64, _patience: Patience, buf: &mut [u8]) -> io::Result<usize> {

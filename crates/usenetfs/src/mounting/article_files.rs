@@ -21,10 +21,11 @@ use fuser::{
     KernelConfig, LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
     ReplyEntry, ReplyOpen, Request,
 };
-use parking_lot::Mutex;
+use lock_order::{Innermost, Ordered};
 
 use super::articles::{Articles, NotRead, Place, ShownArticle, Wait};
 use super::group_tree::{Directory, GroupTree, Named, SEQUENCES};
+use crate::lower::rank;
 use crate::workers::Workers;
 
 /// Added to a sequence number: 0 and 1 are no file's.
@@ -69,9 +70,9 @@ impl Drop for Forgetting {
 struct Shared<A: Articles> {
     articles: A,
     tree: GroupTree,
-    known: Mutex<Inodes<A::Locator>>,
-    recent: Mutex<Recent>,
-    listings: Mutex<HashMap<u64, Arc<Mutex<Listing>>>>,
+    known: Innermost<Inodes<A::Locator>>,
+    recent: Innermost<Recent>,
+    listings: Innermost<HashMap<u64, Arc<Ordered<Listing, { rank::LISTING }>>>>,
     last_listing: AtomicU64,
     mounted: SystemTime,
     owner: (u32, u32),
@@ -233,9 +234,9 @@ impl<A: Articles> ArticleFiles<A> {
         let shared = Shared {
             articles,
             tree: GroupTree::default(),
-            known: Mutex::default(),
-            recent: Mutex::default(),
-            listings: Mutex::default(),
+            known: Innermost::default(),
+            recent: Innermost::default(),
+            listings: Innermost::default(),
             last_listing: AtomicU64::new(0),
             mounted: SystemTime::now(),
             owner,
@@ -438,7 +439,7 @@ impl<A: Articles> Shared<A> {
         let directory = self.tree.directory(inode).ok_or(Errno::ENOTDIR)?;
         let handle = self.last_listing.fetch_add(1, Ordering::Relaxed);
         let listing = Listing { directory, inner: Vec::new() };
-        self.listings.lock().insert(handle, Arc::new(Mutex::new(listing)));
+        self.listings.lock().insert(handle, Arc::new(Ordered::new(listing)));
         Ok(FileHandle(handle))
     }
 

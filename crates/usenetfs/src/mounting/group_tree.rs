@@ -7,8 +7,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use lock_order::Innermost;
 use netnews::bucket::is_article;
-use parking_lot::Mutex;
 
 use super::articles::Articles;
 
@@ -54,7 +54,7 @@ pub enum Named {
 /// The numbers of directories.
 #[derive(Default)]
 pub struct GroupTree {
-    table: Mutex<Table>,
+    table: Innermost<Table>,
 }
 
 #[derive(Default)]

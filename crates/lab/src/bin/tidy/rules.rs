@@ -12,14 +12,18 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// Crates and the crates of ours that each may depend on.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("lock-order", &[]),
     ("netnews", &[]),
     ("newspages", &["netnews"]),
-    ("nntp-io", &["netnews"]),
-    ("spool", &["netnews"]),
-    ("newscache", &["netnews", "spool"]),
-    ("usenetfs", &["netnews"]),
-    ("newssearch", &["netnews", "newspages", "spool"]),
-    ("newsreel", &["netnews", "nntp-io", "spool", "newscache", "newspages", "newssearch", "usenetfs"]),
+    ("nntp-io", &["lock-order", "netnews"]),
+    ("spool", &["lock-order", "netnews"]),
+    ("newscache", &["lock-order", "netnews", "spool"]),
+    ("usenetfs", &["lock-order", "netnews"]),
+    ("newssearch", &["lock-order", "netnews", "newspages", "spool"]),
+    (
+        "newsreel",
+        &["lock-order", "netnews", "nntp-io", "spool", "newscache", "newspages", "newssearch", "usenetfs"],
+    ),
 ];
 
 /// Lines of code that a key of the configuration may cost, over all of `config` and without tests.
@@ -85,6 +89,7 @@ pub fn all(tree: &Tree) -> Vec<Finding> {
         lines_per_key(tree),
         errors_are_typed(tree),
         doors_for_tests(tree),
+        locks_have_ranks(tree),
         tests_are_run(tree),
         crate::floors::rule(tree),
         crate::specs::rule(tree),
@@ -303,6 +308,29 @@ fn doors_for_tests(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// The order of locks is checked where they have ranks: those that threads wait for, tests apart. The
+/// simulated disk is one of the tests' own.
+fn locks_have_ranks(tree: &Tree) -> Vec<Finding> {
+    let ships = |file: &&File| {
+        let path = file.path.as_str();
+        let is_apart = ["crates/lab/", "crates/lock-order/", "crates/spool/src/disk/sim"];
+        path.contains("/src/")
+            && !path.contains("tests")
+            && !is_apart.iter().any(|apart| path.starts_with(apart))
+    };
+    let mut found = Vec::new();
+    for file in tree.rust().filter(ships) {
+        let code = file.code.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        for (at, line) in code.lines().enumerate() {
+            let is_from = ["parking_lot::", "std::sync::"].iter().any(|source| line.contains(source));
+            if is_from && ["Mutex", "RwLock"].iter().any(|lock| line.contains(lock)) {
+                found.push(finding(file, at + 1, "a lock without a rank; take one of `lock_order`"));
+            }
+        }
+    }
+    found
+}
+
 /// `make test` runs its programs side by side, and so names them: none is left out. Those called `main` it
 /// runs without naming more.
 fn tests_are_run(tree: &Tree) -> Vec<Finding> {
@@ -458,6 +486,22 @@ mod tests {
         let path = "crates/netnews/src/a.rs";
         assert_eq!(told(&[(path, &of(TEXT_ERRORS_MAX))]), Vec::<String>::new());
         assert_eq!(told(&[(path, &of(TEXT_ERRORS_MAX + 1))]).len(), TEXT_ERRORS_MAX + 1);
+    }
+
+    #[test]
+    fn locks_without_ranks_are_reported() {
+        let code = "//! Head.\nuse parking_lot::{Condvar, Mutex};\nuse std::sync::{Arc, OnceLock};\n\
+                    type Lock = std::sync::RwLock<u8>;\nuse tokio::sync::Mutex as Turn;\n\
+                    #[cfg(test)]\nmod tests {\n    use parking_lot::Mutex;\n}\n";
+        let expected = [2, 4].map(|line| {
+            format!("crates/nntp-io/src/a.rs:{line}: a lock without a rank; take one of `lock_order`")
+        });
+        assert_eq!(told(&[("crates/nntp-io/src/a.rs", code)]), expected);
+        for elsewhere in
+            ["crates/lab/src/a.rs", "crates/spool/src/disk/sim/a.rs", "crates/spool/src/a/tests.rs"]
+        {
+            assert_eq!(told(&[(elsewhere, code)]), Vec::<String>::new());
+        }
     }
 
     #[test]

@@ -18,10 +18,10 @@ use crate::base::lock::{Leaf, rank};
 use crate::config::{Config, Peer, PeerSend, Site};
 use arc_swap::ArcSwap;
 use guards::{Guard, LazyTypes};
+use lock_order::Ordered;
 use matrix::Matrix;
 use netnews::{Article, Known, newsgroups};
 use passed::Passed;
-use spool::Ordered;
 use spool::{ArticleKind, GroupTable};
 use std::sync::{Arc, Weak};
 

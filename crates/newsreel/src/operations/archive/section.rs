@@ -8,7 +8,7 @@ use crate::base::clock::unix_secs;
 use crate::base::lock::{Leaf, rank};
 use crate::config::{Archive, ArchiveForm, ArchiveWhen};
 use crate::operations::report::ArchiveStatus;
-use spool::Ordered;
+use lock_order::Ordered;
 use spool::{Access, Disk, Spool, durable_create};
 use std::io;
 use std::path::{Path, PathBuf};

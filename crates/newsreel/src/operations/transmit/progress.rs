@@ -1,7 +1,7 @@
 //! Sending articles to a server at an operator's wish, with progress. Blocks.
 
 use crate::base::lock::rank;
-use spool::Ordered;
+use lock_order::Ordered;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

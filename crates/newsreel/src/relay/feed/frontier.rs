@@ -1,7 +1,8 @@
 //! Up to where the journal has been handed to the peers that keep up.
 
 use super::rank;
-use spool::{Mark, Ordered};
+use lock_order::Ordered;
+use spool::Mark;
 
 /// Moved by the hub alone, after everything before it is in the windows.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
-//! The order of the locks of feeds, outermost first, as ranks of [`spool::Ordered`]. The spool's come after
-//! them, and are taken inside `RUNNING`, `TASKS`, `MAKING` and `DURABLE` only.
+//! The order of the locks of feeds, outermost first, as ranks of [`lock_order::Ordered`]. The spool's come
+//! after them, and are taken inside `RUNNING`, `TASKS`, `MAKING` and `DURABLE` only.
 
 use crate::base::lock::rank::FEEDS;
 

@@ -8,8 +8,9 @@ use super::peer::Peer;
 use super::rank;
 use crate::base::lock::Leaf;
 use crate::ingest::Filer;
+use lock_order::Ordered;
 use nntp_io::WireArticle;
-use spool::{Ordered, Spool};
+use spool::Spool;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

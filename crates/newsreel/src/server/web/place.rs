@@ -7,8 +7,8 @@
 use crate::access::limits::{AccessPermit, LimitReached, Limits};
 use crate::base::lock::rank;
 use crate::session::Client;
+use lock_order::Ordered;
 use nntp_io::rate::Bandwidth;
-use spool::Ordered;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 
 use super::trouble::Trouble;
 use crate::base::lock::rank;
-use spool::Ordered;
+use lock_order::Ordered;
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Notify;

@@ -58,6 +58,11 @@ pub(crate) struct LiveSet {
 impl LiveSet {
     fn find(&self, number: u64) -> Result<usize, usize> {
         let index = number / BITS;
+        // Where no chunk is missing, the place of each follows from the first.
+        let at = self.chunks.front().and_then(|first| usize::try_from(index.checked_sub(first.index)?).ok());
+        if let Some(at) = at.filter(|at| self.chunks.get(*at).is_some_and(|chunk| chunk.index == index)) {
+            return Ok(at);
+        }
         match self.chunks.back() {
             Some(last) if last.index == index => Ok(self.chunks.len() - 1),
             Some(last) if last.index < index => Err(self.chunks.len()),

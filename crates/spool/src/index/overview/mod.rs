@@ -283,7 +283,7 @@ impl GroupOverview {
 
     /// Accounts for the death of a number; the caller updates the live set.
     pub fn died(&mut self, number: u64) {
-        let at = self.blocks.partition_point(|b| b.last < number);
+        let at = self.place_of(number);
         let Some(block) = self.blocks.get_mut(at).filter(|b| b.first <= number && b.live > 0) else { return };
         block.live -= 1;
         if block.live == 0 {
@@ -296,8 +296,15 @@ impl GroupOverview {
 
     /// The closed block that holds a number.
     pub fn block_of(&self, number: u64) -> Option<&BlockRef> {
-        let at = self.blocks.partition_point(|b| b.last < number);
-        self.blocks.get(at).filter(|b| b.first <= number && b.live > 0)
+        self.blocks.get(self.place_of(number)).filter(|b| b.first <= number && b.live > 0)
+    }
+
+    /// Of the first closed block that does not end before a number. What is due is in the first one.
+    fn place_of(&self, number: u64) -> usize {
+        match self.blocks.front() {
+            Some(first) if first.last >= number => 0,
+            _ => self.blocks.partition_point(|b| b.last < number),
+        }
     }
 
     /// Drops everything (the group is removed).

@@ -8,6 +8,7 @@
 //! regions of a volume wait to be taken.
 
 use crate::base::ids::GroupId;
+use crate::base::ordered::{Ordered, rank};
 use crate::base::read_mode::Patience;
 use crate::base::xref::{XREF_NAME, pairs_of};
 use crate::index::fold::Shared;
@@ -16,7 +17,7 @@ use crate::method::scan::Scan;
 use crate::method::{Cyclic, Volume};
 use netnews::Article;
 use netnews::overview_row::{Fields, append_fields, append_headers};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Condvar;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -194,7 +195,7 @@ struct State {
 pub(super) struct Regions<'a> {
     shared: &'a Shared,
     volumes: Vec<&'a dyn Cyclic>,
-    state: Mutex<State>,
+    state: Ordered<State, { rank::REBUILDING }>,
     /// A region is read.
     done: Condvar,
     /// A region was taken.
@@ -213,7 +214,7 @@ impl<'a> Regions<'a> {
             Progressing { range, region_bytes, next, regions, first: 0, expected }
         };
         let state = State { volumes: volumes.iter().map(start).collect(), spare: Vec::new(), stop: false };
-        Self { shared, volumes, state: Mutex::new(state), done: Condvar::new(), taken: Condvar::new() }
+        Self { shared, volumes, state: Ordered::new(state), done: Condvar::new(), taken: Condvar::new() }
     }
 
     /// The volumes read, in the order of their numbers here.
@@ -239,7 +240,7 @@ impl<'a> Regions<'a> {
             let open = |(_, v): &(usize, &Progressing)| v.next < v.range.end && v.regions.len() < AHEAD;
             let least = state.volumes.iter().enumerate().filter(open).min_by_key(|(_, v)| v.regions.len());
             let Some((index, _)) = least else {
-                self.taken.wait(&mut state);
+                state.wait(&self.taken);
                 continue;
             };
             let mut region = state.spare.pop().unwrap_or_default();
@@ -248,7 +249,7 @@ impl<'a> Regions<'a> {
             v.next = range.end;
             let number = v.first + v.regions.len() as u64;
             v.regions.push_back(None);
-            parking_lot::MutexGuard::unlocked(&mut state, || {
+            state.unlocked(|| {
                 if let Some(scan) = scans.get_mut(index) {
                     region.read(self.shared, scan, range);
                 }
@@ -274,7 +275,7 @@ impl<'a> Regions<'a> {
             if v.regions.front().is_some_and(Option::is_some) {
                 break;
             }
-            self.done.wait(&mut state);
+            state.wait(&self.done);
         }
         let v = state.volumes.get_mut(index)?;
         let mut region = v.regions.pop_front().flatten()?;

@@ -1,0 +1,313 @@
+//! [`Ordered`] and [`OrderedRw`]: locks with their place in the order of locks, which debug builds check.
+//!
+//! A thread takes a lock only while all that it holds have a lower rank; otherwise two threads could wait for
+//! each other. Debug builds, and so all tests, panic where this is broken, whether or not another thread was
+//! in the way; a release build has nothing but the lock. Ranks are numbers below 64, and one order for a
+//! whole program: each crate has a list of its own. Those of `newsreel` below 16 and above 34 are around the
+//! spool's (16 to 31) and the cache's (32 to 34). A lock inside which no other is taken, not even that of the
+//! log, is [`Innermost`].
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::ops::{Deref, DerefMut};
+use std::time::{Duration, Instant};
+
+/// The rank of locks inside which no other lock is taken.
+pub const INNERMOST: u8 = 63;
+
+/// A mutex inside which no other lock is taken.
+pub type Innermost<T> = Ordered<T, INNERMOST>;
+
+/// A mutex of the given rank.
+#[derive(Debug, Default)]
+pub struct Ordered<T, const RANK: u8>(Mutex<T>);
+
+impl<T, const RANK: u8> Ordered<T, RANK> {
+    /// One that guards `value`.
+    pub const fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    /// Waits until nobody has it. All locks that this thread holds have a lower rank.
+    pub fn lock(&self) -> OrderedGuard<'_, T, RANK> {
+        let held = Held::take();
+        OrderedGuard { guard: self.0.lock(), held }
+    }
+
+    /// What it guards, when nobody shares it any more.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+
+    /// `None` if it is taken. Whoever does not wait stands in nobody's way, whatever else it holds.
+    pub fn try_lock(&self) -> Option<OrderedGuard<'_, T, RANK>> {
+        let guard = self.0.try_lock()?;
+        Some(OrderedGuard { guard, held: Held::note() })
+    }
+}
+
+/// Access to what the mutex guards, until dropped.
+#[derive(Debug)]
+pub struct OrderedGuard<'a, T, const RANK: u8> {
+    guard: MutexGuard<'a, T>,
+    held: Held<RANK>,
+}
+
+impl<T, const RANK: u8> OrderedGuard<'_, T, RANK> {
+    /// Waits for the condition with the lock released.
+    pub fn wait(&mut self, condition: &Condvar) {
+        condition.wait(&mut self.guard);
+    }
+
+    /// The same, at most until `time`. Returns whether that has come.
+    pub fn wait_until(&mut self, condition: &Condvar, time: Instant) -> bool {
+        condition.wait_until(&mut self.guard, time).timed_out()
+    }
+
+    /// The same, for at most `duration`.
+    pub fn wait_for(&mut self, condition: &Condvar, duration: Duration) {
+        condition.wait_for(&mut self.guard, duration);
+    }
+
+    /// The same, as long as `goes_on` says so.
+    pub fn wait_while_for(
+        &mut self,
+        condition: &Condvar,
+        goes_on: impl FnMut(&mut T) -> bool,
+        duration: Duration,
+    ) {
+        condition.wait_while_for(&mut self.guard, goes_on, duration);
+    }
+
+    /// Releases it; whoever waits is next, even if this thread asks again at once.
+    pub fn unlock_fair(self) {
+        MutexGuard::unlock_fair(self.guard);
+    }
+
+    /// Does something with the lock released, which then is taken again.
+    pub fn unlocked<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let _released = self.held.release();
+        MutexGuard::unlocked(&mut self.guard, work)
+    }
+}
+
+impl<T, const RANK: u8> Deref for OrderedGuard<'_, T, RANK> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T, const RANK: u8> DerefMut for OrderedGuard<'_, T, RANK> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// A read-write lock of the given rank. Reading twice at once counts as a wrong order, too: if somebody
+/// waits to write, the second one waits for ever.
+#[derive(Debug, Default)]
+pub struct OrderedRw<T, const RANK: u8>(RwLock<T>);
+
+impl<T, const RANK: u8> OrderedRw<T, RANK> {
+    /// One that guards `value`.
+    pub const fn new(value: T) -> Self {
+        Self(RwLock::new(value))
+    }
+
+    /// Waits until nobody writes. All locks that this thread holds have a lower rank.
+    pub fn read(&self) -> OrderedRead<'_, T, RANK> {
+        let held = Held::take();
+        OrderedRead { guard: self.0.read(), _held: held }
+    }
+
+    /// Waits until nobody has it. All locks that this thread holds have a lower rank.
+    pub fn write(&self) -> OrderedWrite<'_, T, RANK> {
+        let held = Held::take();
+        OrderedWrite { guard: self.0.write(), _held: held }
+    }
+}
+
+/// Shared access to what a read-write lock guards, until dropped.
+#[derive(Debug)]
+pub struct OrderedRead<'a, T, const RANK: u8> {
+    guard: RwLockReadGuard<'a, T>,
+    _held: Held<RANK>,
+}
+
+/// Access alone to what a read-write lock guards, until dropped.
+#[derive(Debug)]
+pub struct OrderedWrite<'a, T, const RANK: u8> {
+    guard: RwLockWriteGuard<'a, T>,
+    _held: Held<RANK>,
+}
+
+impl<T, const RANK: u8> Deref for OrderedRead<'_, T, RANK> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T, const RANK: u8> Deref for OrderedWrite<'_, T, RANK> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T, const RANK: u8> DerefMut for OrderedWrite<'_, T, RANK> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// That this thread holds a lock of this rank.
+#[derive(Debug)]
+struct Held<const RANK: u8> {
+    /// It held none before.
+    #[cfg(debug_assertions)]
+    is_first: bool,
+}
+
+#[cfg(debug_assertions)]
+std::thread_local! {
+    /// Bit *n*: this thread holds a lock of rank *n*.
+    static HELD: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(debug_assertions)]
+impl<const RANK: u8> Held<RANK> {
+    const BIT: u64 = 1 << RANK;
+
+    fn take() -> Self {
+        let held = HELD.get();
+        assert!(
+            held < Self::BIT,
+            "a lock of rank {RANK} is taken inside one of rank {}",
+            held.max(1).ilog2()
+        );
+        Self::note()
+    }
+
+    fn note() -> Self {
+        let held = HELD.replace(HELD.get() | Self::BIT);
+        Self { is_first: held & Self::BIT == 0 }
+    }
+
+    /// Not held until the result is dropped.
+    fn release(&self) -> Released<RANK> {
+        if self.is_first {
+            HELD.set(HELD.get() & !Self::BIT);
+        }
+        Released { is_first: self.is_first }
+    }
+}
+
+#[cfg(debug_assertions)]
+impl<const RANK: u8> Drop for Held<RANK> {
+    fn drop(&mut self) {
+        if self.is_first {
+            HELD.set(HELD.get() & !Self::BIT);
+        }
+    }
+}
+
+/// That a lock of this rank is released for a while.
+#[derive(Debug)]
+struct Released<const RANK: u8> {
+    #[cfg(debug_assertions)]
+    is_first: bool,
+}
+
+#[cfg(debug_assertions)]
+impl<const RANK: u8> Drop for Released<RANK> {
+    fn drop(&mut self) {
+        if self.is_first {
+            HELD.set(HELD.get() | Held::<RANK>::BIT);
+        }
+    }
+}
+
+#[cfg(not(debug_assertions))]
+impl<const RANK: u8> Held<RANK> {
+    const fn take() -> Self {
+        Self {}
+    }
+
+    const fn note() -> Self {
+        Self {}
+    }
+
+    const fn release(&self) -> Released<RANK> {
+        Released {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn locks_are_taken_in_their_order_only() {
+        let (outer, inner) = (Ordered::<u8, 3>::new(1), Ordered::<u8, 4>::new(2));
+        let sibling = Ordered::<u8, 4>::new(3);
+        assert_eq!(*outer.lock() + *inner.lock(), 3);
+        let held = outer.lock();
+        drop((inner.lock(), ()));
+        assert_eq!(*sibling.lock(), 3);
+        drop(held);
+        let held = inner.lock();
+        assert!(catch_unwind(AssertUnwindSafe(|| *outer.lock())).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| *sibling.lock())).is_err());
+        // Not waiting is allowed, and changes nothing.
+        drop(outer.try_lock().unwrap());
+        drop(sibling.try_lock().unwrap());
+        assert!(catch_unwind(AssertUnwindSafe(|| *sibling.lock())).is_err());
+        drop(held);
+        assert_eq!(*outer.lock(), 1);
+        // While it is released, others may be taken.
+        let mut held = inner.lock();
+        assert_eq!(held.unlocked(|| *outer.lock()), 1);
+        assert!(catch_unwind(AssertUnwindSafe(|| *outer.lock())).is_err());
+        drop(held);
+        // Released in another order than taken.
+        let (a, b) = (outer.lock(), inner.lock());
+        drop(a);
+        drop(b);
+        assert_eq!(*outer.lock(), 1);
+    }
+
+    #[test]
+    fn read_write_locks_have_their_place_too() {
+        let (outer, inner) = (OrderedRw::<u8, 3>::new(1), OrderedRw::<u8, 4>::new(2));
+        let leaf = Innermost::new(3);
+        {
+            let _outer = outer.read();
+            *inner.write() += 1;
+            assert_eq!(*inner.read() + *leaf.lock(), 6);
+            assert!(catch_unwind(AssertUnwindSafe(|| *outer.read())).is_err(), "a writer may wait between");
+        }
+        let _inner = inner.read();
+        assert!(catch_unwind(AssertUnwindSafe(|| *outer.read())).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| *outer.write())).is_err());
+        let _leaf = leaf.lock();
+        assert!(
+            catch_unwind(AssertUnwindSafe(|| *Innermost::new(0).lock())).is_err(),
+            "inside the innermost"
+        );
+    }
+
+    #[test]
+    fn a_lock_given_away_fairly_is_not_held() {
+        let (outer, inner) = (Ordered::<u8, 3>::new(1), Ordered::<u8, 4>::new(2));
+        inner.lock().unlock_fair();
+        assert_eq!(*outer.lock(), 1);
+        assert_eq!(inner.into_inner(), 2);
+    }
+}
