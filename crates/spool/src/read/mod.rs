@@ -137,17 +137,13 @@ impl Shared {
     }
 
     pub fn token_of(&self, id: GroupId, number: u64, patience: Patience) -> Result<Option<Token>, ReadError> {
-        let Some(found) = self.with_group(id, |group| group.locate(number)).flatten() else {
-            return Ok(None);
-        };
-        let block = match found {
-            Located::Open(token) => return Ok(Some(token)),
-            Located::Block(block) => block,
-        };
         let now = unix_now();
-        if let Some(checked) = self.checked_blocks.get(block.place(), now) {
-            return Ok(checked.find(number).map(|e| e.token));
-        }
+        let known = |place| self.checked_blocks.token(place, number, now);
+        let block = match self.with_group(id, |group| group.locate(number, known)).flatten() {
+            Some(Located::Block(block)) => block,
+            Some(Located::Known(token)) => return Ok(token),
+            None => return Ok(None),
+        };
         with_block(id, &block, false, patience, |rows| {
             self.checked_blocks.put(block.place(), &rows.entries, false, now);
             rows.find(number).and_then(|i| rows.entries.get(i)).map(|e| e.token)
@@ -282,7 +278,9 @@ impl Shared {
 }
 
 enum Located {
-    Open(Token),
+    /// Its place, if it has a row.
+    Known(Option<Token>),
+    /// In this block, which was not checked lately.
     Block(BlockRef),
 }
 
@@ -294,16 +292,23 @@ enum Step {
 }
 
 impl Group {
-    fn locate(&self, number: u64) -> Option<Located> {
+    /// Where a number's place is to be had; `known` is asked for it in the block at a place. `None` if no
+    /// article with this number is shown.
+    fn locate(
+        &self,
+        number: u64,
+        known: impl FnOnce((u64, u64)) -> Option<Option<Token>>,
+    ) -> Option<Located> {
         let state = self.state();
         if !state.shows(number) {
             return None;
         }
         let open = &state.overview.open;
         if let Some(entry) = open.find(number).and_then(|i| open.entries.get(i)) {
-            return Some(Located::Open(entry.token));
+            return Some(Located::Known(Some(entry.token)));
         }
-        state.overview.block_of(number).cloned().map(Located::Block)
+        let block = state.overview.block_of(number)?;
+        Some(known(block.place()).map_or_else(|| Located::Block(block.clone()), Located::Known))
     }
 
     /// The next thing to do for OVER from `from` on; `None` when no number up to `end` lives.

@@ -83,7 +83,7 @@ impl Rows {
 
     /// Index of the row with this number.
     pub fn find(&self, number: u64) -> Option<usize> {
-        self.entries.binary_search_by_key(&number, |e| e.number).ok()
+        position(&self.entries, number)
     }
 
     /// The on-disk form; rows must not be empty.
@@ -162,6 +162,17 @@ impl Rows {
     }
 }
 
+/// Where a number's entry is. Numbers rarely lack, so it is looked for first where it is if none does.
+pub(crate) fn position(entries: &[RowEntry], number: u64) -> Option<usize> {
+    let behind = usize::try_from(number.checked_sub(entries.first()?.number)?).unwrap_or(usize::MAX);
+    match entries.get(behind) {
+        Some(e) if e.number == number => Some(behind),
+        // Each number that lacks puts it one place further to the front.
+        Some(_) => entries.get(..behind)?.binary_search_by_key(&number, |e| e.number).ok(),
+        None => entries.binary_search_by_key(&number, |e| e.number).ok(),
+    }
+}
+
 /// The entries of the numbers `from..=end`, and how much text stands before theirs.
 pub(crate) fn between(entries: &[RowEntry], from: u64, end: u64) -> (&[RowEntry], usize) {
     let (before, rest) = entries.split_at(entries.partition_point(|e| e.number < from));
@@ -205,6 +216,20 @@ mod tests {
         assert_eq!(back.row(back.find(6).unwrap()).unwrap(), b"6\tsubject 6\r\n");
         assert_eq!(back.find(7), None);
         assert!(!back.decode(GroupId(4), &disk));
+    }
+
+    #[test]
+    fn every_number_is_found_whichever_lack() {
+        let token = Token { method: MethodKind::Cnfs, class: 0, volume: 1, place: 0 };
+        for lacking in 0..1 << 6 {
+            let living = (0..6).filter(|i| lacking & 1 << i == 0).map(|i| 10 + i);
+            let entries: Vec<_> =
+                living.map(|number| RowEntry { number, end: 0, token, arrived: 7 }).collect();
+            for number in 8..18 {
+                let expected = entries.iter().position(|e| e.number == number);
+                assert_eq!(position(&entries, number), expected, "{number} of {lacking:b}");
+            }
+        }
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! blocks are only ever appended and whatever replaces one has a place of its own; what is here is never
 //! stale, and which of its rows are alive and shown is not asked here. Called by [`crate::read`].
 
-use super::block::{RowEntry, between};
+use super::block::{RowEntry, between, position};
 use crate::base::ordered::{Ordered, rank};
+use crate::base::token::Token;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +42,14 @@ impl Checked {
     }
 
     /// The entry of a number.
-    pub fn find(&self, number: u64) -> Option<&RowEntry> {
-        self.entries.binary_search_by_key(&number, |e| e.number).ok().and_then(|i| self.entries.get(i))
+    fn find(&self, number: u64) -> Option<&RowEntry> {
+        position(&self.entries, number).and_then(|at| self.entries.get(at))
+    }
+
+    fn is_used(&self, now: u64) {
+        if self.used.load(Ordering::Relaxed) != now {
+            self.used.store(now, Ordering::Relaxed);
+        }
     }
 
     /// Whether the text was checked a moment before `now`, Unix seconds.
@@ -77,10 +84,17 @@ impl CheckedBlocks {
     pub fn get(&self, place: BlockPlace, now: u64) -> Option<Arc<Checked>> {
         let set = self.set(place)?.lock();
         let (_, checked) = set.iter().find(|(p, _)| *p == place)?;
-        if checked.used.load(Ordering::Relaxed) != now {
-            checked.used.store(now, Ordering::Relaxed);
-        }
+        checked.is_used(now);
         Some(checked.clone())
+    }
+
+    /// The token of a number in a block that was checked before: `Some(None)` if the block has no such row.
+    /// `now` in Unix seconds.
+    pub fn token(&self, place: BlockPlace, number: u64, now: u64) -> Option<Option<Token>> {
+        let set = self.set(place)?.lock();
+        let (_, checked) = set.iter().find(|(p, _)| *p == place)?;
+        checked.is_used(now);
+        Some(checked.find(number).map(|e| e.token))
     }
 
     /// Keeps the entries of a block that was just checked, with its text if `text` says so.
@@ -117,7 +131,7 @@ impl CheckedBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::token::{MethodKind, Token};
+    use crate::base::token::MethodKind;
 
     fn entries(rows: u64) -> Vec<RowEntry> {
         let token = |place| Token { method: MethodKind::Cnfs, class: 0, volume: 1, place };
@@ -129,9 +143,10 @@ mod tests {
         let blocks = CheckedBlocks::default();
         assert!(blocks.get((1, 0), 100).is_none());
         blocks.put((1, 0), &entries(40), false, 100);
-        let checked = blocks.get((1, 0), 100).unwrap();
-        assert_eq!(checked.find(9).map(|e| e.token.place), Some(3));
-        assert!(checked.find(10).is_none() && !checked.is_text_checked(100));
+        let place = |number| blocks.token((1, 0), number, 100).map(|token| token.map(|t| t.place));
+        assert_eq!((place(9), place(10)), (Some(Some(3)), Some(None)));
+        assert!(blocks.token((1, 1), 9, 100).is_none());
+        assert!(!blocks.get((1, 0), 100).unwrap().is_text_checked(100));
         blocks.put((1, 0), &entries(40), true, 110);
         let checked = blocks.get((1, 0), 110).unwrap();
         assert!(checked.is_text_checked(110 + CHECKED_SECS) && !checked.is_text_checked(111 + CHECKED_SECS));
