@@ -498,7 +498,7 @@ mod tests {
         });
         assert_eq!(told(&[("crates/nntp-io/src/a.rs", code)]), expected);
         for elsewhere in
-            ["crates/lab/src/a.rs", "crates/spool/src/disk/sim/a.rs", "crates/spool/src/a/tests.rs"]
+            ["crates/lab/src/a.rs", "crates/spool/src/disk/sim/a.rs", "crates/spool/src/disk/a/tests.rs"]
         {
             assert_eq!(told(&[(elsewhere, code)]), Vec::<String>::new());
         }
