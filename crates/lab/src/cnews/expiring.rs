@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// How much faster newsreel must be than INN where that has a file for each article.
 const TIMES_FASTER: f64 = 20.0;
+/// Every call that can bring bytes of a file into a process.
+const READS: &str = "trace=read,pread64,readv,preadv,preadv2,mmap,sendfile,copy_file_range,splice";
 /// What four times as many articles may add to the memory, beyond a tenth.
 const MEMORY_MORE_KIB: u64 = 4 << 10;
 /// Between two looks at the memory.
@@ -107,8 +109,8 @@ pub fn run(options: &Options) -> Verdict {
         }
     }
     for method in ["appendonly", "tradspool"] {
-        let opened = ground.articles_opened(method, options.articles.min(100_000) / 4)?;
-        verdict(opened == 0, format!("{method}: {opened} articles opened to be read"));
+        let read = ground.articles_read(method, options.articles.min(100_000) / 4)?;
+        verdict(read == 0, format!("{method}: {read} reads of articles"));
     }
     let few = ground.memory_kib("appendonly", options.articles / 4)?;
     let all = ground.memory_kib("appendonly", options.articles)?;
@@ -169,18 +171,18 @@ impl Ground {
         filled.ok_or_else(|| io::Error::other("newsreel cannot be had"))
     }
 
-    /// How often newsreel opens an article while it expires them.
-    fn articles_opened(&self, method: &'static str, articles: u64) -> io::Result<usize> {
+    /// How often newsreel reads from a file of articles while it expires them.
+    fn articles_read(&self, method: &'static str, articles: u64) -> io::Result<usize> {
         let (_site, task) = self.ours(method, articles)?;
-        let calls = self.dir.join("opened");
+        let calls = self.dir.join("calls");
         let path = calls.to_string_lossy().into_owned();
-        task.run_under(&["strace", "-f", "-e", "trace=open,openat,openat2", "-o", &path])?;
+        task.run_under(&["strace", "-f", "-y", "-e", READS, "-o", &path])?;
         let text = fs::read_to_string(&calls)?;
         fs::remove_file(&calls)?;
-        if !text.contains("open") {
+        if !text.contains("read(") {
             return Err(io::Error::other("strace saw nothing"));
         }
-        Ok(text.lines().filter(|line| is_article(line)).count())
+        Ok(text.lines().filter(|line| reads_articles(line)).count())
     }
 
     /// The most memory of its own that newsreel had while it expired them. Pages of mapped files do not
@@ -204,15 +206,20 @@ impl Ground {
     }
 }
 
-/// Whether a line of strace opens a file of articles: one that is called by a number, and is no index.
-fn is_article(line: &str) -> bool {
-    let path = line.split('"').nth(1).map(Path::new);
+/// Whether a line of strace says that bytes came from a file of articles: one that is called by a number,
+/// and is no index. A look behind the end of such a file gives no bytes, and a mapping may give some.
+fn reads_articles(line: &str) -> bool {
+    let Some((call, result)) = line.rsplit_once(" = ") else { return false };
+    let Some((call, of)) = call.split_once('(') else { return false };
+    // PID CALL(FD</path>, ...
+    let is_mapped = call.ends_with("mmap");
+    let path = of.split_once('<').and_then(|(_, path)| path.split_once('>')).map(|(path, _)| Path::new(path));
     let name = path.and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
     let number = name.strip_suffix(".app").unwrap_or(name);
-    !line.contains("O_DIRECTORY")
-        && !line.contains("/index/")
+    !of.contains("/index/")
         && !number.is_empty()
         && number.bytes().all(|b| b.is_ascii_digit())
+        && (is_mapped || result.trim().parse::<u64>().is_ok_and(|bytes| bytes > 0))
 }
 
 /// `RssAnon:     1234 kB`.
@@ -226,15 +233,18 @@ mod tests {
 
     #[test]
     fn what_strace_and_the_kernel_say_is_read() {
-        let opened = "71 openat(AT_FDCWD, \"/x/spool/tree/lab/g0/17\", O_RDONLY|O_CLOEXEC) = 9";
-        assert!(is_article(opened) && is_article(&opened.replace("17", "0000000003.app")));
+        let read = "71 pread64(9</x/spool/tree/lab/g0/17>, \"Path: a\"..., 4096, 0) = 1200";
+        assert!(reads_articles(read) && reads_articles(&read.replace("17", "0000000003.app")));
+        let mapped = "71 mmap(NULL, 8192, PROT_READ, MAP_SHARED, 9</x/spool/0000000003.app>, 0) = 0x7f00";
+        assert!(reads_articles(mapped));
         for other in [
-            "71 openat(AT_FDCWD, \"/x/spool/tree/lab/g0\", O_RDONLY|O_CLOEXEC) = 9",
-            "71 openat(AT_FDCWD, \"/x/345\", O_RDONLY|O_DIRECTORY) = 9",
-            "71 openat(AT_FDCWD, \"/x/index/residents/00001\", O_RDONLY|O_CLOEXEC) = 9",
+            "71 pread64(9</x/spool/0000000003.app>, \"\", 4096, 1048576) = 0",
+            "71 read(9</x/spool/tree/lab/g0>, 0x7f, 4096) = -1 EISDIR (Is a directory)",
+            "71 pread64(9</x/index/residents/00001>, \"a\"..., 4096, 0) = 4096",
+            "71 read(3</x/etc/newsreel.toml>, \"[site]\"..., 4096) = 312",
             "71 +++ exited with 0 +++",
         ] {
-            assert!(!is_article(other), "{other}");
+            assert!(!reads_articles(other), "{other}");
         }
         assert_eq!((own_kib("RssAnon:\t   12345 kB"), own_kib("VmRSS:\t 1 kB")), (Some(12_345), None));
     }
