@@ -118,7 +118,7 @@ pub fn run(options: &Options) -> Verdict {
     let trial = Trial { options, generator };
     let (mut alone, mut idle, mut four, mut inn) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut ordinary, mut flooded) = (Vec::new(), Vec::new());
-    for n in 0..options.runs {
+    for _ in 0..options.runs {
         if options.has_more_than_flood() {
             alone.push(trial.newsreel(0, "")?);
         }
@@ -132,7 +132,7 @@ pub fn run(options: &Options) -> Verdict {
             inn.extend(trial.inn(4)?);
         }
         if options.has(Part::Flood) {
-            trial.floods(n, &mut ordinary, &mut flooded)?;
+            trial.floods(&mut ordinary, &mut flooded)?;
         }
     }
     let columns = ("ingest/s", "fan-out/s", "memory MB", "CPU us");
@@ -234,17 +234,14 @@ impl Trial<'_> {
         Ok(memory_kb.iter().max().unwrap_or(&0) - memory_kb.first().unwrap_or(&0))
     }
 
-    /// A feed after ordinary articles and one after newgroups, in turns, so that a machine that changes
-    /// changes both.
-    fn floods(&self, round: usize, ordinary: &mut Vec<Run>, flooded: &mut Vec<Run>) -> io::Result<()> {
-        let begins = round.is_multiple_of(2);
-        if begins {
-            flooded.push(self.after(&newgroup)?);
-        }
+    /// Two pairs of feeds, one after newgroups and one after ordinary articles each. Who goes first changes
+    /// within the round: the first of a pair finds the machine otherwise than the second, which alone is more
+    /// than a flood may cost.
+    fn floods(&self, ordinary: &mut Vec<Run>, flooded: &mut Vec<Run>) -> io::Result<()> {
+        flooded.push(self.after(&newgroup)?);
         ordinary.push(self.after(&ordinary_article)?);
-        if !begins {
-            flooded.push(self.after(&newgroup)?);
-        }
+        ordinary.push(self.after(&ordinary_article)?);
+        flooded.push(self.after(&newgroup)?);
         Ok(())
     }
 
@@ -439,5 +436,9 @@ fn idle_peers(count: usize) -> String {
 
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or_default()
+    let middle = figures.len() / 2;
+    match figures.len() % 2 {
+        0 => figures.get(middle.wrapping_sub(1)..=middle).map_or(0.0, |both| both.iter().sum::<f64>() / 2.0),
+        _ => figures.get(middle).copied().unwrap_or_default(),
+    }
 }
