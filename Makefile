@@ -22,7 +22,7 @@
 # make bench-routing  how long it takes to decide which of 100 peers an article goes to, in 50,000 groups
 # make bench-rnews  how fast rnews files a batch, INN's rnews beside it
 # make bench-cnews  the C News paper's appendix: batches filed, refused, made and expired, C News and INN beside us
-# make bench-expire  100,000 kept articles that are all due, by storage methods, INN beside us
+# make bench-expire  100,000 kept articles that are all due, by storage methods, INN and C News beside us
 # make bench-newscache  the NewsCache paper's tables: four jobs, directly and through caches, NewsCache beside us (root);
 #               LEAFNODE=/usr/sbin: leafnode, too
 # make bench-usenetfs  the Usenetfs paper's figures: large directories, flat and in buckets, and a server's day (root)

@@ -1,5 +1,5 @@
-//! Expiry alone: many articles that are kept, all of them due at once, in newsreel and in INN, by storage
-//! methods.
+//! Expiry alone: many articles that are kept, all of them due at once, in newsreel, INN and C News, by
+//! storage methods.
 //!
 //! Where each article is a file, removing the files is nearly all of the time, in INN as well. So newsreel's
 //! first method, without more words appendonly, is compared with each of INN's; with cnfs INN removes no
@@ -28,6 +28,8 @@ const READS: &str = "trace=read,pread64,readv,preadv,preadv2,mmap,sendfile,copy_
 const MEMORY_MORE_KIB: u64 = 4 << 10;
 /// Between two looks at the memory.
 const LOOK: Duration = Duration::from_millis(1);
+/// With more articles C News is left out: each is a file, as with INN's tradspool.
+const CNEWS_ARTICLES_MAX: u64 = 100_000;
 /// An article in INN's cyclic buffers takes less than this.
 const BUFFER_BYTES_EACH: u64 = 2_560;
 /// Cyclic buffers of a site.
@@ -41,7 +43,8 @@ const METHODS: [&str; 7] = ["appendonly", "tradspool", "bucketed", "hashed", "ti
 pub struct Options {
     #[command(flatten)]
     place: crate::Place,
-    /// The directory of the script that runs INN (inn/inn.sh); without it, or without root, it is left out
+    /// The directory of the scripts that run INN and C News (inn/inn.sh, cnews/cnews.sh); without it, or
+    /// without root, they are left out
     #[arg(long)]
     peers: Option<PathBuf>,
     /// Articles that are due
@@ -68,7 +71,9 @@ impl Options {
             words.iter().filter_map(|word| METHODS.into_iter().find(|method| method == word)).collect()
         };
         let ours = known(&self.methods).into_iter().map(Kind::Newsreel);
-        ours.chain(known(&self.inn_methods).into_iter().map(|method| Kind::Inn(Inn::New(method)))).collect()
+        let inn = known(&self.inn_methods).into_iter().map(|method| Kind::Inn(Inn::New(method)));
+        let cnews = (self.articles <= CNEWS_ARTICLES_MAX).then_some(Kind::CNews);
+        ours.chain(inn).chain(cnews).collect()
     }
 }
 
