@@ -62,12 +62,9 @@ pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<B
 /// Records a header's first line. Returns the header if it is the first of its name, so that continuation
 /// lines belong to its place.
 fn note(places: &mut [Place; known::COUNT], line: &[u8], at: usize) -> Result<Option<Known>, Malformed> {
-    let colon = memchr(b':', line).ok_or(Malformed::HeaderNoColon)?;
+    let colon = name_end(line)?;
     let (name, value) = line.split_at(colon);
     let found = Known::find(name);
-    if found.is_none() {
-        check_name(name)?;
-    }
     let Some((known, place)) = found.and_then(|known| Some((known, places.get_mut(known as usize)?))) else {
         return Ok(None);
     };
@@ -82,11 +79,16 @@ fn note(places: &mut [Place; known::COUNT], line: &[u8], at: usize) -> Result<Op
     Ok(Some(known))
 }
 
-fn check_name(name: &[u8]) -> Result<(), Malformed> {
-    if name.is_empty() {
-        return Err(Malformed::EmptyHeaderName);
+/// Where the colon after a header's name is.
+fn name_end(line: &[u8]) -> Result<usize, Malformed> {
+    // Names are short: a loop is sooner done than a search that is prepared for long ones.
+    let end = line.iter().position(|&b| !NAME[b as usize]).unwrap_or(line.len());
+    match line.get(end) {
+        Some(b':') if end == 0 => Err(Malformed::EmptyHeaderName),
+        Some(b':') => Ok(end),
+        _ if memchr(b':', line).is_some() => Err(Malformed::HeaderName),
+        _ => Err(Malformed::HeaderNoColon),
     }
-    if name.iter().all(|&b| NAME[b as usize]) { Ok(()) } else { Err(Malformed::HeaderName) }
 }
 
 fn extend(places: &mut [Place; known::COUNT], open: Option<Known>, end: usize) {

@@ -1,13 +1,20 @@
 //! The pass over every octet of an article: line ends, NULs, dots.
 //!
-//! Written so that the compiler vectorizes it: no branches in the inner loop, counts in bytes that are summed
-//! up per chunk. Called by `Article::parse` only. Source: RFC 3977 section 3.1.1, RFC 5536 section 2.2.
+//! Written so that the compiler vectorizes it: each octet of a block has a lane, no branches, and lanes are
+//! summed up before their counters are full. Where the processor has wider vectors than every one of its
+//! kind, the same pass is compiled for them (`wide`). Called by `Article::parse` only. Source: RFC 3977
+//! section 3.1.1, RFC 5536 section 2.2.
+
+mod wide;
 
 use super::Malformed;
 use memchr::{memchr, memchr_iter, memmem};
 
-/// Octets per chunk: the counters are `u8`, so at most 255.
-const CHUNK_BYTES: usize = 240;
+/// Octets of a block: a vector of the widest kind, or two or four of a narrower one.
+const LANES: usize = 32;
+
+/// Blocks until the lanes are summed up: their counters are `u8`.
+const BLOCKS_MAX: usize = 255;
 
 /// What the pass counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,34 +27,82 @@ pub(super) struct Counts {
 
 /// Counts the lines of `wire`, if every LF follows a CR, every CR precedes a LF, and no octet is NUL.
 pub(super) fn scan(wire: &[u8]) -> Result<Counts, Malformed> {
-    let mut counts = Counts { lines: 0, dots: u64::from(wire.first() == Some(&b'.')) };
-    let bad_first = matches!(wire.first(), Some(b'\n' | 0));
-    let bad_last = wire.last() == Some(&b'\r');
-    let mut bad = bad_first | bad_last;
-    let after = wire.get(1..).unwrap_or_default();
-    for (before, here) in wire.chunks(CHUNK_BYTES).zip(after.chunks(CHUNK_BYTES)) {
-        let (mut lines, mut dots, mut mixed, mut smallest) = (0u8, 0u8, 0u8, 0xffu8);
-        for (&p, &b) in before.iter().zip(here) {
-            let (cr, lf) = (all_bits(p == b'\r'), all_bits(b == b'\n'));
-            mixed |= cr ^ lf;
-            smallest = smallest.min(b);
-            lines = lines.wrapping_sub(lf);
-            dots = dots.wrapping_sub(all_bits(p == b'\n') & all_bits(b == b'.'));
-        }
-        counts.lines += u64::from(lines);
-        counts.dots += u64::from(dots);
-        bad |= (mixed != 0) | (smallest == 0);
-    }
-    if bad {
+    let Some(counts) = wide::count(wire) else {
         return Err(why(wire));
-    }
+    };
     if counts.dots > 0 && has_lone_dot(wire) {
         return Err(Malformed::LoneDot);
     }
     Ok(counts)
 }
 
+/// The pass itself; `None` if some octet is out of place.
+#[inline(always)]
+fn count(wire: &[u8]) -> Option<Counts> {
+    let mut counts = Counts { lines: 0, dots: u64::from(wire.first() == Some(&b'.')) };
+    let mut bad = matches!(wire.first(), Some(b'\n' | 0)) | (wire.last() == Some(&b'\r'));
+    // Each octet with the one before it.
+    let before = wire.get(..wire.len().saturating_sub(1)).unwrap_or_default();
+    let here = wire.get(1..).unwrap_or_default();
+    let (before, before_rest) = before.as_chunks::<LANES>();
+    let (here, here_rest) = here.as_chunks::<LANES>();
+    for (before, here) in before.chunks(BLOCKS_MAX).zip(here.chunks(BLOCKS_MAX)) {
+        let mut lanes = Lanes::new();
+        before.iter().zip(here).for_each(|(before, here)| lanes.add(before, here));
+        bad |= lanes.sum_up(&mut counts);
+    }
+    // What is left as a block of its own, filled up with what counts for nothing.
+    let (mut last_before, mut last_here) = ([b'x'; LANES], [b'x'; LANES]);
+    last_before.iter_mut().zip(before_rest).for_each(|(lane, octet)| *lane = *octet);
+    last_here.iter_mut().zip(here_rest).for_each(|(lane, octet)| *lane = *octet);
+    let mut lanes = Lanes::new();
+    lanes.add(&last_before, &last_here);
+    bad |= lanes.sum_up(&mut counts);
+    (!bad).then_some(counts)
+}
+
+/// What was seen at each place of a block.
+struct Lanes {
+    lines: [u8; LANES],
+    dots: [u8; LANES],
+    /// Not 0 where one of CR and LF was without the other.
+    mixed: [u8; LANES],
+    smallest: [u8; LANES],
+}
+
+impl Lanes {
+    #[inline(always)]
+    fn new() -> Self {
+        Self { lines: [0; LANES], dots: [0; LANES], mixed: [0; LANES], smallest: [0xff; LANES] }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop, reason = "one loop over six arrays is what becomes vectors")]
+    fn add(&mut self, before: &[u8; LANES], here: &[u8; LANES]) {
+        for i in 0..LANES {
+            let (p, b) = (before[i], here[i]);
+            let (cr, lf) = (all_bits(p == b'\r'), all_bits(b == b'\n'));
+            self.mixed[i] |= cr ^ lf;
+            self.smallest[i] = self.smallest[i].min(b);
+            self.lines[i] = self.lines[i].wrapping_sub(lf);
+            self.dots[i] = self.dots[i].wrapping_sub(all_bits(p == b'\n') & all_bits(b == b'.'));
+        }
+    }
+
+    /// Adds what was counted; whether some octet was out of place.
+    #[inline(always)]
+    fn sum_up(&self, counts: &mut Counts) -> bool {
+        let sum = |lanes: &[u8; LANES]| lanes.iter().map(|&lane| u64::from(lane)).sum::<u64>();
+        counts.lines += sum(&self.lines);
+        counts.dots += sum(&self.dots);
+        let mixed = self.mixed.iter().fold(0, |all, lane| all | lane);
+        let smallest = self.smallest.iter().fold(0xff, |least, lane| least.min(*lane));
+        (mixed != 0) | (smallest == 0)
+    }
+}
+
 /// 0xff or 0, the result of a vector comparison; subtracting 0xff from a counter adds one to it.
+#[inline(always)]
 fn all_bits(yes: bool) -> u8 {
     if yes { 0xff } else { 0 }
 }
@@ -101,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_seen_at_every_offset_of_a_chunk() {
-        for at in 0..CHUNK_BYTES * 2 + 5 {
+    fn damage_is_seen_at_every_offset_of_a_block() {
+        for at in 0..LANES * 2 + 5 {
             for damage in [b'\r', b'\n', 0] {
-                let mut wire = vec![b'x'; CHUNK_BYTES * 2 + 5];
+                let mut wire = vec![b'x'; LANES * 2 + 5];
                 wire[at] = damage;
                 wire.extend_from_slice(b"y\r\n");
                 assert!(scan(&wire).is_err(), "{damage} at {at}");
@@ -115,6 +170,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn lanes_are_summed_up_before_they_are_full() {
+        let lines = LANES * BLOCKS_MAX;
+        let wire = b".\r\n".repeat(lines);
+        assert_eq!(count(&wire), Some(Counts { lines: lines as u64, dots: lines as u64 }));
+        assert_eq!(wide::count(&wire), count(&wire));
+        // Each in the same lane.
+        let line = [&vec![b'x'; LANES - 2], &b"\r\n"[..]].concat();
+        let wire = line.repeat(BLOCKS_MAX * 2 + 1);
+        assert_eq!(count(&wire), Some(Counts { lines: BLOCKS_MAX as u64 * 2 + 1, dots: 0 }));
+        assert_eq!(wide::count(&wire), count(&wire));
+    }
+
     proptest! {
         #[test]
         fn same_as_naive(parts in prop::collection::vec(prop_oneof![
@@ -123,6 +191,7 @@ mod tests {
         ], 0..40)) {
             let wire = parts.concat().into_bytes();
             prop_assert_eq!(scan(&wire).map_err(|_| ()), naive(&wire));
+            prop_assert_eq!(count(&wire), wide::count(&wire));
         }
     }
 }

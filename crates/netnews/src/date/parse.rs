@@ -26,6 +26,43 @@ struct Parts {
 }
 
 pub(super) fn seconds(value: &[u8]) -> Option<i64> {
+    standard(value).or_else(|| any_form(value))
+}
+
+/// Of a value as RFC 5322 has it today, which nearly all have; without its weekday if it likes.
+fn standard(value: &[u8]) -> Option<i64> {
+    let value = match value {
+        [a, b, c, b',', b' ', rest @ ..] => WEEKDAYS.contains(&three([*a, *b, *c])).then_some(rest)?,
+        _ => value,
+    };
+    let (day, rest) = match value {
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9', b' ', rest @ ..] => (two(*tens, *ones)?, rest),
+        [ones @ b'0'..=b'9', b' ', rest @ ..] => (ones - b'0', rest),
+        _ => return None,
+    };
+    let [m1, m2, m3, b' ', y1, y2, y3, y4, b' ', h1, h2, b':', n1, n2, b':', s1, s2, b' ', zone @ ..] = rest
+    else {
+        return None;
+    };
+    let name = three([*m1, *m2, *m3]);
+    let month = MONTHS.iter().position(|month| *month == name)? as u8 + 1;
+    let year = i64::from(two(*y1, *y2)?) * 100 + i64::from(two(*y3, *y4)?);
+    let time = Some((two(*h1, *h2)?, two(*n1, *n2)?, two(*s1, *s2)?));
+    let zone = match zone {
+        [b'+', digits @ ..] if digits.len() == 4 => zone::offset(false, digits)?,
+        [b'-', digits @ ..] if digits.len() == 4 => zone::offset(true, digits)?,
+        b"GMT" => 0,
+        _ => return None,
+    };
+    let (year, month, day, zone) = (Some(year), Some(month), Some(day), Some(zone));
+    Parts { year, month, day, time, zone, ..Parts::default() }.seconds()
+}
+
+fn two(tens: u8, ones: u8) -> Option<u8> {
+    (tens.is_ascii_digit() && ones.is_ascii_digit()).then(|| (tens - b'0') * 10 + (ones - b'0'))
+}
+
+fn any_form(value: &[u8]) -> Option<i64> {
     if value.len() > DATE_BYTES_MAX {
         return None;
     }
@@ -190,6 +227,41 @@ fn full_year(value: u32, digits: u8) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_standard_form_is_read_without_its_weekday_too() {
+        let noon = Some(734_961_600);
+        for value in
+            ["Fri, 16 Apr 1993 12:00:00 +0000", "16 Apr 1993 14:00:00 +0200", "Fri, 16 Apr 1993 12:00:00 GMT"]
+        {
+            assert_eq!(standard(value.as_bytes()), noon, "{value}");
+        }
+        for value in
+            ["Fri, 16 Apr 93 12:00:00 GMT", "Fri, 16 Apr 1993 12:00 GMT", "Fri, 16 Apr 1993 12:00:00 EST", ""]
+        {
+            assert_eq!(standard(value.as_bytes()), None, "{value}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_standard_form_is_what_any_form_makes_of_it(
+            weekday in prop_oneof![Just(""), Just("Fri, "), Just("mon, "), Just("Xyz, "), Just("Fri,  ")],
+            day in prop_oneof![9 => 0..33u8, 1 => Just(99)], two_digits in any::<bool>(),
+            month in prop_oneof![9 => Just("Apr"), 1 => Just("FEB"), 1 => Just("sep"), 1 => Just("Foo")],
+            year in 0..10_000u16, hour in 0..26u8, minute in 0..62u8, second in 0..62u8,
+            zone in prop_oneof![
+                4 => "[+-][0-9]{4}", 2 => Just("GMT".to_owned()), 1 => "[+-][0-9]{0,5}", 1 => "[A-Z+ ]{0,4}",
+            ],
+        ) {
+            let day = if two_digits { format!("{day:02}") } else { day.to_string() };
+            let value = format!("{weekday}{day} {month} {year:04} {hour:02}:{minute:02}:{second:02} {zone}");
+            if let Some(seconds) = standard(value.as_bytes()) {
+                prop_assert_eq!(any_form(value.as_bytes()), Some(seconds), "{}", value);
+            }
+        }
+    }
 
     #[test]
     fn no_zone_is_called_like_a_month_or_a_weekday() {

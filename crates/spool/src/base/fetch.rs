@@ -8,10 +8,14 @@ pub(crate) fn fetch(address: usize) {
     line(address);
 }
 
+/// Has it fetch so many bytes from an address on.
+pub(crate) fn fetch_bytes(address: usize, bytes: usize) {
+    (address..address.saturating_add(bytes)).step_by(LINE_BYTES).for_each(line);
+}
+
 /// Has it fetch all of a value.
 pub(crate) fn fetch_all<T>(value: &T) {
-    let start = std::ptr::from_ref(value).addr();
-    (start..start + size_of::<T>()).step_by(LINE_BYTES).for_each(line);
+    fetch_bytes(std::ptr::from_ref(value).addr(), size_of::<T>());
 }
 
 #[cfg(target_arch = "x86_64")]

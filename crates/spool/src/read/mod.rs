@@ -137,15 +137,14 @@ impl Shared {
     }
 
     pub fn token_of(&self, id: GroupId, number: u64, patience: Patience) -> Result<Option<Token>, ReadError> {
-        let now = unix_now();
-        let known = |place| self.checked_blocks.token(place, number, now);
+        let known = |place| self.checked_blocks.token(place, number, unix_now());
         let block = match self.with_group(id, |group| group.locate(number, known)).flatten() {
             Some(Located::Block(block)) => block,
             Some(Located::Known(token)) => return Ok(token),
             None => return Ok(None),
         };
         with_block(id, &block, false, patience, |rows| {
-            self.checked_blocks.put(block.place(), &rows.entries, false, now);
+            self.checked_blocks.put(block.place(), &rows.entries, false, unix_now());
             rows.find(number).and_then(|i| rows.entries.get(i)).map(|e| e.token)
         })
     }

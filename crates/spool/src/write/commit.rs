@@ -333,6 +333,7 @@ impl Writer {
         let mut n = 0;
         for entry in batch.iter().skip(done).take(LOOKED_UP_MAX) {
             if let Some(Entry::Article(later)) = batch.get(done + n + FETCHED_AHEAD) {
+                self.folds.fetch_numbers(later.groups);
                 later.groups.iter().filter_map(|id| context.groups.get(*id)).for_each(|group| group.fetch());
             }
             let packed = self.packed.get_mut(done + n).and_then(Option::take);
@@ -393,13 +394,14 @@ impl Writer {
             self.journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
         }
         let mut articles = 0;
+        let groups_of = |place: usize| {
+            let numbers = s.prepared.get(place).and_then(|p| s.numbers.get(p.numbers.clone()));
+            numbers.unwrap_or_default().iter().filter_map(|(id, _)| context.groups.get(*id))
+        };
+        (0..2 * FETCHED_AHEAD).flat_map(groups_of).for_each(|group| group.fetch());
         for (i, p) in s.prepared.iter().enumerate() {
-            if let Some(later) = s.prepared.get(i + FETCHED_AHEAD) {
-                let groups = part(&s.numbers, &later.numbers)?.iter();
-                groups
-                    .filter_map(|(id, _)| context.groups.get(*id))
-                    .for_each(|group| group.fetch_next_writes());
-            }
+            groups_of(i + 2 * FETCHED_AHEAD).for_each(|group| group.fetch());
+            groups_of(i + FETCHED_AHEAD).for_each(|group| group.fetch_next_writes());
             let Some(token) = p.token else {
                 self.folds.remember(p.key, p.arrived);
                 continue;

@@ -58,13 +58,16 @@ pub(crate) struct LiveSet {
 impl LiveSet {
     fn find(&self, number: u64) -> Result<usize, usize> {
         let index = number / BITS;
+        // Nearly every number that is added is the next one.
+        if self.chunks.back().is_some_and(|last| last.index == index) {
+            return Ok(self.chunks.len() - 1);
+        }
         // Where no chunk is missing, the place of each follows from the first.
         let at = self.chunks.front().and_then(|first| usize::try_from(index.checked_sub(first.index)?).ok());
         if let Some(at) = at.filter(|at| self.chunks.get(*at).is_some_and(|chunk| chunk.index == index)) {
             return Ok(at);
         }
         match self.chunks.back() {
-            Some(last) if last.index == index => Ok(self.chunks.len() - 1),
             Some(last) if last.index < index => Err(self.chunks.len()),
             _ => self.chunks.binary_search_by_key(&index, |c| c.index),
         }

@@ -6,7 +6,7 @@
 mod live;
 mod shown;
 
-use crate::base::fetch::{fetch, fetch_all};
+use crate::base::fetch::{fetch, fetch_all, fetch_bytes};
 use crate::base::ids::{Flag, GroupId};
 use crate::base::ordered::{Ordered, OrderedGuard, rank};
 pub(crate) use live::LiveSet;
@@ -23,6 +23,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Places in memory that filing an article changes: numbers, an entry and the first of its block, row text.
 const NEXT_WRITES: usize = 4;
+
+/// A row of overview has so many bytes, more or less.
+const ROW_BYTES_USUAL: usize = 320;
 
 /// A group to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -137,7 +140,9 @@ impl Group {
 
     /// Has the processor fetch what filing the next article will change.
     pub(crate) fn fetch_next_writes(&self) {
-        self.next_writes.iter().for_each(|address| fetch(address.load(Ordering::Relaxed)));
+        let [live, row, first, text] = self.next_writes.each_ref().map(|at| at.load(Ordering::Relaxed));
+        [live, row, first].into_iter().for_each(fetch);
+        fetch_bytes(text, ROW_BYTES_USUAL);
     }
 
     /// An article has been filed: notes where the next one will be.
