@@ -128,11 +128,6 @@ impl<T, const RANK: u8> OrderedRw<T, RANK> {
         let held = Held::take();
         OrderedWrite { guard: self.0.write(), _held: held }
     }
-
-    /// What it guards, when nobody shares it any more.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner()
-    }
 }
 
 /// Shared access to what a read-write lock guards, until dropped.

@@ -33,7 +33,7 @@ use tantivy::{
 
 use crate::directory::IndexDirectory;
 use crate::query::{Phrase, Place, Query};
-use workers::{Shared, Workers};
+use workers::Workers;
 
 /// tantivy's rule for fields whose text is one term: its words are made here.
 const WHOLE: &str = "raw";
@@ -206,9 +206,16 @@ pub fn open(
     let writer: IndexWriter = index.writer_with_options(options)?;
     writer.set_merge_policy(Box::new(work.merging()));
     let progress = index.load_metas()?.payload;
-    let writer = Arc::new(Shared::new(writer));
-    let workers = Workers::start(threads, memory_bytes.max(MEMORY_BYTES_MIN), &writer, fields)?;
-    let writer = Writer { writer, workers, fields, progress, reader: reader.clone() };
+    let workers = Workers::start(threads, memory_bytes.max(MEMORY_BYTES_MIN), &index, fields)?;
+    let writer = Writer {
+        writer,
+        workers,
+        fields,
+        progress,
+        reader: reader.clone(),
+        removed: Vec::new(),
+        overwritten: Vec::new(),
+    };
     Ok((writer, Searcher { reader, fields }))
 }
 
@@ -219,11 +226,15 @@ pub fn remove(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
 
 /// Changes the index.
 pub struct Writer {
-    writer: Arc<Shared>,
+    writer: IndexWriter,
     workers: Workers,
     fields: Fields,
     progress: Option<String>,
     reader: IndexReader,
+    /// Keys of articles that are to be removed from parts that tantivy knows.
+    removed: Vec<u64>,
+    /// Volumes, and up to where each has overwritten what it had.
+    overwritten: Vec<(u16, u64)>,
 }
 
 impl fmt::Debug for Writer {
@@ -240,48 +251,65 @@ impl Writer {
 
     /// Adds an article; `again`: it may be there already, and is replaced.
     pub fn add(&mut self, article: &Indexed<'_>, again: bool) -> Result<(), IndexError> {
-        self.workers.add(article, again)
+        if again {
+            self.remove(article.key)?;
+        }
+        self.workers.add(article)
     }
 
     /// Removes an article.
     pub fn remove(&mut self, key: u64) -> Result<(), IndexError> {
+        self.removed.push(key);
         self.workers.remove(key)
     }
 
     /// Removes what a volume has overwritten: what lies before a place.
-    pub fn remove_before(&mut self, volume: u16, place: u64) -> Result<(), IndexError> {
-        // tantivy looks into the parts that it knows.
-        self.workers.write()?;
-        let of_volume = Term::from_field_u64(self.fields.volume, u64::from(volume));
-        let bound = Bound::Excluded(Term::from_field_u64(self.fields.place, place));
-        let query = BooleanQuery::intersection(vec![
-            Box::new(TermQuery::new(of_volume, IndexRecordOption::Basic)),
-            Box::new(RangeQuery::new(Bound::Unbounded, bound)),
-        ]);
-        self.writer.read().delete_query(Box::new(query))?;
-        Ok(())
+    pub fn remove_before(&mut self, volume: u16, place: u64) {
+        self.overwritten.push((volume, place));
     }
 
     /// Makes what was done findable and durable, and with it what the caller wants to know again.
     pub fn commit(&mut self, progress: &str) -> Result<(), IndexError> {
-        self.workers.write()?;
-        let mut writer = self.writer.write();
-        let mut prepared = writer.prepare_commit()?;
-        prepared.set_payload(progress);
-        prepared.commit()?;
-        drop(writer);
+        let parts = self.workers.write()?;
+        let removed = std::mem::take(&mut self.removed);
+        if !removed.is_empty() && !self.writer.index().searchable_segment_ids()?.is_empty() {
+            for key in removed {
+                self.writer.delete_term(Term::from_field_u64(self.fields.key, key));
+            }
+            // By itself, as new parts may have the same articles again. If nothing follows, the caller does
+            // all of it once more.
+            let before = self.progress.clone().unwrap_or_default();
+            self.commit_parts(&before)?;
+        }
+        for part in parts {
+            self.writer.add_segment(part)?;
+        }
+        for (volume, place) in std::mem::take(&mut self.overwritten) {
+            let of_volume = Term::from_field_u64(self.fields.volume, u64::from(volume));
+            let bound = Bound::Excluded(Term::from_field_u64(self.fields.place, place));
+            let query = BooleanQuery::intersection(vec![
+                Box::new(TermQuery::new(of_volume, IndexRecordOption::Basic)),
+                Box::new(RangeQuery::new(Bound::Unbounded, bound)),
+            ]);
+            self.writer.delete_query(Box::new(query))?;
+        }
+        self.commit_parts(progress)?;
         self.reader.reload()?;
         self.progress = Some(progress.to_owned());
+        Ok(())
+    }
+
+    fn commit_parts(&mut self, progress: &str) -> Result<(), IndexError> {
+        let mut prepared = self.writer.prepare_commit()?;
+        prepared.set_payload(progress);
+        prepared.commit()?;
         Ok(())
     }
 
     /// Ends it, with the merging that is under way; what was not committed is forgotten.
     pub fn close(self) -> Result<(), IndexError> {
         self.workers.end()?;
-        match Arc::into_inner(self.writer) {
-            Some(writer) => Ok(writer.into_inner().wait_merging_threads()?),
-            None => Ok(()),
-        }
+        Ok(self.writer.wait_merging_threads()?)
     }
 }
 

@@ -30,6 +30,7 @@ const AHEAD_SECS_MAX: i64 = 86_400;
 /// An article that is not written yet.
 #[derive(Debug)]
 struct Unwritten {
+    key: u64,
     message_id: String,
     date: i64,
     place: u64,
@@ -67,11 +68,6 @@ impl Part {
         }
     }
 
-    /// Whether there is nothing to write.
-    pub fn is_empty(&self) -> bool {
-        self.articles.is_empty()
-    }
-
     /// Whether it is to be written before another article is added.
     pub fn is_full(&self) -> bool {
         let articles = self.articles.len() * ARTICLE_BYTES + self.message_id_bytes;
@@ -101,6 +97,7 @@ impl Part {
         self.places.insert(article.key, self.articles.len());
         self.message_id_bytes += article.message_id.len();
         self.articles.push(Unwritten {
+            key: article.key,
             message_id: article.message_id,
             date: text.date.filter(|date| *date <= latest).unwrap_or(article.arrived),
             place: article.place,

@@ -1,22 +1,22 @@
 //! The threads that index: each has articles of its own, by their keys, and makes parts of the index of them.
 //!
-//! All that concerns one article is done by one thread, in the order in which it was asked for: so a removal
-//! finds the article in what is not written yet or in a part that tantivy knows. Called by `index`.
+//! All that concerns one article is done by one thread, in the order in which it was asked for. Parts that are
+//! written are kept here until they are asked for, and removals find their articles in them; in parts that were
+//! handed over tantivy finds them. Called by `index`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use lock_order::OrderedRw;
-use tantivy::{IndexWriter, TantivyError, Term};
+use tantivy::directory::TerminatingWrite;
+use tantivy::fastfield::write_alive_bitset;
+use tantivy::index::{Index, Segment, SegmentComponent, SegmentMeta};
+use tantivy::{BitSet, TantivyError};
 
 use super::part::Part;
 use super::waiting::{Claim, Waiting};
 use super::{Fields, IndexError, Indexed};
-
-/// tantivy's writer: what is written is added by reading, a commit writes. Inside it files are written, so
-/// that it is outside of all locks of the spool.
-pub type Shared = OrderedRw<IndexWriter, 15>;
 
 /// Orders that wait for a thread; their articles are bounded in bytes in addition.
 const ORDERS_MAX: usize = 10_000;
@@ -57,8 +57,8 @@ impl Article {
 enum Order {
     Add(Box<Article>),
     Remove(u64),
-    /// Write what is not written yet, and say so.
-    Write(SyncSender<()>),
+    /// Write what is not written yet, and hand over all parts.
+    Write(SyncSender<Vec<SegmentMeta>>),
 }
 
 struct Worker {
@@ -77,7 +77,7 @@ impl Workers {
     pub fn start(
         count: usize,
         memory_bytes: usize,
-        writer: &Arc<Shared>,
+        index: &Index,
         fields: Fields,
     ) -> Result<Self, IndexError> {
         let mut workers = Vec::with_capacity(count);
@@ -85,8 +85,9 @@ impl Workers {
             let (orders, next) = sync_channel(ORDERS_MAX);
             let indexing = Indexing {
                 part: Part::new(fields, memory_bytes / count.max(1)),
-                writer: writer.clone(),
-                fields,
+                index: index.clone(),
+                written: Vec::new(),
+                places: HashMap::new(),
             };
             let thread = thread::Builder::new().name("indexing".into()).spawn(|| indexing.run(next))?;
             workers.push(Worker { orders, thread });
@@ -94,15 +95,12 @@ impl Workers {
         Ok(Self { workers, waiting: Arc::default() })
     }
 
-    /// Adds an article, and removes it before that if it may be there already.
-    pub fn add(&mut self, article: &Indexed<'_>, again: bool) -> Result<(), IndexError> {
-        if again {
-            self.remove(article.key)?;
-        }
+    /// Adds an article.
+    pub fn add(&mut self, article: &Indexed<'_>) -> Result<(), IndexError> {
         self.order(article.key, Order::Add(Box::new(Article::new(article, &self.waiting))))
     }
 
-    /// Removes an article.
+    /// Removes an article from what was not handed over.
     pub fn remove(&mut self, key: u64) -> Result<(), IndexError> {
         self.order(key, Order::Remove(key))
     }
@@ -115,21 +113,23 @@ impl Workers {
         }
     }
 
-    /// Makes a part of all that was added.
-    pub fn write(&mut self) -> Result<(), IndexError> {
-        let mut dones = Vec::with_capacity(self.workers.len());
+    /// Hands over parts with all that was added.
+    pub fn write(&mut self) -> Result<Vec<SegmentMeta>, IndexError> {
+        let mut answers = Vec::with_capacity(self.workers.len());
         for worker in &self.workers {
-            let (written, done) = sync_channel(1);
-            // Who has failed does not say that it is done.
-            let _failed = worker.orders.send(Order::Write(written));
-            dones.push(done);
+            let (answer, answered) = sync_channel(1);
+            // Who has failed does not answer.
+            let _failed = worker.orders.send(Order::Write(answer));
+            answers.push(answered);
         }
-        // All of them, so that no one is at work afterwards.
-        let done: Vec<bool> = dones.into_iter().map(|done| done.recv().is_ok()).collect();
-        match done.iter().position(|is_done| !is_done) {
-            Some(at) => Err(self.failure(at)),
-            None => Ok(()),
+        let mut parts = Vec::new();
+        for (at, answered) in answers.iter().enumerate() {
+            match answered.recv() {
+                Ok(own) => parts.extend(own),
+                Err(_) => return Err(self.failure(at)),
+            }
         }
+        Ok(parts)
     }
 
     /// Why a thread has ended.
@@ -160,8 +160,17 @@ impl Worker {
 /// What a thread has.
 struct Indexing {
     part: Part,
-    writer: Arc<Shared>,
-    fields: Fields,
+    index: Index,
+    written: Vec<Written>,
+    /// Which of them has an article, by its key, and as which of its articles.
+    places: HashMap<u64, (usize, u32)>,
+}
+
+/// A part that was not handed over yet.
+struct Written {
+    segment: Segment,
+    /// Articles of it that were removed since.
+    gone: Vec<u32>,
 }
 
 impl Indexing {
@@ -176,12 +185,19 @@ impl Indexing {
                 }
                 Order::Remove(key) => {
                     self.part.remove(key);
-                    self.writer.read().delete_term(Term::from_field_u64(self.fields.key, key));
+                    if let Some((at, number)) = self.places.remove(&key)
+                        && let Some(written) = self.written.get_mut(at)
+                    {
+                        written.gone.push(number);
+                    }
                 }
-                Order::Write(written) => {
+                Order::Write(answer) => {
                     self.write()?;
+                    self.places.clear();
+                    let parts: Result<Vec<SegmentMeta>, TantivyError> =
+                        self.written.drain(..).map(Written::hand_over).collect();
                     // Whoever asked may have gone.
-                    let _gone = written.send(());
+                    let _gone = answer.send(parts?);
                 }
             }
         }
@@ -189,17 +205,36 @@ impl Indexing {
     }
 
     fn write(&mut self) -> Result<(), IndexError> {
-        if self.part.is_empty() {
-            return Ok(());
-        }
-        let segment = self.writer.read().new_segment();
-        let articles = self.part.write(&segment)?;
-        if articles > 0 {
-            let segment = segment.with_max_doc(articles);
-            segment.meta().untrack_temp_docstore();
-            self.writer.read().add_segment(segment.meta().clone())?;
+        let segment = self.index.new_segment();
+        let keys = self.part.write(&segment)?;
+        if let Ok(articles) = u32::try_from(keys.len())
+            && articles > 0
+        {
+            let at = self.written.len();
+            self.places.extend(keys.into_iter().zip(0..).map(|(key, number)| (key, (at, number))));
+            self.written.push(Written { segment: segment.with_max_doc(articles), gone: Vec::new() });
         }
         self.part.clear();
         Ok(())
+    }
+}
+
+impl Written {
+    /// The part, with what was removed.
+    fn hand_over(self) -> Result<SegmentMeta, TantivyError> {
+        let mut segment = self.segment;
+        if let Ok(gone) = u32::try_from(self.gone.len())
+            && gone > 0
+        {
+            let mut alive = BitSet::with_max_value_and_full(segment.meta().max_doc());
+            self.gone.iter().for_each(|number| alive.remove(*number));
+            // In the name of a file; what tantivy removes later has higher ones.
+            segment = segment.with_delete_meta(gone, 0);
+            let mut file = segment.open_write(SegmentComponent::Delete)?;
+            write_alive_bitset(&alive, &mut file)?;
+            file.terminate()?;
+        }
+        segment.meta().untrack_temp_docstore();
+        Ok(segment.meta().clone())
     }
 }

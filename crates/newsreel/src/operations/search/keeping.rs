@@ -338,7 +338,7 @@ impl<'a> Indexing<'a> {
     /// Makes what was done findable and durable, and then moves the cursor.
     fn commit(&mut self) -> Result<(), IndexError> {
         if self.changes > 0 {
-            self.forget_overwritten()?;
+            self.forget_overwritten();
             self.writer.commit(&self.progress.text())?;
             (self.changes, self.since) = (0, None);
         }
@@ -348,15 +348,14 @@ impl<'a> Indexing<'a> {
     }
 
     /// Removes what cyclic buffers have overwritten since this was last done.
-    fn forget_overwritten(&mut self) -> Result<(), IndexError> {
+    fn forget_overwritten(&mut self) {
         for volume in self.site.spool.cyclic_volumes() {
             let done = self.overwritten.get(&volume.id).copied();
             let is_due = |done: u64| volume.tail > done + volume.area_bytes / OVERWRITTEN_PARTS;
             if done.is_none_or(is_due) {
-                self.writer.remove_before(volume.id, volume.tail)?;
+                self.writer.remove_before(volume.id, volume.tail);
                 self.overwritten.insert(volume.id, volume.tail);
             }
         }
-        Ok(())
     }
 }

@@ -36,8 +36,8 @@ struct Lists {
 }
 
 impl Part {
-    /// Writes what there is, and returns the number of articles.
-    pub fn write(&self, segment: &Segment) -> Result<u32, TantivyError> {
+    /// Writes what there is, if anything, and returns the keys of the articles, in their order.
+    pub fn write(&self, segment: &Segment) -> Result<Vec<u64>, TantivyError> {
         let mut written = 0;
         let numbers: Vec<u32> = self
             .articles
@@ -51,13 +51,13 @@ impl Part {
             })
             .collect();
         if written == 0 {
-            return Ok(0);
+            return Ok(Vec::new());
         }
         // No field has norms, which only ranking needs.
         FieldNormsSerializer::from_write(segment.open_write(SegmentComponent::FieldNorms)?)?.close()?;
         self.write_lists(segment, &self.lists(&numbers))?;
         self.write_columns(segment)?;
-        Ok(written)
+        Ok(self.articles.iter().filter(|article| !article.is_gone).map(|article| article.key).collect())
     }
 
     /// The words of all articles in order, as ranks of terms.
