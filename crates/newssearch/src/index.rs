@@ -87,8 +87,8 @@ pub struct Indexed<'a> {
     pub key: u64,
     /// Its Message-ID.
     pub message_id: &'a str,
-    /// When it came here, Unix seconds. Answers are ordered by its own date, unless that is later by more than a
-    /// day.
+    /// When it came here, Unix seconds. Answers are ordered by its own date, unless that is later by more
+    /// than a day.
     pub arrived: i64,
     /// The volume that stores it.
     pub volume: u16,

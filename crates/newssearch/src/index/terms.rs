@@ -14,6 +14,8 @@ const SHORT_BYTES_MAX: usize = 7;
 const LONG: u64 = 1 << 63;
 /// A table has so many slots, at least; a power of two.
 const SLOTS_MIN: usize = 1 << 12;
+/// A table has so many slots for 8 terms, at least.
+const SLOTS_PER_8_TERMS: usize = 13;
 /// So many terms can be told apart, which a table of 16 bytes each would need gigabytes for.
 pub const TERMS_MAX: usize = 1 << 24;
 
@@ -56,8 +58,12 @@ impl Terms {
         self.slots.len() * (size_of::<Slot>() * 3 / 2) + self.bytes.len() + self.ends.len() * (4 + 4 + 16)
     }
 
-    /// Forgets all.
+    /// Forgets all. The table is half as large as these terms needed it, so that one that much has gone into
+    /// once does not keep its memory.
     pub fn clear(&mut self) {
+        let needed = (self.ends.len() * SLOTS_PER_8_TERMS / 8 / 2).next_power_of_two();
+        self.slots.truncate(needed.max(SLOTS_MIN));
+        self.slots.shrink_to_fit();
         self.slots.fill(Slot::default());
         self.bytes.clear();
         self.ends.clear();
@@ -103,7 +109,7 @@ impl Terms {
         if let Some(slot) = self.slots.get_mut(at) {
             *slot = Slot { key, number };
         }
-        if self.ends.len() * 8 > self.slots.len() * 5 {
+        if self.ends.len() * SLOTS_PER_8_TERMS > self.slots.len() * 8 {
             self.grow();
         }
         number - 1
@@ -210,8 +216,11 @@ mod tests {
                 assert_eq!(terms.number(1, term.as_bytes()), n, "{round}");
             }
             assert_eq!(terms.number(1, b"term19999"), 19_999);
+            let full = terms.size();
             terms.clear();
-            assert_eq!(terms.count(), 0);
+            assert!(terms.count() == 0 && terms.size() < full / 2, "{} of {full}", terms.size());
+            terms.clear();
+            assert!(terms.size() < full / 6, "{} of {full}", terms.size());
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The threads that index: each has articles of its own, by their keys, and makes parts of the index of them.
 //!
-//! All that concerns one article is done by one thread, in the order in which it was asked for. Parts that are
-//! written are kept here until they are asked for, and removals find their articles in them; in parts that were
-//! handed over tantivy finds them. Called by `index`.
+//! All that concerns one article is done by one thread, in the order in which it was asked for. Parts that
+//! are written are kept here until they are asked for, and removals find their articles in them; in parts
+//! that were handed over tantivy finds them. Called by `index`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
