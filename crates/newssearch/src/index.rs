@@ -5,8 +5,10 @@
 //! Answers are the newest articles first, by their dates. The index may know articles that are gone, and does
 //! not know those that came since the last commit; see the caller. Called by `newsreel`.
 
-mod entry;
-mod tokens;
+mod part;
+mod terms;
+mod waiting;
+mod workers;
 
 use std::fmt;
 use std::io;
@@ -18,10 +20,10 @@ use std::thread;
 
 use spool::Disk;
 use tantivy::collector::TopDocs;
-use tantivy::indexer::{LogMergePolicy, UserOperation};
+use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
 use tantivy::query::{AllQuery, BooleanQuery, Occur, PhraseQuery, RangeQuery, TermQuery, TermSetQuery};
 use tantivy::schema::{
-    FAST, Field, INDEXED, IndexRecordOption, OwnedValue, STORED, STRING, Schema, TextFieldIndexing,
+    FAST, Field, IndexRecordOption, NumericOptions, OwnedValue, STORED, Schema, TextFieldIndexing,
     TextOptions,
 };
 use tantivy::{
@@ -31,12 +33,10 @@ use tantivy::{
 
 use crate::directory::IndexDirectory;
 use crate::query::{Phrase, Place, Query};
-use crate::text::Text;
-use entry::{Entry, Waiting};
-use tokens::Words;
+use workers::Workers;
 
-/// The name of our rule of words among tantivy's.
-const WORDS: &str = "words";
+/// tantivy's rule for fields whose text is one term: its words are made here.
+const WHOLE: &str = "raw";
 /// Least memory of a thread that indexes, in bytes.
 pub const MEMORY_BYTES_MIN: usize = 16 << 20;
 /// Blocks of stored Message-IDs that a reader keeps.
@@ -81,14 +81,15 @@ impl From<io::Error> for IndexError {
 }
 
 /// An article, as the index is to know it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Indexed<'a> {
     /// Identifies it: part of the hash of its Message-ID.
     pub key: u64,
     /// Its Message-ID.
     pub message_id: &'a str,
-    /// When it was written, Unix seconds; what answers are ordered by.
-    pub date: i64,
+    /// When it came here, Unix seconds. Answers are ordered by its own date, unless that is later by more
+    /// than a day.
+    pub arrived: i64,
     /// The volume that stores it.
     pub volume: u16,
     /// Where it is there.
@@ -97,8 +98,10 @@ pub struct Indexed<'a> {
     pub groups: &'a [&'a str],
     /// Its own key, and those of its References.
     pub thread: &'a [u64],
-    /// Its text.
-    pub text: Text,
+    /// The article (wire format, without the final `.` line).
+    pub wire: &'a [u8],
+    /// Of its text only the beginning is indexed: so many bytes.
+    pub text_bytes_max: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -120,19 +123,20 @@ const DATE: &str = "date";
 
 fn schema() -> (Schema, Fields) {
     let mut schema = Schema::builder();
-    let indexing = TextFieldIndexing::default()
-        .set_tokenizer(WORDS)
-        .set_fieldnorms(false)
-        .set_index_option(IndexRecordOption::WithFreqsAndPositions);
-    let words = TextOptions::default().set_indexing_options(indexing);
+    // Norms are for ranking.
+    let indexing = TextFieldIndexing::default().set_tokenizer(WHOLE).set_fieldnorms(false);
+    let term =
+        |record| TextOptions::default().set_indexing_options(indexing.clone().set_index_option(record));
+    let words = term(IndexRecordOption::WithFreqsAndPositions);
+    let number = NumericOptions::default().set_indexed();
     let fields = Fields {
-        key: schema.add_u64_field("key", INDEXED),
+        key: schema.add_u64_field("key", number.clone()),
         message_id: schema.add_text_field("message_id", STORED),
         date: schema.add_i64_field(DATE, FAST),
-        volume: schema.add_u64_field("volume", INDEXED),
+        volume: schema.add_u64_field("volume", number.clone()),
         place: schema.add_u64_field("place", FAST),
-        group: schema.add_text_field("group", STRING),
-        thread: schema.add_u64_field("thread", INDEXED),
+        group: schema.add_text_field("group", term(IndexRecordOption::Basic)),
+        thread: schema.add_u64_field("thread", number),
         subject: schema.add_text_field("subject", words.clone()),
         from: schema.add_text_field("from", words.clone()),
         text: schema.add_text_field("text", words),
@@ -191,17 +195,27 @@ pub fn open(
             Index::create(IndexDirectory::open(disk, dir)?, schema, settings)?
         }
     };
-    index.tokenizers().register(WORDS, Words::default());
     let reader = index
         .reader_builder()
         .reload_policy(ReloadPolicy::Manual)
         .doc_store_cache_num_blocks(STORED_BLOCKS_KEPT)
         .try_into()?;
-    let writer: IndexWriter<Entry> =
-        index.writer_with_num_threads(work.threads(memory_bytes), memory_bytes.max(MEMORY_BYTES_MIN))?;
+    let threads = work.threads(memory_bytes);
+    // Its own thread that indexes has nothing to do.
+    let options = IndexWriterOptions::builder().num_worker_threads(1).num_merge_threads(threads).build();
+    let writer: IndexWriter = index.writer_with_options(options)?;
     writer.set_merge_policy(Box::new(work.merging()));
     let progress = index.load_metas()?.payload;
-    let writer = Writer { writer, fields, progress, reader: reader.clone(), waiting: Arc::default() };
+    let workers = Workers::start(threads, memory_bytes.max(MEMORY_BYTES_MIN), &index, fields)?;
+    let writer = Writer {
+        writer,
+        workers,
+        fields,
+        progress,
+        reader: reader.clone(),
+        removed: Vec::new(),
+        overwritten: Vec::new(),
+    };
     Ok((writer, Searcher { reader, fields }))
 }
 
@@ -212,11 +226,15 @@ pub fn remove(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
 
 /// Changes the index.
 pub struct Writer {
-    writer: IndexWriter<Entry>,
+    writer: IndexWriter,
+    workers: Workers,
     fields: Fields,
     progress: Option<String>,
     reader: IndexReader,
-    waiting: Arc<Waiting>,
+    /// Keys of articles that are to be removed from parts that tantivy knows.
+    removed: Vec<u64>,
+    /// Volumes, and up to where each has overwritten what it had.
+    overwritten: Vec<(u16, u64)>,
 }
 
 impl fmt::Debug for Writer {
@@ -232,46 +250,65 @@ impl Writer {
     }
 
     /// Adds an article; `again`: it may be there already, and is replaced.
-    pub fn add(&self, article: Indexed<'_>, again: bool) -> Result<(), IndexError> {
-        let replaced = Term::from_field_u64(self.fields.key, article.key);
-        let entry = Entry::new(article, self.fields, &self.waiting);
+    pub fn add(&mut self, article: &Indexed<'_>, again: bool) -> Result<(), IndexError> {
         if again {
-            self.writer.run([UserOperation::Delete(replaced), UserOperation::Add(entry)])?;
-        } else {
-            self.writer.add_document(entry)?;
+            self.remove(article.key)?;
         }
-        Ok(())
+        self.workers.add(article)
     }
 
     /// Removes an article.
-    pub fn remove(&self, key: u64) {
-        self.writer.delete_term(Term::from_field_u64(self.fields.key, key));
+    pub fn remove(&mut self, key: u64) -> Result<(), IndexError> {
+        self.removed.push(key);
+        self.workers.remove(key)
     }
 
     /// Removes what a volume has overwritten: what lies before a place.
-    pub fn remove_before(&self, volume: u16, place: u64) -> Result<(), IndexError> {
-        let of_volume = Term::from_field_u64(self.fields.volume, u64::from(volume));
-        let bound = Bound::Excluded(Term::from_field_u64(self.fields.place, place));
-        let query = BooleanQuery::intersection(vec![
-            Box::new(TermQuery::new(of_volume, IndexRecordOption::Basic)),
-            Box::new(RangeQuery::new(Bound::Unbounded, bound)),
-        ]);
-        self.writer.delete_query(Box::new(query))?;
-        Ok(())
+    pub fn remove_before(&mut self, volume: u16, place: u64) {
+        self.overwritten.push((volume, place));
     }
 
     /// Makes what was done findable and durable, and with it what the caller wants to know again.
     pub fn commit(&mut self, progress: &str) -> Result<(), IndexError> {
-        let mut prepared = self.writer.prepare_commit()?;
-        prepared.set_payload(progress);
-        prepared.commit()?;
+        let parts = self.workers.write()?;
+        let removed = std::mem::take(&mut self.removed);
+        if !removed.is_empty() && !self.writer.index().searchable_segment_ids()?.is_empty() {
+            for key in removed {
+                self.writer.delete_term(Term::from_field_u64(self.fields.key, key));
+            }
+            // By itself, as new parts may have the same articles again. If nothing follows, the caller does
+            // all of it once more.
+            let before = self.progress.clone().unwrap_or_default();
+            self.commit_parts(&before)?;
+        }
+        for part in parts {
+            self.writer.add_segment(part)?;
+        }
+        for (volume, place) in std::mem::take(&mut self.overwritten) {
+            let of_volume = Term::from_field_u64(self.fields.volume, u64::from(volume));
+            let bound = Bound::Excluded(Term::from_field_u64(self.fields.place, place));
+            let query = BooleanQuery::intersection(vec![
+                Box::new(TermQuery::new(of_volume, IndexRecordOption::Basic)),
+                Box::new(RangeQuery::new(Bound::Unbounded, bound)),
+            ]);
+            self.writer.delete_query(Box::new(query))?;
+        }
+        self.commit_parts(progress)?;
         self.reader.reload()?;
         self.progress = Some(progress.to_owned());
         Ok(())
     }
 
+    fn commit_parts(&mut self, progress: &str) -> Result<(), IndexError> {
+        let mut prepared = self.writer.prepare_commit()?;
+        prepared.set_payload(progress);
+        prepared.commit()?;
+        Ok(())
+    }
+
     /// Ends it, with the merging that is under way; what was not committed is forgotten.
     pub fn close(self) -> Result<(), IndexError> {
+        self.workers.end()?;
         Ok(self.writer.wait_merging_threads()?)
     }
 }

@@ -49,6 +49,54 @@ pub fn lower(word: &str, out: &mut String) {
     }
 }
 
+/// Calls `take` with each word of a text in lower case, in order; with `None` for one that is too long.
+#[inline]
+pub fn each_word(text: &str, mut take: impl FnMut(Option<&[u8]>)) {
+    let bytes = text.as_bytes();
+    let (mut word, mut len, mut other) = ([0; WORD_BYTES_MAX], 0, String::new());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let letter = LOWER.get(usize::from(*byte)).copied().unwrap_or(0);
+        if letter > 0 {
+            // A word that is too long is counted all the same.
+            if let Some(to) = word.get_mut(len) {
+                *to = letter;
+            }
+            len += 1;
+            at += 1;
+            continue;
+        }
+        if !byte.is_ascii() {
+            // The word that this stands in, or the next one.
+            let Some(range) = next_of_any_script(text, at - len) else { break };
+            other.clear();
+            lower(text.get(range.clone()).unwrap_or_default(), &mut other);
+            take(Some(other.as_bytes()).filter(|word| word.len() <= WORD_BYTES_MAX));
+            (at, len) = (range.end, 0);
+            continue;
+        }
+        if len > 0 {
+            take(word.get(..len));
+        }
+        (at, len) = (at + 1, 0);
+    }
+    if len > 0 {
+        take(word.get(..len));
+    }
+}
+
+/// ASCII letters in lower case and digits; 0 for everything else.
+const LOWER: [u8; 256] = {
+    let (mut table, mut at) = ([0; 256], 0u8);
+    while at < 128 {
+        if at.is_ascii_alphanumeric() {
+            table[at as usize] = at.to_ascii_lowercase();
+        }
+        at += 1;
+    }
+    table
+};
+
 /// The words of a text in lower case, in order.
 pub fn words(text: &str) -> Vec<String> {
     let mut all = Vec::new();
@@ -91,6 +139,18 @@ mod tests {
                 (from, slow) = (range.end, range.end);
             }
             prop_assert_eq!(next_of_any_script(&text, slow), None);
+        }
+
+        #[test]
+        fn each_word_is_one_of_the_words(text in "[aZ0 .\u{e4}\u{a0}\u{65e5}\u{130}]{0,40}", long in 60usize..70) {
+            let text = format!("{text} {} {text}", "x".repeat(long));
+            let expected: Vec<Option<Vec<u8>>> = words(&text)
+                .into_iter()
+                .map(|word| Some(word.into_bytes()).filter(|word| word.len() <= WORD_BYTES_MAX))
+                .collect();
+            let mut found = Vec::new();
+            each_word(&text, |word| found.push(word.map(<[u8]>::to_vec)));
+            prop_assert_eq!(found, expected);
         }
     }
 }

@@ -32,8 +32,8 @@ const SHAPE: Shape = Shape { bytes: (1_000, 2_500), large_every: 1_000, large_by
 const BUFFER_BYTES: u64 = 1 << 30;
 const CONNECTIONS: usize = 4;
 const WINDOW: usize = 100;
-/// Articles that a feed brings, for each that was there before.
-const FED: u64 = 3;
+/// Articles that a feed brings, for each that was there before: it is to last for a second or more.
+const FED: u64 = 12;
 /// Least part of the bare file system's rate, and the most that a feed may lose.
 const PART_MIN: f64 = 0.7;
 const LOSS_MAX: f64 = 0.05;

@@ -7,6 +7,8 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use netnews::MessageId;
@@ -16,7 +18,9 @@ use spool::{ArticleBuf, Key, Lookup, Patience, ReadError, Token};
 use tokio::runtime::Handle;
 use usenetfs::{Articles, NotRead, ShownArticle, Wait};
 
+use super::feed_rate::FeedRate;
 use crate::access::Caller;
+use crate::base::lock::Leaf;
 use crate::serve::View;
 use crate::session::Client;
 use crate::site::Site;
@@ -26,6 +30,10 @@ use crate::source::{ArticleBytes, Fetched, LocalSpool, NewsSource, Part, Place, 
 const END: &[u8] = b".\r\n";
 /// Bytes of memory that a thread keeps for reading.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
+/// The time over which it is found out whether a feed is busy.
+const FEED_LOOK: Duration = Duration::from_millis(200);
+/// The wait before each answer while one is: whoever asks waits as well, and takes nothing from the feed.
+const PAUSE: Duration = Duration::from_millis(2);
 
 thread_local! {
     /// Kept from one read to the next.
@@ -49,6 +57,7 @@ pub(crate) struct SpoolArticles {
     looks: Looks,
     /// What the reader sees, and after how many reloads that was found out.
     view: ArcSwap<(u64, View)>,
+    feed: Leaf<FeedRate>,
     runtime: Handle,
 }
 
@@ -66,6 +75,7 @@ impl SpoolArticles {
             source: LocalSpool::new(site.spool.clone()).under(&site.config),
             looks,
             view: ArcSwap::from_pointee((site.reloads(), client.view())),
+            feed: Leaf::new(FeedRate::new(FEED_LOOK, site.spool.ticket().position(), Instant::now())),
             site: site.clone(),
             runtime: Handle::current(),
         })
@@ -167,8 +177,21 @@ fn not_read(error: ReadError) -> NotRead {
     }
 }
 
+/// How long whoever asks is to wait, with the journal at this position.
+fn pause(feed: &mut FeedRate, position: u64, now: Instant) -> Duration {
+    if feed.rages(position, now) { PAUSE } else { Duration::ZERO }
+}
+
 impl Articles for SpoolArticles {
     type Locator = (Token, Key);
+
+    fn give_way(&self) {
+        let position = self.site.spool.ticket().position();
+        let pause = pause(&mut self.feed.lock(), position, Instant::now());
+        if !pause.is_zero() {
+            thread::sleep(pause);
+        }
+    }
 
     fn group_from(&self, name: &str) -> Option<Arc<str>> {
         let (groups, view) = (self.site.spool.groups(), self.view());
@@ -217,5 +240,19 @@ impl Articles for SpoolArticles {
             }
             usenetfs::Place::Again((token, key)) => self.read((*token, Some(key)), wait, |_| true),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_reads_waits_while_a_feed_is_busy() {
+        let start = Instant::now();
+        let mut feed = FeedRate::new(FEED_LOOK, 0, start);
+        assert_eq!(pause(&mut feed, 10 << 20, start), Duration::ZERO, "not known yet");
+        assert_eq!(pause(&mut feed, 10 << 20, start + FEED_LOOK), PAUSE);
+        assert_eq!(pause(&mut feed, 10 << 20, start + 2 * FEED_LOOK), Duration::ZERO);
     }
 }

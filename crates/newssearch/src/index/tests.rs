@@ -5,26 +5,27 @@ use spool::{CrashKind, SimDisk};
 
 const DIR: &str = "/search";
 
-fn text(subject: &str, from: &str, body: &str) -> Text {
-    let all = format!("{subject}\n{from}\n{body}\n");
-    Text { subject: subject.into(), from: from.into(), all, ..Text::default() }
+/// An article.
+fn text(subject: &str, from: &str, body: &str) -> String {
+    format!("Path: a!b\r\nSubject: {subject}\r\nFrom: {from}\r\n\r\n{body}\r\n")
 }
 
-fn add(writer: &Writer, n: u64, text: &Text) {
+fn add(writer: &mut Writer, n: u64, wire: &str) {
     let id = format!("<{n}@x>");
     let (groups, thread) = (["a.b", if n.is_multiple_of(2) { "even" } else { "odd" }], [n, n / 10]);
-    let (date, place) = (i64::try_from(n).unwrap() * 86_400, n * 100);
+    let (arrived, place) = (i64::try_from(n).unwrap() * 86_400, n * 100);
     let article = Indexed {
         key: n,
         message_id: &id,
-        date,
+        arrived,
         volume: 1,
         place,
         groups: &groups,
         thread: &thread,
-        text: text.clone(),
+        wire: wire.as_bytes(),
+        text_bytes_max: 1 << 20,
     };
-    writer.add(article, true).unwrap();
+    writer.add(&article, true).unwrap();
 }
 
 fn found(searcher: &Searcher, query: &str) -> Vec<String> {
@@ -41,9 +42,9 @@ fn fresh() -> (Arc<dyn Disk>, Writer, Searcher) {
 #[test]
 fn words_phrases_fields_groups_dates_and_threads_are_found() {
     let (_disk, mut writer, searcher) = fresh();
-    add(&writer, 1, &text("Cats and dogs", "Jane <jane@x.org>", "A black cat sleeps"));
-    add(&writer, 2, &text("dogs", "Jo <jo@x.org>", "the cat is black; no Jane here"));
-    add(&writer, 12, &text("Nothing", "Jo <jo@x.org>", "at all"));
+    add(&mut writer, 1, &text("Cats and dogs", "Jane <jane@x.org>", "A black cat sleeps"));
+    add(&mut writer, 2, &text("dogs", "Jo <jo@x.org>", "the cat is black; no Jane here"));
+    add(&mut writer, 12, &text("Nothing", "Jo <jo@x.org>", "at all"));
     assert_eq!(found(&searcher, "cat"), Vec::<String>::new(), "not before the commit");
     writer.commit("1").unwrap();
     assert_eq!(found(&searcher, "CAT black"), ["<2@x>", "<1@x>"], "the newest first");
@@ -70,22 +71,84 @@ fn words_phrases_fields_groups_dates_and_threads_are_found() {
 #[test]
 fn what_is_removed_replaced_or_overwritten_is_not_found() {
     let (_disk, mut writer, searcher) = fresh();
-    (1..=4).for_each(|n| add(&writer, n, &text("word", "x", "")));
+    (1..=4).for_each(|n| add(&mut writer, n, &text("word", "x", "")));
     writer.commit("1").unwrap();
-    writer.remove(4);
-    writer.remove_before(1, 200).unwrap();
-    writer.remove_before(2, 1_000).unwrap();
-    add(&writer, 3, &text("other word", "x", ""));
+    writer.remove(4).unwrap();
+    writer.remove_before(1, 200);
+    writer.remove_before(2, 1_000);
+    add(&mut writer, 3, &text("other word", "x", ""));
     writer.commit("2").unwrap();
     assert_eq!(found(&searcher, "word"), ["<3@x>", "<2@x>"]);
     assert_eq!(found(&searcher, "other"), ["<3@x>"]);
     assert_eq!((searcher.articles(), writer.progress()), (2, Some("2")));
 }
 
+/// So many words that they are sorted in buckets; some are in many articles, some twice in one.
+#[test]
+fn a_large_part_has_the_answers_of_its_texts() {
+    let (_disk, mut writer, searcher) = fresh();
+    let mut state = 1u64;
+    let mut below = |bound: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
+    let texts: Vec<Vec<String>> = (0..300)
+        .map(|_| {
+            let mut word = || {
+                let bound = below(6_000) + 1;
+                format!("{}{}", if bound % 2 == 0 { "w" } else { "longer" }, below(bound))
+            };
+            (0..60).map(|_| word()).collect()
+        })
+        .collect();
+    for (n, words) in (1..).zip(&texts) {
+        add(&mut writer, n, &text("s", "f", &words.join(" ")));
+    }
+    writer.commit("1").unwrap();
+    assert_eq!(searcher.parts(), 1);
+    let different: std::collections::BTreeSet<&String> = texts.iter().flatten().collect();
+    assert!(different.len() > 3_000, "{}", different.len());
+    let expected = |is_found: &dyn Fn(&[String]) -> bool| {
+        let with = (1..).zip(&texts).filter(|(_, words)| is_found(words));
+        let mut ids: Vec<String> = with.map(|(n, _): (u64, _)| format!("<{n}@x>")).collect();
+        ids.reverse();
+        ids.truncate(100);
+        ids
+    };
+    for words in texts.iter().step_by(7) {
+        let (one, two) = (&words[0], &words[1]);
+        assert_eq!(found(&searcher, one), expected(&|words| words.contains(one)), "{one}");
+        let phrase = format!("\"{one} {two}\"");
+        let is_there = |words: &[String]| words.windows(2).any(|pair| pair == [one.clone(), two.clone()]);
+        assert_eq!(found(&searcher, &phrase), expected(&is_there), "{phrase}");
+    }
+}
+
+/// With so little memory that each article is a part of its own.
+#[test]
+fn parts_that_were_not_committed_know_what_is_removed_or_replaced() {
+    let (disk, fields) = (Arc::new(SimDisk::new()) as Arc<dyn Disk>, schema().1);
+    let (mut writer, searcher) = open(&disk, Path::new(DIR), 0, Work::Following).unwrap();
+    writer.workers = Workers::start(1, 0, writer.writer.index(), fields).unwrap();
+    (1..=4).for_each(|n| add(&mut writer, n, &text("word", "x", "")));
+    writer.remove(2).unwrap();
+    add(&mut writer, 3, &text("other", "x", ""));
+    writer.commit("1").unwrap();
+    assert_eq!(found(&searcher, "word"), ["<4@x>", "<1@x>"]);
+    assert_eq!(found(&searcher, "other"), ["<3@x>"]);
+    assert_eq!((searcher.articles(), searcher.parts()), (3, 3));
+    // Once more: these parts are tantivy's.
+    writer.remove(4).unwrap();
+    add(&mut writer, 1, &text("other", "x", ""));
+    writer.commit("2").unwrap();
+    assert_eq!(found(&searcher, "word"), Vec::<String>::new());
+    assert_eq!(found(&searcher, "other"), ["<3@x>", "<1@x>"]);
+}
+
 #[test]
 fn words_that_are_too_long_part_a_phrase() {
     let (_disk, mut writer, searcher) = fresh();
-    add(&writer, 1, &text("", "", &format!("one {} two", "x".repeat(65))));
+    add(&mut writer, 1, &text("", "", &format!("one {} two", "x".repeat(65))));
     writer.commit("").unwrap();
     assert_eq!(found(&searcher, "one two"), ["<1@x>"]);
     assert_eq!(found(&searcher, "\"one two\""), Vec::<String>::new());
@@ -94,7 +157,7 @@ fn words_that_are_too_long_part_a_phrase() {
 #[test]
 fn an_index_of_another_form_is_made_again() {
     let (disk, mut writer, _) = fresh();
-    add(&writer, 1, &text("word", "", ""));
+    add(&mut writer, 1, &text("word", "", ""));
     writer.commit("far").unwrap();
     writer.close().unwrap();
     durable(&disk, "meta.json", b"{}");
@@ -112,7 +175,7 @@ fn a_crash_at_any_write_leaves_a_commit() {
     let run = |disk: &Arc<dyn Disk>| -> Result<(), IndexError> {
         let (mut writer, _) = open(disk, Path::new(DIR), 0, Work::Following)?;
         for commit in 1..=2 {
-            add(&writer, commit, &text("word", "", ""));
+            add(&mut writer, commit, &text("word", "", ""));
             writer.commit(&commit.to_string())?;
         }
         writer.close()
@@ -131,7 +194,7 @@ fn a_crash_at_any_write_leaves_a_commit() {
         let (mut writer, searcher) = open(&after, Path::new(DIR), 0, Work::Following).unwrap();
         let commits = writer.progress().map_or(0, |text| text.parse::<u64>().unwrap());
         assert_eq!(searcher.articles(), commits, "step {step} of {steps}, {stopped:?}");
-        add(&writer, 3, &text("word", "", ""));
+        add(&mut writer, 3, &text("word", "", ""));
         writer.commit("3").unwrap();
         assert_eq!(searcher.articles(), commits + 1, "step {step} of {steps}");
     }

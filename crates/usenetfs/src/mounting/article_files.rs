@@ -280,6 +280,7 @@ impl<A: Articles> ArticleFiles<A> {
         work: impl Fn(&Shared<A>, Wait) -> Done<T> + Send + 'static,
         send: impl FnOnce(Result<T, Errno>, R) + Send + 'static,
     ) {
+        self.shared.articles.give_way();
         match work(&self.shared, Wait::No) {
             Ok(done) => send(Ok(done), reply),
             Err(Failed::With(error)) => send(Err(error), reply),

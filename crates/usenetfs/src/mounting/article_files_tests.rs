@@ -7,12 +7,18 @@ use super::*;
 struct Large {
     /// A number that it has no longer.
     gone: AtomicU64,
+    /// How often it could have given way.
+    gave_way: AtomicU64,
 }
 
 const NUMBERS: u64 = 1_000_000;
 
 impl Articles for Large {
     type Locator = u64;
+
+    fn give_way(&self) {
+        self.gave_way.fetch_add(1, Ordering::Relaxed);
+    }
 
     fn group_from(&self, name: &str) -> Option<Arc<str>> {
         (name <= "a").then(|| "a".into())
@@ -56,6 +62,16 @@ fn article(number: u64) -> ShownArticle<u64> {
 
 fn files() -> ArticleFiles<Large> {
     ArticleFiles::new(Large::default(), (1, 2)).unwrap()
+}
+
+#[test]
+fn each_question_about_a_file_can_wait() {
+    let files = files();
+    let gave_way = || files.shared.articles.gave_way.load(Ordering::Relaxed);
+    for asked in 1..=3 {
+        files.answer((), |_, _| Ok(()), |_, ()| {});
+        assert_eq!(gave_way(), asked);
+    }
 }
 
 #[test]

@@ -62,6 +62,10 @@ pub trait Articles: Send + Sync + 'static {
     /// Finds an article that was found before.
     type Locator: Clone + Send + Sync;
 
+    /// Called before each question about a file, by the one thread that hears them: waits where whoever has
+    /// the articles has more urgent work.
+    fn give_way(&self) {}
+
     /// The first group, in the order of the bytes of their names, from this name on.
     fn group_from(&self, name: &str) -> Option<Arc<str>>;
 

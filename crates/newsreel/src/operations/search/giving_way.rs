@@ -33,8 +33,9 @@ impl Pace {
     /// The next article has this sequence number now.
     pub fn look(&mut self, now: Instant, sequence: u64) {
         let since = now.saturating_duration_since(self.looked);
-        if since >= LOOK {
-            let arrived = u128::from(sequence.saturating_sub(self.sequence));
+        let arrived = u128::from(sequence.saturating_sub(self.sequence));
+        // As many as a busy feed brings in that time are known to be busy before.
+        if since >= LOOK || arrived * 1_000 >= BUSY_PER_S * LOOK.as_millis() {
             self.is_busy = arrived * 1_000 >= BUSY_PER_S * since.as_millis();
             (self.looked, self.sequence) = (now, sequence);
         }
@@ -66,9 +67,13 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut pace = Pace::new(start, 1_000);
-        pace.look(at(100), 9_000);
+        pace.look(at(100), 1_399);
         assert!(!pace.gives_way(at(100), 0, 100), "too soon to say");
-        pace.look(at(200), 1_400);
+        pace.look(at(110), 1_400);
+        assert!(pace.gives_way(at(110), 0, 100), "more can only make it busier");
+        pace.look(at(150), 1_400);
+        assert!(pace.gives_way(at(150), 0, 100), "until the next look");
+        pace.look(at(200), 1_780);
         pace.waits(at(200), true);
         assert!(pace.gives_way(at(200), 49, 100));
         assert!(!pace.gives_way(at(200), 50, 100), "the journal's claim is half used");

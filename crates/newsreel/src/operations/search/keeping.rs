@@ -14,7 +14,6 @@ use netnews::article::{content_of, xref_places};
 use netnews::newsgroups;
 use newspages::content::references;
 use newssearch::index::{self, IndexError, Indexed, Searcher, Work, Writer};
-use newssearch::text::Text;
 use spool::{ArticleBuf, Batch, Cursor, Event, Key, Patience, Start, Token};
 use std::collections::HashMap;
 use std::io;
@@ -39,8 +38,6 @@ const FILL_DELAY: Duration = Duration::from_secs(30);
 const SKIP_INTERVAL: Duration = Duration::from_secs(30);
 /// What a cyclic buffer overwrites is removed when so much of it was: a part of this many.
 const OVERWRITTEN_PARTS: u64 = 64;
-/// An article's date is believed up to so far after its arrival, in seconds.
-const AHEAD_SECS_MAX: i64 = 86_400;
 
 /// The thread; it ends with the server.
 #[derive(Debug)]
@@ -290,7 +287,7 @@ impl<'a> Indexing<'a> {
                     self.progress.next = self.progress.next.max(row.sequence + 1);
                 }
                 Event::Cancelled { key, .. } | Event::Expired { key, .. } => {
-                    self.writer.remove(short(&key));
+                    self.writer.remove(short(&key))?;
                     self.changed();
                 }
                 _ => {}
@@ -313,26 +310,22 @@ impl<'a> Indexing<'a> {
         }
         let Ok(message_id) = std::str::from_utf8(self.buf.message_id()) else { return Ok(()) };
         let wire = self.buf.article();
-        let bytes_max = usize::try_from(self.config.text_max).unwrap_or(usize::MAX);
-        let text = Text::of(wire.strip_suffix(b".\r\n").unwrap_or(wire), bytes_max);
         let spool = &self.site.spool;
         let mut thread = vec![short(key)];
         let parents = references(content_of(head, b"References").unwrap_or_default());
         thread.extend(parents.iter().map(|id| short(&spool.key(id.as_bytes()))));
-        let arrived = i64::try_from(self.buf.arrived()).unwrap_or(i64::MAX);
-        let date =
-            text.date.filter(|date| *date <= arrived.saturating_add(AHEAD_SECS_MAX)).unwrap_or(arrived);
         let article = Indexed {
             key: short(key),
             message_id,
-            date,
+            arrived: i64::try_from(self.buf.arrived()).unwrap_or(i64::MAX),
             volume: token.volume,
             place: token.place,
             groups: &groups,
             thread: &thread,
-            text,
+            wire: wire.strip_suffix(b".\r\n").unwrap_or(wire),
+            text_bytes_max: usize::try_from(self.config.text_max).unwrap_or(usize::MAX),
         };
-        self.writer.add(article, again)?;
+        self.writer.add(&article, again)?;
         self.changed();
         Ok(())
     }
@@ -345,7 +338,7 @@ impl<'a> Indexing<'a> {
     /// Makes what was done findable and durable, and then moves the cursor.
     fn commit(&mut self) -> Result<(), IndexError> {
         if self.changes > 0 {
-            self.forget_overwritten()?;
+            self.forget_overwritten();
             self.writer.commit(&self.progress.text())?;
             (self.changes, self.since) = (0, None);
         }
@@ -355,15 +348,14 @@ impl<'a> Indexing<'a> {
     }
 
     /// Removes what cyclic buffers have overwritten since this was last done.
-    fn forget_overwritten(&mut self) -> Result<(), IndexError> {
+    fn forget_overwritten(&mut self) {
         for volume in self.site.spool.cyclic_volumes() {
             let done = self.overwritten.get(&volume.id).copied();
             let is_due = |done: u64| volume.tail > done + volume.area_bytes / OVERWRITTEN_PARTS;
             if done.is_none_or(is_due) {
-                self.writer.remove_before(volume.id, volume.tail)?;
+                self.writer.remove_before(volume.id, volume.tail);
                 self.overwritten.insert(volume.id, volume.tail);
             }
         }
-        Ok(())
     }
 }

@@ -1,0 +1,148 @@
+//! Articles that are not written yet: the words of each as numbers of terms, in the order of the text.
+//!
+//! tantivy would keep a list for each term and append to one for each word, each somewhere else in memory.
+//! Here a word costs one look-up and one number appended; lists are made when all is written (`written`), by
+//! sorting. Invariant: `log` has the articles' terms up to `log_end` of the last one. Called by `workers`.
+
+mod written;
+
+use std::collections::HashMap;
+
+use tantivy::schema::Field;
+
+use super::Fields;
+use super::terms::{TERMS_MAX, Terms};
+use super::workers::Article;
+use crate::text::Text;
+use crate::words::each_word;
+
+/// In the log: a field begins, and with it the count of positions.
+const BEGIN: u32 = u32::MAX;
+/// In the log: a word that is not indexed.
+const GAP: u32 = u32::MAX - 1;
+/// What a word takes, until it is written: itself, and an entry of a list.
+const WORD_BYTES: usize = 4 + 8;
+/// What an article takes, in addition to its Message-ID and its words.
+const ARTICLE_BYTES: usize = 160;
+/// An article's date is believed up to so far after its arrival, in seconds.
+const AHEAD_SECS_MAX: i64 = 86_400;
+
+/// An article that is not written yet.
+#[derive(Debug)]
+struct Unwritten {
+    key: u64,
+    message_id: String,
+    date: i64,
+    place: u64,
+    /// It was removed, and is not written.
+    is_gone: bool,
+    /// Where its terms end.
+    log_end: usize,
+}
+
+/// Articles that are not written yet.
+#[derive(Debug)]
+pub struct Part {
+    fields: Fields,
+    terms: Terms,
+    log: Vec<u32>,
+    articles: Vec<Unwritten>,
+    /// Where an article is among them, by its key.
+    places: HashMap<u64, usize>,
+    message_id_bytes: usize,
+    bytes_max: usize,
+}
+
+impl Part {
+    /// An empty one, which is full when it takes so much memory.
+    pub fn new(fields: Fields, bytes_max: usize) -> Self {
+        Self {
+            fields,
+            terms: Terms::default(),
+            // Only what is used is really there.
+            log: Vec::with_capacity(bytes_max / WORD_BYTES),
+            articles: Vec::new(),
+            places: HashMap::new(),
+            message_id_bytes: 0,
+            bytes_max,
+        }
+    }
+
+    /// Whether it is to be written before another article is added.
+    pub fn is_full(&self) -> bool {
+        let articles = self.articles.len() * ARTICLE_BYTES + self.message_id_bytes;
+        let bytes = self.log.len() * WORD_BYTES + self.terms.size() + articles;
+        bytes >= self.bytes_max || self.terms.count() >= TERMS_MAX / 2
+    }
+
+    /// Adds an article.
+    pub fn add(&mut self, article: Article) {
+        let fields = self.fields;
+        let text = Text::of(&article.wire, article.text_bytes_max);
+        self.number(fields.key, article.key);
+        self.number(fields.volume, u64::from(article.volume));
+        self.begin();
+        for group in &article.groups {
+            self.term(fields.group, group.as_bytes());
+        }
+        self.begin();
+        for key in &article.thread {
+            self.term(fields.thread, &key.to_be_bytes());
+        }
+        for (field, text) in [(fields.subject, &text.subject), (fields.from, &text.from)] {
+            self.words(field, text);
+        }
+        self.words(fields.text, &text.all);
+        let latest = article.arrived.saturating_add(AHEAD_SECS_MAX);
+        self.places.insert(article.key, self.articles.len());
+        self.message_id_bytes += article.message_id.len();
+        self.articles.push(Unwritten {
+            key: article.key,
+            message_id: article.message_id,
+            date: text.date.filter(|date| *date <= latest).unwrap_or(article.arrived),
+            place: article.place,
+            is_gone: false,
+            log_end: self.log.len(),
+        });
+    }
+
+    /// Removes an article if it is here.
+    pub fn remove(&mut self, key: u64) {
+        let at = self.places.remove(&key);
+        if let Some(article) = at.and_then(|at| self.articles.get_mut(at)) {
+            article.is_gone = true;
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.terms.clear();
+        self.log.clear();
+        self.articles.clear();
+        self.places.clear();
+        self.message_id_bytes = 0;
+    }
+
+    fn begin(&mut self) {
+        self.log.push(BEGIN);
+    }
+
+    fn number(&mut self, field: Field, number: u64) {
+        self.begin();
+        self.term(field, &number.to_be_bytes());
+    }
+
+    #[inline]
+    fn term(&mut self, field: Field, term: &[u8]) {
+        let number = self.terms.number(field.field_id() as u8, term);
+        self.log.push(number);
+    }
+
+    fn words(&mut self, field: Field, text: &str) {
+        self.begin();
+        each_word(text, |word| match word {
+            Some(word) => self.term(field, word),
+            None => self.log.push(GAP),
+        });
+    }
+}

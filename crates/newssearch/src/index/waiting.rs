@@ -1,0 +1,66 @@
+//! What waits for the threads that index, bounded in bytes. Called by `workers`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_order::Innermost;
+use parking_lot::Condvar;
+
+/// Articles that may wait, in bytes.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+/// How long to wait for room: threads that have failed make none.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Articles that wait to be indexed.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    bytes: Innermost<usize>,
+    less: Condvar,
+}
+
+impl Waiting {
+    /// Waits for room, and takes it.
+    pub fn claim(self: &Arc<Self>, bytes: usize) -> Claim {
+        let mut waiting = self.bytes.lock();
+        let is_too_much = |waiting: &mut usize| *waiting > 0 && *waiting + bytes > WAITING_BYTES_MAX;
+        waiting.wait_while_for(&self.less, is_too_much, ROOM_WAIT_MAX);
+        *waiting += bytes;
+        Claim { waiting: self.clone(), bytes }
+    }
+}
+
+/// An article that waits, as long as this lives.
+#[derive(Debug)]
+pub struct Claim {
+    waiting: Arc<Waiting>,
+    bytes: usize,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        *self.waiting.bytes.lock() -= self.bytes;
+        self.waiting.less.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn articles_wait_within_a_bound() {
+        let waiting = Arc::<Waiting>::default();
+        let large = waiting.claim(2 * WAITING_BYTES_MAX);
+        let (told, heard) = std::sync::mpsc::channel();
+        let other = waiting.clone();
+        let thread = std::thread::spawn(move || {
+            let claim = other.claim(1);
+            told.send(*other.bytes.lock()).unwrap();
+            drop(claim);
+        });
+        drop(large);
+        assert_eq!(heard.recv().unwrap(), 1, "it waited for the other");
+        thread.join().unwrap();
+        assert_eq!(*waiting.bytes.lock(), 0);
+    }
+}

@@ -1,0 +1,240 @@
+//! The threads that index: each has articles of its own, by their keys, and makes parts of the index of them.
+//!
+//! All that concerns one article is done by one thread, in the order in which it was asked for. Parts that
+//! are written are kept here until they are asked for, and removals find their articles in them; in parts
+//! that were handed over tantivy finds them. Called by `index`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use tantivy::directory::TerminatingWrite;
+use tantivy::fastfield::write_alive_bitset;
+use tantivy::index::{Index, Segment, SegmentComponent, SegmentMeta};
+use tantivy::{BitSet, TantivyError};
+
+use super::part::Part;
+use super::waiting::{Claim, Waiting};
+use super::{Fields, IndexError, Indexed};
+
+/// Orders that wait for a thread; their articles are bounded in bytes in addition.
+const ORDERS_MAX: usize = 10_000;
+
+/// An article on its way to a thread.
+#[derive(Debug)]
+pub struct Article {
+    pub key: u64,
+    pub message_id: String,
+    pub arrived: i64,
+    pub volume: u16,
+    pub place: u64,
+    pub groups: Vec<String>,
+    pub thread: Vec<u64>,
+    /// As it is stored.
+    pub wire: Vec<u8>,
+    pub text_bytes_max: usize,
+    _claim: Claim,
+}
+
+impl Article {
+    fn new(article: &Indexed<'_>, waiting: &Arc<Waiting>) -> Self {
+        Self {
+            key: article.key,
+            message_id: article.message_id.to_owned(),
+            arrived: article.arrived,
+            volume: article.volume,
+            place: article.place,
+            groups: article.groups.iter().map(|group| (*group).to_owned()).collect(),
+            thread: article.thread.to_vec(),
+            _claim: waiting.claim(article.wire.len()),
+            wire: article.wire.to_vec(),
+            text_bytes_max: article.text_bytes_max,
+        }
+    }
+}
+
+enum Order {
+    Add(Box<Article>),
+    Remove(u64),
+    /// Write what is not written yet, and hand over all parts.
+    Write(SyncSender<Vec<SegmentMeta>>),
+}
+
+struct Worker {
+    orders: SyncSender<Order>,
+    thread: JoinHandle<Result<(), IndexError>>,
+}
+
+/// The threads that index.
+pub struct Workers {
+    workers: Vec<Worker>,
+    waiting: Arc<Waiting>,
+}
+
+impl Workers {
+    /// Starts so many, with memory for all of them.
+    pub fn start(
+        count: usize,
+        memory_bytes: usize,
+        index: &Index,
+        fields: Fields,
+    ) -> Result<Self, IndexError> {
+        let mut workers = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (orders, next) = sync_channel(ORDERS_MAX);
+            let indexing = Indexing {
+                part: Part::new(fields, memory_bytes / count.max(1)),
+                index: index.clone(),
+                written: Vec::new(),
+                places: HashMap::new(),
+            };
+            let thread = thread::Builder::new().name("indexing".into()).spawn(|| indexing.run(next))?;
+            workers.push(Worker { orders, thread });
+        }
+        Ok(Self { workers, waiting: Arc::default() })
+    }
+
+    /// Adds an article.
+    pub fn add(&mut self, article: &Indexed<'_>) -> Result<(), IndexError> {
+        self.order(article.key, Order::Add(Box::new(Article::new(article, &self.waiting))))
+    }
+
+    /// Removes an article from what was not handed over.
+    pub fn remove(&mut self, key: u64) -> Result<(), IndexError> {
+        self.order(key, Order::Remove(key))
+    }
+
+    fn order(&mut self, key: u64, order: Order) -> Result<(), IndexError> {
+        let at = key as usize % self.workers.len().max(1);
+        match self.workers.get(at).map(|worker| worker.orders.send(order)) {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.failure(at)),
+        }
+    }
+
+    /// Hands over parts with all that was added.
+    pub fn write(&mut self) -> Result<Vec<SegmentMeta>, IndexError> {
+        let mut answers = Vec::with_capacity(self.workers.len());
+        for worker in &self.workers {
+            let (answer, answered) = sync_channel(1);
+            // Who has failed does not answer.
+            let _failed = worker.orders.send(Order::Write(answer));
+            answers.push(answered);
+        }
+        let mut parts = Vec::new();
+        for (at, answered) in answers.iter().enumerate() {
+            match answered.recv() {
+                Ok(own) => parts.extend(own),
+                Err(_) => return Err(self.failure(at)),
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Why a thread has ended.
+    fn failure(&mut self, at: usize) -> IndexError {
+        if at >= self.workers.len() {
+            return IndexError(TantivyError::SystemError("the threads that index have ended".into()));
+        }
+        self.workers.remove(at).end().err().unwrap_or_else(|| {
+            IndexError(TantivyError::SystemError("a thread that indexes has ended".into()))
+        })
+    }
+
+    /// Ends them; what is not written is forgotten.
+    pub fn end(self) -> Result<(), IndexError> {
+        self.workers.into_iter().map(Worker::end).fold(Ok(()), Result::and)
+    }
+}
+
+impl Worker {
+    fn end(self) -> Result<(), IndexError> {
+        drop(self.orders);
+        self.thread.join().unwrap_or_else(|_| {
+            Err(IndexError(TantivyError::SystemError("a thread that indexes has panicked".into())))
+        })
+    }
+}
+
+/// What a thread has.
+struct Indexing {
+    part: Part,
+    index: Index,
+    written: Vec<Written>,
+    /// Which of them has an article, by its key, and as which of its articles.
+    places: HashMap<u64, (usize, u32)>,
+}
+
+/// A part that was not handed over yet.
+struct Written {
+    segment: Segment,
+    /// Articles of it that were removed since.
+    gone: Vec<u32>,
+}
+
+impl Indexing {
+    fn run(mut self, orders: Receiver<Order>) -> Result<(), IndexError> {
+        for order in orders {
+            match order {
+                Order::Add(article) => {
+                    self.part.add(*article);
+                    if self.part.is_full() {
+                        self.write()?;
+                    }
+                }
+                Order::Remove(key) => {
+                    self.part.remove(key);
+                    if let Some((at, number)) = self.places.remove(&key)
+                        && let Some(written) = self.written.get_mut(at)
+                    {
+                        written.gone.push(number);
+                    }
+                }
+                Order::Write(answer) => {
+                    self.write()?;
+                    self.places.clear();
+                    let parts: Result<Vec<SegmentMeta>, TantivyError> =
+                        self.written.drain(..).map(Written::hand_over).collect();
+                    // Whoever asked may have gone.
+                    let _gone = answer.send(parts?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), IndexError> {
+        let segment = self.index.new_segment();
+        let keys = self.part.write(&segment)?;
+        if let Ok(articles) = u32::try_from(keys.len())
+            && articles > 0
+        {
+            let at = self.written.len();
+            self.places.extend(keys.into_iter().zip(0..).map(|(key, number)| (key, (at, number))));
+            self.written.push(Written { segment: segment.with_max_doc(articles), gone: Vec::new() });
+        }
+        self.part.clear();
+        Ok(())
+    }
+}
+
+impl Written {
+    /// The part, with what was removed.
+    fn hand_over(self) -> Result<SegmentMeta, TantivyError> {
+        let mut segment = self.segment;
+        if let Ok(gone) = u32::try_from(self.gone.len())
+            && gone > 0
+        {
+            let mut alive = BitSet::with_max_value_and_full(segment.meta().max_doc());
+            self.gone.iter().for_each(|number| alive.remove(*number));
+            // In the name of a file; what tantivy removes later has higher ones.
+            segment = segment.with_delete_meta(gone, 0);
+            let mut file = segment.open_write(SegmentComponent::Delete)?;
+            write_alive_bitset(&alive, &mut file)?;
+            file.terminate()?;
+        }
+        segment.meta().untrack_temp_docstore();
+        Ok(segment.meta().clone())
+    }
+}
