@@ -5,25 +5,21 @@
 //! reservations; a file is taken out of the books before it is removed. Called by `cache`, `group`, `large`
 //! and `opening`.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashTable;
 
-use crate::packed::{Packed, blocks, seconds};
+pub(crate) use crate::packed::File;
+use crate::packed::{BLOCK_BYTES, NONE, Packed, blocks, seconds};
 use crate::record::hash64;
 use crate::settings::Shape;
 use crate::strategy::{Item, Strategy, StrategyKind, Victim};
 
-/// In the place of a unit that does not exist.
-pub(crate) const NONE: u32 = u32::MAX;
 /// Groups that are known, if no reader has more of them selected.
 const GROUPS_MAX: usize = 1 << 17;
 /// Groups that are looked at for one to be forgotten.
 const LOOKED_AT_MAX: usize = 1024;
-/// Files take whole blocks of a file system.
-pub(crate) const BLOCK_BYTES: u64 = 4096;
 /// Uses of a unit that are remembered over a restart.
 const USES_MAX: u8 = 15;
 
@@ -45,46 +41,6 @@ pub struct Asked<T> {
     pub value: T,
     /// Unix seconds.
     pub at: u64,
-}
-
-/// Which file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum File {
-    /// Articles and rows of a group.
-    Segment { key: u64, generation: u64, seq: u32 },
-    /// The numbers of a group.
-    Numbers { key: u64, generation: u64 },
-    /// One large article, by the hash of its Message-ID.
-    Large(u128),
-}
-
-impl File {
-    /// Its path below the cache's directory.
-    pub fn path(&self, dir: &Path) -> PathBuf {
-        match self {
-            Self::Segment { key, generation, seq } => {
-                dir.join(format!("groups/{:02x}/{key:016x}-{generation:x}-{seq:x}.seg", key >> 56))
-            }
-            Self::Numbers { key, generation } => {
-                dir.join(format!("groups/{:02x}/{key:016x}-{generation:x}.num", key >> 56))
-            }
-            Self::Large(hash) => dir.join(format!("large/{:02x}/{hash:032x}.art", hash >> 120)),
-        }
-    }
-
-    /// What a file's name stands for; `None` if it is none of ours.
-    pub fn of_name(name: &str) -> Option<Self> {
-        let (stem, kind) = name.rsplit_once('.')?;
-        let mut parts = stem.split('-');
-        let mut hex = || u64::from_str_radix(parts.next()?, 16).ok();
-        let file = match kind {
-            "seg" => Self::Segment { key: hex()?, generation: hex()?, seq: u32::try_from(hex()?).ok()? },
-            "num" => Self::Numbers { key: hex()?, generation: hex()? },
-            "art" => return Some(Self::Large(u128::from_str_radix(stem, 16).ok()?)),
-            _ => return None,
-        };
-        parts.next().is_none().then_some(file)
-    }
 }
 
 /// A file as the books have it.
@@ -585,6 +541,7 @@ impl Books {
 mod tests {
     use super::*;
     use crate::settings::Settings;
+    use std::path::Path;
 
     fn books(kind: StrategyKind) -> Books {
         Books::new(kind, Settings { size_bytes: 1 << 20, ..Settings::default() }.shape())

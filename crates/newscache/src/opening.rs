@@ -161,7 +161,7 @@ impl Uses {
         }
         bytes.truncate(covered.len());
         let (lines, rest) = bytes.get_mut(MAGIC.len()..)?.as_chunks_mut::<USE_BYTES>();
-        lines.sort_unstable_by_key(|line| name_in(line));
+        lines.sort_unstable_by_key(name_in);
         let rest = rest.len();
         bytes.truncate(bytes.len() - rest);
         Some(Self(bytes))

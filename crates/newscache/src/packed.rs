@@ -1,9 +1,54 @@
-//! What the books know of one file, in 44 bytes: a full cache of 50 GB has 170,000 of them.
+//! Which files there are, and what the books know of one, in 44 bytes: a full cache of 50 GB has 170,000 of them.
 //!
 //! Key and generation of a group's file are its group's, so only the rest of its name is here. Times are
 //! seconds in 32 bits, sizes are counted in blocks. Called by `bookkeeping` and `opening`.
 
-use crate::bookkeeping::{BLOCK_BYTES, File, NONE};
+use std::path::{Path, PathBuf};
+
+/// In the place of a unit or a group that does not exist.
+pub(crate) const NONE: u32 = u32::MAX;
+/// Files take whole blocks of a file system.
+pub(crate) const BLOCK_BYTES: u64 = 4096;
+
+/// Which file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum File {
+    /// Articles and rows of a group.
+    Segment { key: u64, generation: u64, seq: u32 },
+    /// The numbers of a group.
+    Numbers { key: u64, generation: u64 },
+    /// One large article, by the hash of its Message-ID.
+    Large(u128),
+}
+
+impl File {
+    /// Its path below the cache's directory.
+    pub fn path(&self, dir: &Path) -> PathBuf {
+        match self {
+            Self::Segment { key, generation, seq } => {
+                dir.join(format!("groups/{:02x}/{key:016x}-{generation:x}-{seq:x}.seg", key >> 56))
+            }
+            Self::Numbers { key, generation } => {
+                dir.join(format!("groups/{:02x}/{key:016x}-{generation:x}.num", key >> 56))
+            }
+            Self::Large(hash) => dir.join(format!("large/{:02x}/{hash:032x}.art", hash >> 120)),
+        }
+    }
+
+    /// What a file's name stands for; `None` if it is none of ours.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let (stem, kind) = name.rsplit_once('.')?;
+        let mut parts = stem.split('-');
+        let mut hex = || u64::from_str_radix(parts.next()?, 16).ok();
+        let file = match kind {
+            "seg" => Self::Segment { key: hex()?, generation: hex()?, seq: u32::try_from(hex()?).ok()? },
+            "num" => Self::Numbers { key: hex()?, generation: hex()? },
+            "art" => return Some(Self::Large(u128::from_str_radix(stem, 16).ok()?)),
+            _ => return None,
+        };
+        parts.next().is_none().then_some(file)
+    }
+}
 
 /// Which kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -160,8 +160,8 @@ impl Group {
         is_new.then(|| asked.marks.or_else(|| self.shelf.marks()).filter(|_| asked.is_there))
     }
 
-    /// Whether a number is known to be within marks that need not be asked for, and nothing else need be asked
-    /// before what the cache has of it is shown.
+    /// Whether a number is known to be within marks that need not be asked for, and nothing else need be
+    /// asked before what the cache has of it is shown.
     pub fn is_at_hand(&self, number: u64) -> bool {
         let now = Instant::now();
         let (marks, is_compared) = {

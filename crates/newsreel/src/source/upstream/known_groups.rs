@@ -108,7 +108,7 @@ mod tests {
             // It is not in memory, and the upstream cannot be reached.
             assert_eq!(upstream.marks_asked_at(b"a.b").is_some(), is_new, "{age}");
             let group = upstream.group(b"a.b").await.unwrap().unwrap();
-            assert_eq!(group.is_at_hand(10), false);
+            assert!(!group.is_at_hand(10));
             assert_eq!(group.marks().await.unwrap(), Some(marks), "{age}");
             upstream.look_again(b"a.b");
             assert_eq!(upstream.marks_asked_at(b"a.b"), None, "{age}");

@@ -132,10 +132,10 @@ fn begin(pool: &Arc<Pool>, command: Vec<u8>, keep: Option<(Cache, Kind)>) -> Lis
     let pool = pool.clone();
     tokio::spawn(async move {
         let end = pool.ask(AskList { command, landing: &landing }).await;
-        if let (Ok(()), Some((cache, kind))) = (&end, keep) {
-            if let Err(error) = block_in_place(|| put(&cache, pool.name(), kind, &landing)) {
-                warn!(%error, "the cache cannot keep a list");
-            }
+        if let (Ok(()), Some((cache, kind))) = (&end, keep)
+            && let Err(error) = block_in_place(|| put(&cache, pool.name(), kind, &landing))
+        {
+            warn!(%error, "the cache cannot keep a list");
         }
         landing.end(end);
     });
