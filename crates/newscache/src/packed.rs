@@ -1,4 +1,4 @@
-//! Which files there are, and what the books know of one, in 44 bytes: a full cache of 50 GB has 170,000 of them.
+//! Which files there are, and what the books know of one, in 44 bytes: a full cache of 50 GB has 170,000.
 //!
 //! Key and generation of a group's file are its group's, so only the rest of its name is here. Times are
 //! seconds in 32 bits, sizes are counted in blocks. Called by `bookkeeping` and `opening`.

@@ -17,8 +17,9 @@ use crate::record::{self, HEADER_BYTES, Kind};
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
 impl Cache {
-    /// A large article whose Message-ID has this hash, to be read. The first time since the start all of it is
-    /// checked before, so that a damaged one is fetched again instead of breaking off; `None`: there is none.
+    /// A large article whose Message-ID has this hash, to be read. The first time since the start all of it
+    /// is checked before, so that a damaged one is fetched again instead of breaking off; `None`: there is
+    /// none.
     pub(crate) fn open_large(
         &self,
         id: &[u8],
