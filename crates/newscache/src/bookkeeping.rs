@@ -5,23 +5,23 @@
 //! reservations; a file is taken out of the books before it is removed. Called by `cache`, `group`, `large`
 //! and `opening`.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use hashbrown::HashTable;
+
+pub(crate) use crate::packed::File;
+use crate::packed::{BLOCK_BYTES, NONE, Packed, blocks, seconds};
 use crate::record::hash64;
 use crate::settings::Shape;
 use crate::strategy::{Item, Strategy, StrategyKind, Victim};
 
-/// In the place of a unit that does not exist.
-const NONE: u32 = u32::MAX;
 /// Groups that are known, if no reader has more of them selected.
 const GROUPS_MAX: usize = 1 << 17;
 /// Groups that are looked at for one to be forgotten.
 const LOOKED_AT_MAX: usize = 1024;
-/// Files take whole blocks of a file system.
-const BLOCK_BYTES: u64 = 4096;
 /// Uses of a unit that are remembered over a restart.
-const USES_MAX: u16 = 15;
+const USES_MAX: u8 = 15;
 
 /// Water marks and number of articles, as upstream's GROUP says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,53 +43,11 @@ pub struct Asked<T> {
     pub at: u64,
 }
 
-/// Which file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum File {
-    /// Articles and rows of a group.
-    Segment { key: u64, generation: u64, seq: u32 },
-    /// The numbers of a group.
-    Numbers { key: u64, generation: u64 },
-    /// One large article, by the hash of its Message-ID.
-    Large(u128),
-}
-
-impl File {
-    /// Its path below the cache's directory.
-    pub fn path(&self, dir: &Path) -> PathBuf {
-        match self {
-            Self::Segment { key, generation, seq } => {
-                dir.join(format!("groups/{:02x}/{key:016x}-{generation:x}-{seq:x}.seg", key >> 56))
-            }
-            Self::Numbers { key, generation } => {
-                dir.join(format!("groups/{:02x}/{key:016x}-{generation:x}.num", key >> 56))
-            }
-            Self::Large(hash) => dir.join(format!("large/{:02x}/{hash:032x}.art", hash >> 120)),
-        }
-    }
-
-    /// What a file's name stands for; `None` if it is none of ours.
-    pub fn of_name(name: &str) -> Option<Self> {
-        let (stem, kind) = name.rsplit_once('.')?;
-        let mut parts = stem.split('-');
-        let mut hex = || u64::from_str_radix(parts.next()?, 16).ok();
-        let file = match kind {
-            "seg" => Self::Segment { key: hex()?, generation: hex()?, seq: u32::try_from(hex()?).ok()? },
-            "num" => Self::Numbers { key: hex()?, generation: hex()? },
-            "art" => return Some(Self::Large(u128::from_str_radix(stem, 16).ok()?)),
-            _ => return None,
-        };
-        parts.next().is_none().then_some(file)
-    }
-}
-
 /// A file as the books have it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unit {
     pub file: File,
     pub slot: u32,
-    /// What it takes, in whole blocks.
-    pub bytes: u64,
     /// The highest number in it, if that is known.
     pub last: u64,
     /// When it expires or was posted, at the latest.
@@ -97,10 +55,6 @@ pub(crate) struct Unit {
     /// When it was last asked for, in Unix seconds, and how often.
     pub used: u64,
     pub uses: u16,
-    /// All of it was read and found whole since the start, or written.
-    is_checked: bool,
-    before: u32,
-    after: u32,
 }
 
 /// A group as the books have it.
@@ -153,19 +107,26 @@ pub(crate) fn on_disk(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK_BYTES)
 }
 
+/// The place of a key in a table: the low bits of some keys are all the same.
+fn spread(key: u64) -> u64 {
+    key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+}
+
 /// The books.
 pub(crate) struct Books {
+    /// Counts what indexes in memory must follow: files removed, marks, generations.
+    pub changes: Arc<AtomicU64>,
     pub shape: Shape,
     kind: StrategyKind,
     strategy: Box<dyn Strategy>,
     used: u64,
     pending: u64,
     pub slots: Vec<Slot>,
-    by_key: HashMap<u64, u32>,
-    units: Vec<Option<Unit>>,
+    by_key: HashTable<u32>,
+    units: Vec<Packed>,
     free: Vec<u32>,
     count: u64,
-    by_large: HashMap<u64, u32>,
+    by_large: HashTable<u32>,
     latest_generation: u64,
     hand: usize,
 }
@@ -173,20 +134,26 @@ pub(crate) struct Books {
 impl Books {
     pub fn new(kind: StrategyKind, shape: Shape) -> Self {
         Self {
+            changes: Arc::default(),
             shape,
             kind,
             strategy: kind.new_strategy(),
             used: 0,
             pending: 0,
             slots: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: HashTable::new(),
             units: Vec::new(),
             free: Vec::new(),
             count: 0,
-            by_large: HashMap::new(),
+            by_large: HashTable::new(),
             latest_generation: 0,
             hand: 0,
         }
+    }
+
+    /// Marks or the generation of a group are others now.
+    pub fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     pub fn used(&self) -> u64 {
@@ -205,7 +172,18 @@ impl Books {
     }
 
     pub fn slot_of_key(&self, key: u64) -> Option<u32> {
-        self.by_key.get(&key).copied()
+        let is_it = |slot: &u32| self.slots.get(*slot as usize).is_some_and(|slot| slot.key == key);
+        self.by_key.find(spread(key), is_it).copied()
+    }
+
+    /// The group of this key is at this place from now on.
+    fn set_slot_of_key(&mut self, key: u64, slot: u32) {
+        let slots = &self.slots;
+        let key_of = |slot: &u32| slots.get(*slot as usize).map_or(0, |slot| slot.key);
+        match self.by_key.find_mut(spread(key), |slot| key_of(slot) == key) {
+            Some(known) => *known = slot,
+            None => _ = self.by_key.insert_unique(spread(key), slot, |slot| spread(key_of(slot))),
+        }
     }
 
     /// The group's slot, and whether it is new. `is_idle` tells whether no reader has a group selected.
@@ -217,7 +195,7 @@ impl Books {
         is_idle: impl Fn(u32) -> bool,
     ) -> (u32, bool) {
         let key = key_of(origin, name);
-        if let Some(slot) = self.by_key.get(&key).copied() {
+        if let Some(slot) = self.slot_of_key(key) {
             let found = &mut self.slots[slot as usize];
             found.used = now;
             return (slot, false);
@@ -225,8 +203,11 @@ impl Books {
         let new = Slot::new(origin, name, self.new_generation(now), now);
         let slot = match self.idle_slot(is_idle) {
             Some(slot) => {
-                let old = std::mem::replace(&mut self.slots[slot as usize], new);
-                self.by_key.remove(&old.key);
+                let old = self.slots[slot as usize].key;
+                if let Ok(known) = self.by_key.find_entry(spread(old), |known| *known == slot) {
+                    known.remove();
+                }
+                self.slots[slot as usize] = new;
                 slot
             }
             None => {
@@ -234,7 +215,7 @@ impl Books {
                 self.slots.len() as u32 - 1
             }
         };
-        self.by_key.insert(key, slot);
+        self.set_slot_of_key(key, slot);
         (slot, true)
     }
 
@@ -250,6 +231,14 @@ impl Books {
         })
     }
 
+    /// Makes room for so many groups.
+    pub fn reserve_slots(&mut self, groups: usize) {
+        let groups = groups.min(GROUPS_MAX);
+        self.slots.reserve_exact(groups.saturating_sub(self.slots.len()));
+        let slots = &self.slots;
+        self.by_key.reserve(groups, |slot| spread(slots.get(*slot as usize).map_or(0, |slot| slot.key)));
+    }
+
     /// Puts a group that was read from disk at its place, which must not be taken.
     pub fn restore_slot(&mut self, at: u32, slot: Slot) {
         while self.slots.len() <= at as usize {
@@ -259,81 +248,147 @@ impl Books {
             self.slots.push(empty);
         }
         self.latest_generation = self.latest_generation.max(slot.generation);
-        self.by_key.insert(slot.key, at);
+        let key = slot.key;
         self.slots[at as usize] = slot;
+        self.set_slot_of_key(key, at);
     }
 
     /// Enters a file, with room that is already there.
     pub fn enter(&mut self, slot: u32, file: File, bytes: u64, expires: u64, now: u64) -> u32 {
-        let after = self.slots[slot as usize].first;
-        let unit = Unit {
-            file,
-            slot,
-            bytes: on_disk(bytes),
-            last: u64::MAX,
-            expires,
-            used: now,
-            uses: 1,
-            is_checked: false,
-            before: NONE,
-            after,
-        };
+        debug_assert!(self.owns(slot, file), "{file:?} is no file of its group");
         let id = self.free.pop().unwrap_or(self.units.len() as u32);
-        if id as usize == self.units.len() {
-            self.units.push(None);
+        let unit = Packed::new(slot, file, bytes, expires, now);
+        match self.units.get_mut(id as usize) {
+            Some(place) => *place = unit,
+            None => self.units.push(unit),
         }
-        self.units[id as usize] = Some(unit);
-        self.link(after, |next| next.before = id);
-        self.slots[slot as usize].first = id;
-        self.used += unit.bytes;
-        self.count += 1;
-        if let File::Large(hash) = file {
-            self.by_large.insert(hash as u64, id);
-        }
-        self.strategy.insert(id, item(&unit));
+        self.settle(id);
         id
     }
 
-    fn link(&mut self, unit: u32, change: impl FnOnce(&mut Unit)) {
-        if let Some(Some(unit)) = self.units.get_mut(unit as usize) {
+    /// Enters all files that a cache begins with, in this order.
+    pub fn enter_all(&mut self, units: Vec<Packed>) {
+        debug_assert!(self.units.is_empty());
+        self.strategy.reserve(units.len(), self.slots.len());
+        let large = units.iter().filter(|unit| unit.large().is_some()).count();
+        self.by_large.reserve(large, |_| 0);
+        self.units = units;
+        for id in 0..self.units.len() as u32 {
+            let mut uses = 1;
+            self.link(id, |unit| {
+                unit.uses = unit.uses.clamp(1, USES_MAX);
+                uses = unit.uses;
+            });
+            self.settle(id);
+            for _ in 1..uses {
+                self.strategy.hit(id);
+            }
+        }
+    }
+
+    /// Makes everything know of a unit that is in its place.
+    fn settle(&mut self, id: u32) {
+        let Some(unit) = self.units.get(id as usize).copied() else { return };
+        let Some(slot) = self.slots.get_mut(unit.slot as usize) else { return };
+        let after = std::mem::replace(&mut slot.first, id);
+        self.link(after, |next| next.before = id);
+        self.link(id, |unit| (unit.before, unit.after) = (NONE, after));
+        self.used += unit.bytes();
+        self.count += 1;
+        if let Some(hash) = unit.large() {
+            let units = &self.units;
+            let low =
+                |id: &u32| units.get(*id as usize).and_then(Packed::large).map_or(0, |hash| hash as u64);
+            match self.by_large.find_mut(spread(hash as u64), |known| low(known) == hash as u64) {
+                Some(known) => *known = id,
+                None => _ = self.by_large.insert_unique(spread(hash as u64), id, |id| spread(low(id))),
+            }
+        }
+        let item = self.item(&unit);
+        self.strategy.insert(id, item);
+    }
+
+    /// Whether a file of this name would be one of this group.
+    fn owns(&self, slot: u32, file: File) -> bool {
+        let Some(slot) = self.slots.get(slot as usize) else { return false };
+        match file {
+            File::Segment { key, generation, .. } | File::Numbers { key, generation } => {
+                (key, generation) == (slot.key, slot.generation)
+            }
+            File::Large(_) => true,
+        }
+    }
+
+    fn link(&mut self, unit: u32, change: impl FnOnce(&mut Packed)) {
+        if let Some(unit) = self.units.get_mut(unit as usize).filter(|unit| unit.is_there()) {
             change(unit);
         }
     }
 
-    pub fn unit(&self, id: u32) -> Option<&Unit> {
-        self.units.get(id as usize)?.as_ref()
+    fn packed(&self, id: u32) -> Option<&Packed> {
+        self.units.get(id as usize).filter(|unit| unit.is_there())
+    }
+
+    fn file_of(&self, unit: &Packed) -> File {
+        let (key, generation) =
+            self.slots.get(unit.slot as usize).map_or((0, 0), |slot| (slot.key, slot.generation));
+        unit.file(key, generation)
+    }
+
+    fn unpacked(&self, unit: &Packed) -> Unit {
+        Unit {
+            file: self.file_of(unit),
+            slot: unit.slot,
+            last: unit.last(),
+            expires: unit.expires.into(),
+            used: unit.used.into(),
+            uses: unit.uses.into(),
+        }
+    }
+
+    fn item(&self, unit: &Packed) -> Item {
+        let key = match self.file_of(unit) {
+            File::Segment { key, seq, .. } => key ^ u64::from(seq),
+            File::Numbers { key, .. } => !key,
+            File::Large(hash) => hash as u64,
+        };
+        Item { key, group: unit.slot, bytes: unit.bytes(), expires: unit.expires.into() }
+    }
+
+    pub fn unit(&self, id: u32) -> Option<Unit> {
+        self.packed(id).map(|unit| self.unpacked(unit))
     }
 
     /// The unit of a large article.
     pub fn large(&self, hash: u128) -> Option<u32> {
-        let id = self.by_large.get(&(hash as u64)).copied()?;
-        self.unit(id).filter(|unit| unit.file == File::Large(hash)).map(|_| id)
+        let is_it = |id: &u32| self.units.get(*id as usize).and_then(Packed::large) == Some(hash);
+        self.by_large.find(spread(hash as u64), is_it).copied()
     }
 
     /// The units of a group.
-    pub fn units_of(&self, slot: u32) -> impl Iterator<Item = (u32, &Unit)> {
+    pub fn units_of(&self, slot: u32) -> impl Iterator<Item = (u32, Unit)> {
         let mut next = self.slots.get(slot as usize).map_or(NONE, |slot| slot.first);
         std::iter::from_fn(move || {
-            let (id, unit) = (next, self.unit(next)?);
+            let (id, unit) = (next, self.packed(next)?);
             next = unit.after;
-            Some((id, unit))
+            Some((id, self.unpacked(unit)))
         })
     }
 
     /// All units.
-    pub fn units(&self) -> impl Iterator<Item = &Unit> {
-        self.units.iter().flatten()
+    pub fn units(&self) -> impl Iterator<Item = Unit> {
+        self.units.iter().filter(|unit| unit.is_there()).map(|unit| self.unpacked(unit))
     }
 
     /// All files with their units.
     pub fn numbered_files(&self) -> Vec<(u32, File)> {
-        let units = self.units.iter().enumerate();
-        units.filter_map(|(id, unit)| Some((id as u32, unit.as_ref()?.file))).collect()
+        let units = (0..).zip(&self.units).filter(|(_, unit)| unit.is_there());
+        units.map(|(id, unit)| (id, self.file_of(unit))).collect()
     }
 
     /// Whether a unit is still this file.
     pub fn is_file(&self, id: u32, file: File) -> bool {
-        self.unit(id).is_some_and(|unit| unit.file == file)
+        self.packed(id).is_some_and(|unit| self.file_of(unit) == file)
     }
 
     /// Something in a file was asked for and was there.
@@ -342,9 +397,12 @@ impl Books {
             return;
         }
         self.strategy.hit(id);
-        self.link(id, |unit| (unit.used, unit.uses) = (now, (unit.uses + 1).min(USES_MAX)));
-        let slot = self.unit(id).map(|unit| unit.slot);
-        if let Some(slot) = slot.and_then(|slot| self.slots.get_mut(slot as usize)) {
+        let mut slot = NONE;
+        self.link(id, |unit| {
+            (unit.used, unit.uses) = (seconds(now), (unit.uses + 1).min(USES_MAX));
+            slot = unit.slot;
+        });
+        if let Some(slot) = self.slots.get_mut(slot as usize) {
             slot.used = now;
         }
     }
@@ -358,7 +416,7 @@ impl Books {
 
     /// Whether that was said of a file.
     pub fn is_checked(&self, id: u32, file: File) -> bool {
-        self.unit(id).is_some_and(|unit| unit.file == file && unit.is_checked)
+        self.is_file(id, file) && self.packed(id).is_some_and(|unit| unit.is_checked)
     }
 
     /// A file has so many bytes now. False if it is gone.
@@ -366,41 +424,49 @@ impl Books {
         if !self.is_file(id, file) {
             return false;
         }
-        let Some(Some(unit)) = self.units.get_mut(id as usize) else { return false };
-        let bytes = on_disk(bytes);
-        self.used = self.used + bytes - unit.bytes;
-        unit.last = if unit.last == u64::MAX { last } else { unit.last.max(last) };
-        (unit.bytes, unit.expires, unit.used) = (bytes, unit.expires.max(expires), now);
-        self.strategy.grow(id, item(unit));
+        let Some(unit) = self.units.get_mut(id as usize) else { return false };
+        let before = unit.bytes();
+        unit.blocks = blocks(bytes);
+        unit.set_last(if unit.last() == u64::MAX { last } else { unit.last().max(last) });
+        (unit.expires, unit.used) = (unit.expires.max(seconds(expires)), seconds(now));
+        let unit = *unit;
+        self.used = self.used + unit.bytes() - before;
+        let item = self.item(&unit);
+        self.strategy.grow(id, item);
         true
     }
 
     /// The highest number in a file, as was found when it was read.
     pub fn set_last(&mut self, id: u32, file: File, last: u64) {
         if self.is_file(id, file) {
-            self.link(id, |unit| unit.last = last);
+            self.link(id, |unit| unit.set_last(last));
         }
     }
 
     /// Takes a file out of the books.
     pub fn remove(&mut self, id: u32) -> Option<File> {
-        let unit = self.units.get_mut(id as usize)?.take()?;
+        let unit = *self.packed(id)?;
+        let file = self.file_of(&unit);
         self.strategy.remove(id);
         self.link(unit.after, |next| next.before = unit.before);
         self.link(unit.before, |last| last.after = unit.after);
+        self.changed();
         if let Some(slot) = self.slots.get_mut(unit.slot as usize) {
             slot.removals += 1;
             if slot.first == id {
                 slot.first = unit.after;
             }
         }
-        if let File::Large(hash) = unit.file {
-            self.by_large.remove(&(hash as u64));
+        if let File::Large(hash) = file
+            && let Ok(known) = self.by_large.find_entry(spread(hash as u64), |known| *known == id)
+        {
+            known.remove();
         }
-        self.used -= unit.bytes;
+        self.link(id, |unit| unit.slot = NONE);
+        self.used -= unit.bytes();
         self.count -= 1;
         self.free.push(id);
-        Some(unit.file)
+        Some(file)
     }
 
     /// Takes all files of a group out of the books.
@@ -455,42 +521,27 @@ impl Books {
         if kind == self.kind {
             return;
         }
-        let mut order: Vec<(u64, u32)> = Vec::with_capacity(self.count as usize);
-        let units = self.units.iter().enumerate();
-        order.extend(units.filter_map(|(id, unit)| Some((unit.as_ref()?.used, id as u32))));
+        let mut order: Vec<(u32, u32)> = Vec::with_capacity(self.count as usize);
+        let units = (0..).zip(&self.units).filter(|(_, unit)| unit.is_there());
+        order.extend(units.map(|(id, unit)| (unit.used, id)));
         order.sort_unstable();
         (self.kind, self.strategy) = (kind, kind.new_strategy());
         for (_, id) in order {
-            let Some(unit) = self.units.get(id as usize).and_then(Option::as_ref) else { continue };
-            self.strategy.insert(id, item(unit));
+            let Some(unit) = self.packed(id).copied() else { continue };
+            let item = self.item(&unit);
+            self.strategy.insert(id, item);
             for _ in 1..unit.uses {
                 self.strategy.hit(id);
             }
         }
     }
-
-    /// Repeats the uses that a file had before a restart.
-    pub fn restore_uses(&mut self, id: u32, uses: u16) {
-        for _ in 1..uses.min(USES_MAX) {
-            self.strategy.hit(id);
-        }
-        self.link(id, |unit| unit.uses = uses.clamp(1, USES_MAX));
-    }
-}
-
-fn item(unit: &Unit) -> Item {
-    let key = match unit.file {
-        File::Segment { key, seq, .. } => key ^ u64::from(seq),
-        File::Numbers { key, .. } => !key,
-        File::Large(hash) => hash as u64,
-    };
-    Item { key, group: unit.slot, bytes: unit.bytes, expires: unit.expires }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::settings::Settings;
+    use std::path::Path;
 
     fn books(kind: StrategyKind) -> Books {
         Books::new(kind, Settings { size_bytes: 1 << 20, ..Settings::default() }.shape())
@@ -530,7 +581,8 @@ mod tests {
                 let file = File::Segment { key: books.slots[slot as usize].key, generation, seq: n };
                 let id = books.enter(slot, file, bytes, 0, 5);
                 books.hit(id, file, 6);
-                let sum: u64 = books.units().map(|unit| unit.bytes).sum();
+                let there = books.units.iter().filter(|unit| unit.is_there());
+                let sum: u64 = there.map(Packed::bytes).sum();
                 assert_eq!((sum, books.units().count() as u64), (books.used(), books.files()), "{kind}");
                 let of_groups: usize = (0..books.slots.len()).map(|g| books.units_of(g as u32).count()).sum();
                 assert_eq!(of_groups as u64, books.files(), "{kind}");
@@ -549,7 +601,7 @@ mod tests {
         statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
     }
 
-    /// Beside the indexes of groups in use, at most 300,000 entries.
+    /// Beside the indexes of groups in use.
     #[test]
     #[ignore = "it must be alone in its process"]
     fn the_books_of_a_full_cache_of_50_gib_and_55_000_groups_are_small() {
@@ -572,7 +624,7 @@ mod tests {
         }
         let used = resident_bytes() - before;
         println!("{files} files, {} groups: {} KiB", books.slots.len(), used >> 10);
-        assert!(used < 56 << 20, "{used} bytes for {files} files");
+        assert!(used < 36 << 20, "{used} bytes for {files} files");
     }
 
     #[test]

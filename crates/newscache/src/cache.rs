@@ -4,28 +4,31 @@
 //! log are innermost. Nobody holds the indexes of two groups. Files are removed after the books have let go
 //! of them, without a lock. Called by the crate's users, and by `group` and `large`.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use hashbrown::HashMap;
 use lock_order::{Innermost, Ordered};
 use spool::{Access as FileAccess, Disk, DiskFile, Open, Patience, durable_replace};
 
 use crate::access_log::AccessLog;
 use crate::answers::Answers;
-use crate::bookkeeping::{Books, File, Marks, Slot};
+use crate::bookkeeping::{Asked, Books, File, Marks, Slot, key_of};
 use crate::ids::Ids;
 use crate::loaded::Loaded;
 use crate::opening::{self, Opened};
+use crate::recent::Recent;
 use crate::settings::{Settings, Shape};
-use crate::slots::{NAMES_BYTES_MAX, SlotsFile};
+use crate::slots::{At, NAMES_BYTES_MAX, SlotsFile};
 use crate::stats::{Access, Counters, ReadGroup, Stats};
 use crate::wanted::{Want, Wanted};
 
-/// Entries of indexes that are in memory, over all groups: at some 40 bytes each.
-const INDEX_ENTRIES_MAX: usize = 300_000;
+/// Bytes of indexes that are in memory, over all groups.
+pub(crate) const INDEX_BYTES_MAX: usize = 8 << 20;
+/// What a group takes beside its index while that is in memory.
+const CELL_BYTES: usize = 256;
 /// Files that are open.
 const OPEN_FILES_MAX: usize = 2048;
 /// Cells that may be there before idle ones are dropped.
@@ -41,6 +44,7 @@ pub(crate) struct Cell {
     /// Whether anything is kept of it: its name is not too long.
     pub is_kept: bool,
     pub index: Ordered<Option<Box<Loaded>>, { rank::INDEX }>,
+    /// Bytes of memory.
     weight: AtomicUsize,
     used: AtomicU64,
 }
@@ -63,7 +67,10 @@ pub(crate) struct Inner {
     pub disk: Arc<dyn Disk>,
     pub dir: PathBuf,
     pub books: Ordered<Books, { rank::BOOKS }>,
+    /// As [`Books::changes`].
+    pub changes: Arc<AtomicU64>,
     pub ids: Ids,
+    pub recent: Recent,
     slots_file: SlotsFile,
     cells: Ordered<HashMap<u32, Arc<Cell>>, { rank::CELLS }>,
     files: Innermost<HashMap<u32, OpenFile>>,
@@ -139,8 +146,9 @@ impl Cache {
         }
         let mut books = Books::new(settings.strategy, settings.shape());
         let mut opened = Opened::default();
-        let slots_file = SlotsFile::open(&*disk, &dir.join("groups.table"), |at, slot| {
-            books.restore_slot(at, slot);
+        let slots_file = SlotsFile::open(&*disk, &dir.join("groups.table"), |found| match found {
+            At::Places(places) => books.reserve_slots(places),
+            At::Slot(at, slot) => books.restore_slot(at, slot),
         })?;
         opening::enter_files(&*disk, dir, &mut books, &mut opened, now)?;
         let mut gone = Vec::new();
@@ -154,8 +162,10 @@ impl Cache {
         let inner = Inner {
             disk,
             dir: dir.to_owned(),
+            changes: books.changes.clone(),
             books: Ordered::new(books),
             ids,
+            recent: Recent::default(),
             slots_file,
             cells: Ordered::default(),
             files: Innermost::default(),
@@ -273,6 +283,22 @@ impl Cache {
         groups
     }
 
+    /// The marks of a group that upstream told last. Unlike [`Cache::group`] it makes no group known.
+    pub fn known_marks(&self, origin: &str, name: &[u8]) -> Option<Asked<Marks>> {
+        let books = self.0.books.lock();
+        let slot = books.slots.get(books.slot_of_key(key_of(origin, name))? as usize)?;
+        slot.marks.filter(|_| *slot.origin == *origin && *slot.name == *name)
+    }
+
+    /// Nobody takes the marks of a group that are known for new ones any more.
+    pub fn marks_are_old(&self, origin: &str, name: &[u8]) {
+        let mut books = self.0.books.lock();
+        let Some(at) = books.slot_of_key(key_of(origin, name)) else { return };
+        if let Some(marks) = books.slots.get_mut(at as usize).and_then(|slot| slot.marks.as_mut()) {
+            marks.at = 0;
+        }
+    }
+
     /// The groups that readers read, as far as they are counted.
     pub fn read_groups(&self) -> Vec<ReadGroup> {
         self.0.counters.lock().read_groups()
@@ -352,7 +378,7 @@ impl Inner {
         }
         let cell = Arc::new(Cell {
             slot,
-            key: crate::bookkeeping::key_of(origin, name),
+            key: key_of(origin, name),
             origin: origin.into(),
             name: name.into(),
             is_kept: origin.len() + name.len() <= NAMES_BYTES_MAX,
@@ -382,9 +408,10 @@ impl Inner {
         Some(self.cell(&origin, &name, now))
     }
 
-    /// A group's index has this weight now. Where there are too many entries, the indexes that were not used
-    /// for longest are dropped.
-    pub fn weigh(&self, cell: &Cell, weight: usize) {
+    /// A group's index takes so many bytes now. Where all take too many, those that were not used for longest
+    /// are dropped.
+    pub fn weigh(&self, cell: &Cell, bytes: usize) {
+        let weight = bytes + CELL_BYTES;
         cell.used.store(self.tick.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         if cell.weight.load(Ordering::Relaxed) == weight {
             return;
@@ -392,14 +419,14 @@ impl Inner {
         let before = cell.weight.swap(weight, Ordering::Relaxed);
         self.weight.fetch_add(weight, Ordering::Relaxed);
         let total = self.weight.fetch_sub(before, Ordering::Relaxed) - before;
-        if total <= INDEX_ENTRIES_MAX {
+        if total <= INDEX_BYTES_MAX {
             return;
         }
         let mut cells: Vec<Arc<Cell>> = self.cells.lock().values().cloned().collect();
         cells.retain(|other| other.weight.load(Ordering::Relaxed) > 0 && other.slot != cell.slot);
         cells.sort_unstable_by_key(|other| other.used.load(Ordering::Relaxed));
         for other in cells {
-            if self.weight.load(Ordering::Relaxed) <= INDEX_ENTRIES_MAX * 3 / 4 {
+            if self.weight.load(Ordering::Relaxed) <= INDEX_BYTES_MAX * 3 / 4 {
                 break;
             }
             if let Some(mut index) = other.index.try_lock() {
@@ -408,6 +435,12 @@ impl Inner {
                 self.weight.fetch_sub(weight, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Bytes that all indexes in memory take.
+    #[cfg(test)]
+    pub fn index_bytes(&self) -> usize {
+        self.cells.lock().values().map(|cell| cell.weight.load(Ordering::Relaxed)).sum()
     }
 
     /// Reserves room; `None` if there is none.
@@ -461,7 +494,8 @@ impl Inner {
 
     /// A file, opened. Without patience `WouldBlock` if it is not open already.
     pub fn open_file(&self, unit: u32, file: File, patience: Patience) -> io::Result<Arc<dyn DiskFile>> {
-        let tick = self.tick.fetch_add(1, Ordering::Relaxed);
+        // Indexes that are used count it up, and there is one for most files.
+        let tick = self.tick.load(Ordering::Relaxed);
         {
             let mut files = self.files.lock();
             if let Some((_, handle, used)) = files.get_mut(&unit).filter(|(known, ..)| *known == file) {

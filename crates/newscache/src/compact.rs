@@ -30,7 +30,7 @@ impl Inner {
         segment.is_sealed = true;
         let unit = segment.unit;
         let file = File::Segment { key: cell.key, generation: loaded.generation, seq };
-        let Some(known) = self.books.lock().unit(unit).filter(|known| known.file == file).copied() else {
+        let Some(known) = self.books.lock().unit(unit).filter(|known| known.file == file) else {
             return Ok(());
         };
         let Some(bytes) = read_small(&*self.disk, &file.path(&self.dir), FILE_BYTES_MAX)? else {

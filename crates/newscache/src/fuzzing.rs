@@ -39,5 +39,5 @@ pub fn wanted_file(file: &[u8]) -> bool {
 
 /// How many uses a file of them has.
 pub fn uses_file(file: &[u8]) -> usize {
-    opening::take_uses(file).map_or(0, |uses| uses.len())
+    opening::Uses::take(file.to_vec()).map_or(0, |uses| uses.count())
 }

@@ -132,6 +132,13 @@ impl Group {
         self.cell.index.try_lock().is_some_and(|index| index.is_some())
     }
 
+    /// Whether its index is in memory and has no numbers of what LISTGROUP said, so that nothing else need be
+    /// asked about them.
+    pub fn knows_no_numbers(&self) -> bool {
+        let index = self.cell.index.try_lock();
+        index.is_some_and(|index| index.as_ref().is_some_and(|loaded| loaded.numbers.is_none()))
+    }
+
     /// Works on the group's index, which is loaded if it is not in memory.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Loaded) -> io::Result<T>) -> io::Result<T> {
         self.with_patience(Patience::Wait, work)
@@ -155,7 +162,7 @@ impl Group {
                 if let Err(error) = self.inner().compact(&self.cell, loaded) {
                     tracing::warn!("a file of the cache was not written again: {error}");
                 }
-                (done, loaded.weight().max(1))
+                (done, loaded.bytes())
             }
             None => return Err(io::ErrorKind::NotFound.into()),
         };
@@ -186,6 +193,9 @@ impl Group {
             if let Some(slot) = books.slots.get_mut(self.cell.slot as usize) {
                 slot.marks = Some(Asked { value: marks, at });
             }
+            if before != Some(marks) {
+                books.changed();
+            }
             if before.is_some_and(|before| marks.low > before.low) {
                 let is_expired = |file: &File, last| matches!(file, File::Segment { .. }) && last < marks.low;
                 let units = books.units_of(self.cell.slot);
@@ -215,11 +225,13 @@ impl Group {
         let mut gone = Vec::new();
         {
             let mut books = self.inner().books.lock();
+            // First the files: what they are called follows from the generation.
+            books.remove_all(self.cell.slot, &mut gone);
             let generation = books.new_generation(now);
             if let Some(slot) = books.slots.get_mut(self.cell.slot as usize) {
                 (slot.generation, slot.next_seq, slot.marks) = (generation, 0, None);
             }
-            books.remove_all(self.cell.slot, &mut gone);
+            books.changed();
         }
         *index = None;
         if self.cell.is_kept && !gone.is_empty() {
@@ -572,24 +584,25 @@ impl Group {
         Ok(Some(found))
     }
 
-    /// Reads the article of a number if it is in this group's files and has this Message-ID.
+    /// Reads the article of a number if it is in this group's files and has this Message-ID, with its short
+    /// hash.
     pub(crate) fn article_with_id(
         &self,
         number: u64,
-        id: &[u8],
+        (id, short): (&[u8], u32),
         (patience, into): (Patience, &mut Vec<u8>),
         now: u64,
     ) -> io::Result<Option<Found>> {
-        let Some(located) = self.stored(number, id, patience)? else { return Ok(None) };
+        let Some(located) = self.stored(number, short, patience)? else { return Ok(None) };
         let found = self.read_article(located, number, (patience, into), now)?;
         Ok(found.filter(|found| found.id_in(into) == id))
     }
 
-    /// Where the article of a number is in this group's files, if its Message-ID seems to be this.
-    pub(crate) fn stored(&self, number: u64, id: &[u8], patience: Patience) -> io::Result<Option<Located>> {
+    /// Where the article of a number is in this group's files, if its Message-ID has this short hash.
+    pub(crate) fn stored(&self, number: u64, id: u32, patience: Patience) -> io::Result<Option<Located>> {
         self.with_patience(patience, |loaded| {
             let entry = loaded.articles.get(&number);
-            let entry = entry.filter(|entry| !entry.is_link && entry.id == short_hash(id));
+            let entry = entry.filter(|entry| !entry.is_link && entry.id == id);
             Ok(entry.and_then(|entry| self.inner().located(&self.cell, loaded, entry.place)))
         })
     }

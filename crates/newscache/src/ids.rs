@@ -22,6 +22,12 @@ const ENTRIES: usize = (PAGE_BYTES - PAGE_HEAD_BYTES) / ENTRY_BYTES;
 pub(crate) const PART: u64 = 64;
 const LOCKS: usize = 64;
 
+/// A page in memory.
+pub(crate) type Page = [u8; PAGE_BYTES];
+
+/// A page without entries.
+pub(crate) const EMPTY: Page = [0; PAGE_BYTES];
+
 /// Where an article may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pointer {
@@ -50,40 +56,48 @@ impl Ids {
         Ok(Self { file, pages, locks: (0..LOCKS).map(|_| Innermost::new(())).collect() })
     }
 
-    fn place(&self, id: &[u8]) -> (u64, u64) {
-        let hash = hash(&[id]);
-        let page = (hash >> 64) as u64 % self.pages;
-        (page, hash as u64)
+    /// The page of a Message-ID with this hash, and what it is found by there.
+    fn place(&self, hash: u128) -> (u64, u64) {
+        ((hash >> 64) as u64 % self.pages, hash as u64)
     }
 
     fn lock(&self, page: u64) -> &Innermost<()> {
         &self.locks[page as usize % LOCKS]
     }
 
-    fn read(&self, page: u64, patience: Patience) -> io::Result<[u8; PAGE_BYTES]> {
-        let mut bytes = [0; PAGE_BYTES];
-        let read = read_patiently(&*self.file, &mut bytes, page * PAGE_BYTES as u64, patience);
+    fn read(&self, page: u64, patience: Patience, into: &mut Page) -> io::Result<()> {
+        let read = read_patiently(&*self.file, into, page * PAGE_BYTES as u64, patience);
         let read = readable(read)?.unwrap_or_default();
-        let crc = bytes.first_chunk::<4>().map(|crc| u32::from_le_bytes(*crc));
-        let is_whole = read == PAGE_BYTES && crc == bytes.get(4..).map(crc32c);
-        Ok(if is_whole { bytes } else { [0; PAGE_BYTES] })
+        let crc = into.first_chunk::<4>().map(|crc| u32::from_le_bytes(*crc));
+        if read != PAGE_BYTES || crc != into.get(4..).map(crc32c) {
+            into.fill(0);
+        }
+        Ok(())
     }
 
-    /// Where an article may be; the newest first.
-    pub fn find(&self, id: &[u8], patience: Patience) -> io::Result<Vec<Pointer>> {
-        let (page, fingerprint) = self.place(id);
-        let _locked = self.lock(page).lock();
-        let bytes = self.read(page, patience)?;
-        let next = next_of(&bytes);
-        let entries = (1..=ENTRIES).map(|back| (next + ENTRIES - back) % ENTRIES);
-        Ok(entries.filter_map(|at| pointer(&bytes, at, fingerprint)).collect())
+    /// Where the article with a Message-ID of this hash may be; the newest first. Reads the page into `page`.
+    pub fn find<'p>(
+        &self,
+        hash: u128,
+        patience: Patience,
+        page: &'p mut Page,
+    ) -> io::Result<impl Iterator<Item = Pointer> + use<'p>> {
+        let (at, fingerprint) = self.place(hash);
+        {
+            let _locked = self.lock(at).lock();
+            self.read(at, patience, page)?;
+        }
+        let (page, next) = (&*page, next_of(page));
+        let entries = (0..next).rev().chain((next..ENTRIES).rev());
+        Ok(entries.filter_map(move |at| pointer(page, at, fingerprint)))
     }
 
     /// Adds a pointer, unless it is there.
     pub fn add(&self, id: &[u8], to: Pointer) -> io::Result<()> {
-        let (page, fingerprint) = self.place(id);
+        let (page, fingerprint) = self.place(hash(&[id]));
         let _locked = self.lock(page).lock();
-        let mut bytes = self.read(page, Patience::Wait)?;
+        let mut bytes = EMPTY;
+        self.read(page, Patience::Wait, &mut bytes)?;
         if (0..ENTRIES).any(|at| pointer(&bytes, at, fingerprint) == Some(to)) {
             return Ok(());
         }
@@ -130,20 +144,23 @@ mod tests {
         let path = Path::new("/ids");
         let ids = Ids::open(&disk, path, PART * PAGE_BYTES as u64).unwrap();
         let at = |number| Pointer { key: 1, number };
+        let find = |ids: &Ids, id: &[u8]| -> Vec<Pointer> {
+            ids.find(hash(&[id]), Patience::CacheOnly, &mut { EMPTY }).unwrap().collect()
+        };
         ids.add(b"<a@b>", at(1)).unwrap();
         ids.add(b"<a@b>", at(2)).unwrap();
         ids.add(b"<a@b>", at(1)).unwrap();
-        assert_eq!(ids.find(b"<a@b>", Patience::CacheOnly).unwrap(), [at(2), at(1)]);
+        assert_eq!(find(&ids, b"<a@b>"), [at(2), at(1)]);
         for n in 0..ENTRIES as u64 - 1 {
             ids.add(format!("<{n}@x>").as_bytes(), at(n)).unwrap();
         }
-        assert_eq!(ids.find(b"<a@b>", Patience::CacheOnly).unwrap(), [at(2)]);
+        assert_eq!(find(&ids, b"<a@b>"), [at(2)]);
         let again = Ids::open(&disk, path, PART * PAGE_BYTES as u64).unwrap();
-        assert_eq!(again.find(b"<7@x>", Patience::CacheOnly).unwrap(), [at(7)]);
+        assert_eq!(find(&again, b"<7@x>"), [at(7)]);
         let file = disk.open(path, Open::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(b"?")], 100).unwrap();
-        assert_eq!(again.find(b"<7@x>", Patience::CacheOnly).unwrap(), []);
+        assert_eq!(find(&again, b"<7@x>"), []);
         let larger = Ids::open(&disk, path, 2 * PART * PAGE_BYTES as u64).unwrap();
-        assert_eq!(larger.find(b"<7@x>", Patience::CacheOnly).unwrap(), []);
+        assert_eq!(find(&larger, b"<7@x>"), []);
     }
 }

@@ -4,6 +4,7 @@
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use spool::{Open, Patience, read_small};
 
@@ -47,7 +48,12 @@ impl Inner {
         index: &mut Option<Box<Loaded>>,
         patience: Patience,
     ) -> io::Result<()> {
-        if let Some(loaded) = index {
+        // Taken before what it counts is looked at: what changes meanwhile is followed the next time.
+        let changes = self.changes.load(Ordering::Acquire);
+        if let Some(loaded) = index
+            && loaded.changes != changes
+        {
+            loaded.changes = changes;
             let books = self.books.lock();
             let Some(slot) = books.slots.get(cell.slot as usize) else { return Ok(()) };
             loaded.low = slot.marks.map_or(0, |marks| marks.value.low);
@@ -77,7 +83,11 @@ impl Inner {
         }
         match patience {
             Patience::CacheOnly if index.is_none() => return Err(io::ErrorKind::WouldBlock.into()),
-            Patience::Wait if index.is_none() => *index = Some(Box::new(self.load(cell)?)),
+            Patience::Wait if index.is_none() => {
+                let mut loaded = Box::new(self.load(cell)?);
+                loaded.changes = changes;
+                *index = Some(loaded);
+            }
             _ => {}
         }
         Ok(())

@@ -13,8 +13,9 @@ use spool::{DiskFile, Open, Patience};
 use crate::bookkeeping::{File, on_disk};
 use crate::cache::{Cache, Cell, Inner, Room};
 use crate::group::{Change, Found, Group};
+use crate::ids::{EMPTY, Pointer};
 use crate::index_io::head;
-use crate::loaded::expires;
+use crate::loaded::{expires, short};
 use crate::pieces::PIECE_BYTES;
 use crate::record::{Kind, Record, hash};
 
@@ -59,19 +60,36 @@ impl Cache {
         into: &mut Vec<u8>,
         now: u64,
     ) -> io::Result<Option<Found>> {
-        if let Some(large) = self.open_large(id, patience, now)? {
+        let hash = hash(&[id]);
+        if let Some(large) = self.open_large(id, hash, patience, now)? {
             into.clear();
             into.extend_from_slice(id);
             return Ok(Some(Found { id: 0..id.len(), from: id.len(), large: Some(large) }));
         }
-        for pointer in self.0.ids.find(id, patience)? {
-            let Some(cell) = self.0.cell_of_key(pointer.key, now) else { continue };
-            let group = Group::of_cell(self, cell);
-            if let Some(found) = group.article_with_id(pointer.number, id, (patience, into), now)? {
+        if let Some(pointer) = self.0.recent.get(hash)
+            && let Some(found) = self.pointed(pointer, (id, hash), (patience, &mut *into), now)?
+        {
+            return Ok(Some(found));
+        }
+        for pointer in self.0.ids.find(hash, patience, &mut { EMPTY })? {
+            if let Some(found) = self.pointed(pointer, (id, hash), (patience, &mut *into), now)? {
+                self.0.recent.put(hash, pointer);
                 return Ok(Some(found));
             }
         }
         Ok(None)
+    }
+
+    /// Reads the article with a Message-ID, of this hash, if it is where a pointer says.
+    fn pointed(
+        &self,
+        pointer: Pointer,
+        (id, hash): (&[u8], u128),
+        read: (Patience, &mut Vec<u8>),
+        now: u64,
+    ) -> io::Result<Option<Found>> {
+        let Some(cell) = self.0.cell_of_key(pointer.key, now) else { return Ok(None) };
+        Group::of_cell(self, cell).article_with_id(pointer.number, (id, short(hash)), read, now)
     }
 
     /// Whether the article with a Message-ID seems to be here, without reading it.
@@ -84,15 +102,16 @@ impl Cache {
 
     /// Whether it seems to be here other than as this number of this group.
     pub(crate) fn holds(&self, id: &[u8], but: Option<(u64, u64)>, now: u64) -> io::Result<bool> {
-        if self.0.books.lock().large(hash(&[id])).is_some() {
+        let hash = hash(&[id]);
+        if self.0.books.lock().large(hash).is_some() {
             return Ok(true);
         }
-        for pointer in self.0.ids.find(id, Patience::Wait)? {
+        for pointer in self.0.ids.find(hash, Patience::Wait, &mut { EMPTY })? {
             if but == Some((pointer.key, pointer.number)) {
                 continue;
             }
             let Some(cell) = self.0.cell_of_key(pointer.key, now) else { continue };
-            if Group::of_cell(self, cell).stored(pointer.number, id, Patience::Wait)?.is_some() {
+            if Group::of_cell(self, cell).stored(pointer.number, short(hash), Patience::Wait)?.is_some() {
                 return Ok(true);
             }
         }

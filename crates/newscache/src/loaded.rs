@@ -10,7 +10,7 @@ use memchr::memmem;
 use netnews::overview_row::{self, Fields};
 use netnews::{Article, Known, date};
 
-use crate::record::{Kind, Record, hash64};
+use crate::record::{Kind, Record, hash};
 use crate::runs::Runs;
 
 /// In `last` of an article's record: no row can be made of it.
@@ -86,13 +86,28 @@ pub(crate) struct Loaded {
     pub generation: u64,
     /// The count of removals that the index has followed.
     pub removals: u64,
+    /// The count of all changes in the books up to which it has followed them.
+    pub changes: u64,
     /// The low water mark, as the books have it: lower numbers do not exist.
     pub low: u64,
 }
 
+/// Entries that a node of a `BTreeMap` has room for; half of them where entries were added at the end.
+const NODE_ENTRIES: usize = 11;
+
+/// Bytes of the nodes of a table with so many entries, about.
+fn nodes<K, V>(_: &BTreeMap<K, V>, entries: usize) -> usize {
+    entries.div_ceil(NODE_ENTRIES / 2 + 1) * (NODE_ENTRIES * (size_of::<K>() + size_of::<V>()) + 16)
+}
+
 /// A short hash of a Message-ID.
 pub(crate) fn short_hash(id: &[u8]) -> u32 {
-    hash64(&[id]) as u32
+    short(hash(&[id]))
+}
+
+/// The same from the whole hash.
+pub(crate) fn short(hash: u128) -> u32 {
+    hash as u32
 }
 
 impl Loaded {
@@ -100,6 +115,17 @@ impl Loaded {
     pub fn weight(&self) -> usize {
         let runs = self.gone.runs() + self.numbers.as_ref().map_or(0, |numbers| numbers.runs.runs());
         self.articles.len() + self.blocks.len() + self.segments.len() + runs / 2
+    }
+
+    /// How much memory it takes, about, in bytes. Nodes of the tables are half full where numbers came in
+    /// ascending order, and a table of one entry has a whole node.
+    pub fn bytes(&self) -> usize {
+        let runs = self.gone.runs() + self.numbers.as_ref().map_or(0, |numbers| numbers.runs.runs());
+        size_of::<Self>()
+            + nodes(&self.segments, self.segments.len())
+            + nodes(&self.articles, self.articles.len())
+            + nodes(&self.blocks, self.blocks.len())
+            + runs * size_of::<(u64, u64)>()
     }
 
     /// Takes a record into account.

@@ -3,7 +3,6 @@
 //! Only names and lengths are looked at; what is in a file is checked when it is read. Files of groups that
 //! are unknown or have begun anew, unfinished ones and those of other names are removed. Called by `cache`.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -11,6 +10,7 @@ use std::time::UNIX_EPOCH;
 use spool::{Disk, Open, read_small};
 
 use crate::bookkeeping::{Books, File};
+use crate::packed::Packed;
 use crate::record::{self, Kind, crc32c};
 
 /// Bytes of a line in the file of uses.
@@ -42,14 +42,6 @@ pub(crate) struct Use {
     slot_key: u64,
 }
 
-/// A file that was found.
-struct Found {
-    file: File,
-    slot: u32,
-    bytes: u64,
-    known: Use,
-}
-
 /// Enters all files in the books, in the order in which they were used.
 pub(crate) fn enter_files(
     disk: &dyn Disk,
@@ -59,13 +51,13 @@ pub(crate) fn enter_files(
     now: u64,
 ) -> io::Result<()> {
     let uses = read_uses(disk, &dir.join("uses"))?;
-    let mut found = Vec::new();
+    let mut found: Vec<Packed> = Vec::with_capacity(uses.count());
     for part in ["groups", "large"] {
         for below in disk.list_dirs(&dir.join(part))? {
             let parent = dir.join(part).join(below);
             for name in disk.list(&parent)? {
                 let path = parent.join(&name);
-                match look(disk, dir, &path, &name, &uses, books)? {
+                match look(disk, dir, (&path, &name), (&uses, books), now)? {
                     Some(file) => found.push(file),
                     None => {
                         disk.remove(&path)?;
@@ -75,14 +67,10 @@ pub(crate) fn enter_files(
             }
         }
     }
-    found.sort_by_key(|file| (file.known.used, file.bytes));
-    for Found { file, slot, bytes, known } in found {
-        if let (File::Segment { seq, .. }, Some(slot)) = (file, books.slots.get_mut(slot as usize)) {
-            slot.next_seq = slot.next_seq.max(seq + 1);
-        }
-        let id = books.enter(slot, file, bytes, known.used, known.used.min(now));
-        books.restore_uses(id, known.uses);
-    }
+    drop(uses);
+    // What a file was used at last is when it expires, as far as is known.
+    found.sort_unstable_by_key(|unit| (unit.expires, unit.blocks, unit.file(0, 0)));
+    books.enter_all(found);
     Ok(())
 }
 
@@ -90,15 +78,14 @@ pub(crate) fn enter_files(
 fn look(
     disk: &dyn Disk,
     dir: &Path,
-    path: &Path,
-    name: &str,
-    uses: &HashMap<u128, Use>,
-    books: &Books,
-) -> io::Result<Option<Found>> {
+    (path, name): (&Path, &str),
+    (uses, books): (&Uses, &mut Books),
+    now: u64,
+) -> io::Result<Option<Packed>> {
     let Some(file) = File::of_name(name).filter(|file| file.path(dir) == path) else { return Ok(None) };
     let Some(about) = disk.about(path)? else { return Ok(None) };
     let modified = about.modified.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let saved = uses.get(&name_of(&file)).copied();
+    let saved = uses.get(name_of(&file));
     let slot = match file {
         File::Segment { key, generation, .. } | File::Numbers { key, generation } => {
             let slot = books.slot_of_key(key);
@@ -112,8 +99,14 @@ fn look(
             key.and_then(|key| books.slot_of_key(key))
         }
     };
+    let Some(slot) = slot else { return Ok(None) };
+    if let (File::Segment { seq, .. }, Some(slot)) = (file, books.slots.get_mut(slot as usize)) {
+        slot.next_seq = slot.next_seq.max(seq + 1);
+    }
     let known = saved.unwrap_or(Use { used: modified, uses: 1, slot_key: 0 });
-    Ok(slot.map(|slot| Found { file, slot, bytes: about.bytes, known }))
+    let mut unit = Packed::new(slot, file, about.bytes, known.used, known.used.min(now));
+    unit.uses = u8::try_from(known.uses).unwrap_or(u8::MAX);
+    Ok(Some(unit))
 }
 
 /// The group that a large article belongs to.
@@ -150,25 +143,52 @@ pub(crate) fn uses(books: &Books) -> Vec<u8> {
     bytes
 }
 
-fn read_uses(disk: &dyn Disk, path: &Path) -> io::Result<HashMap<u128, Use>> {
+fn read_uses(disk: &dyn Disk, path: &Path) -> io::Result<Uses> {
     let bytes = record::readable(read_small(disk, path, SMALL_BYTES_MAX))?.flatten().unwrap_or_default();
-    Ok(take_uses(&bytes).unwrap_or_default())
+    Ok(Uses::take(bytes).unwrap_or_default())
 }
 
-pub(crate) fn take_uses(bytes: &[u8]) -> Option<HashMap<u128, Use>> {
-    let (covered, crc) = bytes.split_last_chunk::<4>()?;
-    if u32::from_le_bytes(*crc) != crc32c(covered) {
-        return None;
+/// The file of uses, in memory: its lines in the order of what they name.
+#[derive(Debug, Default)]
+pub(crate) struct Uses(Vec<u8>);
+
+impl Uses {
+    /// From the file's octets; `None`: it is damaged.
+    pub fn take(mut bytes: Vec<u8>) -> Option<Self> {
+        let (covered, crc) = bytes.split_last_chunk::<4>()?;
+        if u32::from_le_bytes(*crc) != crc32c(covered) || !covered.starts_with(MAGIC) {
+            return None;
+        }
+        bytes.truncate(covered.len());
+        let (lines, rest) = bytes.get_mut(MAGIC.len()..)?.as_chunks_mut::<USE_BYTES>();
+        lines.sort_unstable_by_key(name_in);
+        let rest = rest.len();
+        bytes.truncate(bytes.len() - rest);
+        Some(Self(bytes))
     }
-    let lines = covered.strip_prefix(MAGIC)?.chunks_exact(USE_BYTES);
-    let line = |line: &[u8]| {
-        let (name, rest) = line.split_first_chunk::<16>()?;
+
+    fn lines(&self) -> &[[u8; USE_BYTES]] {
+        self.0.get(MAGIC.len()..).unwrap_or_default().as_chunks().0
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.lines().len()
+    }
+
+    fn get(&self, name: u128) -> Option<Use> {
+        let lines = self.lines();
+        let line = lines.get(lines.binary_search_by_key(&name, name_in).ok()?)?;
+        let (_, rest) = line.split_first_chunk::<16>()?;
         let (key, rest) = rest.split_first_chunk::<8>()?;
         let word = u64::from_le_bytes(rest.try_into().ok()?);
-        let known = Use { used: word >> 16, uses: word as u16, slot_key: u64::from_le_bytes(*key) };
-        Some((u128::from_le_bytes(*name), known))
-    };
-    Some(lines.filter_map(line).collect())
+        Some(Use { used: word >> 16, uses: word as u16, slot_key: u64::from_le_bytes(*key) })
+    }
+}
+
+/// What a line of the file of uses names.
+fn name_in(line: &[u8; USE_BYTES]) -> u128 {
+    line.first_chunk().map_or(0, |name| u128::from_le_bytes(*name))
 }
 
 /// A text file, if it is one.

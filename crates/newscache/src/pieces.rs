@@ -11,21 +11,22 @@ use spool::{DiskFile, Patience};
 
 use crate::bookkeeping::File;
 use crate::cache::Cache;
-use crate::record::{self, HEADER_BYTES, Kind, hash};
+use crate::record::{self, HEADER_BYTES, Kind};
 
 /// Bytes of an article in one record.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
 impl Cache {
-    /// A large article, to be read. The first time since the start all of it is checked before, so that a
-    /// damaged one is fetched again instead of breaking off; `None`: there is none.
+    /// A large article whose Message-ID has this hash, to be read. The first time since the start all of it
+    /// is checked before, so that a damaged one is fetched again instead of breaking off; `None`: there is
+    /// none.
     pub(crate) fn open_large(
         &self,
         id: &[u8],
+        hash: u128,
         patience: Patience,
         now: u64,
     ) -> io::Result<Option<LargeReader>> {
-        let hash = hash(&[id]);
         let file = File::Large(hash);
         let (unit, is_checked) = {
             let books = self.0.books.lock();

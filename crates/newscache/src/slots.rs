@@ -21,13 +21,21 @@ pub(crate) const NAMES_BYTES_MAX: usize = PLACE_BYTES - HEAD_BYTES;
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 
+/// What is found in the file.
+pub(crate) enum At {
+    /// So many places, before any of them.
+    Places(usize),
+    /// A group, at this place.
+    Slot(u32, Slot),
+}
+
 /// The file.
 #[derive(Debug)]
 pub(crate) struct SlotsFile(Arc<dyn DiskFile>);
 
 impl SlotsFile {
-    /// Opens it; one of another form is emptied. Passes on what it has.
-    pub fn open(disk: &dyn Disk, path: &Path, mut each: impl FnMut(u32, Slot)) -> io::Result<Self> {
+    /// Opens it; one of another form is emptied. Passes on how many places it has, then what it has.
+    pub fn open(disk: &dyn Disk, path: &Path, mut each: impl FnMut(At)) -> io::Result<Self> {
         let file = disk.open(path, Open::Create)?;
         let mut head = vec![0; PLACE_BYTES];
         let read = readable(file.read_at(&mut head, 0))?.unwrap_or_default();
@@ -40,6 +48,8 @@ impl SlotsFile {
             file.write_all_at(&[IoSlice::new(&head)], 0)?;
             return Ok(Self(file));
         }
+        let places = file.len()? / PLACE_BYTES as u64;
+        each(At::Places(usize::try_from(places).unwrap_or(usize::MAX)));
         let mut buffer = vec![0; READ_BYTES];
         let mut at = 0_u32;
         loop {
@@ -50,7 +60,7 @@ impl SlotsFile {
             };
             for place in buffer.get(..read).unwrap_or_default().chunks_exact(PLACE_BYTES) {
                 if let Some(slot) = take(place) {
-                    each(at, slot);
+                    each(At::Slot(at, slot));
                 }
                 at += 1;
             }
@@ -136,8 +146,10 @@ mod tests {
         let path = Path::new("/groups");
         let all = || {
             let mut found = Vec::new();
-            let file = SlotsFile::open(&disk, path, |at, slot| {
-                found.push((at, slot.name.to_vec(), slot.generation, slot.marks));
+            let file = SlotsFile::open(&disk, path, |found_at| {
+                if let At::Slot(at, slot) = found_at {
+                    found.push((at, slot.name.to_vec(), slot.generation, slot.marks));
+                }
             });
             (file.unwrap(), found)
         };

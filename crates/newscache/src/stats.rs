@@ -2,7 +2,7 @@
 //!
 //! Bounded: of groups the 1,024 that are asked for most, or nearly so. Called by `cache`.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Groups that are counted.
 const GROUPS_MAX: usize = 2048;
@@ -124,9 +124,15 @@ pub struct Stats {
 pub(crate) struct Counters {
     kinds: ByKind,
     upstreams: HashMap<Box<str>, ByKind>,
-    groups: HashMap<Box<[u8]>, ByKind>,
-    /// When each of the groups was last read.
-    read_at: HashMap<Box<[u8]>, u64>,
+    groups: HashMap<Box<[u8]>, OfGroup>,
+}
+
+/// What is counted of a group.
+#[derive(Debug, Clone, Copy, Default)]
+struct OfGroup {
+    kinds: ByKind,
+    /// When it was last read.
+    read_at: Option<u64>,
 }
 
 /// Requests of all kinds.
@@ -152,30 +158,32 @@ impl Counters {
         if access.group.is_empty() {
             return;
         }
+        let is_read = matches!(access.kind, RequestKind::Overview | RequestKind::Article);
+        let add_to = |of_group: &mut OfGroup| {
+            add(&mut of_group.kinds);
+            if is_read {
+                of_group.read_at = Some(access.at);
+            }
+        };
         match self.groups.get_mut(access.group) {
-            Some(counts) => add(counts),
+            Some(of_group) => add_to(of_group),
             None => {
                 self.make_room();
-                add(self.groups.entry(access.group.into()).or_default());
-            }
-        }
-        if matches!(access.kind, RequestKind::Overview | RequestKind::Article) {
-            match self.read_at.get_mut(access.group) {
-                Some(at) => *at = access.at,
-                None => _ = self.read_at.insert(access.group.into(), access.at),
+                add_to(self.groups.entry(access.group.into()).or_default());
             }
         }
     }
 
     /// The groups that were read, in the order of their names.
     pub fn read_groups(&self) -> Vec<ReadGroup> {
-        let mut groups: Vec<_> = Vec::with_capacity(self.read_at.len());
-        for (name, &read_at) in &self.read_at {
-            let read = self.groups.get(name).and_then(|kinds| kinds.get(RequestKind::Overview as usize..));
-            let sum = |field: fn(&Counts) -> u64| read.unwrap_or_default().iter().map(field).sum();
+        let read = self.groups.iter().filter_map(|(name, of_group)| {
+            let read = of_group.kinds.get(RequestKind::Overview as usize..).unwrap_or_default();
+            let sum = |field: fn(&Counts) -> u64| read.iter().map(field).sum();
             let bytes = sum(|counts| counts.cache_bytes + counts.upstream_bytes);
-            groups.push(ReadGroup { name: name.to_vec(), read_at, requests: sum(|c| c.requests), bytes });
-        }
+            let (name, requests) = (name.to_vec(), sum(|counts| counts.requests));
+            Some(ReadGroup { name, read_at: of_group.read_at?, requests, bytes })
+        });
+        let mut groups: Vec<_> = read.collect();
         groups.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         groups
     }
@@ -185,18 +193,18 @@ impl Counters {
         if self.groups.len() < GROUPS_MAX {
             return;
         }
-        let mut all: Vec<(Box<[u8]>, ByKind)> = self.groups.drain().collect();
-        all.sort_unstable_by_key(|(_, counts)| std::cmp::Reverse(requests(counts)));
+        let mut all: Vec<(Box<[u8]>, OfGroup)> = self.groups.drain().collect();
+        all.sort_unstable_by_key(|(_, of_group)| std::cmp::Reverse(requests(&of_group.kinds)));
         self.groups.extend(all.into_iter().take(GROUPS_KEPT));
-        self.read_at.retain(|name, _| self.groups.contains_key(name));
     }
 
     pub fn stats(&self) -> Stats {
         let mut upstreams: Vec<(String, ByKind)> =
             self.upstreams.iter().map(|(name, counts)| (name.to_string(), *counts)).collect();
         upstreams.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let counted = self.groups.iter().filter(|(_, of_group)| requests(&of_group.kinds) > 0);
         let mut groups: Vec<(Vec<u8>, ByKind)> =
-            self.groups.iter().map(|(name, counts)| (name.to_vec(), *counts)).collect();
+            counted.map(|(name, of_group)| (name.to_vec(), of_group.kinds)).collect();
         groups.sort_unstable_by(|a, b| (requests(&b.1), &a.0).cmp(&(requests(&a.1), &b.0)));
         groups.truncate(GROUPS_KEPT);
         Stats { kinds: self.kinds, upstreams, groups, ..Stats::default() }
@@ -214,7 +222,8 @@ impl Counters {
         text.extend(stats.upstreams.iter().map(|(name, counts)| line("upstream", name, counts)));
         let named = stats.groups.iter().filter_map(|(name, c)| Some((std::str::from_utf8(name).ok()?, c)));
         text.extend(named.map(|(name, counts)| line("group", name, counts)));
-        let read = self.read_at.iter().filter_map(|(name, at)| Some((std::str::from_utf8(name).ok()?, at)));
+        let read = self.groups.iter();
+        let read = read.filter_map(|(name, of)| Some((std::str::from_utf8(name).ok()?, of.read_at?)));
         text.extend(read.map(|(name, at)| format!("read {at} {name}\n")));
         text
     }
@@ -225,7 +234,7 @@ impl Counters {
         for line in text.lines() {
             if let Some((at, name)) = line.strip_prefix("read ").and_then(|rest| rest.split_once(' ')) {
                 if let Ok(at) = at.parse() {
-                    counters.read_at.insert(name.as_bytes().into(), at);
+                    counters.groups.entry(name.as_bytes().into()).or_default().read_at = Some(at);
                 }
                 continue;
             }
@@ -243,7 +252,7 @@ impl Counters {
             match word {
                 "all" => counters.kinds = by_kind,
                 "upstream" => _ = counters.upstreams.insert(name.into(), by_kind),
-                "group" => _ = counters.groups.insert(name.as_bytes().into(), by_kind),
+                "group" => counters.groups.entry(name.as_bytes().into()).or_default().kinds = by_kind,
                 _ => {}
             }
         }

@@ -238,6 +238,17 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         into: &mut ArticleBytes,
     ) -> impl Future<Output = Answer<Fetched<Self::Rest>>> + Send;
 
+    /// Reads an article that is known to be at hand: without asking another server or waiting for a disk.
+    /// `None`: it is not, or it cannot be said; then [`NewsSource::article`] reads it.
+    fn article_at_hand(
+        &self,
+        _place: Place<'_, Self::Group>,
+        _part: Part,
+        _into: &mut ArticleBytes,
+    ) -> Option<Fetched<Self::Rest>> {
+        None
+    }
+
     /// Whether there is an article with this Message-ID.
     fn has(&self, id: MessageId<'_>) -> impl Future<Output = Answer<bool>> + Send;
 

@@ -1,5 +1,5 @@
-//! What a full cache takes of memory: 55,000 groups, and as many large articles as 50 GB have, of which only
-//! the beginnings are on disk.
+//! What a full cache takes of memory: 55,000 groups with an article each, which the upstream has, too, and as
+//! many large articles as 50 GB have, of which only the beginnings are on disk.
 //!
 //! The files are made by `newscache` itself in a cache that is small enough for articles of a few octets to
 //! be large ones, then made as long as they are in a cache of 50 GB, and moved there.
@@ -26,6 +26,10 @@ const ORIGIN: &str = "upstream";
 /// A cache of this size has files of their own for articles above 8 KiB.
 const SMALL_CACHE_BYTES: u64 = 1 << 30;
 const SMALL_ARTICLE_BYTES: usize = 8300;
+/// How long the article of each group is.
+const GROUP_ARTICLE_BYTES: usize = 2_350;
+/// Articles that are sent before their answers are read.
+const IN_FLIGHT: usize = 100;
 /// Articles that fit into it.
 const AT_ONCE: u64 = 50_000;
 /// How long those articles are made.
@@ -67,9 +71,11 @@ pub fn measure(options: &Options) -> io::Result<Resident> {
     let plan = Plan { groups: GROUPS, buffer_bytes: 64 << 20, durability: None };
     let mut upstream = Site::make(&options.place, "upstream", options.place.port, plan)?;
     upstream.start(&group_name(0))?;
+    let date = date();
+    feed(&upstream.address(), &date)?;
     let address: SocketAddr = upstream.address().parse().map_err(io::Error::other)?;
     let mut site = caches::newsreel_of(options, address, options.place.port + 1, SIZE_BYTES / 1024)?;
-    let (files, bytes) = fill(&site.dir().join("cache"), &options.place.dir.join("filling"))?;
+    let (files, bytes) = fill(&site.dir().join("cache"), &options.place.dir.join("filling"), &date)?;
     site.spawn()?;
     let mut probe = connected(&site.address())?;
     probe.expect("MODE READER", "20")?;
@@ -137,10 +143,36 @@ fn open(dir: &Path, size_bytes: u64) -> io::Result<Cache> {
     Cache::open(disk, dir, settings(size_bytes), 1).map(|(cache, _)| cache)
 }
 
-fn article(group: &str, n: u64, bytes: usize) -> Vec<u8> {
+/// Today, as in a header.
+fn date() -> String {
+    let mut date = Vec::new();
+    netnews::date::format_rfc5322(crate::articles::unix_now(), &mut date);
+    String::from_utf8_lossy(&date).into_owned()
+}
+
+/// Brings the upstream the article of each group.
+fn feed(address: &str, date: &str) -> io::Result<()> {
+    let mut client = Client::connect(address)?;
+    client.expect("MODE STREAM", "203")?;
+    for first in (0..GROUPS).step_by(IN_FLIGHT) {
+        let names: Vec<String> = (first..GROUPS.min(first + IN_FLIGHT as u64)).map(group_name).collect();
+        for (name, n) in names.iter().zip(first..) {
+            client.queue_article(id(name, n).as_bytes(), article(name, n, GROUP_ARTICLE_BYTES, date))?;
+        }
+        for name in &names {
+            let answer = client.answer()?;
+            if !answer.starts_with("239") {
+                return Err(io::Error::other(format!("unexpected answer to TAKETHIS for {name}: {answer}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn article(group: &str, n: u64, bytes: usize, date: &str) -> Vec<u8> {
     let mut text = format!(
         "Path: x!not-for-mail\r\nFrom: a@example.org\r\nNewsgroups: {group}\r\nSubject: article {n}\r\n\
-         Date: Thu, 01 Jan 2026 12:00:00 +0000\r\nMessage-ID: {}\r\nXref: h {group}:1\r\n\r\n",
+         Date: {date}\r\nMessage-ID: {}\r\nXref: h {group}:1\r\n\r\n",
         id(group, n)
     );
     while text.len() < bytes {
@@ -156,18 +188,18 @@ fn id(group: &str, n: u64) -> String {
 }
 
 /// Fills a cache; how many files it has then, and how many bytes they stand for.
-fn fill(dir: &Path, filling: &Path) -> io::Result<(u64, u64)> {
+fn fill(dir: &Path, filling: &Path, date: &str) -> io::Result<(u64, u64)> {
     let now = crate::articles::unix_now() as u64;
     let cache = open(dir, SIZE_BYTES)?;
     for n in 0..GROUPS {
         let name = group_name(n);
         let group = cache.group(ORIGIN, name.as_bytes(), now);
         let _as_it_was = group.set_marks(Marks { low: 1, high: 1, count: 1 }, now)?;
-        let text = article(&name, n, 2_350);
+        let text = article(&name, n, GROUP_ARTICLE_BYTES, date);
         let _as_it_was = group.put_article(1, id(&name, n).as_bytes(), &text, now)?;
     }
     for n in 0..UNNUMBERED {
-        cache.put_by_id(ORIGIN, id("first", n).as_bytes(), &article("first", n, 500), now)?;
+        cache.put_by_id(ORIGIN, id("first", n).as_bytes(), &article("first", n, 500, date), now)?;
     }
     cache.save()?;
     drop(cache);
@@ -176,7 +208,7 @@ fn fill(dir: &Path, filling: &Path) -> io::Result<(u64, u64)> {
     while made < wanted {
         let cache = open(filling, SMALL_CACHE_BYTES)?;
         for n in made..(made + AT_ONCE).min(wanted) {
-            let text = article("large", n, SMALL_ARTICLE_BYTES);
+            let text = article("large", n, SMALL_ARTICLE_BYTES, date);
             cache.put_by_id(ORIGIN, id("large", n).as_bytes(), &text, now)?;
         }
         drop(cache);

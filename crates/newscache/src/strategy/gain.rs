@@ -7,9 +7,10 @@
 //! that went lately are remembered, for as many as twice those that are there: what comes back is no
 //! stranger.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
-use super::queue::Lists;
+use hashbrown::HashMap;
+
 use super::rank::Ranked;
 use super::{Item, Strategy, Victim};
 
@@ -20,30 +21,40 @@ const USES: [u64; 9] = [0, USE, 92_682, 113_512, 131_072, 146_543, 160_530, 173_
 /// What the uses of its group count, in tenths.
 const GROUP_TENTHS: u64 = 3;
 /// Uses of a group after which all of them count half.
-const GROUP_USES_MAX: u64 = 1 << 12;
+const GROUP_USES_MAX: u16 = 1 << 12;
+/// In the place of the group of a unit that does not exist.
+const NO_GROUP: u32 = u32::MAX;
 /// Units that went are remembered, for each that is there.
 const GONE_FOR_EACH: usize = 2;
 /// Uses that are remembered of one that went.
 const GONE_USES_MAX: u8 = 3;
 
-/// The strategy.
+/// The strategy: 25 bytes for each unit up to the largest, and some 30 for each that is there, for those that
+/// went.
 #[derive(Debug, Default)]
 pub(super) struct Gain {
     units: Ranked,
-    lists: Lists,
+    /// The group of each unit.
+    group_of: Vec<u32>,
     uses: Vec<u8>,
-    keys: Vec<u64>,
+    keys: Vec<u32>,
     count: usize,
     /// Of each group: requests for units that were there, and units stored.
-    groups: Vec<(u64, u64)>,
+    groups: Vec<(u16, u16)>,
     /// The rank of the last one to go.
     floor: u64,
-    gone: HashMap<u64, u8>,
-    gone_order: VecDeque<u64>,
+    gone: HashMap<u32, u8>,
+    gone_order: VecDeque<u32>,
+}
+
+/// What a unit is remembered by: half of its key, so that one in some ten thousand strangers is taken for one
+/// that comes back.
+fn short(key: u64) -> u32 {
+    key as u32
 }
 
 impl Gain {
-    fn group(&mut self, group: u32) -> &mut (u64, u64) {
+    fn group(&mut self, group: u32) -> &mut (u16, u16) {
         let at = group as usize;
         if at >= self.groups.len() {
             self.groups.resize(at + 1, (0, 0));
@@ -58,12 +69,17 @@ impl Gain {
     fn rank(&mut self, unit: u32, group: u32) {
         let (again, stored) = *self.group(group);
         let uses = self.uses.get(unit as usize).map_or(0, |uses| usize::from(*uses));
-        let of_group = again * USE * GROUP_TENTHS / 10 / (stored + 1);
+        let of_group = u64::from(again) * USE * GROUP_TENTHS / 10 / (u64::from(stored) + 1);
         let expected = USES.get(uses).copied().unwrap_or(0) + of_group;
         self.units.set(unit, self.floor + expected);
     }
 
-    fn remember(&mut self, key: u64, uses: u8) {
+    /// The group of a unit that is there.
+    fn group_of(&self, unit: u32) -> Option<u32> {
+        self.group_of.get(unit as usize).copied().filter(|group| *group != NO_GROUP)
+    }
+
+    fn remember(&mut self, key: u32, uses: u8) {
         if self.gone.insert(key, uses.min(GONE_USES_MAX)).is_none() {
             self.gone_order.push_back(key);
         }
@@ -75,23 +91,32 @@ impl Gain {
 }
 
 impl Strategy for Gain {
+    fn reserve(&mut self, units: usize, groups: usize) {
+        self.units.reserve(units);
+        self.group_of.reserve_exact(units);
+        self.uses.reserve_exact(units);
+        self.keys.reserve_exact(units);
+        self.groups.reserve_exact(groups);
+    }
+
     fn insert(&mut self, unit: u32, item: Item) {
         let at = unit as usize;
         if at >= self.uses.len() {
             self.uses.resize(at + 1, 0);
             self.keys.resize(at + 1, 0);
+            self.group_of.resize(at + 1, NO_GROUP);
         }
+        let key = short(item.key);
         // Its place in the order of those that went stays until its turn.
-        self.uses[at] = self.gone.remove(&item.key).map_or(0, |uses| uses + 1);
-        self.keys[at] = item.key;
+        self.uses[at] = self.gone.remove(&key).map_or(0, |uses| uses + 1);
+        (self.keys[at], self.group_of[at]) = (key, item.group);
         self.count += 1;
-        self.lists.push(item.group, unit);
         self.group(item.group).1 += 1;
         self.rank(unit, item.group);
     }
 
     fn hit(&mut self, unit: u32) {
-        let Some(group) = self.lists.list_of(unit) else { return };
+        let Some(group) = self.group_of(unit) else { return };
         self.group(group).0 += 1;
         let uses = &mut self.uses[unit as usize];
         *uses = (*uses + 1).min(USES.len() as u8 - 1);
@@ -99,16 +124,16 @@ impl Strategy for Gain {
     }
 
     fn grow(&mut self, unit: u32, item: Item) {
-        if self.lists.list_of(unit).is_some() {
+        if self.group_of(unit).is_some() {
             self.rank(unit, item.group);
         }
     }
 
     fn remove(&mut self, unit: u32) {
-        if self.lists.list_of(unit).is_none() {
+        if self.group_of(unit).is_none() {
             return;
         }
-        self.lists.remove(unit);
+        self.group_of[unit as usize] = NO_GROUP;
         self.units.remove(unit);
         self.count -= 1;
         let (key, uses) = (self.keys[unit as usize], self.uses[unit as usize]);

@@ -42,6 +42,8 @@ pub enum Victim {
 
 /// Decides what goes next.
 pub trait Strategy: Send {
+    /// There will be so many units and groups at first.
+    fn reserve(&mut self, _units: usize, _groups: usize) {}
     /// There is a new unit, which has just been asked for.
     fn insert(&mut self, unit: u32, item: Item);
     /// Something in a unit was asked for, and was there.

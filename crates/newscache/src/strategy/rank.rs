@@ -15,6 +15,13 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
+    /// There will be so many things at first.
+    pub fn reserve(&mut self, things: usize) {
+        self.heap.reserve_exact(things);
+        self.place.reserve_exact(things);
+        self.rank.reserve_exact(things);
+    }
+
     pub fn first(&self) -> Option<u32> {
         self.heap.first().copied()
     }

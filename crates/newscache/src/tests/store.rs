@@ -480,3 +480,21 @@ fn files_are_written_again_when_most_of_them_does_not_count() {
     let articles = cache.verify(&()).unwrap().articles;
     assert!((60..150).contains(&articles), "{articles} articles are stored");
 }
+
+/// A group's index takes more than what it has of articles: with one article each, memory would grow with the
+/// number of groups.
+#[test]
+fn indexes_of_many_groups_take_no_more_memory_than_they_may() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(1 << 30), 5);
+    let name = |n: u64| format!("a.g{n}").into_bytes();
+    for n in 0..12_000 {
+        let group = cache.group("isp", &name(n), 5);
+        assert_eq!(group.put_article(1, &id(n), &article(n, 400), 5).unwrap(), Change::None);
+    }
+    assert!(cache.0.index_bytes() <= crate::cache::INDEX_BYTES_MAX, "{}", cache.0.index_bytes());
+    for n in (0..12_000).step_by(17) {
+        assert!(get(&cache.group("isp", &name(n), 5), 1).is_some(), "{n}");
+    }
+    assert!(cache.0.index_bytes() <= crate::cache::INDEX_BYTES_MAX);
+}

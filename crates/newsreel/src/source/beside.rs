@@ -200,7 +200,11 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
             }
         }
         let Some(place) = second.filter(|_| !self.split.only_first()) else { return Ok(Fetched::Missing) };
-        Ok(match Box::pin(self.second.article(place, part, into)).await? {
+        let fetched = match self.second.article_at_hand(place, part, into) {
+            Some(fetched) => fetched,
+            None => Box::pin(self.second.article(place, part, into)).await?,
+        };
+        Ok(match fetched {
             Fetched::Missing => Fetched::Missing,
             Fetched::Whole => Fetched::Whole,
             Fetched::Begun(rest) => Fetched::Begun(Either::Second(rest)),

@@ -38,9 +38,9 @@ const FLOORS: &[Building] = &[
     Building {
         name: "newscache",
         rows: &[
-            &["record", "stats", "strategy", "wanted"],
+            &["packed", "record", "stats", "strategy", "wanted"],
             &["access_log", "settings", "runs", "ids", "answers"],
-            &["bookkeeping", "loaded"],
+            &["bookkeeping", "loaded", "recent"],
             &["opening", "slots"],
             &["cache"],
             &["compact", "index_io", "lists"],

@@ -22,7 +22,7 @@ use netnews::overview_row::{self, index};
 use newscache::{Access, Found, LargeReader, RequestKind, Want};
 use spool::Patience;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 use tracing::warn;
@@ -32,6 +32,9 @@ const SMALL_BYTES_MAX: u64 = 4 << 10;
 
 /// The line that ends an article.
 const END: &[u8] = b".\r\n";
+
+/// Finds the end of a head.
+static HEAD_END: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\r\n\r\n"));
 
 /// So many wait for the disk of the cache at once. Each occupies a thread.
 static READS: Semaphore = Semaphore::const_new(8);
@@ -85,16 +88,32 @@ impl Place {
     }
 }
 
+/// The same, borrowed.
+#[derive(Clone, Copy)]
+pub(super) enum At<'a> {
+    Number(&'a Group, u64),
+    Id(&'a [u8]),
+}
+
+impl<'a> From<&'a Place> for At<'a> {
+    fn from(place: &'a Place) -> Self {
+        match place {
+            Place::Number(group, number) => Self::Number(group, *number),
+            Place::Id(id) => Self::Id(id),
+        }
+    }
+}
+
 /// The rest of an article.
 #[derive(Debug)]
 pub struct Rest {
-    from: From,
+    from: Source,
     is_over: bool,
 }
 
 /// Where the rest of an article comes from.
 #[derive(Debug)]
-enum From {
+enum Source {
     /// An upstream; so much of it was shown, and this is what came last.
     Upstream(OnItsWay, usize, Vec<u8>),
     /// The cache.
@@ -102,7 +121,7 @@ enum From {
 }
 
 impl Rest {
-    fn of(from: From) -> Self {
+    fn of(from: Source) -> Self {
         Self { from, is_over: false }
     }
 }
@@ -113,16 +132,16 @@ impl Remainder for Rest {
             return Ok(None);
         }
         let has_more = match &mut self.from {
-            From::Upstream(flight, at, came) => arrived(flight, at, came).await?,
-            From::Kept(large) => patiently(|patience| large.read(patience))
+            Source::Upstream(flight, at, came) => arrived(flight, at, came).await?,
+            Source::Kept(large) => patiently(|patience| large.read(patience))
                 .await
                 .map_err(|error| SourceError::Unavailable(error.to_string()))?,
         };
         self.is_over = !has_more;
         let end = if has_more { &b""[..] } else { END };
         Ok(Some(match &self.from {
-            From::Upstream(.., came) => [came, &[], end],
-            From::Kept(large) => {
+            Source::Upstream(.., came) => [came, &[], end],
+            Source::Kept(large) => {
                 let [one, other] = large.parts();
                 [one, other, end]
             }
@@ -172,6 +191,25 @@ fn want(table: &Table, place: &Place) {
     });
 }
 
+/// Reads an article that the cache has in the machine's memory; `None`: it is not there, or must be waited
+/// for.
+pub(super) fn at_hand(
+    table: &Table,
+    (at, client): (At<'_>, &str),
+    part: Part,
+    into: &mut ArticleBytes,
+) -> Option<Fetched<Rest>> {
+    let kept = cached(table, at, part, Patience::CacheOnly, into).ok()??;
+    Some(shown(table, (at, client), kept, into))
+}
+
+/// Shows an article that the cache has.
+fn shown(table: &Table, asked: (At<'_>, &str), kept: Kept, into: &ArticleBytes) -> Fetched<Rest> {
+    let Kept { rest, size, now } = kept;
+    record(table, asked, into.message_id(), (size, 0), now);
+    rest.map_or(Fetched::Whole, |large| Fetched::Begun(Rest::of(Source::Kept(large))))
+}
+
 /// Reads an article.
 pub(super) async fn article(
     table: &Arc<Table>,
@@ -179,15 +217,13 @@ pub(super) async fn article(
     Asked { place, part, is_for_later, client }: Asked<'_>,
     into: &mut ArticleBytes,
 ) -> Answer<Fetched<Rest>> {
-    let found =
-        patiently(|patience| cached(table, &place, part, patience, into)).await.unwrap_or_else(|error| {
-            warn!(%error, "the cache cannot be read");
-            None
-        });
-    if let Some(Kept { rest, size }) = found {
-        record(table, (&place, client), into.message_id(), (size, 0));
-        let begun = |large| Fetched::Begun(Rest::of(From::Kept(large)));
-        return Ok(rest.map_or(Fetched::Whole, begun));
+    let found = patiently(|patience| cached(table, (&place).into(), part, patience, into)).await;
+    let found = found.unwrap_or_else(|error| {
+        warn!(%error, "the cache cannot be read");
+        None
+    });
+    if let Some(kept) = found {
+        return Ok(shown(table, ((&place).into(), client), kept, into));
     }
     if let Place::Number(group, number) = &place
         && group.shelf.exists(*number) == Some(false)
@@ -212,7 +248,7 @@ pub(super) async fn article(
         Err(trouble) => return Err(trouble.into()),
     };
     let at = bytes.len();
-    record(table, (&place, client), &about.id, (0, at as u64));
+    record(table, ((&place).into(), client), &about.id, (0, at as u64), unix_secs());
     bytes = fitted_to(table, &place, Some(about.from), bytes);
     if is_whole {
         bytes.extend_from_slice(END);
@@ -220,7 +256,7 @@ pub(super) async fn article(
     into.set(&about.id, &bytes);
     Ok(match is_whole {
         true => Fetched::Whole,
-        false => Fetched::Begun(Rest::of(From::Upstream(flight, at, Vec::new()))),
+        false => Fetched::Begun(Rest::of(Source::Upstream(flight, at, Vec::new()))),
     })
 }
 
@@ -230,28 +266,30 @@ struct Kept {
     rest: Option<LargeReader>,
     /// How many bytes all of it has.
     size: u64,
+    /// When it was read, Unix seconds.
+    now: u64,
 }
 
 /// Reads the article that the cache has.
 fn cached(
     table: &Table,
-    place: &Place,
+    at: At<'_>,
     part: Part,
     patience: Patience,
     into: &mut ArticleBytes,
 ) -> io::Result<Option<Kept>> {
     // It is sent from the buffer that it is read into.
     let (mut bytes, scratch) = into.take();
-    let read = read_cached(table, place, part, patience, &mut bytes);
+    let read = read_cached(table, at, part, patience, &mut bytes);
     let Ok(Some((Found { id, from, .. }, kept))) = read else {
         bytes.clear();
         into.put((bytes, scratch), ArticleLayout::default());
         return read.map(|_| None);
     };
     let article = bytes.get(from..).unwrap_or_default();
-    let end = memmem::find(article, b"\r\n\r\n");
+    let end = HEAD_END.find(article);
     let head = article.get(..end.map_or(article.len(), |end| end + 2)).unwrap_or_default();
-    let other = other_xref(table, place, None, head);
+    let other = other_xref(table, at, None, head);
     let body_at = from + end.map_or(article.len(), |end| end + 4);
     if kept.rest.is_none() {
         bytes.extend_from_slice(END);
@@ -267,44 +305,43 @@ fn cached(
 /// The same into a buffer, and where it is in there.
 fn read_cached(
     table: &Table,
-    place: &Place,
+    at: At<'_>,
     part: Part,
     patience: Patience,
     into: &mut Vec<u8>,
 ) -> io::Result<Option<(Found, Kept)>> {
-    let found = match (place, &table.cache) {
-        (Place::Number(group, number), _) => group.shelf.find(*number, patience, into)?,
-        (Place::Id(id), Some(cache)) => cache.find(id, patience, into, unix_secs())?,
-        (Place::Id(_), None) => None,
+    let now = unix_secs();
+    let found = match (at, &table.cache) {
+        (At::Number(group, number), _) => group.shelf.find(number, patience, into, now)?,
+        (At::Id(id), Some(cache)) => cache.find(id, patience, into, now)?,
+        (At::Id(_), None) => None,
     };
+    let kept = |rest, size| Kept { rest, size, now };
     let Some(mut found) = found else {
-        let head = if part == Part::Head { cached_head(table, place, patience, into)? } else { None };
-        let size = into.len() as u64;
-        return Ok(head.map(|head| (head, Kept { rest: None, size })));
+        let head = if part == Part::Head { cached_head(table, at, patience, into)? } else { None };
+        return Ok(head.map(|head| (head, kept(None, into.len() as u64))));
     };
     let Some(mut large) = found.large.take() else {
         let size = into.len().saturating_sub(found.from) as u64;
-        return Ok(Some((found, Kept { rest: None, size })));
+        return Ok(Some((found, kept(None, size))));
     };
     let size = large.bytes()?;
     let has_more = large.read_head(patience, into)?;
-    Ok(Some((found, Kept { rest: has_more.then_some(large), size })))
+    Ok(Some((found, kept(has_more.then_some(large), size))))
 }
 
 /// The head of an article of which the cache has nothing else.
 fn cached_head(
     table: &Table,
-    place: &Place,
+    at: At<'_>,
     patience: Patience,
     into: &mut Vec<u8>,
 ) -> io::Result<Option<Found>> {
     let mut head = Vec::new();
-    let id = match (place, &table.cache) {
-        (Place::Number(group, number), _) => group.shelf.head(*number, patience, &mut head)?,
-        (Place::Id(id), Some(cache)) => {
-            cache.head(id, patience, &mut head, unix_secs())?.then(|| id.to_vec())
-        }
-        (Place::Id(_), None) => None,
+    let id = match (at, &table.cache) {
+        (At::Number(group, number), _) => group.shelf.head(number, patience, &mut head)?,
+        (At::Id(id), Some(cache)) => cache.head(id, patience, &mut head, unix_secs())?.then(|| id.to_vec()),
+        (At::Id(_), None) => None,
     };
     Ok(id.map(|id| {
         into.clear();
@@ -317,16 +354,17 @@ fn cached_head(
 /// Counts a request.
 fn record(
     table: &Table,
-    (place, client): (&Place, &str),
+    (place, client): (At<'_>, &str),
     id: &[u8],
     (cache_bytes, upstream_bytes): (u64, u64),
+    at: u64,
 ) {
     let Some(cache) = &table.cache else { return };
     let (upstream, group, number) = match place {
-        Place::Number(group, number) => (group.pool.name(), &*group.name, *number),
-        Place::Id(_) => ("", &b""[..], 0),
+        At::Number(group, number) => (group.pool.name(), &*group.name, number),
+        At::Id(_) => ("", &b""[..], 0),
     };
-    let (at, is_hit) = (unix_secs(), upstream_bytes == 0);
+    let is_hit = upstream_bytes == 0;
     let kind = RequestKind::Article;
     cache.record(&Access {
         at,
@@ -345,34 +383,34 @@ fn record(
 /// The article with the Xref that readers are to see; `from` is the place of the upstream that it comes from,
 /// `None`: it was fitted before.
 fn fitted_to(table: &Table, place: &Place, from: Option<usize>, bytes: Vec<u8>) -> Vec<u8> {
-    let end = memmem::find(&bytes, b"\r\n\r\n").map_or(bytes.len(), |end| end + 2);
+    let end = HEAD_END.find(&bytes).map_or(bytes.len(), |end| end + 2);
     let head = bytes.get(..end).unwrap_or_default();
-    match other_xref(table, place, from, head) {
+    match other_xref(table, place.into(), from, head) {
         Some(xref) => with_xref(&bytes, &xref),
         None => bytes,
     }
 }
 
 /// The Xref that readers are to see, if it is not the one that the article has.
-fn other_xref(table: &Table, place: &Place, from: Option<usize>, head: &[u8]) -> Option<Vec<u8>> {
+fn other_xref(table: &Table, at: At<'_>, from: Option<usize>, head: &[u8]) -> Option<Vec<u8>> {
     let value = content_of(head, b"Xref").unwrap_or_default();
-    let fitted = match place {
-        Place::Number(group, number) if from.is_none() && is_only(value, &group.name, *number) => {
+    let fitted = match at {
+        At::Number(group, number) if from.is_none() && is_only(value, &group.name, number) => {
             return None;
         }
-        Place::Number(group, number) => {
+        At::Number(group, number) => {
             let is_own = from.is_none_or(|from| from == table.place_of(&group.pool));
-            if is_own && has_place(head, &group.name, *number) {
-                fitted(value, Some((&group.name, *number)), &*group.is_here)
+            if is_own && has_place(head, &group.name, number) {
+                fitted(value, Some((&group.name, number)), &*group.is_here)
             } else {
-                match group.shelf.row(*number) {
+                match group.shelf.row(number) {
                     Some(row) => overview_row::field(&row, index::XREF)?.get(6..)?.to_vec(),
-                    None => fitted(b"", Some((&group.name, *number)), &*group.is_here),
+                    None => fitted(b"", Some((&group.name, number)), &*group.is_here),
                 }
             }
         }
         // The numbers are those of the server that it came from.
-        Place::Id(_) => {
+        At::Id(_) => {
             let from = from?;
             fitted(value, None, &|name| table.routes.numbering(name) == Some(from))
         }

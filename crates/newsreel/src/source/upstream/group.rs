@@ -65,15 +65,18 @@ pub(super) struct Group {
 
 #[derive(Debug)]
 struct Asked {
+    /// When marks were asked for last; `None`: they are too old.
     at: Option<Instant>,
     is_there: bool,
+    /// What was said then; `None`: as the cache has them.
+    marks: Option<Marks>,
     /// The marks as of which all numbers were compared.
     compared: Option<Marks>,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { at: None, is_there: true, compared: None }
+        Self { at: None, is_there: true, marks: None, compared: None }
     }
 }
 
@@ -109,11 +112,14 @@ impl Fetching {
 }
 
 impl Group {
-    pub fn new(name: &[u8], upstream: &Upstream) -> Self {
+    /// A group whose marks, as the cache has them, were asked for at that time; `None`: they are too old.
+    pub fn new(name: &[u8], upstream: &Upstream, marks_asked_at: Option<Instant>) -> Self {
         let (pool, cache) = (upstream.pool.clone(), upstream.cache.clone());
+        let shelf = Shelf::of(&cache, pool.name(), name);
+        let marks = marks_asked_at.and_then(|_| shelf.marks());
         Self {
             name: name.into(),
-            shelf: Shelf::of(&cache, pool.name(), name),
+            shelf,
             cache,
             pool,
             headers: upstream.headers.clone(),
@@ -121,7 +127,7 @@ impl Group {
             age_max: upstream.config.group_age,
             is_whole: upstream.is_whole,
             made: AtomicU64::new(0),
-            asked: Ordered::default(),
+            asked: Ordered::new(Asked { at: marks_asked_at, marks, ..Asked::default() }),
             asking: Turn::default(),
             fetching: Ordered::default(),
             fetched: Notify::new(),
@@ -150,7 +156,21 @@ impl Group {
     fn known_marks(&self, since: Instant) -> Option<Option<Marks>> {
         let asked = self.asked.lock();
         let at = asked.at?;
-        (at >= since || at.elapsed() < self.age_max).then(|| self.shelf.marks().filter(|_| asked.is_there))
+        let is_new = at >= since || since.duration_since(at) < self.age_max;
+        is_new.then(|| asked.marks.or_else(|| self.shelf.marks()).filter(|_| asked.is_there))
+    }
+
+    /// Whether a number is known to be within marks that need not be asked for, and nothing else need be
+    /// asked before what the cache has of it is shown.
+    pub fn is_at_hand(&self, number: u64) -> bool {
+        let now = Instant::now();
+        let (marks, is_compared) = {
+            let asked = self.asked.lock();
+            let is_new = asked.is_there && asked.at.is_some_and(|at| now.duration_since(at) < self.age_max);
+            let Some(marks) = asked.marks.filter(|_| is_new) else { return false };
+            (marks, asked.compared == Some(marks))
+        };
+        (marks.low..=marks.high).contains(&number) && (is_compared || self.shelf.knows_no_numbers())
     }
 
     async fn ask_marks(&self) -> Answer<Option<Marks>> {
@@ -181,7 +201,7 @@ impl Group {
             self.renumbered();
         }
         let mut asked = self.asked.lock();
-        (asked.at, asked.is_there) = (Some(Instant::now()), marks.is_some());
+        (asked.at, asked.is_there, asked.marks) = (Some(Instant::now()), marks.is_some(), marks);
     }
 
     /// The group has other numbers now; who has it selected must select it again.
@@ -192,6 +212,7 @@ impl Group {
             "the upstream has renumbered the group"
         );
         self.made.fetch_add(1, Ordering::SeqCst);
+        self.headers.forget(&self.name);
     }
 
     /// The marks are asked for when they are next wanted.
@@ -302,7 +323,10 @@ impl Group {
         let mut asked_from = None;
         loop {
             match self.shelf.rows(range.clone(), limit_bytes, into) {
-                Rows::Done => return Ok(None),
+                Rows::Done => {
+                    self.settled(*range.end()).await;
+                    return Ok(None);
+                }
                 Rows::Limit { next } => return Ok(Some(next)),
                 Rows::Missing { range } if into.len() > start => return Ok(Some(*range.start())),
                 Rows::Missing { range } if asked_from == Some(*range.start()) => {
@@ -370,6 +394,23 @@ impl Group {
         match &fetching.trouble {
             Some(trouble) if fetching.failures != failures => Err(trouble.clone().into()),
             _ => Ok(!fetching.wanted.iter().any(|wanted| wanted.contains(range.start()))),
+        }
+    }
+
+    /// Where rows up to this number were fetched a moment ago, waits until their connection can be asked
+    /// again: whoever goes on before that costs the next question a connection of its own.
+    async fn settled(&self, last: u64) {
+        loop {
+            let mut fetched = pin!(self.fetched.notified());
+            fetched.as_mut().enable();
+            let is_coming = {
+                let fetching = self.fetching.lock();
+                fetching.is_running && fetching.wanted.iter().any(|wanted| *wanted.end() == last)
+            };
+            if !is_coming {
+                return;
+            }
+            fetched.await;
         }
     }
 

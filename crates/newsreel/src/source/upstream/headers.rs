@@ -58,7 +58,8 @@ impl Group {
         let question = AskHeader { group: self.name.clone(), range: first..=last, name: which.name.into() };
         match self.pool.ask_apart(question).await {
             Ok(Some(values)) => {
-                self.headers.put(which, low, &values);
+                let is_current = || self.made.load(Ordering::SeqCst) == which.made;
+                self.headers.put(which, low, &values, is_current);
                 Ok(Some(values))
             }
             Ok(None) => Ok(None),

@@ -73,12 +73,17 @@ impl KeptHeaders {
         (known, unknown)
     }
 
-    /// Keeps values of a header; those of numbers below `low` are forgotten.
-    pub fn put(&self, which: Which<'_>, low: u64, new: &HeaderValues) {
+    /// Keeps values of a header, if the group still has the numbers that it had; those of numbers below `low`
+    /// are forgotten.
+    pub fn put(&self, which: Which<'_>, low: u64, new: &HeaderValues, is_current: impl FnOnce() -> bool) {
         if new.is_empty() || new.iter().map(|(_, value)| cost(value)).sum::<usize>() > BYTES_MAX {
             return;
         }
         let mut kept = self.0.lock();
+        // With the lock: whoever forgets the group comes before this or after it.
+        if !is_current() {
+            return;
+        }
         kept.uses += 1;
         let (uses, key) = (kept.uses, which.key());
         let mut values = kept.headers.remove(&key).unwrap_or_default();
@@ -105,6 +110,21 @@ impl KeptHeaders {
     }
 }
 
+impl KeptHeaders {
+    /// A group has other numbers now: what is kept of it is of no more use.
+    pub fn forget(&self, group: &[u8]) {
+        let mut kept = self.0.lock();
+        let is_of_it = |key: &[u8]| key.strip_prefix(group).is_some_and(|rest| rest.starts_with(b" "));
+        let mut bytes = 0;
+        kept.headers.retain(|key, values| {
+            let is_kept = !is_of_it(key);
+            bytes += if is_kept { values.bytes } else { 0 };
+            is_kept
+        });
+        kept.bytes = bytes;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,7 +138,7 @@ mod tests {
     #[test]
     fn what_is_known_is_found_until_the_group_has_other_numbers() {
         let kept = KeptHeaders::default();
-        kept.put(WHICH, 1, &vec![(1, value("x")), (2, None), (5, value("y"))]);
+        kept.put(WHICH, 1, &vec![(1, value("x")), (2, None), (5, value("y"))], || true);
         let same = Which { name: b"KEYWORDS", ..WHICH };
         assert_eq!(
             kept.find(same, &[1, 2, 3, 5]),
@@ -130,10 +150,26 @@ mod tests {
             assert_eq!(kept.find(other, &[1]), (vec![], vec![1]), "{other:?}");
         }
         // What has expired leaves.
-        kept.put(WHICH, 5, &vec![(6, value("z"))]);
+        kept.put(WHICH, 5, &vec![(6, value("z"))], || true);
         assert_eq!(kept.find(WHICH, &[1, 5, 6]), (vec![(5, value("y")), (6, value("z"))], vec![1]));
-        kept.put(Which { made: 1, ..WHICH }, 1, &vec![(1, value("other"))]);
+        kept.put(Which { made: 1, ..WHICH }, 1, &vec![(1, value("other"))], || true);
         assert_eq!(kept.find(WHICH, &[5]), (vec![], vec![5]));
+    }
+
+    #[test]
+    fn nothing_stays_of_a_group_that_has_other_numbers() {
+        let kept = KeptHeaders::default();
+        let other = Which { group: b"a.b.c", ..WHICH };
+        kept.put(WHICH, 1, &vec![(1, value("x"))], || true);
+        kept.put(other, 1, &vec![(1, value("y"))], || true);
+        kept.forget(b"a.b");
+        assert_eq!(kept.find(WHICH, &[1]), (vec![], vec![1]));
+        assert_eq!(kept.find(other, &[1]).0, [(1, value("y"))]);
+        let bytes = kept.0.lock().headers.values().map(|values| values.bytes).sum::<usize>();
+        assert_eq!(kept.0.lock().bytes, bytes);
+        // An answer that comes after that is not kept.
+        kept.put(WHICH, 1, &vec![(1, value("x"))], || false);
+        assert_eq!(kept.find(WHICH, &[1]), (vec![], vec![1]));
     }
 
     #[test]
@@ -141,18 +177,18 @@ mod tests {
         let kept = KeptHeaders::default();
         let large = "x".repeat(BYTES_MAX / 3);
         let of = |name| Which { name, ..WHICH };
-        kept.put(of(b"one"), 1, &vec![(1, value(&large))]);
-        kept.put(of(b"two"), 1, &vec![(1, value(&large))]);
+        kept.put(of(b"one"), 1, &vec![(1, value(&large))], || true);
+        kept.put(of(b"two"), 1, &vec![(1, value(&large))], || true);
         assert!(kept.find(of(b"one"), &[1]).1.is_empty());
-        kept.put(of(b"three"), 1, &vec![(1, value(&large))]);
+        kept.put(of(b"three"), 1, &vec![(1, value(&large))], || true);
         let is_kept = |name| kept.find(of(name), &[1]).1.is_empty();
         assert_eq!((is_kept(b"one"), is_kept(b"two"), is_kept(b"three")), (true, false, true));
         // One that is too large alone pushes nothing out; one that has become so leaves.
-        kept.put(of(b"one"), 1, &vec![(2, value(&"x".repeat(BYTES_MAX)))]);
+        kept.put(of(b"one"), 1, &vec![(2, value(&"x".repeat(BYTES_MAX)))], || true);
         assert!(kept.find(of(b"one"), &[1]).1.is_empty());
         assert!(kept.0.lock().bytes <= BYTES_MAX);
         let kept = KeptHeaders::default();
-        (1..4).for_each(|number| kept.put(of(b"one"), 1, &vec![(number, value(&large))]));
+        (1..4).for_each(|number| kept.put(of(b"one"), 1, &vec![(number, value(&large))], || true));
         assert!(kept.0.lock().headers.is_empty() && kept.0.lock().bytes == 0);
     }
 }

@@ -132,21 +132,33 @@ fn begin(pool: &Arc<Pool>, command: Vec<u8>, keep: Option<(Cache, Kind)>) -> Lis
     let pool = pool.clone();
     tokio::spawn(async move {
         let end = pool.ask(AskList { command, landing: &landing }).await;
-        if let (Ok(()), Some((cache, kind))) = (&end, keep) {
-            let lines = landing.change(|cargo| cargo.bytes.clone());
-            if let Err(error) = block_in_place(|| put(&cache, pool.name(), kind, &lines)) {
-                warn!(%error, "the cache cannot keep a list");
-            }
+        if let (Ok(()), Some((cache, kind))) = (&end, keep)
+            && let Err(error) = block_in_place(|| put(&cache, pool.name(), kind, &landing))
+        {
+            warn!(%error, "the cache cannot keep a list");
         }
         landing.end(end);
     });
     list
 }
 
-fn put(cache: &Cache, origin: &str, kind: Kind, lines: &[u8]) -> io::Result<()> {
+/// Keeps a list that is whole, from a copy of a piece of it at a time.
+fn put(cache: &Cache, origin: &str, kind: Kind, list: &Landing<()>) -> io::Result<()> {
     let mut writer = cache.put_list(origin, kind.in_cache(), unix_secs())?;
-    writer.append(lines)?;
-    writer.finish()
+    let (mut at, mut piece) = (0, Vec::new());
+    list.change(|cargo| cargo.bytes.shrink_to_fit());
+    loop {
+        piece.clear();
+        list.change(|cargo| {
+            let rest = cargo.bytes.get(at..).unwrap_or_default();
+            piece.extend_from_slice(rest.get(..AHEAD_BYTES).unwrap_or(rest));
+        });
+        if piece.is_empty() {
+            return writer.finish();
+        }
+        at += piece.len();
+        writer.append(&piece)?;
+    }
 }
 
 /// The list that was fetched last, whenever that was.

@@ -13,6 +13,7 @@ mod flight;
 mod group;
 mod headers;
 mod kept_headers;
+mod known_groups;
 mod line;
 mod lists;
 #[cfg(feature = "testing")]
@@ -550,6 +551,24 @@ impl NewsSource for Upstreams {
     ) -> Answer<Fetched<Rest>> {
         let is_for_later = self.shared.prefetch.load().fetch_later;
         self.fetched(place, part, is_for_later, into).await
+    }
+
+    fn article_at_hand(
+        &self,
+        place: Place<'_, UpstreamGroup>,
+        part: Part,
+        into: &mut ArticleBytes,
+    ) -> Option<Fetched<Rest>> {
+        let at = match place {
+            Place::MessageId(id) => articles::At::Id(id.as_bytes()),
+            Place::Number(selected, number) => {
+                let group = selected.current().ok()?;
+                articles::At::Number(group.is_at_hand(number).then_some(&**group)?, number)
+            }
+        };
+        let fetched = articles::at_hand(&self.shared.table.load(), (at, &self.client), part, into)?;
+        let is_refused = self.shared.refusing.load().refuses(into.head());
+        Some(if is_refused { Fetched::Missing } else { fetched })
     }
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {

@@ -80,6 +80,11 @@ impl Shelf {
         }
     }
 
+    /// Whether it is known at once that LISTGROUP has said nothing of it.
+    pub fn knows_no_numbers(&self) -> bool {
+        self.0.knows_no_numbers()
+    }
+
     /// Whether a number has an article; `None`: not known.
     pub fn exists(&self, number: u64) -> Option<bool> {
         self.known(|group| group.exists(number))
@@ -153,8 +158,14 @@ impl Shelf {
     }
 
     /// Reads an article into a buffer, in the place of what is there; of a large one nothing.
-    pub fn find(&self, number: u64, patience: Patience, into: &mut Vec<u8>) -> io::Result<Option<Found>> {
-        self.0.find(number, patience, into, unix_secs())
+    pub fn find(
+        &self,
+        number: u64,
+        patience: Patience,
+        into: &mut Vec<u8>,
+        now: u64,
+    ) -> io::Result<Option<Found>> {
+        self.0.find(number, patience, into, now)
     }
 
     /// Appends the header lines of an article of which these alone are kept; its Message-ID.

@@ -5,6 +5,7 @@
 
 use super::group::Group;
 use super::kept_headers::KeptHeaders;
+use super::known_groups::KnownGroups;
 use super::lists::Lists;
 use super::pool::Pool;
 use super::questions::AskMarks;
@@ -20,7 +21,7 @@ use netnews::newsgroups;
 use newscache::{Access, Cache, RequestKind};
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Says which groups are this server's own.
 pub(super) type Local = Holds;
@@ -51,40 +52,53 @@ pub(super) struct Upstream {
     pub is_here: Holds,
     /// The first request for overview rows of a group has all others fetched as well.
     pub is_whole: bool,
-    groups: Ordered<HashMap<Box<[u8]>, Arc<Group>>, { rank::UPSTREAM_GROUPS }>,
+    groups: Ordered<KnownGroups, { rank::UPSTREAM_GROUPS }>,
 }
 
 impl Upstream {
     /// A group of it; `None`: it has none of this name.
     pub async fn group(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
         if let Some(known) = self.groups.lock().get(name) {
-            return Ok(Some(known.clone()));
+            return Ok(Some(known));
         }
         if !newsgroups::valid_name(name) {
             return Ok(None);
         }
+        let add = |group| self.groups.lock().get_or_add(Arc::new(group));
+        if let Some(at) = self.marks_asked_at(name) {
+            return Ok(Some(add(Group::new(name, self, Some(at)))));
+        }
         let asked = self.pool.ask_apart(AskMarks(name.into())).await;
-        let group = || Arc::new(Group::new(name, self));
         match asked {
             // Those that do not exist are not kept.
             Ok(None) => Ok(None),
             Ok(Some(marks)) => {
-                let group = self.groups.lock().entry(name.into()).or_insert_with(group).clone();
+                let group = add(Group::new(name, self, None));
                 group.take_marks(Some(marks));
                 Ok(Some(group))
             }
             Err(Trouble::Away(text)) => {
-                let group = group();
+                let group = Group::new(name, self, None);
                 group.shelf.marks().ok_or(Trouble::Away(text))?;
-                Ok(Some(self.groups.lock().entry(name.into()).or_insert(group).clone()))
+                Ok(Some(add(group)))
             }
             Err(trouble) => Err(trouble.into()),
         }
     }
 
+    /// When the marks of a group were asked for that the cache has, if they are still new enough.
+    pub(super) fn marks_asked_at(&self, name: &[u8]) -> Option<Instant> {
+        let asked = self.cache.known_marks(&self.config.name, name)?;
+        // They may be a second older than whole seconds say.
+        let age = Duration::from_secs(unix_secs().checked_sub(asked.at)? + 1);
+        if age > self.config.group_age { None } else { Instant::now().checked_sub(age) }
+    }
+
     /// The marks of a group are asked for when they are next wanted.
     pub fn look_again(&self, name: &[u8]) {
-        if let Some(group) = self.groups.lock().get(name) {
+        self.cache.marks_are_old(&self.config.name, name);
+        let known = self.groups.lock().get(name);
+        if let Some(group) = known {
             group.look_again();
         }
     }

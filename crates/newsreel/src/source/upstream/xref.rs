@@ -18,11 +18,15 @@ pub(super) type Holds = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 /// Named where an upstream does not say who numbers.
 const NOBODY: &[u8] = b"upstream.invalid";
 
+/// Bytes of a place beside the group's name, at most, and of the host's if there is none.
+const OWN_BYTES: usize = 40;
+
 /// The value with the places that hold here; `own` is one that is known to, whatever the value says.
 pub(super) fn fitted(value: &[u8], own: Option<(&[u8], u64)>, is_here: IsHere<'_>) -> Vec<u8> {
     let mut words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let host = words.next().filter(|host| !host.contains(&b':')).unwrap_or(NOBODY);
-    let mut out = host.to_vec();
+    let mut out = Vec::with_capacity(value.len() + own.map_or(0, |(name, _)| name.len() + OWN_BYTES));
+    out.extend_from_slice(host);
     let mut push = |group: &[u8], number: u64| {
         out.push(b' ');
         out.extend_from_slice(group);
