@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(count(&wire), Some(Counts { lines: lines as u64, dots: lines as u64 }));
         assert_eq!(wide::count(&wire), count(&wire));
         // Each in the same lane.
-        let line = [&vec![b'x'; LANES - 2], &b"\r\n"[..]].concat();
+        let line = [&[b'x'; LANES - 2][..], &b"\r\n"[..]].concat();
         let wire = line.repeat(BLOCKS_MAX * 2 + 1);
         assert_eq!(count(&wire), Some(Counts { lines: BLOCKS_MAX as u64 * 2 + 1, dots: 0 }));
         assert_eq!(wide::count(&wire), count(&wire));
