@@ -44,4 +44,4 @@ pub use limits::Limits;
 pub use output::{GATHERED_BYTES_MAX, Output};
 pub use slice::Slice;
 pub use stream::Stream;
-pub use transport::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating, Socket, Transport};
+pub use transport::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating, Load, Socket, Transport};

@@ -16,6 +16,7 @@ mod tls_layer;
 pub(crate) use pieces::PIECE_BYTES_MIN;
 
 pub use deflate::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating};
+pub use load::Load;
 pub use socket::Socket;
 
 use layered::Layered;

@@ -17,7 +17,7 @@ fn sized(name: &str, blocks: usize) -> News {
     while wire.len() + 64 + 45 < blocks * 512 - 40 {
         wire.extend_from_slice(b"0123456789\r\n");
     }
-    News { id, groups: vec!["test.g0".into()], wire, is_hidden: false }
+    News { id, groups: vec!["test.g0".into()], wire, is_hidden: false, sites: &[] }
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct News {
     pub wire: Vec<u8>,
     /// Hidden as it is filed.
     pub is_hidden: bool,
+    /// The sites that want it, as its row has them.
+    pub sites: &'static [u8],
 }
 
 impl News {
@@ -55,7 +57,7 @@ impl News {
             put_decimal(&mut wire, at);
             wire.extend_from_slice(rest.as_bytes());
         }
-        Self { id, groups: names, wire, is_hidden: false }
+        Self { id, groups: names, wire, is_hidden: false, sites: &[] }
     }
 
     /// The same article, to be filed without numbers.
@@ -68,8 +70,8 @@ impl News {
         let mut tagged = Vec::new();
         let wire_bytes = self.wire.len() as u64;
         let hidden = self.is_hidden.then_some(("spam", "a filter"));
-        Facts { wire_bytes, path: b"other!not-for-mail", origin: "peer other", hidden, ..Facts::default() }
-            .put(&mut tagged);
+        let (path, origin, sites) = (b"other!not-for-mail", "peer other", self.sites);
+        Facts { wire_bytes, path, origin, hidden, sites, ..Facts::default() }.put(&mut tagged);
         tagged
     }
 

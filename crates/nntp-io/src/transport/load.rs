@@ -1,6 +1,6 @@
 //! What lacks: the processors of this machine, or the line of a client.
 //!
-//! Called by [`super::deflate`].
+//! Called by [`super::deflate`], and by feeds before they open another connection.
 
 use lock_order::Innermost;
 use std::fs;
@@ -16,7 +16,7 @@ const IDLE_ENDS: u64 = 40;
 
 /// What is known of the machine's load; looked at by whoever asks when it is old.
 #[derive(Debug)]
-pub(super) struct Load {
+pub struct Load {
     is_busy: AtomicBool,
     last: Innermost<Last>,
 }
@@ -43,7 +43,7 @@ impl Default for Load {
 
 impl Load {
     /// Whether all processors were busy a moment ago; never where the system does not tell.
-    pub(super) fn is_busy(&self, now: Instant) -> bool {
+    pub fn is_busy(&self, now: Instant) -> bool {
         if let Some(mut last) = self.last.try_lock()
             && (last.times.is_none() || now.saturating_duration_since(last.at) >= HOLDS)
         {

@@ -50,6 +50,8 @@ pub(crate) struct Follow {
     revealed: AtomicU64,
     /// The same, with the sequence number of the next article.
     end: Ordered<(u64, u64), { rank::INNERMOST }>,
+    /// Where the last row ends of an article that goes to a site. Never behind `end`.
+    sent: AtomicU64,
     closed: AtomicBool,
     /// Length of `waiting`, so that the writer need not lock it.
     sleepers: AtomicUsize,
@@ -68,13 +70,20 @@ impl Follow {
         *self.end.lock()
     }
 
+    /// Where the last row ends of an article that goes to a site, of those before [`Follow::end`]. It may
+    /// know more rows than an `end` that was asked for before.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Acquire)
+    }
+
     /// Lets readers read up to this position, where the article with this sequence number follows, and wakes
-    /// those that wait. The caller holds the writer's lock, inside which every reader begins
-    /// ([`Readers::pin`](super::Readers::pin)).
-    pub fn reveal(&self, position: u64, sequence: u64) {
+    /// those that wait; `sent` is where the last row ends of an article that goes to a site. The caller holds
+    /// the writer's lock, inside which every reader begins ([`Readers::pin`](super::Readers::pin)).
+    pub fn reveal(&self, position: u64, sequence: u64, sent: u64) {
         if self.followers.load(Ordering::Acquire) == 0 {
             return;
         }
+        self.sent.store(sent, Ordering::Release);
         *self.end.lock() = (position, sequence);
         // Either this sees a reader that is about to wait, or that reader sees the new position.
         self.revealed.store(position, Ordering::SeqCst);
@@ -249,13 +258,13 @@ mod tests {
     #[test]
     fn without_a_reader_nothing_is_done_for_readers() {
         let follow = Arc::new(Follow::default());
-        follow.reveal(100, 7);
+        follow.reveal(100, 7, 0);
         assert_eq!(follow.end(), (0, 0));
         let reader = pin(&follow);
-        follow.reveal(200, 8);
+        follow.reveal(200, 8, 0);
         assert_eq!((follow.end(), follow.revealed()), ((200, 8), 200));
         drop(reader);
-        follow.reveal(300, 9);
+        follow.reveal(300, 9, 0);
         assert_eq!(follow.end(), (200, 8));
     }
 
@@ -273,7 +282,7 @@ mod tests {
         assert_eq!(follow.waiting.lock().len(), 2);
         drop(second);
         assert_eq!(follow.waiting.lock().len(), 1);
-        follow.reveal(101, 1);
+        follow.reveal(101, 1, 0);
         let woken: Vec<u32> = counts.iter().map(|count| count.0.load(Ordering::SeqCst)).collect();
         assert_eq!(woken, [0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "the last waker, once");
         assert_eq!((poll(&first, &counts[0]), follow.waiting.lock().len()), (Poll::Ready(()), 0));

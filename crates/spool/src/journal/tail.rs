@@ -101,6 +101,12 @@ impl Batch {
         self.rows.is_empty()
     }
 
+    /// Forgets the events; the memory is kept.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+    }
+
     fn push(&mut self, position: u64, payload: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(payload);
@@ -218,8 +224,7 @@ impl Tail {
 
     /// Reads the next rows; none if there are none yet.
     pub fn next(&mut self, batch: &mut Batch) -> io::Result<()> {
-        batch.bytes.clear();
-        batch.rows.clear();
+        batch.clear();
         let (limit, sequence) = self.follow.end();
         while batch.is_empty() && self.position < limit {
             match self.read(limit, batch) {
@@ -236,6 +241,20 @@ impl Tail {
             self.pin.move_to(self.position);
         }
         Ok(())
+    }
+
+    /// Passes over all rows there are, unless one of them may be of an article that goes to a site; whether
+    /// it did.
+    pub fn pass_over_unsent(&mut self) -> bool {
+        let (limit, sequence) = self.follow.end();
+        if self.after_loss || limit <= self.position || self.follow.sent() > self.position {
+            return false;
+        }
+        (self.position, self.sequence) = (limit, Some(sequence));
+        if self.moves_pin {
+            self.pin.move_to(self.position);
+        }
+        true
     }
 
     /// Reads rows, or skips what cannot be read.

@@ -88,6 +88,8 @@ pub(crate) struct JournalWriter {
     start: u64,
     end: u64,
     pending: Vec<u8>,
+    /// Where the last row ends of an article that goes to a site.
+    sent: u64,
     ahead: Ahead,
     set: Arc<SyncSet>,
     follow: Arc<Follow>,
@@ -151,6 +153,7 @@ impl JournalWriter {
             start,
             end,
             pending: Vec::new(),
+            sent: end,
             ahead: Ahead::default(),
             set,
             follow,
@@ -170,7 +173,7 @@ impl JournalWriter {
 
     /// Lets readers read up to the last row written: its article is published.
     pub fn reveal(&self, next_sequence: u64) {
-        self.follow.reveal(self.end, next_sequence);
+        self.follow.reveal(self.end, next_sequence, self.sent);
     }
 
     /// From where on the journal is kept: from `needed` on, and what readers claim before it within bounds.
@@ -219,6 +222,11 @@ impl JournalWriter {
         let (len, crc) = (payload.len() as u32, checksum(self.end + at as u64, payload));
         self.pending[at..at + 4].copy_from_slice(&len.to_le_bytes());
         self.pending[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
+        if let Row::Article(article) = row
+            && article.tagged.sites().iter().any(|byte| *byte != 0)
+        {
+            self.sent = self.pushed_end();
+        }
     }
 
     /// Forgets the rows pushed and not written.

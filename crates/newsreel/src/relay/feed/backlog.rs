@@ -5,7 +5,7 @@
 //! which means reading them.
 
 use super::offer::Offer;
-use super::peer::{Peer, Source, Window};
+use super::peer::{Peer, Source};
 use super::queue::WINDOW_MAX;
 use super::shared::Shared;
 use crate::base::counters::add;
@@ -33,10 +33,15 @@ pub(super) enum Filled {
 }
 
 /// Fills the window with what comes next. May wait for the disk, without holding up other tasks.
-pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io::Result<Filled> {
+pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared) -> io::Result<Filled> {
     match fill_from_recent(peer, shared) {
         Some(filled) => Ok(filled),
-        None => block_in_place(|| fill_from_journal(peer, shared, batch)),
+        None => block_in_place(|| {
+            let mut batch = shared.batches.take();
+            let filled = fill_from_journal(peer, shared, &mut batch);
+            shared.batches.give(batch);
+            filled
+        }),
     }
 }
 
@@ -50,7 +55,7 @@ fn fill_from_recent(peer: &Arc<Peer>, shared: &Shared) -> Option<Filled> {
         Source::Hub(_) => return Some(Filled::Joined),
         Source::Cursor(mark) | Source::Seek(mark) => mark,
     };
-    let Some(room) = room(&mut window) else { return Some(Filled::Full) };
+    let Some(room) = window.room(WINDOW_MAX) else { return Some(Filled::Full) };
     if mark.sequence.is_none_or(|sequence| sequence < decided_from) {
         return None;
     }
@@ -68,12 +73,6 @@ fn fill_from_recent(peer: &Arc<Peer>, shared: &Shared) -> Option<Filled> {
     drop(window);
     late.iter().for_each(|(offer, why)| peer.miss(&offer.message_id, why));
     Some(filled(peer, shared, end, is_empty))
-}
-
-/// How many offers the window has room for; `None`: it is full, and the feed is woken when it is not.
-fn room(window: &mut Window) -> Option<usize> {
-    window.is_hungry = !window.queue.has_room();
-    WINDOW_MAX.checked_sub(window.queue.len()).filter(|room| *room > 0)
 }
 
 /// What filling up to `end` came to.
@@ -102,7 +101,8 @@ fn fill_from_journal(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io
             }
         }
     };
-    if room(&mut peer.window.lock()).is_none() {
+    let most = peer.own_offers_max();
+    if peer.window.lock().room(most).is_none() {
         return Ok(Filled::Full);
     }
     if cursor.decided_from().is_none() && shared.filer.router.is_settled() {

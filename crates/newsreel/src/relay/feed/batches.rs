@@ -100,11 +100,10 @@ pub(super) fn make_now(peer: &Arc<Peer>, shared: &Shared) -> Result<Made, String
     }
     let end = shared.spool.journal_mark(Start::Now).map_err(|error| error.to_string())?.position;
     let mut all = Made::default();
-    let mut rows = spool::Batch::default();
     // Or when the last batch was made.
     let mut begun = Instant::now();
     loop {
-        let filled = fill(peer, shared, &mut rows).map_err(|error| error.to_string())?;
+        let filled = fill(peer, shared).map_err(|error| error.to_string())?;
         let is_all = filled == Filled::Joined && shared.hub.frontier.mark().position >= end;
         if !is_all && filled != Filled::Full {
             if filled != Filled::More {

@@ -226,11 +226,13 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     let mut held = Held { peer: &peer, flying: VecDeque::new(), wanted: VecDeque::new() };
     let mut window = OFFERS_MIN;
     loop {
+        line.shared.rest();
         let mut woken = pin!(peer.offers.notified());
         woken.as_mut().enable();
         let mut submitted = submit(line, client, &mut held, window)?;
         while submitted == Submitted::Enough {
-            // Others go first: sessions that file articles must not wait long for those that send them.
+            // Others go first: articles of one peer must not wait long for those of another.
+            line.shared.rest();
             tokio::task::yield_now().await;
             submitted = submit(line, client, &mut held, window)?;
         }

@@ -182,6 +182,11 @@ async fn follow(hub: &Hub, mut tail: Tail) {
         }
         let begun = Instant::now();
         let read = match tail.unread_bytes() <= IN_MEMORY_BYTES {
+            // No peer wants anything.
+            _ if tail.pass_over_unsent() => {
+                batch.clear();
+                Ok(())
+            }
             true => tail.next(&mut batch),
             false => block_in_place(|| tail.next(&mut batch)),
         };

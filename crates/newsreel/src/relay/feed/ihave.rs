@@ -46,6 +46,7 @@ pub(super) async fn run(line: &mut Line<'_>, client: &mut Client) -> Result<(), 
             held.release(Peer::settle);
         }
         peer.note(&line.shared.hub.frontier);
+        line.shared.rest();
     }
 }
 

@@ -35,11 +35,13 @@ mod rank;
 mod recent;
 mod run;
 mod sendme;
+mod share;
 mod shared;
 pub(crate) mod status;
 mod target;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use crate::config::{Config, PeerSend};
 use crate::ingest::Filer;
@@ -54,6 +56,8 @@ use status::FeedStatus;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use threads::Threads;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
@@ -71,10 +75,14 @@ pub(crate) struct Feeds {
     hub: Ordered<Option<JoinHandle<()>>, { rank::TASKS }>,
     /// Answers ihave and sendme, and is told to end.
     answering: Ordered<Option<(JoinHandle<()>, watch::Sender<bool>)>, { rank::TASKS }>,
+    threads: Threads,
 }
 
-/// What a reload prepares: numbers that may have to be written to the journal.
-pub(crate) struct Prepared(Vec<Route>);
+/// What a reload prepares: numbers that may have to be written to the journal, and threads if any are needed.
+pub(crate) struct Prepared {
+    routes: Vec<Route>,
+    threads: Option<Handle>,
+}
 
 impl Feeds {
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
@@ -83,17 +91,21 @@ impl Feeds {
             running: Ordered::default(),
             hub: Ordered::default(),
             answering: Ordered::default(),
+            threads: Threads::default(),
         }
     }
 
-    /// Gives every peer of a configuration that is sent articles its number. Writes the journal.
-    pub fn prepare(&self, config: &Config) -> Result<Prepared, spool::Trouble> {
-        Route::all(config, |name| self.shared.spool.site(name)).map(Prepared)
+    /// Gives every peer of a configuration that is sent articles its number, and the first of them threads.
+    /// Writes the journal.
+    pub fn prepare(&self, config: &Config) -> io::Result<Prepared> {
+        let routes = Route::all(config, |name| self.shared.spool.site(name)).map_err(io::Error::other)?;
+        let threads = if routes.is_empty() { None } else { Some(self.threads.handle()?) };
+        Ok(Prepared { routes, threads })
     }
 
     /// Starts, stops and changes feeds as the configuration says; those that stay as they are notice nothing.
     /// Needs the runtime; blocks while those that end finish what is on its way.
-    pub fn apply(&self, config: &Config, Prepared(routes): Prepared) {
+    pub fn apply(&self, config: &Config, Prepared { routes, threads }: Prepared) {
         let mut running = self.running.lock();
         let stays = |name: &str, send: &PeerSend| {
             routes.iter().any(|route| route.name == name && route.send == *send)
@@ -122,32 +134,33 @@ impl Feeds {
         }
         let table = self.shared.spool.group_table();
         self.shared.filer.router.replace(&config.site, routes, table);
-        let runtime = tokio::runtime::Handle::current();
+        // Without any there are no peers either.
+        let Some(threads) = threads else { return self.speak(BTreeMap::new(), None) };
         if !new.is_empty() {
             let mut hub = self.hub.lock();
             let shared = &self.shared;
-            hub.get_or_insert_with(|| runtime.spawn(hub::run(shared.hub.clone(), shared.spool.clone())));
+            hub.get_or_insert_with(|| threads.spawn(hub::run(shared.hub.clone(), shared.spool.clone())));
         }
         for peer in new {
-            let task = runtime.spawn(run::run(peer.clone(), self.shared.clone()));
+            let task = threads.spawn(run::run(peer.clone(), self.shared.clone()));
             running.insert(peer.name.clone(), Running { peer, task });
         }
         let speakers = running.values().map(|running| &running.peer).filter(|peer| peer.send.ihave);
         let speakers = speakers.map(|peer| (peer.name.to_ascii_lowercase(), peer.clone())).collect();
-        self.speak(speakers);
+        self.speak(speakers, Some(&threads));
     }
 
     /// Lets these peers, and no others, speak ihave and sendme.
-    fn speak(&self, speakers: BTreeMap<String, Arc<Peer>>) {
+    fn speak(&self, speakers: BTreeMap<String, Arc<Peer>>, threads: Option<&Handle>) {
         let is_needed = !speakers.is_empty();
         // What they were is dropped after the lock: a peer that ends gives back its claim on the journal.
         let _ended = std::mem::replace(&mut *self.shared.speakers.lock(), speakers);
         let mut answering = self.answering.lock();
-        if is_needed && answering.is_none() {
+        if let Some(threads) = threads.filter(|_| is_needed && answering.is_none()) {
             match self.shared.spool.cursor(sendme::CURSOR, spool::Start::Now) {
                 Ok(cursor) => {
                     let (end, ended) = watch::channel(false);
-                    let task = tokio::spawn(sendme::run(self.shared.clone(), cursor, ended));
+                    let task = threads.spawn(sendme::run(self.shared.clone(), cursor, ended));
                     *answering = Some((task, end));
                 }
                 Err(error) => warn!(%error, "cannot answer ihave and sendme"),
@@ -221,7 +234,7 @@ fn stop_answering(answering: &mut Option<(JoinHandle<()>, watch::Sender<bool>)>)
             // What went wrong is in the log.
             let _ended = task.await;
         };
-        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(waiting));
+        tokio::task::block_in_place(|| Handle::current().block_on(waiting));
     }
 }
 
@@ -252,5 +265,5 @@ fn wait_for(ended: Running) {
             warn!(peer = ended.peer.name, %error, "feed failed");
         }
     };
-    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(waiting));
+    tokio::task::block_in_place(|| Handle::current().block_on(waiting));
 }

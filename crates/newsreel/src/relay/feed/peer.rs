@@ -7,6 +7,7 @@ use super::outlet::Outlet;
 use super::pause::{now_ms, pause_ms};
 use super::queue::{Queue, Taken, Ticket, WINDOW_MAX};
 use super::rank;
+use super::target::OFFERS_MAX;
 use crate::base::clock::unix_secs;
 use crate::base::counters::add;
 use crate::base::lock::Leaf;
@@ -107,8 +108,18 @@ pub(super) enum Source {
 pub(super) struct Window {
     pub queue: Queue,
     pub source: Source,
-    /// It was full when there was more to read: the feed is to be woken when there is room again.
-    pub is_hungry: bool,
+    /// It was full when there was more to read: the feed is to be woken when so few offers are left.
+    pub wakes_at: Option<usize>,
+}
+
+impl Window {
+    /// How many offers there is room for, of `most`; `None`: it is full, and the feed is woken when half of
+    /// it is settled.
+    pub fn room(&mut self, most: usize) -> Option<usize> {
+        let room = most.checked_sub(self.queue.len()).filter(|room| *room > 0);
+        self.wakes_at = if room.is_none() { Some(most / 2) } else { None };
+        room
+    }
 }
 
 /// The feed of one peer.
@@ -159,7 +170,7 @@ impl Peer {
         let deferrals = spool.deferrals(&name)?;
         let queue = Queue::with(deferrals.all().cloned());
         let queue = if route.send.order == FeedOrder::Newest { queue.newest_first() } else { queue };
-        let window = Window { queue, source: Source::Cursor(cursor.mark()), is_hungry: false };
+        let window = Window { queue, source: Source::Cursor(cursor.mark()), wakes_at: None };
         // Only as long as there is something to decide by itself.
         let since = if cursor.decided_from().is_none() { route.send.from.since() } else { 0 };
         let decided_from = cursor.decided_from().unwrap_or(UNDECIDED);
@@ -310,10 +321,21 @@ impl Peer {
 
     /// Has a window filled again that was full and has room now: for many articles at once.
     fn feed(&self, window: &mut Window) {
-        if window.is_hungry && window.queue.len() <= WINDOW_MAX / 2 {
-            window.is_hungry = false;
+        if window.wakes_at.is_some_and(|few| window.queue.len() <= few) {
+            window.wakes_at = None;
             self.attention.notify_one();
         }
+    }
+
+    /// How many offers it reads ahead for itself. They are its own: with many peers that are behind, a window
+    /// full of them for each would be much memory. Enough for connections to be busy until more are read;
+    /// what chooses among those in the window, or collects them, gets the whole window.
+    pub fn own_offers_max(&self) -> usize {
+        if !matches!(self.outlet, Outlet::Connections) || self.send.order == FeedOrder::Newest {
+            return WINDOW_MAX;
+        }
+        let connections = self.connections.load(Ordering::Relaxed).max(1);
+        (2 * OFFERS_MAX * connections).min(WINDOW_MAX)
     }
 
     /// Sequence number of the first article that was decided with this peer, once it is known.

@@ -7,6 +7,8 @@ use crate::base::lock::rank::FEEDS;
 pub(super) const RUNNING: u8 = FEEDS;
 /// The tasks that all feeds share.
 pub(super) const TASKS: u8 = FEEDS + 1;
+/// The threads that feeds run in; nothing is taken inside.
+pub(super) const THREADS: u8 = FEEDS + 1;
 /// A run of batches for a peer.
 pub(super) const MAKING: u8 = FEEDS + 2;
 /// One batch is in memory.

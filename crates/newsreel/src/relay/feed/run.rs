@@ -8,7 +8,6 @@ use super::pause::now_ms;
 use super::peer::{Doing, Peer, Source, Trouble};
 use super::shared::Shared;
 use super::{batches, channel, file, hand_over};
-use spool::Batch;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -42,7 +41,6 @@ struct Feed {
     growth: Growth,
     /// When the cursor is to be saved.
     save_at: Instant,
-    batch: Batch,
     /// When to fill again.
     fill_at: Instant,
 }
@@ -60,12 +58,12 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
         not_before: now,
         growth: Growth::new(now),
         save_at: now + SAVE_INTERVAL,
-        batch: Batch::default(),
         fill_at: now,
     };
     feed.prepare();
     let mut end = feed.peer.end.subscribe();
     while !feed.peer.is_ending() {
+        feed.shared.rest();
         let more = feed.fill();
         feed.connect();
         feed.save_if_due();
@@ -101,8 +99,8 @@ impl Feed {
         if self.fill_at > Instant::now() {
             return false;
         }
-        let (peer, shared, batch) = (&self.peer, &self.shared, &mut self.batch);
-        let filled = fill(peer, shared, batch);
+        let peer = &self.peer;
+        let filled = fill(peer, &self.shared);
         if filled.is_ok() {
             peer.works(Trouble::Journal);
         }
@@ -130,12 +128,19 @@ impl Feed {
         let accepted = peer.counts.accepted.load(Ordering::Relaxed);
         let may = due && !peer.is_halted() && self.not_before <= now;
         let may_grow = may && open < peer.outlet.tasks_max(&peer.send) && self.growth.after <= now;
-        let adds = open > 0
-            && may_grow
-            && peer.is_crowded.swap(false, Ordering::Relaxed)
-            && self.growth.adds(now, open, accepted);
+        let is_crowded = open > 0 && may_grow && peer.is_crowded.load(Ordering::Relaxed);
+        let mut adds = false;
+        if is_crowded && self.shared.load.is_busy(now) {
+            // Connections would only compete.
+            self.growth.wait(now, Duration::ZERO);
+        } else if is_crowded {
+            peer.is_crowded.store(false, Ordering::Relaxed);
+            adds = self.growth.adds(now, open, accepted);
+        }
         if open == 0 && may {
             self.growth.begin(now, accepted);
+            // What is found when connections cannot keep up is then about the time since now.
+            self.shared.load.is_busy(now);
         }
         if adds || open == 0 && may {
             self.connections.spawn(let_out(peer.clone(), self.shared.clone(), open == 0));
@@ -202,7 +207,7 @@ impl Feed {
         let mut next = if is_dirty { self.save_at } else { now + IDLE_INTERVAL };
         let reads = {
             let window = peer.window.lock();
-            !matches!(window.source, Source::Hub(_)) && !window.is_hungry
+            !matches!(window.source, Source::Hub(_)) && window.wakes_at.is_none()
         };
         if reads {
             next = next.min(self.fill_at);

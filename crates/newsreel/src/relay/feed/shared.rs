@@ -6,11 +6,12 @@ use super::hub::Hub;
 use super::offer::Offer;
 use super::peer::Peer;
 use super::rank;
+use super::share::Share;
 use crate::base::lock::Leaf;
 use crate::ingest::Filer;
 use lock_order::Ordered;
-use nntp_io::WireArticle;
-use spool::Spool;
+use nntp_io::{Load, WireArticle};
+use spool::{Batch, Spool};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,6 +21,10 @@ pub(super) struct Shared {
     pub filer: Arc<Filer>,
     pub articles: Articles,
     pub hub: Arc<Hub>,
+    pub batches: Batches,
+    pub share: Share,
+    /// Whether processors are short.
+    pub load: Load,
     /// Peers that speak ihave and sendme, by their names in lower case.
     pub speakers: Leaf<BTreeMap<String, Arc<Peer>>>,
     /// Held while a batch is packed: one at a time is in memory.
@@ -30,7 +35,8 @@ impl Shared {
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
         let articles = Articles::new(spool.clone());
         let hub = Arc::new(Hub::new());
-        Self { spool, filer, articles, hub, speakers: Leaf::default(), packing: Ordered::default() }
+        let (batches, share, load, speakers, packing) = Default::default();
+        Self { spool, filer, articles, hub, batches, share, load, speakers, packing }
     }
 
     /// The article of an offer. Without one the offer needs nothing more; whether the peer has missed it is
@@ -49,8 +55,28 @@ impl Shared {
         None
     }
 
+    /// Called between two pieces of work of a feed; see [`Share`].
+    pub fn rest(&self) {
+        self.share.rest(|| self.spool.journal_end().sequence.unwrap_or_default());
+    }
+
     /// As [`Shared::article`], for peers that do not get the article itself: whether it can still be had.
     pub fn is_there(&self, peer: &Peer, offer: &Offer) -> bool {
         self.articles.is_there(offer) || self.article(peer, offer).is_some()
+    }
+}
+
+/// Memory for rows of the journal, for those who read it just now.
+#[derive(Default)]
+pub(super) struct Batches(Leaf<Vec<Batch>>);
+
+impl Batches {
+    pub fn take(&self) -> Batch {
+        self.0.lock().pop().unwrap_or_default()
+    }
+
+    /// Keeps it for others. There are no more than ever read at once.
+    pub fn give(&self, batch: Batch) {
+        self.0.lock().push(batch);
     }
 }

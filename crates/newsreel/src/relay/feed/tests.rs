@@ -10,9 +10,10 @@ use crate::base::clock::unix_secs;
 use crate::config;
 use crate::ingest::Filer;
 use crate::ingest::routing::Route;
-use spool::{Batch, Key, Mark, MethodKind, SimDisk, Spool, Start, Token};
+use spool::{Key, Mark, MethodKind, SimDisk, Spool, Start, Token};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// All feeds, and that to one peer with these keys.
 fn feed(keys: &str) -> (Shared, Arc<Peer>) {
@@ -44,8 +45,7 @@ fn offer(n: u64, arrived: u64) -> Arc<Offer> {
 fn nobody_waits_for_a_hub_that_does_not_read_the_journal() {
     let (shared, peer) = feed("");
     let end = shared.spool.journal_mark(Start::Now).unwrap();
-    let mut rows = Batch::default();
-    let mut filled = || fill(&peer, &shared, &mut rows).unwrap();
+    let filled = || fill(&peer, &shared).unwrap();
     // It reads for itself, up to the end, and looks again.
     while filled() == Filled::More {}
     assert_eq!(filled(), Filled::Soon);
@@ -86,20 +86,38 @@ fn what_arrived_too_many_days_ago_is_skipped_and_counted() {
 fn a_full_window_is_filled_again_when_half_of_it_is_settled() {
     let (shared, peer) = feed("");
     let now = unix_secs();
-    (0..WINDOW_MAX as u64).for_each(|n| peer.window.lock().queue.push(offer(n, now)));
-    let mut rows = Batch::default();
-    assert_eq!(fill(&peer, &shared, &mut rows).unwrap(), Filled::Full);
+    let most = peer.own_offers_max();
+    assert!(most < WINDOW_MAX, "offers that are not shared");
+    (0..most as u64).for_each(|n| peer.window.lock().queue.push(offer(n, now)));
+    assert_eq!(fill(&peer, &shared).unwrap(), Filled::Full);
     let settle = || peer.settle(peer.take(&shared.hub.frontier).unwrap().ticket);
     let woken = || {
         let notified = peer.attention.notified();
         let mut notified = std::pin::pin!(notified);
         notified.as_mut().enable()
     };
-    (1..WINDOW_MAX / 2).for_each(|_| settle());
+    (1..most / 2).for_each(|_| settle());
     assert!(!woken(), "not for each article");
     settle();
     assert!(woken());
-    assert_ne!(fill(&peer, &shared, &mut rows).unwrap(), Filled::Full);
+    assert_ne!(fill(&peer, &shared).unwrap(), Filled::Full);
+}
+
+#[test]
+fn more_is_read_ahead_for_more_connections_and_for_what_chooses_among_offers() {
+    let (_shared, peer) = feed("");
+    let most = peer.own_offers_max();
+    peer.connections.store(3, Ordering::Relaxed);
+    assert_eq!(peer.own_offers_max(), 3 * most);
+    peer.connections.store(30, Ordering::Relaxed);
+    assert_eq!(peer.own_offers_max(), WINDOW_MAX);
+    assert_eq!(feed("order = \"newest\"").1.own_offers_max(), WINDOW_MAX);
+    let (_shared, peer) = feed("");
+    let mut window = peer.window.lock();
+    (0..10).for_each(|n| window.queue.push(offer(n, 1)));
+    assert_eq!((window.room(12), window.wakes_at), (Some(2), None));
+    assert_eq!((window.room(10), window.wakes_at), (None, Some(5)));
+    assert_eq!((window.room(8), window.wakes_at), (None, Some(4)), "with more than there may be");
 }
 
 #[test]
