@@ -9,7 +9,6 @@ use crate::base::bug::{self, own_bug};
 use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
 use crate::base::error::Trouble;
-use crate::base::fetch::fetch_all;
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::{Key, KeyHasher};
@@ -248,11 +247,6 @@ impl Folds {
             shared.generation.fetch_add(1, Ordering::Release);
         }
         Ok(())
-    }
-
-    /// Has the processor fetch what giving out the next numbers of these groups will read and change.
-    pub fn fetch_numbers(&self, groups: &[GroupId]) {
-        groups.iter().filter_map(|id| self.numbers.get(id.0 as usize)).for_each(fetch_all);
     }
 
     /// Makes an accepted article known: history, residents, numbers, overview. True if it lives, which is to

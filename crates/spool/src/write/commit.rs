@@ -333,7 +333,7 @@ impl Writer {
         let mut n = 0;
         for entry in batch.iter().skip(done).take(LOOKED_UP_MAX) {
             if let Some(Entry::Article(later)) = batch.get(done + n + FETCHED_AHEAD) {
-                self.folds.fetch_numbers(later.groups);
+                self.fetch_numbers(later.groups);
                 later.groups.iter().filter_map(|id| context.groups.get(*id)).for_each(|group| group.fetch());
             }
             let packed = self.packed.get_mut(done + n).and_then(Option::take);

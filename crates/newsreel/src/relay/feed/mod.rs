@@ -145,6 +145,7 @@ impl Feeds {
             let task = threads.spawn(run::run(peer.clone(), self.shared.clone()));
             running.insert(peer.name.clone(), Running { peer, task });
         }
+        self.shared.share.among(running.len());
         let speakers = running.values().map(|running| &running.peer).filter(|peer| peer.send.ihave);
         let speakers = speakers.map(|peer| (peer.name.to_ascii_lowercase(), peer.clone())).collect();
         self.speak(speakers, Some(&threads));

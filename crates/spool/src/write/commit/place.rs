@@ -7,6 +7,7 @@ use super::{Prepared, Scratch, Writer, part};
 use crate::base::bug::own_bug;
 use crate::base::entry::Filing;
 use crate::base::error::Trouble;
+use crate::base::fetch::fetch_all;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::limits::{GROUPS_MAX, PART_BYTES_MAX};
@@ -53,6 +54,11 @@ pub(super) fn article_bytes(f: &Filing<'_>) -> u64 {
 }
 
 impl Writer {
+    /// Has the processor fetch what giving out the next numbers of these groups will read and change.
+    pub(super) fn fetch_numbers(&self, groups: &[GroupId]) {
+        groups.iter().filter_map(|id| self.folds.numbers.get(id.0 as usize)).for_each(fetch_all);
+    }
+
     /// Which class the rules assign to an article.
     pub(super) fn class_of(&self, f: &Filing<'_>) -> Option<usize> {
         if f.groups.is_empty() {
