@@ -64,12 +64,18 @@ impl Share {
 
     /// Looks now and then how many articles arrive.
     fn look(&self, now: Instant, sequence: impl FnOnce() -> u64) {
-        let Some(mut last) = self.last.try_lock() else { return };
-        let since = last.map(|(at, before)| (now.saturating_duration_since(at), before));
-        if since.is_some_and(|(since, _)| since < LOOK) {
+        // Another thread may look at the same moment.
+        let since = |last: &Option<(Instant, u64)>| {
+            last.map(|(at, before)| (now.saturating_duration_since(at), before))
+        };
+        let is_due = |last: &Option<(Instant, u64)>| since(last).is_none_or(|(since, _)| since >= LOOK);
+        if !self.last.try_lock().is_some_and(|last| is_due(&last)) {
             return;
         }
+        // Asked without the lock, as the journal has one of its own.
         let sequence = sequence();
+        let Some(mut last) = self.last.try_lock().filter(|last| is_due(last)) else { return };
+        let since = since(&last);
         if let Some((since, before)) = since {
             let arrived = u128::from(sequence.saturating_sub(before));
             let is_full_speed = arrived * 1_000_000 >= FULL_SPEED_PER_S * since.as_micros();
