@@ -1,7 +1,7 @@
 //! The conditions of a peer on single articles, apart from groups and Path: a flat list, all must pass.
 
-use super::hash::part_of;
-use super::{Facts, Step};
+use super::hash::{Digest, digest_of, part_in};
+use super::{Facts, Step, set};
 use crate::base::units::size_text;
 use crate::config::{ArticleType, Distributions, HashSplit, Only, PeerSend, Word};
 use netnews::article::Types;
@@ -9,15 +9,15 @@ use netnews::{newsgroups, path};
 use spool::ArticleKind;
 use std::cell::OnceCell;
 
-/// A condition on an article.
-#[derive(Debug, Clone)]
+/// A condition on an article; what is quick to judge comes first.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Guard {
     SizeMin(u64),
     SizeMax(u64),
+    Only(Only),
     CrosspostsMax(usize),
     HopsMax(usize),
     Distributions(Distributions),
-    Only(Only),
     Hash(HashSplit),
     /// It must be of one of these types.
     Types(Vec<ArticleType>),
@@ -25,23 +25,65 @@ pub(super) enum Guard {
     TypesNever(Vec<ArticleType>),
 }
 
-/// The types of an article, which need its body: found when they are first asked for.
+/// The guards of all peers, each of which is judged once for all that have it.
 #[derive(Debug, Default)]
-pub(super) struct LazyTypes(OnceCell<Types>);
+pub(super) struct Guards(Vec<(Guard, Vec<u64>)>);
 
-impl LazyTypes {
-    fn of(&self, facts: &Facts<'_>) -> Types {
-        *self.0.get_or_init(|| Types::of(facts.wire, facts.body_offset))
+impl Guards {
+    /// Those of peers by their columns.
+    pub fn of<'a>(peers: impl Iterator<Item = (usize, &'a PeerSend)>, words: usize) -> Self {
+        let mut all: Vec<(Guard, Vec<u64>)> = Vec::new();
+        for (column, send) in peers {
+            for guard in Guard::all(send) {
+                if let Some((_, those)) = all.iter_mut().find(|(other, _)| *other == guard) {
+                    set(those, column);
+                } else {
+                    let mut those = vec![0; words];
+                    set(&mut those, column);
+                    all.push((guard, those));
+                }
+            }
+        }
+        all.sort_by_key(|(guard, _)| guard.rank());
+        Self(all)
+    }
+
+    /// Takes away the peers that have a guard which the article does not meet.
+    pub fn keep(&self, left: &mut [u64], facts: &Facts<'_>, own: &[Box<[u8]>]) {
+        let found = Found::default();
+        for (guard, those) in &self.0 {
+            let is_asked = left.iter().zip(those).any(|(left, those)| left & those != 0);
+            if is_asked && !guard.passes(facts, &found, own) {
+                left.iter_mut().zip(those).for_each(|(left, those)| *left &= !those);
+            }
+        }
+    }
+}
+
+/// What takes a look at the whole article or a digest, found when it is first asked for.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    types: OnceCell<Types>,
+    digest: OnceCell<Digest>,
+}
+
+impl Found {
+    fn types(&self, facts: &Facts<'_>) -> Types {
+        *self.types.get_or_init(|| Types::of(facts.wire, facts.body_offset))
     }
 
     fn is_any(&self, facts: &Facts<'_>, types: &[ArticleType]) -> bool {
-        let own = self.of(facts);
+        let own = self.types(facts);
         types.iter().any(|one| own.has(one.types()))
+    }
+
+    fn part(&self, facts: &Facts<'_>, split: &HashSplit) -> u32 {
+        part_in(self.digest.get_or_init(|| digest_of(facts.message_id)), split)
     }
 }
 
 impl Guard {
-    /// Those of a peer, the quick ones first.
+    /// Those of a peer.
     pub fn all(send: &PeerSend) -> Vec<Self> {
         let mut all = Vec::new();
         all.extend(send.size_min.map(Self::SizeMin));
@@ -60,11 +102,27 @@ impl Guard {
         if !send.types_never.is_empty() {
             all.push(Self::TypesNever(send.types_never.clone()));
         }
+        all.sort_by_key(Self::rank);
         all
     }
 
+    /// Its place in the order of the variants.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::SizeMin(_) => 0,
+            Self::SizeMax(_) => 1,
+            Self::Only(_) => 2,
+            Self::CrosspostsMax(_) => 3,
+            Self::HopsMax(_) => 4,
+            Self::Distributions(_) => 5,
+            Self::Hash(_) => 6,
+            Self::Types(_) => 7,
+            Self::TypesNever(_) => 8,
+        }
+    }
+
     /// Whether an article meets it. `own` are our own names, which are no hops.
-    pub fn passes(&self, facts: &Facts<'_>, types: &LazyTypes, own: &[Box<[u8]>]) -> bool {
+    pub fn passes(&self, facts: &Facts<'_>, found: &Found, own: &[Box<[u8]>]) -> bool {
         match self {
             Self::SizeMin(bytes) => facts.wire_bytes >= *bytes,
             Self::SizeMax(bytes) => facts.wire_bytes <= *bytes,
@@ -77,9 +135,9 @@ impl Guard {
             Self::Only(Only::Distribution) => !facts.distribution.is_empty(),
             // Of groups, not of articles.
             Self::Only(Only::Moderated | Only::Unmoderated) => true,
-            Self::Types(wanted) => types.is_any(facts, wanted),
-            Self::TypesNever(never) => !types.is_any(facts, never),
-            Self::Hash(split) => (split.first..=split.last).contains(&part_of(facts.message_id, split)),
+            Self::Types(wanted) => found.is_any(facts, wanted),
+            Self::TypesNever(never) => !found.is_any(facts, never),
+            Self::Hash(split) => (split.first..=split.last).contains(&found.part(facts, split)),
         }
     }
 
@@ -101,13 +159,13 @@ impl Guard {
             }
             Self::Only(only) => ("only", kind_text(facts, *only).to_owned()),
             Self::Hash(split) => {
-                let part = part_of(facts.message_id, split);
+                let part = part_in(&digest_of(facts.message_id), split);
                 ("hash", format!("it is in part {part} of {}; wanted {split}", split.of))
             }
             Self::Types(wanted) => ("types", types_text(facts, wanted, "wanted")),
             Self::TypesNever(never) => ("types_never", types_text(facts, never, "not wanted")),
         };
-        Step { what, passed: self.passes(facts, &LazyTypes::default(), own), text }
+        Step { what, passed: self.passes(facts, &Found::default(), own), text }
     }
 }
 
@@ -116,7 +174,7 @@ fn bytes_against(facts: &Facts<'_>, bound: &str, bytes: u64) -> String {
 }
 
 fn types_text(facts: &Facts<'_>, types: &[ArticleType], wanted: &str) -> String {
-    let found = LazyTypes::default();
+    let found = Found::default();
     let own: Vec<&str> = ArticleType::WORDS
         .iter()
         .filter(|(_, one)| found.is_any(facts, &[*one]))

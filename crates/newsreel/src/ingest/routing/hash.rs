@@ -2,11 +2,17 @@
 //! digest, the last ones or those `offset` before, as a number in network order.
 
 use crate::config::HashSplit;
-use md5::{Digest, Md5};
+use md5::Md5;
 
-/// Which of the parts an article is in, from 1.
-pub(super) fn part_of(message_id: &[u8], split: &HashSplit) -> u32 {
-    let digest: [u8; 16] = Md5::digest(message_id).into();
+/// The MD5 digest of a Message-ID.
+pub(super) type Digest = [u8; 16];
+
+pub(super) fn digest_of(message_id: &[u8]) -> Digest {
+    <Md5 as md5::Digest>::digest(message_id).into()
+}
+
+/// Which of the parts an article with this digest is in, from 1.
+pub(super) fn part_in(digest: &Digest, split: &HashSplit) -> u32 {
     let start = 12_usize.saturating_sub(usize::from(split.offset));
     let bytes = digest.get(start..).and_then(|rest| rest.first_chunk::<4>()).copied().unwrap_or_default();
     u32::from_be_bytes(bytes) % split.of.max(1) + 1
@@ -36,7 +42,11 @@ mod tests {
         for (message_id, parts) in GOLDEN {
             for (part, offset) in parts.iter().zip([0, 4, 8, 12]) {
                 let split = HashSplit { first: 1, last: 1, of: 10, offset };
-                assert_eq!(part_of(message_id.as_bytes(), &split), *part, "{message_id} {offset}");
+                assert_eq!(
+                    part_in(&digest_of(message_id.as_bytes()), &split),
+                    *part,
+                    "{message_id} {offset}"
+                );
             }
         }
     }

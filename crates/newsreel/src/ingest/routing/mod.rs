@@ -17,7 +17,7 @@ mod tests;
 use crate::base::lock::{Leaf, rank};
 use crate::config::{Config, Peer, PeerSend, Site};
 use arc_swap::ArcSwap;
-use guards::{Guard, LazyTypes};
+use guards::{Guard, Guards};
 use lock_order::Ordered;
 use matrix::Matrix;
 use netnews::{Article, Known, newsgroups};
@@ -128,10 +128,7 @@ struct Sites {
     /// Our own names in Path.
     own: Vec<Box<[u8]>>,
     routes: Vec<Route>,
-    /// By the routes' numbers.
-    guards: Vec<Vec<Guard>>,
-    /// The peers that have guards.
-    guarded: Vec<u64>,
+    guards: Guards,
     /// The peers that take articles of which only the headers are here.
     take_headers: Vec<u64>,
     passed: Passed,
@@ -142,27 +139,20 @@ impl Sites {
     fn of(site: &Site, routes: Vec<Route>) -> Self {
         let columns = routes.iter().map(|route| route.number as usize + 1).max().unwrap_or(0);
         let words = columns.div_ceil(64);
-        let (mut guards, mut guarded) = (vec![Vec::new(); columns], vec![0; words]);
+        let guards = Guards::of(routes.iter().map(|route| (route.number as usize, &route.send)), words);
         let mut take_headers = vec![0; words];
         let mut passed = Passed::new(words);
         for route in &routes {
             let column = route.number as usize;
-            let own = Guard::all(&route.send);
-            if !own.is_empty() {
-                set(&mut guarded, column);
-            }
             if route.send.headers_only {
                 set(&mut take_headers, column);
-            }
-            if let Some(slot) = guards.get_mut(column) {
-                *slot = own;
             }
             passed.add(route.name.as_bytes(), column);
             route.send.path_never.iter().for_each(|never| passed.add(never.as_bytes(), column));
         }
         let own = std::iter::once(&site.path_identity).chain(&site.path_also);
         let own = own.map(|name| name.as_bytes().into()).collect();
-        Self { own, routes, guards, guarded, take_headers, passed, words }
+        Self { own, routes, guards, take_headers, passed, words }
     }
 }
 
@@ -213,23 +203,13 @@ impl Routes {
         if let Some(peer) = facts.origin.strip_prefix(OF_PEER) {
             sites.passed.exclude_one(peer.as_bytes(), &mut decision.never);
         }
-        let types = LazyTypes::default();
-        for (at, (takes, never)) in decision.takes.iter().zip(&decision.never).enumerate() {
-            let mut left = takes & !never;
-            if facts.kind.has(ArticleKind::HEADERS) {
-                left &= sites.take_headers.get(at).copied().unwrap_or(0);
-            }
-            let mut ask = left & sites.guarded.get(at).copied().unwrap_or(0);
-            while ask != 0 {
-                let bit = ask.trailing_zeros();
-                ask &= ask - 1;
-                let guards = sites.guards.get(at * 64 + bit as usize).map(Vec::as_slice).unwrap_or_default();
-                if !guards.iter().all(|guard| guard.passes(facts, &types, &sites.own)) {
-                    left &= !(1 << bit);
-                }
-            }
-            decision.bytes.extend_from_slice(&left.to_le_bytes());
+        let left = &mut decision.takes;
+        left.iter_mut().zip(&decision.never).for_each(|(left, never)| *left &= !never);
+        if facts.kind.has(ArticleKind::HEADERS) {
+            left.iter_mut().zip(&sites.take_headers).for_each(|(left, take)| *left &= take);
         }
+        sites.guards.keep(left, facts, &sites.own);
+        left.iter().for_each(|word| decision.bytes.extend_from_slice(&word.to_le_bytes()));
     }
 
     /// Whether any peer is sent articles of one of the groups in a Newsgroups header, whatever else it asks.
@@ -253,8 +233,7 @@ impl Routes {
             let text = "only its headers are here".to_owned();
             steps.push(Step { what: "headers_only", passed: route.send.headers_only, text });
         }
-        let guards = self.sites.guards.get(route.number as usize).into_iter().flatten();
-        steps.extend(guards.map(|guard| guard.explain(facts, &self.sites.own)));
+        steps.extend(Guard::all(&route.send).iter().map(|guard| guard.explain(facts, &self.sites.own)));
         Some(steps)
     }
 
