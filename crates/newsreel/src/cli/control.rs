@@ -3,11 +3,12 @@
 //! The server of a configuration listens below the `data` that it has open. Where the file names another one
 //! since, it is looked for among the spools whose control sockets the system lists.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::screen::{Failure, complain};
 use crate::control_socket::rnews::put_parcel;
@@ -18,6 +19,8 @@ use crate::operations::request::{Reply, Request};
 
 /// How long a server may take to say that it lives.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long to ask other servers of this machine, of which some may hang.
+const OTHERS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Parcels of a batch that are read ahead, and as many that wait for their answers.
 const PARCELS_AHEAD: usize = 2;
 
@@ -88,7 +91,10 @@ impl Control {
         // Other programs have sockets of that name, too, but not next to a spool.
         let is_other =
             |dir: &&Path| *dir != data && dir.join("lock").is_file() && dir.join("journal").is_dir();
-        dirs.filter(is_other).find_map(|dir| {
+        // A socket is listed once more for each of its connections.
+        let dirs: BTreeSet<&Path> = dirs.filter(is_other).collect();
+        let begun = Instant::now();
+        dirs.into_iter().take_while(|_| begun.elapsed() < OTHERS_TIMEOUT).find_map(|dir| {
             let write = UnixStream::connect(socket_path(dir)).ok()?;
             let (control, served) = Self::greeted(write, dir).ok()?;
             (served.as_deref() == Some(&*file)).then_some(control)

@@ -5,6 +5,7 @@ use crate::clients::{installed, skipped};
 use crate::operated::{Operated, complaints};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -236,4 +237,23 @@ fn the_certificate_of_a_new_site_has_a_name_and_dates_that_clients_take() {
         Command::new("date").args(["-u", "-d", "2 hours ago", "+notBefore=%Y-%m-%d %H:%M:%SZ"]).output();
     let two_hours_ago = String::from_utf8(now.unwrap().stdout).unwrap();
     assert!(begins > two_hours_ago, "{begins}");
+}
+
+#[test]
+fn servers_of_other_sites_that_hang_hold_up_a_command_for_a_moment_only() {
+    const HANGING: usize = 30;
+    let site = Operated::new();
+    // As many seconds would pass if each had its own.
+    let sockets: Vec<_> = (0..HANGING)
+        .map(|n| {
+            let dir = site.home().join(format!("other{n}"));
+            fs::create_dir_all(dir.join("journal")).unwrap();
+            fs::write(dir.join("lock"), "").unwrap();
+            UnixListener::bind(dir.join("control")).unwrap()
+        })
+        .collect();
+    let begun = Instant::now();
+    site.done(&["group", "add", "misc.new"]);
+    assert!(begun.elapsed() < Duration::from_secs(HANGING as u64 / 2), "{:?}", begun.elapsed());
+    drop(sockets);
 }
