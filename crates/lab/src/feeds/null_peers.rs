@@ -1,6 +1,6 @@
 //! Peers that want everything and keep nothing (RFC 4644), as cheap as peers can be.
 
-use memchr::memmem;
+use memchr::{memchr, memmem};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 /// Read at once.
 const READ_BYTES: usize = 256 << 10;
 const ARTICLE_END: &[u8] = b"\r\n.\r\n";
-/// Between two looks at the counts.
+/// Between two looks at the counts, and between two at what else there is to see: to read how much memory a
+/// program has stops it for a moment.
 const POLL: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a peer has seen of an article, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +57,7 @@ impl NullPeers {
                         return;
                     }
                     connected.fetch_add(1, Ordering::Relaxed);
-                    let mut connection =
-                        Connection { counter: counter.clone(), sights: sender.clone(), article: None };
+                    let mut connection = Connection::new(counter.clone(), sender.clone());
                     // The end of the connection, whatever it was.
                     thread::spawn(move || _ = connection.serve(stream));
                 }
@@ -83,11 +84,15 @@ impl NullPeers {
         true
     }
 
-    /// Waits until each has so many, and calls `look` meanwhile; false: nothing more has come for `patience`.
+    /// Waits until each has so many, and calls `look` now and then; false: nothing more has come for `patience`.
     pub fn wait_for(&self, articles: u64, patience: Duration, mut look: impl FnMut()) -> bool {
         let (mut least, mut since) = (self.least(), Instant::now());
+        let mut looked = None;
         while least < articles {
-            look();
+            if looked.is_none_or(|looked: Instant| looked.elapsed() >= LOOK) {
+                look();
+                looked = Some(Instant::now());
+            }
             thread::sleep(POLL);
             let now = self.least();
             if now > least {
@@ -118,24 +123,38 @@ impl Drop for NullPeers {
 struct Connection {
     counter: Arc<AtomicU64>,
     sights: Option<Sender<Sight>>,
-    /// The Message-ID of the article that is arriving.
-    article: Option<Vec<u8>>,
+    end: memmem::Finder<'static>,
+    /// An article is arriving.
+    is_article: bool,
+    /// Its Message-ID.
+    id: Vec<u8>,
 }
 
 impl Connection {
+    fn new(counter: Arc<AtomicU64>, sights: Option<Sender<Sight>>) -> Self {
+        let end = memmem::Finder::new(ARTICLE_END);
+        Self { counter, sights, end, is_article: false, id: Vec::new() }
+    }
+
     fn serve(&mut self, mut stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         stream.write_all(b"200 null\r\n")?;
-        let (mut input, mut unread, mut answers) = (vec![0; READ_BYTES], Vec::new(), Vec::new());
+        let (mut input, mut filled, mut answers) = (vec![0; READ_BYTES], 0, Vec::new());
         loop {
-            let read = stream.read(&mut input)?;
-            let Some(new) = input.get(..read).filter(|new| !new.is_empty()) else { return Ok(()) };
-            unread.extend_from_slice(new);
+            if filled == input.len() {
+                input.resize(2 * filled, 0);
+            }
+            let read = stream.read(input.get_mut(filled..).unwrap_or_default())?;
+            if read == 0 {
+                return Ok(());
+            }
+            filled += read;
             let mut at = 0;
-            while let Some(used) = self.next(unread.get(at..).unwrap_or_default(), &mut answers) {
+            while let Some(used) = self.next(input.get(at..filled).unwrap_or_default(), &mut answers) {
                 at += used;
             }
-            unread.drain(..at);
+            input.copy_within(at..filled, 0);
+            filled -= at;
             stream.write_all(&answers)?;
             answers.clear();
         }
@@ -143,25 +162,28 @@ impl Connection {
 
     /// Answers the next command or article; the length of it, if it is whole.
     fn next(&mut self, bytes: &[u8], answers: &mut Vec<u8>) -> Option<usize> {
-        if let Some(id) = &self.article {
-            let end = memmem::find(bytes, ARTICLE_END)? + ARTICLE_END.len();
-            answers.extend_from_slice(b"239 ");
+        let mut answer = |code: &[u8], id: &[u8]| {
+            answers.extend_from_slice(code);
             answers.extend_from_slice(id);
             answers.extend_from_slice(b"\r\n");
+        };
+        if self.is_article {
+            let end = self.end.find(bytes)? + ARTICLE_END.len();
+            answer(b"239 ", &self.id);
             self.counter.fetch_add(1, Ordering::Relaxed);
-            let id = self.article.take()?;
-            self.report(id, true);
+            self.is_article = false;
+            self.report(&self.id, true);
             return Some(end);
         }
-        let end = memmem::find(bytes, b"\r\n")?;
-        let line = bytes.get(..end)?;
+        let end = memchr(b'\n', bytes)?;
+        let line = bytes.get(..end)?.trim_ascii_end();
         if let Some(id) = line.strip_prefix(b"CHECK ") {
-            answers.extend_from_slice(b"238 ");
-            answers.extend_from_slice(id);
-            answers.extend_from_slice(b"\r\n");
-            self.report(id.to_vec(), false);
+            answer(b"238 ", id);
+            self.report(id, false);
         } else if let Some(id) = line.strip_prefix(b"TAKETHIS ") {
-            self.article = Some(id.to_vec());
+            self.is_article = true;
+            self.id.clear();
+            self.id.extend_from_slice(id);
         } else {
             answers.extend_from_slice(match line {
                 b"CAPABILITIES" => b"101 these\r\nVERSION 2\r\nIHAVE\r\nSTREAMING\r\n.\r\n",
@@ -170,13 +192,14 @@ impl Connection {
                 _ => b"500 what?\r\n",
             });
         }
-        Some(end + 2)
+        Some(end + 1)
     }
 
-    fn report(&self, message_id: Vec<u8>, is_whole: bool) {
+    fn report(&self, message_id: &[u8], is_whole: bool) {
         if let Some(sights) = &self.sights {
             // Nobody may be looking any more.
-            let _gone = sights.send(Sight { message_id, when: Instant::now(), is_whole });
+            let _gone =
+                sights.send(Sight { message_id: message_id.to_vec(), when: Instant::now(), is_whole });
         }
     }
 }
@@ -189,7 +212,7 @@ mod tests {
     fn everything_is_wanted_and_taken_however_it_is_cut() {
         let wire = b"MODE STREAM\r\nCHECK <1@x>\r\nTAKETHIS <1@x>\r\nA: b\r\n\r\n..\r\n.\r\nQUIT\r\n";
         for cut in 1..wire.len() {
-            let mut connection = Connection { counter: Arc::default(), sights: None, article: None };
+            let mut connection = Connection::new(Arc::default(), None);
             let (mut unread, mut answers) = (Vec::new(), Vec::new());
             for part in wire.chunks(cut) {
                 unread.extend_from_slice(part);
