@@ -151,7 +151,8 @@ soak:
 	if [ -d "$$articles" ]; then skip=; else echo "no articles in CORPUS=$(CORPUS): the_corpus_parses is skipped"; skip='--skip the_corpus_parses'; fi; \
 	INN=$(INN) NEWSREEL_SOAK_SECONDS=$(SOAK_SECONDS) NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
 	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::page --skip feeds::cnews --skip feeds::triangle \
-	  --skip moving_in --skip mounting::inn $$skip
+	  --skip moving_in --skip mounting::inn --skip books_of_a_full_cache $$skip
+	$(CARGO) test -p newscache --lib --profile soak --locked -- --ignored --nocapture books_of_a_full_cache
 	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test stores --profile soak --locked
 	NEWSREEL_CRASH_EVERY=1 NEWSREEL_TEST_ROUNDS=20 $(CARGO) test -p newscache --lib --profile soak --locked -- tests::crash tests::rounds
 	NEWSREEL_CORPUS=$$(realpath $(ARTICLES)) $(CARGO) test -p newsreel --features search --test main --profile soak --locked -- \
