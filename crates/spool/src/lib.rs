@@ -31,7 +31,7 @@ pub use base::error::{ReadError, SpoolError, Trouble, TroubleKind};
 pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, Facts, PATH_BYTES_MAX, Tagged};
 pub use base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
 pub use base::ids::{Flag, GroupId};
-pub use base::key::{Key, KeyHasher, inn_hash};
+pub use base::key::{Key, KeyBits, KeyHasher, inn_hash};
 pub use base::latency::{Latency, LatencyCounts};
 pub use base::leaving::{Leaving, MayLeave};
 pub use base::progress::Progress;

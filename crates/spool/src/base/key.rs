@@ -13,6 +13,27 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u128);
 
+/// What tables by [`Key`] hash with: keys are hashes already, and their lower half serves as it is. Tables in
+/// shards choose the shard by upper bits.
+#[derive(Debug, Default, Clone)]
+pub struct KeyBits(u64);
+
+impl Hasher for KeyBits {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
+            self.0 ^= u64::from_le_bytes(word);
+        }
+    }
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
+}
+
 /// Makes keys.
 #[derive(Clone)]
 pub struct KeyHasher {

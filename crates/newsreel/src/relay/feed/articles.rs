@@ -3,8 +3,10 @@
 use super::offer::Offer;
 use crate::base::lock::Leaf;
 use nntp_io::WireArticle;
-use spool::{ArticleBuf, Key, Lookup, Patience, ReadError, Spool};
+use spool::{ArticleBuf, Key, KeyBits, Lookup, Patience, ReadError, Spool};
 use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of articles that are kept.
@@ -32,24 +34,29 @@ pub(super) struct Articles {
 
 #[derive(Default)]
 struct Window {
-    articles: HashMap<Key, Arc<WireArticle>>,
-    order: VecDeque<Key>,
+    articles: HashMap<Key, Arc<WireArticle>, BuildHasherDefault<KeyBits>>,
+    /// As they were read, with their positions in the journal.
+    order: VecDeque<(Key, u64)>,
     bytes: usize,
 }
 
 impl Window {
-    fn add(&mut self, key: Key, wire: &Arc<WireArticle>) {
-        if self.articles.insert(key, wire.clone()).is_some() {
-            return;
+    /// Adds an article; what has to go for it is to be dropped without the lock.
+    fn add(&mut self, offer: &Offer, wire: &Arc<WireArticle>) -> Vec<Arc<WireArticle>> {
+        let mut gone = Vec::new();
+        if self.articles.insert(offer.key, wire.clone()).is_some() {
+            return gone;
         }
-        self.order.push_back(key);
+        self.order.push_back((offer.key, offer.mark.position));
         self.bytes += wire.memory_bytes();
         while self.bytes > WINDOW_BYTES_MAX
-            && let Some(oldest) = self.order.pop_front()
+            && let Some((oldest, _)) = self.order.pop_front()
         {
             let removed = self.articles.remove(&oldest);
-            self.bytes -= removed.map_or(0, |wire| wire.memory_bytes());
+            self.bytes -= removed.as_ref().map_or(0, |wire| wire.memory_bytes());
+            gone.extend(removed);
         }
+        gone
     }
 }
 
@@ -78,12 +85,23 @@ impl Articles {
                     return Found::Failed("it is not in wire format".to_owned());
                 };
                 let wire = Arc::new(wire);
-                self.window.lock().add(offer.key, &wire);
+                let gone = self.window.lock().add(offer, &wire);
+                drop(gone);
                 Found::Whole(wire)
             }
             Ok(false) => self.why_gone(offer),
             Err(error) => Found::Failed(error.to_string()),
         }
+    }
+
+    /// Where in the journal the older half is of what is kept; empty as long as there is room for more.
+    pub fn older_half(&self) -> Range<u64> {
+        let window = self.window.lock();
+        if window.bytes < WINDOW_BYTES_MAX / 2 {
+            return 0..0;
+        }
+        let at = |n: usize| window.order.get(n).map_or(0, |(_, position)| *position);
+        at(0)..at(window.order.len() / 2)
     }
 
     /// The article, if it can be read.

@@ -12,7 +12,7 @@ use crate::base::counters::add;
 use crate::ingest::kind;
 use crate::ingest::routing::{Decision, Facts, Routes};
 use netnews::Article;
-use spool::{ArticleKind, ArticleRow, Batch, Event, Mark, Start};
+use spool::{ArticleKind, ArticleRow, Batch, Cursor, Event, Mark, Start};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,6 +85,21 @@ fn filled(peer: &Arc<Peer>, shared: &Shared, end: Mark, is_empty: bool) -> Fille
     }
 }
 
+/// Notes from where on articles are decided with a peer, as soon as none is on its way any more that was not.
+pub(super) fn begin_deciding(peer: &Peer, shared: &Shared) -> io::Result<()> {
+    note_decided(peer, shared, &mut peer.durable.lock().cursor)
+}
+
+fn note_decided(peer: &Peer, shared: &Shared, cursor: &mut Cursor) -> io::Result<()> {
+    if cursor.decided_from().is_none() && shared.filer.router.is_settled() {
+        let end = shared.spool.journal_mark(Start::Now)?;
+        let decided_from = end.sequence.unwrap_or(u64::MAX - 1);
+        cursor.set_decided_from(decided_from);
+        peer.decided_from.store(decided_from, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
 /// Fills the window with the next rows of the journal. Blocks.
 fn fill_from_journal(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io::Result<Filled> {
     let mut durable = peer.durable.lock();
@@ -105,12 +120,7 @@ fn fill_from_journal(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io
     if peer.window.lock().room(most).is_none() {
         return Ok(Filled::Full);
     }
-    if cursor.decided_from().is_none() && shared.filer.router.is_settled() {
-        let end = shared.spool.journal_mark(Start::Now)?;
-        let decided_from = end.sequence.unwrap_or(u64::MAX - 1);
-        cursor.set_decided_from(decided_from);
-        peer.decided_from.store(decided_from, Ordering::Relaxed);
-    }
+    note_decided(peer, shared, cursor)?;
     let lost = cursor.tail().pin().lost();
     cursor.next(batch)?;
     let lost_articles = cursor.tail().pin().lost().1 - lost.1;

@@ -30,6 +30,8 @@ const SPARE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest that one round of answers is noted after.
 const NOTE_ANSWERS: usize = 256;
 
+/// How long a connection that is ahead lets the others catch up.
+const STEP_ASIDE: Duration = Duration::from_millis(1);
 /// What a connection queues before others have their turn, in bytes.
 const TURN_BYTES: usize = 48 << 10;
 
@@ -225,6 +227,8 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     let peer = line.peer.clone();
     let mut held = Held { peer: &peer, flying: VecDeque::new(), wanted: VecDeque::new() };
     let mut window = OFFERS_MIN;
+    let shared = line.shared.clone();
+    let mut place = shared.in_step.place();
     loop {
         line.shared.rest();
         let mut woken = pin!(peer.offers.notified());
@@ -233,9 +237,14 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
         while submitted == Submitted::Enough {
             // Others go first: articles of one peer must not wait long for those of another.
             line.shared.rest();
-            tokio::task::yield_now().await;
+            let position = held.flying.back().map_or(0, |flying| flying.taken.offer.mark.position);
+            match place.is_ahead(position, shared.articles.older_half()) {
+                true => sleep(STEP_ASIDE).await,
+                false => tokio::task::yield_now().await,
+            }
             submitted = submit(line, client, &mut held, window)?;
         }
+        place.waits();
         let has_room = submitted == Submitted::All;
         if held.flying.is_empty() {
             if !line.idle(client).await? {

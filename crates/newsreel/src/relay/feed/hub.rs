@@ -21,9 +21,10 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::error;
 
-/// While articles arrive, the journal is read so often at most; each of them then waits for half of it on
-/// average.
+/// While articles arrive, the journal is read once or twice in such a time; each of them then waits for half
+/// of it on average. What arrives alone does not wait.
 const READ_INTERVAL: Duration = Duration::from_millis(4);
+const READS_MAX: u32 = 2;
 /// After an error of the disk.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Rows that were written so recently are in memory, so reading them does not wait for the disk.
@@ -43,6 +44,20 @@ pub(super) struct Hub {
 impl Hub {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Begins with what follows the journal's end: see [`run`].
+    pub fn begin(&self, spool: &Spool) -> Option<Tail> {
+        match spool.tail("feeds", Start::Now) {
+            Ok(tail) => {
+                self.begin_at(tail.mark());
+                Some(tail.kept_open())
+            }
+            Err(error) => {
+                error!(%error, "cannot follow the journal: each feed reads it for itself");
+                None
+            }
+        }
     }
 
     /// Everything before `mark` is handed out, and what follows will be.
@@ -81,7 +96,7 @@ impl Hub {
     }
 
     /// Hands out a batch that ends at `end`.
-    fn hand_out(&self, batch: &Batch, end: Mark) {
+    pub(super) fn hand_out(&self, batch: &Batch, end: Mark) {
         let mut peers = self.peers.lock();
         let mut woken = Vec::new();
         let mut recent = Vec::new();
@@ -160,27 +175,28 @@ fn numbers(sites: &[u8]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// Reads the journal until the spool is closed. As long as it cannot, each feed reads for itself.
-pub(super) async fn run(hub: Arc<Hub>, spool: Arc<Spool>) {
+/// Reads the journal from what [`Hub::begin`] returned on until the spool is closed. As long as it cannot, each
+/// feed reads for itself.
+pub(super) async fn run(mut tail: Option<Tail>, hub: Arc<Hub>, spool: Arc<Spool>) {
     loop {
-        match block_in_place(|| spool.tail("feeds", Start::Now)) {
-            Ok(tail) => return follow(&hub, tail.kept_open()).await,
-            Err(error) => error!(%error, "cannot follow the journal: each feed reads it for itself"),
+        if let Some(tail) = tail {
+            return follow(&hub, tail).await;
         }
         sleep(ERROR_PAUSE).await;
+        tail = block_in_place(|| hub.begin(&spool));
     }
 }
 
 async fn follow(hub: &Hub, mut tail: Tail) {
     let mut batch = Batch::default();
     let mut lost = tail.pin().lost();
-    hub.begin_at(tail.mark());
+    let mut pace = Pace { begun: Instant::now(), reads: 0 };
     loop {
         poll_fn(|context| tail.poll_rows(context)).await;
         if tail.is_ended() {
             return;
         }
-        let begun = Instant::now();
+        pace.begin(Instant::now());
         let read = match tail.unread_bytes() <= IN_MEMORY_BYTES {
             // No peer wants anything.
             _ if tail.pass_over_unsent() => {
@@ -205,8 +221,51 @@ async fn follow(hub: &Hub, mut tail: Tail) {
             continue;
         }
         hub.hand_out(&batch, tail.mark());
-        if tail.poll_rows(&std::task::Context::from_waker(std::task::Waker::noop())).is_ready() {
-            sleep_until(begun + READ_INTERVAL).await;
+        let has_more = tail.poll_rows(&std::task::Context::from_waker(std::task::Waker::noop())).is_ready();
+        if let Some(until) = pace.end(has_more) {
+            sleep_until(until).await;
         }
+    }
+}
+
+/// How often the journal is read. A wake-up costs whoever commits articles, and takes a processor from it.
+struct Pace {
+    begun: Instant,
+    /// Since then.
+    reads: u32,
+}
+
+impl Pace {
+    /// A read begins.
+    fn begin(&mut self, now: Instant) {
+        if now >= self.begun + READ_INTERVAL {
+            *self = Self { begun: now, reads: 0 };
+        }
+        self.reads += 1;
+    }
+
+    /// Until when not to read again, if more has come meanwhile, or if this was one read after another.
+    fn end(&self, has_more: bool) -> Option<Instant> {
+        (has_more || self.reads >= READS_MAX).then_some(self.begun + READ_INTERVAL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_alone_is_read_at_once_and_the_rest_together() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut pace = Pace { begun: start, reads: 0 };
+        pace.begin(at(10));
+        assert_eq!(pace.end(false), None, "alone");
+        pace.begin(at(11));
+        assert_eq!(pace.end(false), Some(at(14)), "soon after another");
+        pace.begin(at(14));
+        assert_eq!(pace.end(true), Some(at(18)), "while more comes");
+        pace.begin(at(100));
+        assert_eq!(pace.end(false), None, "alone again");
     }
 }

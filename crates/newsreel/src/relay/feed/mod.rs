@@ -22,6 +22,7 @@ mod hand_over;
 mod headers_only;
 mod hub;
 mod ihave;
+mod in_step;
 mod line_file;
 mod lines;
 mod no_check;
@@ -121,7 +122,16 @@ impl Feeds {
             wait_for(ended);
         }
         self.forget(&routes);
-        // Before anything is decided by the new peers, their cursors have begun.
+        // Before anything is decided by the new peers, their cursors have begun; and before them the hub, which
+        // then has all that follows: nobody has to read the journal to keep up with what arrives meanwhile.
+        if let Some(threads) =
+            threads.as_ref().filter(|_| routes.iter().any(|r| !running.contains_key(&r.name)))
+        {
+            let (hub, spool) = (&self.shared.hub, &self.shared.spool);
+            self.hub
+                .lock()
+                .get_or_insert_with(|| threads.spawn(hub::run(hub.begin(spool), hub.clone(), spool.clone())));
+        }
         let mut new = Vec::new();
         for route in &routes {
             if running.contains_key(&route.name) {
@@ -136,12 +146,11 @@ impl Feeds {
         self.shared.filer.router.replace(&config.site, routes, table);
         // Without any there are no peers either.
         let Some(threads) = threads else { return self.speak(BTreeMap::new(), None) };
-        if !new.is_empty() {
-            let mut hub = self.hub.lock();
-            let shared = &self.shared;
-            hub.get_or_insert_with(|| threads.spawn(hub::run(shared.hub.clone(), shared.spool.clone())));
-        }
         for peer in new {
+            // Else its task tries again.
+            if let Err(error) = backlog::begin_deciding(&peer, &self.shared) {
+                warn!(peer = peer.name, %error, "cannot read the journal");
+            }
             let task = threads.spawn(run::run(peer.clone(), self.shared.clone()));
             running.insert(peer.name.clone(), Running { peer, task });
         }

@@ -3,6 +3,7 @@
 use super::articles::{Articles, Found};
 use super::headers_only::is_bodiless;
 use super::hub::Hub;
+use super::in_step::InStep;
 use super::offer::Offer;
 use super::peer::Peer;
 use super::rank;
@@ -20,6 +21,7 @@ pub(super) struct Shared {
     pub spool: Arc<Spool>,
     pub filer: Arc<Filer>,
     pub articles: Articles,
+    pub in_step: InStep,
     pub hub: Arc<Hub>,
     pub batches: Batches,
     pub share: Share,
@@ -35,8 +37,8 @@ impl Shared {
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
         let articles = Articles::new(spool.clone());
         let hub = Arc::new(Hub::new());
-        let (batches, share, load, speakers, packing) = Default::default();
-        Self { spool, filer, articles, hub, batches, share, load, speakers, packing }
+        let (in_step, batches, share, load, speakers, packing) = Default::default();
+        Self { spool, filer, articles, in_step, hub, batches, share, load, speakers, packing }
     }
 
     /// The article of an offer. Without one the offer needs nothing more; whether the peer has missed it is

@@ -1,6 +1,6 @@
 //! A feed and the hub, on a spool in memory.
 
-use super::backlog::{Filled, fill};
+use super::backlog::{Filled, begin_deciding, fill};
 use super::offer::Offer;
 use super::peer::{Peer, Source, Trouble};
 use super::queue::WINDOW_MAX;
@@ -56,6 +56,24 @@ fn nobody_waits_for_a_hub_that_does_not_read_the_journal() {
     shared.hub.dismiss();
     assert!(matches!(peer.window.lock().source, Source::Seek(mark) if mark == end));
     assert_eq!(filled(), Filled::Soon);
+}
+
+#[test]
+fn a_new_feed_reads_nothing_of_what_arrived_while_it_started() {
+    let (shared, peer) = feed("");
+    let mut tail = shared.hub.begin(&shared.spool).unwrap();
+    begin_deciding(&peer, &shared).unwrap();
+    // Rows that are not for it.
+    shared.spool.site("another.example").unwrap();
+    let mut batch = spool::Batch::default();
+    while tail.poll_rows(&std::task::Context::from_waker(std::task::Waker::noop())).is_ready() {
+        tail.next(&mut batch).unwrap();
+        shared.hub.hand_out(&batch, tail.mark());
+    }
+    assert_ne!(shared.hub.frontier.mark(), peer.durable.lock().cursor.mark(), "the hub is ahead of it");
+    let before = peer.durable.lock().cursor.mark();
+    assert_eq!(fill(&peer, &shared).unwrap(), Filled::Joined);
+    assert_eq!(peer.durable.lock().cursor.mark(), before, "the journal was read for it");
 }
 
 #[test]

@@ -5,36 +5,16 @@
 //! its time and was taken over by another does not release the other's.
 
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::base::key::Key;
+use crate::base::key::{Key, KeyBits};
 use crate::base::ordered::{Ordered, rank};
 
 const SHARD_BITS: u32 = 6;
 const SHARDS: usize = 1 << SHARD_BITS;
-
-/// Keys are hashes already; their lower half serves as it is (the upper bits choose the shard).
-#[derive(Debug, Default, Clone)]
-struct KeyBits(u64);
-
-impl Hasher for KeyBits {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
-            self.0 ^= u64::from_le_bytes(word);
-        }
-    }
-    fn write_u128(&mut self, key: u128) {
-        self.0 = key as u64;
-    }
-}
 
 /// Who holds a key, and until when.
 #[derive(Debug)]
