@@ -86,6 +86,8 @@ pub(crate) struct Session<S: NewsSource> {
     expecting: Expecting,
     /// What XBATCH has announced.
     batch: Option<Box<Xbatch>>,
+    /// It has posted an article that needed room.
+    posts_large: bool,
     pace: Pace,
     busy_poll: BusyPoll,
     /// Commands and articles handled in the last round.
@@ -121,6 +123,7 @@ impl<S: NewsSource> Session<S> {
             feed: None,
             expecting: Expecting::Command,
             batch: None,
+            posts_large: false,
             pace: Pace::new(&config.limits, Instant::now()),
             busy_poll: BusyPoll::new(site.polling.clone()),
             steps: 0,

@@ -17,6 +17,9 @@ use std::time::Instant;
 use tokio::time::timeout;
 use tracing::debug;
 
+/// What the system may keep of a post that is not read yet, in octets (it takes twice as much): enough for
+/// a megabyte a second over a tenth of a second.
+const UNREAD_POST_BYTES: usize = 128 << 10;
 /// What the largest article may need beyond its own size, in bytes: its command line and room to read into.
 const LARGEST_EXTRA_BYTES: u64 = 64 << 10;
 
@@ -24,6 +27,12 @@ impl<S: NewsSource> Session<S> {
     /// Makes room for more of the article at hand; if there is none, the rest of it is not kept.
     pub(super) async fn make_room(&mut self) {
         let waits = Instant::now();
+        if !self.posts_large && matches!(self.expecting, Expecting::Article { way: Way::Post, .. }) {
+            self.posts_large = true;
+            // Refused, it may keep more.
+            let _as_before =
+                self.out.transport().socket().map(|socket| socket.limit_unread(UNREAD_POST_BYTES));
+        }
         let (config, budget) = (self.client.config(), &self.context.budget);
         let arriving = Arriving {
             charges: charges(

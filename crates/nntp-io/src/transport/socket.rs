@@ -7,6 +7,7 @@
 
 use rustix::buffer::spare_capacity;
 use rustix::io::writev;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -57,6 +58,15 @@ impl Socket {
         {
             self.0 = State::Own(own);
         }
+    }
+
+    /// Bounds what the system keeps of what was not read yet, in octets; without it that may grow to many
+    /// megabytes for each connection (tcp_rmem).
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn limit_unread(&mut self, bytes: usize) -> io::Result<()> {
+        Ok(set_socket_recv_buffer_size(self.registered()?, bytes)?)
     }
 
     /// The socket, registered with the runtime.
