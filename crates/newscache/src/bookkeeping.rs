@@ -61,19 +61,25 @@ pub(crate) struct Unit {
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     pub key: u64,
-    pub origin: Box<str>,
+    /// Shared with the other groups of the upstream.
+    pub origin: Arc<str>,
     pub name: Box<[u8]>,
     /// Files of others than this generation are not valid any more.
     pub generation: u64,
-    pub marks: Option<Asked<Marks>>,
+    marks: Marks,
+    /// When upstream was asked for them, in seconds.
+    marks_at: u32,
     pub next_seq: u32,
-    /// Counts files of the group that were removed.
-    pub removals: u64,
+    /// Counts files of the group that were removed, over and over.
+    pub removals: u32,
     first: u32,
-    pub used: u64,
+    used: u32,
+    has_marks: bool,
     /// Whether its place on disk says what it says here, but for when it was used.
     pub is_written: bool,
 }
+
+const _: () = assert!(size_of::<Slot>() == 96, "what a group costs beside its name");
 
 impl Slot {
     pub fn new(origin: &str, name: &[u8], generation: u64, now: u64) -> Self {
@@ -82,13 +88,31 @@ impl Slot {
             origin: origin.into(),
             name: name.into(),
             generation,
-            marks: None,
+            marks: Marks::default(),
+            marks_at: 0,
             next_seq: 0,
             removals: 0,
             first: NONE,
-            used: now,
+            used: seconds(now),
+            has_marks: false,
             is_written: false,
         }
+    }
+
+    /// The marks that upstream told last.
+    pub fn marks(&self) -> Option<Asked<Marks>> {
+        self.has_marks.then_some(Asked { value: self.marks, at: self.marks_at.into() })
+    }
+
+    pub fn set_marks(&mut self, marks: Option<Asked<Marks>>) {
+        self.has_marks = marks.is_some();
+        let asked = marks.unwrap_or(Asked { value: Marks::default(), at: 0 });
+        (self.marks, self.marks_at) = (asked.value, seconds(asked.at));
+    }
+
+    /// When something of it was asked for last, Unix seconds.
+    pub fn used(&self) -> u64 {
+        self.used.into()
     }
 
     /// Whether files of it are in the cache.
@@ -129,6 +153,8 @@ pub(crate) struct Books {
     by_large: HashTable<u32>,
     latest_generation: u64,
     hand: usize,
+    /// Of the group that became known last.
+    origin: Arc<str>,
 }
 
 impl Books {
@@ -148,6 +174,7 @@ impl Books {
             by_large: HashTable::new(),
             latest_generation: 0,
             hand: 0,
+            origin: "".into(),
         }
     }
 
@@ -197,10 +224,11 @@ impl Books {
         let key = key_of(origin, name);
         if let Some(slot) = self.slot_of_key(key) {
             let found = &mut self.slots[slot as usize];
-            found.used = now;
+            found.used = seconds(now);
             return (slot, false);
         }
-        let new = Slot::new(origin, name, self.new_generation(now), now);
+        let mut new = Slot::new(origin, name, self.new_generation(now), now);
+        self.share_origin(&mut new);
         let slot = match self.idle_slot(is_idle) {
             Some(slot) => {
                 let old = self.slots[slot as usize].key;
@@ -239,8 +267,18 @@ impl Books {
         self.by_key.reserve(groups, |slot| spread(slots.get(*slot as usize).map_or(0, |slot| slot.key)));
     }
 
+    /// Has a group share the name of its upstream with the one before it, which mostly has the same.
+    fn share_origin(&mut self, slot: &mut Slot) {
+        if slot.origin == self.origin {
+            slot.origin = self.origin.clone();
+        } else {
+            self.origin = slot.origin.clone();
+        }
+    }
+
     /// Puts a group that was read from disk at its place, which must not be taken.
-    pub fn restore_slot(&mut self, at: u32, slot: Slot) {
+    pub fn restore_slot(&mut self, at: u32, mut slot: Slot) {
+        self.share_origin(&mut slot);
         while self.slots.len() <= at as usize {
             // Never found by any key until a group gets it.
             let mut empty = Slot::new("", b"", 0, 0);
@@ -403,7 +441,7 @@ impl Books {
             slot = unit.slot;
         });
         if let Some(slot) = self.slots.get_mut(slot as usize) {
-            slot.used = now;
+            slot.used = seconds(now);
         }
     }
 
@@ -452,7 +490,7 @@ impl Books {
         self.link(unit.before, |last| last.after = unit.after);
         self.changed();
         if let Some(slot) = self.slots.get_mut(unit.slot as usize) {
-            slot.removals += 1;
+            slot.removals = slot.removals.wrapping_add(1);
             if slot.first == id {
                 slot.first = unit.after;
             }
@@ -624,7 +662,7 @@ mod tests {
         }
         let used = resident_bytes() - before;
         println!("{files} files, {} groups: {} KiB", books.slots.len(), used >> 10);
-        assert!(used < 36 << 20, "{used} bytes for {files} files");
+        assert!(used < 30 << 20, "{used} bytes for {files} files");
     }
 
     #[test]

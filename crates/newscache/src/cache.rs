@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
 use lock_order::{Innermost, Ordered};
@@ -19,16 +19,17 @@ use crate::bookkeeping::{Asked, Books, File, Marks, Slot, key_of};
 use crate::ids::Ids;
 use crate::loaded::Loaded;
 use crate::opening::{self, Opened};
-use crate::recent::Recent;
+use crate::recent::{Links, Recent};
 use crate::settings::{Settings, Shape};
 use crate::slots::{At, NAMES_BYTES_MAX, SlotsFile};
 use crate::stats::{Access, Counters, ReadGroup, Stats};
 use crate::wanted::{Want, Wanted};
 
 /// Bytes of indexes that are in memory, over all groups.
-pub(crate) const INDEX_BYTES_MAX: usize = 8 << 20;
-/// What a group takes beside its index while that is in memory.
-const CELL_BYTES: usize = 256;
+pub(crate) const INDEX_BYTES_MAX: usize = 4 << 20;
+/// What a group takes beside its index while that is in memory, with parts of the allocator's pages. It is
+/// counted amply, so that there are no more than 3,000 small ones: each is one small file to be read.
+const CELL_BYTES: usize = 1024;
 /// Files that are open.
 const OPEN_FILES_MAX: usize = 2048;
 /// Cells that may be there before idle ones are dropped.
@@ -39,7 +40,7 @@ const CELLS_SPARE: usize = 1024;
 pub(crate) struct Cell {
     pub slot: u32,
     pub key: u64,
-    pub origin: Box<str>,
+    pub origin: Arc<str>,
     pub name: Box<[u8]>,
     /// Whether anything is kept of it: its name is not too long.
     pub is_kept: bool,
@@ -71,6 +72,7 @@ pub(crate) struct Inner {
     pub changes: Arc<AtomicU64>,
     pub ids: Ids,
     pub recent: Recent,
+    pub links: Links,
     slots_file: SlotsFile,
     cells: Ordered<HashMap<u32, Arc<Cell>>, { rank::CELLS }>,
     files: Innermost<HashMap<u32, OpenFile>>,
@@ -79,6 +81,8 @@ pub(crate) struct Inner {
     counters: Innermost<Counters>,
     wanted: Innermost<Wanted>,
     log: Innermost<Option<AccessLog>>,
+    /// Whether there is one.
+    is_logging: AtomicBool,
     settings: Innermost<Settings>,
     overview_headers: Innermost<Arc<[String]>>,
     weight: AtomicUsize,
@@ -166,6 +170,7 @@ impl Cache {
             books: Ordered::new(books),
             ids,
             recent: Recent::default(),
+            links: Links::default(),
             slots_file,
             cells: Ordered::default(),
             files: Innermost::default(),
@@ -174,6 +179,7 @@ impl Cache {
             counters: Innermost::new(Counters::take(&counters)),
             wanted: Innermost::new(Wanted::take(wanted.as_bytes())),
             log: Innermost::new(None),
+            is_logging: AtomicBool::new(false),
             settings: Innermost::new(settings),
             overview_headers: Innermost::default(),
             weight: AtomicUsize::new(0),
@@ -276,7 +282,7 @@ impl Cache {
     pub fn known_groups(&self, origin: &str) -> Vec<(Box<[u8]>, Marks)> {
         let books = self.0.books.lock();
         let of_origin = books.slots.iter().filter(|slot| *slot.origin == *origin);
-        let known = of_origin.filter_map(|slot| Some((slot.name.clone(), slot.marks?.value)));
+        let known = of_origin.filter_map(|slot| Some((slot.name.clone(), slot.marks()?.value)));
         let mut groups: Vec<_> = known.collect();
         drop(books);
         groups.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -287,15 +293,15 @@ impl Cache {
     pub fn known_marks(&self, origin: &str, name: &[u8]) -> Option<Asked<Marks>> {
         let books = self.0.books.lock();
         let slot = books.slots.get(books.slot_of_key(key_of(origin, name))? as usize)?;
-        slot.marks.filter(|_| *slot.origin == *origin && *slot.name == *name)
+        slot.marks().filter(|_| *slot.origin == *origin && *slot.name == *name)
     }
 
     /// Nobody takes the marks of a group that are known for new ones any more.
     pub fn marks_are_old(&self, origin: &str, name: &[u8]) {
         let mut books = self.0.books.lock();
         let Some(at) = books.slot_of_key(key_of(origin, name)) else { return };
-        if let Some(marks) = books.slots.get_mut(at as usize).and_then(|slot| slot.marks.as_mut()) {
-            marks.at = 0;
+        if let Some(slot) = books.slots.get_mut(at as usize) {
+            slot.set_marks(slot.marks().map(|marks| Asked { at: 0, ..marks }));
         }
     }
 
@@ -322,7 +328,9 @@ impl Cache {
     /// Counts a request of a reader, and logs it if a log is asked for.
     pub fn record(&self, access: &Access<'_>) {
         self.0.counters.lock().record(access);
-        if let Some(log) = self.0.log.lock().as_mut() {
+        if self.0.is_logging.load(Ordering::Relaxed)
+            && let Some(log) = self.0.log.lock().as_mut()
+        {
             log.add(access);
         }
     }
@@ -345,7 +353,9 @@ impl Cache {
             Some(path) => Some(AccessLog::open(self.0.disk.clone(), path, bytes_max)?),
             None => None,
         };
-        *self.0.log.lock() = log;
+        let mut kept = self.0.log.lock();
+        self.0.is_logging.store(log.is_some(), Ordering::Relaxed);
+        *kept = log;
         Ok(())
     }
 
@@ -366,9 +376,11 @@ impl Inner {
     /// The cell of a group.
     pub fn cell(&self, origin: &str, name: &[u8], now: u64) -> Arc<Cell> {
         let mut cells = self.cells.lock();
-        let slot = {
+        let (slot, origin) = {
             let is_idle = |slot: u32| !cells.contains_key(&slot);
-            self.books.lock().slot(origin, name, now, is_idle).0
+            let mut books = self.books.lock();
+            let slot = books.slot(origin, name, now, is_idle).0;
+            (slot, books.slots.get(slot as usize).map_or_else(|| origin.into(), |slot| slot.origin.clone()))
         };
         if let Some(cell) = cells.get(&slot) {
             return cell.clone();
@@ -378,10 +390,10 @@ impl Inner {
         }
         let cell = Arc::new(Cell {
             slot,
-            key: key_of(origin, name),
-            origin: origin.into(),
-            name: name.into(),
+            key: key_of(&origin, name),
             is_kept: origin.len() + name.len() <= NAMES_BYTES_MAX,
+            origin,
+            name: name.into(),
             index: Ordered::new(None),
             weight: AtomicUsize::new(0),
             used: AtomicU64::new(0),

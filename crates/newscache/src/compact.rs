@@ -25,7 +25,7 @@ impl Inner {
     }
 
     fn rewrite(&self, cell: &Cell, loaded: &mut Loaded, seq: u32) -> io::Result<()> {
-        let Some(segment) = loaded.segments.get_mut(&seq) else { return Ok(()) };
+        let Some(segment) = loaded.segment_mut(seq) else { return Ok(()) };
         // What remains goes elsewhere.
         segment.is_sealed = true;
         let unit = segment.unit;
@@ -61,7 +61,7 @@ fn living(loaded: &Loaded, record: &Record<'_>, seq: u32, at: usize) -> Vec<(u64
     let is_here = |place: crate::loaded::Place| place.seq == seq && place.at as usize == at;
     match record.kind {
         Kind::Article | Kind::Link => {
-            let entry = loaded.articles.get(&record.number).filter(|entry| is_here(entry.place));
+            let entry = loaded.articles.get(record.number).filter(|entry| is_here(entry.place()));
             entry.map(|_| (record.number, record.last, record.payload.to_vec())).into_iter().collect()
         }
         Kind::Rows => {

@@ -9,7 +9,7 @@ use crate::{index_io, opening, slots};
 /// A group's file read: how many articles are known then, and where its last whole record ends.
 pub fn group_file(file: &[u8]) -> (usize, usize) {
     let mut loaded = Loaded::default();
-    loaded.segments.insert(0, Segment { first: 1, ..Segment::default() });
+    loaded.add_segment(0, Segment { first: 1, ..Segment::default() });
     let (end, _) = scan(file, |record, at| loaded.apply(&record, 0, at));
     (loaded.articles.len(), end)
 }

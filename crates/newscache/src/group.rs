@@ -13,7 +13,7 @@ use spool::Patience;
 use crate::bookkeeping::{Asked, File, Marks};
 use crate::cache::{Cache, Cell, Inner};
 use crate::index_io::Located;
-use crate::loaded::{Block, Loaded, WITHOUT_ROW, append_row, expires, lines, rows, short_hash};
+use crate::loaded::{Block, Entry, Loaded, WITHOUT_ROW, append_row, expires, lines, rows, short_hash};
 use crate::pieces::LargeReader;
 use crate::record::{self, HEADER_BYTES, Kind, Record};
 use crate::runs::Runs;
@@ -173,7 +173,7 @@ impl Group {
 
     /// The marks that upstream told last.
     pub fn marks(&self) -> Option<Asked<Marks>> {
-        self.inner().books.lock().slots.get(self.cell.slot as usize)?.marks
+        self.inner().books.lock().slots.get(self.cell.slot as usize)?.marks()
     }
 
     /// Upstream told these marks. What expired there leaves; if the high mark has fallen, the group begins
@@ -191,7 +191,7 @@ impl Group {
         {
             let mut books = self.inner().books.lock();
             if let Some(slot) = books.slots.get_mut(self.cell.slot as usize) {
-                slot.marks = Some(Asked { value: marks, at });
+                slot.set_marks(Some(Asked { value: marks, at }));
             }
             if before != Some(marks) {
                 books.changed();
@@ -229,7 +229,8 @@ impl Group {
             books.remove_all(self.cell.slot, &mut gone);
             let generation = books.new_generation(now);
             if let Some(slot) = books.slots.get_mut(self.cell.slot as usize) {
-                (slot.generation, slot.next_seq, slot.marks) = (generation, 0, None);
+                (slot.generation, slot.next_seq) = (generation, 0);
+                slot.set_marks(None);
             }
             books.changed();
         }
@@ -272,7 +273,7 @@ impl Group {
             let back = rows(text)
                 .flatten()
                 .map(|row| row.number)
-                .filter(|number| loaded.block(*number).is_some() && !loaded.articles.contains_key(number));
+                .filter(|number| loaded.block(*number).is_some() && !loaded.articles.contains(*number));
             for number in back.collect::<Vec<_>>() {
                 if self.row_in_block(loaded, number)?.is_none() {
                     parts.push(number..=number);
@@ -293,7 +294,7 @@ impl Group {
         let mut ids: Vec<(u64, u32)> = Vec::new();
         for row in rows(text).flatten() {
             let hash = short_hash(row.id());
-            if let Some(entry) = loaded.articles.get(&row.number) {
+            if let Some(entry) = loaded.articles.get(row.number) {
                 if entry.id != hash {
                     return Ok(true);
                 }
@@ -324,7 +325,7 @@ impl Group {
         let mut first = *part.start();
         let mut payload = Vec::new();
         for row in rows(text).flatten().filter(|row| part.contains(&row.number)) {
-            if loaded.articles.get(&row.number).is_some_and(|entry| entry.has_row) {
+            if loaded.articles.get(row.number).is_some_and(Entry::has_row) {
                 // The number alone: there is a row, which is made of the article.
                 payload.extend_from_slice(format!("{}\r\n", row.number).as_bytes());
             } else {
@@ -449,10 +450,10 @@ impl Group {
     ) -> io::Result<Option<RangeInclusive<u64>>> {
         let (first, last) = (*range.start(), *range.end());
         let mut stored = lines(text).filter(|line| (first..=last).contains(&line.number)).peekable();
-        let mut cached = loaded.articles.range(range).filter(|(_, entry)| entry.has_row).peekable();
+        let mut cached = loaded.articles.range(range).filter(|(_, entry)| entry.has_row()).peekable();
         let mut at = first;
         loop {
-            let next = match (stored.peek().map(|row| row.number), cached.peek().map(|(n, _)| **n)) {
+            let next = match (stored.peek().map(|row| row.number), cached.peek().map(|(n, _)| *n)) {
                 (Some(row), Some(article)) => row.min(article),
                 (Some(one), None) | (None, Some(one)) => one,
                 (None, None) => break,
@@ -461,7 +462,7 @@ impl Group {
                 return Ok(Some(missing));
             }
             let row = stored.next_if(|line| line.number == next);
-            let is_cached = cached.next_if(|(number, _)| **number == next).is_some();
+            let is_cached = cached.next_if(|(number, _)| *number == next).is_some();
             match row {
                 _ if loaded.is_gone(next) => {}
                 Some(row) if row.is_row => into.extend_from_slice(row.text),
@@ -479,10 +480,10 @@ impl Group {
 
     /// Appends the row of an article that is cached; false if there is none, or no row can be made of it.
     fn made_row(&self, loaded: &Loaded, number: u64, into: &mut Vec<u8>) -> io::Result<bool> {
-        let Some(entry) = loaded.articles.get(&number).filter(|entry| entry.has_row) else {
+        let Some(entry) = loaded.articles.get(number).filter(|entry| entry.has_row()) else {
             return Ok(false);
         };
-        let Some(located) = self.inner().located(&self.cell, loaded, entry.place) else { return Ok(false) };
+        let Some(located) = self.inner().located(&self.cell, loaded, entry.place()) else { return Ok(false) };
         let Some(read) = self.inner().read(located, Patience::Wait)? else { return Ok(false) };
         let Some(record) = read.record().filter(|record| record.number == number) else { return Ok(false) };
         let headers = self.cache.overview_headers();
@@ -509,14 +510,13 @@ impl Group {
             if number < loaded.low || loaded.is_gone(number) {
                 return Ok(At::Nowhere);
             }
-            if let Some(entry) = loaded.articles.get(&number).copied()
-                && let Some(located) = self.inner().located(&self.cell, loaded, entry.place)
+            if let Some(entry) = loaded.articles.get(number)
+                && let Some(located) = self.inner().located(&self.cell, loaded, entry.place())
             {
-                if !entry.is_link {
+                if !entry.is_link() {
                     return Ok(At::Article(located));
                 }
-                let read = self.inner().read(located, patience)?;
-                let id = read.and_then(|read| read.record().map(|record| record.id.to_vec()));
+                let id = self.id_of_link(located, patience)?;
                 return Ok(id.map_or(At::Nowhere, |id| At::Elsewhere(id, Some(located))));
             }
             if patience == Patience::CacheOnly {
@@ -526,6 +526,20 @@ impl Group {
             let id = row.and_then(|row| rows(&row).flatten().next().map(|row| row.id().to_vec()));
             Ok(id.map_or(At::Nowhere, |id| At::Elsewhere(id, None)))
         })
+    }
+
+    /// The Message-ID that a link says.
+    fn id_of_link(&self, located: Located, patience: Patience) -> io::Result<Option<Vec<u8>>> {
+        let (file, at) = (located.file, located.place.at);
+        if let Some(id) = self.inner().links.get(file, at) {
+            return Ok(Some(id.into()));
+        }
+        let read = self.inner().read(located, patience)?;
+        let id = read.and_then(|read| read.record().map(|record| record.id.to_vec()));
+        if let Some(id) = &id {
+            self.inner().links.put(file, at, id);
+        }
+        Ok(id)
     }
 
     /// Appends an article, also one that came as a crosspost in another group, or from another upstream.
@@ -601,9 +615,9 @@ impl Group {
     /// Where the article of a number is in this group's files, if its Message-ID has this short hash.
     pub(crate) fn stored(&self, number: u64, id: u32, patience: Patience) -> io::Result<Option<Located>> {
         self.with_patience(patience, |loaded| {
-            let entry = loaded.articles.get(&number);
-            let entry = entry.filter(|entry| !entry.is_link && entry.id == id);
-            Ok(entry.and_then(|entry| self.inner().located(&self.cell, loaded, entry.place)))
+            let entry = loaded.articles.get(number);
+            let entry = entry.filter(|entry| !entry.is_link() && entry.id == id);
+            Ok(entry.and_then(|entry| self.inner().located(&self.cell, loaded, entry.place())))
         })
     }
 
@@ -629,8 +643,8 @@ impl Group {
         let record = Record { kind: Kind::Article, number, last, id, payload: bytes };
         let expires = expires(bytes, now);
         let is_stored = self.with(|loaded| {
-            let known = loaded.articles.get(&number).copied();
-            let is_known = known.is_some_and(|entry| !entry.is_link && entry.id == short_hash(id));
+            let known = loaded.articles.get(number);
+            let is_known = known.is_some_and(|entry| !entry.is_link() && entry.id == short_hash(id));
             match is_known {
                 true => Ok(false),
                 false => self.inner().append(&self.cell, loaded, &record, expires, now),
@@ -645,7 +659,7 @@ impl Group {
     /// Begins anew if a number was another article's.
     pub(crate) fn check_id(&self, number: u64, id: &[u8], now: u64) -> io::Result<Change> {
         let is_other = self.with(|loaded| {
-            if let Some(entry) = loaded.articles.get(&number) {
+            if let Some(entry) = loaded.articles.get(number) {
                 return Ok(entry.id != short_hash(id));
             }
             let row = self.row_in_block(loaded, number)?;
@@ -662,8 +676,8 @@ impl Group {
     pub(crate) fn put_link(&self, number: u64, id: &[u8], now: u64) -> io::Result<()> {
         let record = Record { kind: Kind::Link, number, last: 0, id, payload: b"" };
         self.with(|loaded| {
-            let known = loaded.articles.get(&number);
-            if known.is_some_and(|entry| entry.is_link && entry.id == short_hash(id)) {
+            let known = loaded.articles.get(number);
+            if known.is_some_and(|entry| entry.is_link() && entry.id == short_hash(id)) {
                 return Ok(());
             }
             debug_assert!(record.bytes() > HEADER_BYTES);
@@ -684,7 +698,7 @@ impl Group {
     /// Those of the disk.
     pub fn forget(&self, number: u64, now: u64) -> io::Result<()> {
         self.with(|loaded| {
-            let is_known = loaded.articles.contains_key(&number) || loaded.block(number).is_some();
+            let is_known = loaded.articles.contains(number) || loaded.block(number).is_some();
             if is_known && !loaded.is_gone(number) {
                 let record = Record { kind: Kind::Gone, number, last: 0, id: b"", payload: b"" };
                 self.inner().append(&self.cell, loaded, &record, now, now)?;

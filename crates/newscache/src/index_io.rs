@@ -56,7 +56,7 @@ impl Inner {
             loaded.changes = changes;
             let books = self.books.lock();
             let Some(slot) = books.slots.get(cell.slot as usize) else { return Ok(()) };
-            loaded.low = slot.marks.map_or(0, |marks| marks.value.low);
+            loaded.low = slot.marks().map_or(0, |marks| marks.value.low);
             if slot.generation != loaded.generation {
                 *index = None;
             } else if slot.removals != loaded.removals {
@@ -72,8 +72,8 @@ impl Inner {
                 living.sort_unstable();
                 loaded.removals = slot.removals;
                 drop(books);
-                let gone = loaded.segments.keys().filter(|seq| living.binary_search(seq).is_err());
-                for seq in gone.copied().collect::<Vec<_>>() {
+                let known = loaded.segments().map(|(seq, _)| seq);
+                for seq in known.filter(|seq| living.binary_search(seq).is_err()).collect::<Vec<_>>() {
                     loaded.remove_segment(seq);
                 }
                 if !has_numbers {
@@ -100,7 +100,7 @@ impl Inner {
             let books = self.books.lock();
             if let Some(slot) = books.slots.get(cell.slot as usize) {
                 (loaded.generation, loaded.removals) = (slot.generation, slot.removals);
-                loaded.low = slot.marks.map_or(0, |marks| marks.value.low);
+                loaded.low = slot.marks().map_or(0, |marks| marks.value.low);
             }
             files.extend(books.units_of(cell.slot).map(|(id, unit)| (id, unit.file)));
         }
@@ -135,7 +135,7 @@ impl Inner {
         let is_head = |record: &Record<'_>| record.kind == Kind::Head && record.payload == head(cell);
         let is_ours = record::parse(&bytes).is_some_and(|(record, _)| is_head(&record));
         let segment = Segment { unit, first: 1, ..Segment::default() };
-        loaded.segments.insert(seq, segment);
+        loaded.add_segment(seq, segment);
         let (end, ending) = record::scan(&bytes, |record, at| loaded.apply(&record, seq, at));
         if !is_ours || ending == Ending::Damaged {
             loaded.remove_segment(seq);
@@ -144,7 +144,7 @@ impl Inner {
         }
         let is_cut = ending == Ending::Clean
             || self.disk.open(&path, Open::Existing).and_then(|file| file.set_len(end as u64)).is_ok();
-        if let Some(segment) = loaded.segments.get_mut(&seq) {
+        if let Some(segment) = loaded.segment_mut(seq) {
             (segment.end, segment.is_sealed) = (end as u64, !is_cut);
             if segment.first <= segment.last {
                 self.books.lock().set_last(unit, file, segment.last);
@@ -204,14 +204,14 @@ impl Inner {
             return Ok(false);
         }
         if loaded.weight() > GROUP_ENTRIES_MAX
-            && let Some((_, oldest)) = loaded.segments.first_key_value()
+            && let Some((_, oldest)) = loaded.segments().next()
         {
             let unit = oldest.unit;
             let gone = self.books.lock().remove(unit);
             self.discard(&gone.map(|file| (unit, file)).into_iter().collect::<Vec<_>>());
         }
         let segment_bytes = self.shape().segment_bytes;
-        let newest = loaded.segments.last_key_value().map(|(seq, segment)| (*seq, *segment));
+        let newest = loaded.newest();
         let fits =
             |segment: &Segment| !segment.is_sealed && segment.end + record.bytes() as u64 <= segment_bytes;
         if let Some((seq, segment)) = newest.filter(|(_, segment)| fits(segment))
@@ -248,7 +248,7 @@ impl Inner {
             let len = if written.is_ok() { end } else { segment.end };
             books.grow(segment.unit, file, len, last, expires, now)
         });
-        let Some(kept) = loaded.segments.get_mut(&seq) else { return Ok(None) };
+        let Some(kept) = loaded.segment_mut(seq) else { return Ok(None) };
         if let Err(error) = written {
             kept.is_sealed = true;
             if error.kind() != io::ErrorKind::NotFound {
@@ -307,14 +307,14 @@ impl Inner {
             books.set_last(unit, file, record.last.max(record.number));
             unit
         });
-        loaded.segments.insert(seq, Segment { unit, end, first: 1, ..Segment::default() });
+        loaded.add_segment(seq, Segment { unit, end, first: 1, ..Segment::default() });
         loaded.apply(record, seq, at);
         Ok(true)
     }
 
     /// Where a record is.
     pub fn located(&self, cell: &Cell, loaded: &Loaded, place: Place) -> Option<Located> {
-        let unit = loaded.segments.get(&place.seq)?.unit;
+        let unit = loaded.segment(place.seq)?.unit;
         let file = File::Segment { key: cell.key, generation: loaded.generation, seq: place.seq };
         Some(Located { unit, file, place })
     }

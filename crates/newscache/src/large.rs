@@ -61,15 +61,16 @@ impl Cache {
         now: u64,
     ) -> io::Result<Option<Found>> {
         let hash = hash(&[id]);
-        if let Some(large) = self.open_large(id, hash, patience, now)? {
-            into.clear();
-            into.extend_from_slice(id);
-            return Ok(Some(Found { id: 0..id.len(), from: id.len(), large: Some(large) }));
-        }
+        // Only small ones are remembered there.
         if let Some(pointer) = self.0.recent.get(hash)
             && let Some(found) = self.pointed(pointer, (id, hash), (patience, &mut *into), now)?
         {
             return Ok(Some(found));
+        }
+        if let Some(large) = self.open_large(id, hash, patience, now)? {
+            into.clear();
+            into.extend_from_slice(id);
+            return Ok(Some(Found { id: 0..id.len(), from: id.len(), large: Some(large) }));
         }
         for pointer in self.0.ids.find(hash, patience, &mut { EMPTY })? {
             if let Some(found) = self.pointed(pointer, (id, hash), (patience, &mut *into), now)? {

@@ -8,6 +8,7 @@
 
 mod access_log;
 mod answers;
+mod ascending;
 mod bookkeeping;
 mod cache;
 pub mod chart;

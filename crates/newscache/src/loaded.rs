@@ -3,13 +3,13 @@
 //! Without a disk. Built from the records of the files in the order in which they were written; of two that
 //! speak of one number the later one counts. Called by `group`.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use memchr::memmem;
 use netnews::overview_row::{self, Fields};
 use netnews::{Article, Known, date};
 
+use crate::ascending::Ascending;
 use crate::record::{Kind, Record, hash};
 use crate::runs::Runs;
 
@@ -28,16 +28,39 @@ pub(crate) struct Place {
     pub bytes: u32,
 }
 
-/// What is known of a number's article.
+/// What is known of a number's article, in 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
-    pub place: Place,
+    seq: u32,
+    at: u32,
+    /// A multiple of eight, and flags below.
+    bytes: u32,
     /// A hash of its Message-ID.
     pub id: u32,
+}
+
+const IS_LINK: u32 = 1;
+const HAS_ROW: u32 = 2;
+
+impl Entry {
+    fn new(place: Place, id: u32, is_link: bool, has_row: bool) -> Self {
+        let flags = if is_link { IS_LINK } else { 0 } | if has_row { HAS_ROW } else { 0 };
+        Self { seq: place.seq, at: place.at, bytes: place.bytes | flags, id }
+    }
+
+    pub fn place(self) -> Place {
+        Place { seq: self.seq, at: self.at, bytes: self.bytes & !(IS_LINK | HAS_ROW) }
+    }
+
     /// The article is stored elsewhere.
-    pub is_link: bool,
+    pub fn is_link(self) -> bool {
+        self.bytes & IS_LINK != 0
+    }
+
     /// Its row can be made of it.
-    pub has_row: bool,
+    pub fn has_row(self) -> bool {
+        self.bytes & HAS_ROW != 0
+    }
 }
 
 /// Rows of consecutive numbers: from its key in the table to `last`.
@@ -74,9 +97,9 @@ pub(crate) struct Numbers {
 /// The index.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
-    pub segments: BTreeMap<u32, Segment>,
-    pub articles: BTreeMap<u64, Entry>,
-    blocks: BTreeMap<u64, Block>,
+    segments: Ascending<Segment>,
+    pub articles: Ascending<Entry>,
+    blocks: Ascending<Block>,
     gone: Runs,
     pub numbers: Option<Numbers>,
     pub numbers_unit: u32,
@@ -85,19 +108,11 @@ pub(crate) struct Loaded {
     /// The generation of the files it is of.
     pub generation: u64,
     /// The count of removals that the index has followed.
-    pub removals: u64,
+    pub removals: u32,
     /// The count of all changes in the books up to which it has followed them.
     pub changes: u64,
     /// The low water mark, as the books have it: lower numbers do not exist.
     pub low: u64,
-}
-
-/// Entries that a node of a `BTreeMap` has room for; half of them where entries were added at the end.
-const NODE_ENTRIES: usize = 11;
-
-/// Bytes of the nodes of a table with so many entries, about.
-fn nodes<K, V>(_: &BTreeMap<K, V>, entries: usize) -> usize {
-    entries.div_ceil(NODE_ENTRIES / 2 + 1) * (NODE_ENTRIES * (size_of::<K>() + size_of::<V>()) + 16)
 }
 
 /// A short hash of a Message-ID.
@@ -117,15 +132,38 @@ impl Loaded {
         self.articles.len() + self.blocks.len() + self.segments.len() + runs / 2
     }
 
-    /// How much memory it takes, about, in bytes. Nodes of the tables are half full where numbers came in
-    /// ascending order, and a table of one entry has a whole node.
+    /// How much memory it takes, about, in bytes.
     pub fn bytes(&self) -> usize {
         let runs = self.gone.runs() + self.numbers.as_ref().map_or(0, |numbers| numbers.runs.runs());
         size_of::<Self>()
-            + nodes(&self.segments, self.segments.len())
-            + nodes(&self.articles, self.articles.len())
-            + nodes(&self.blocks, self.blocks.len())
+            + self.segments.bytes()
+            + self.articles.bytes()
+            + self.blocks.bytes()
             + runs * size_of::<(u64, u64)>()
+    }
+
+    /// There is a file from now on.
+    pub fn add_segment(&mut self, seq: u32, segment: Segment) {
+        self.segments.insert(seq.into(), segment);
+    }
+
+    /// A file of the group.
+    pub fn segment(&self, seq: u32) -> Option<Segment> {
+        self.segments.get(seq.into())
+    }
+
+    pub fn segment_mut(&mut self, seq: u32) -> Option<&mut Segment> {
+        self.segments.get_mut(seq.into())
+    }
+
+    /// The files, the oldest first.
+    pub fn segments(&self) -> impl Iterator<Item = (u32, Segment)> {
+        self.segments.iter().map(|(seq, segment)| (seq as u32, segment))
+    }
+
+    /// The newest file.
+    pub fn newest(&self) -> Option<(u32, Segment)> {
+        self.segments.last().map(|(seq, segment)| (seq as u32, segment))
     }
 
     /// Takes a record into account.
@@ -134,14 +172,11 @@ impl Loaded {
         let (first, mut last) = (record.number, record.number);
         match record.kind {
             Kind::Article | Kind::Link => {
-                let entry = Entry {
-                    place,
-                    id: short_hash(record.id),
-                    is_link: record.kind == Kind::Link,
-                    has_row: record.kind == Kind::Article && record.last != WITHOUT_ROW,
-                };
+                let is_link = record.kind == Kind::Link;
+                let has_row = !is_link && record.last != WITHOUT_ROW;
+                let entry = Entry::new(place, short_hash(record.id), is_link, has_row);
                 if let Some(old) = self.articles.insert(first, entry) {
-                    self.bury(old.place);
+                    self.bury(old.place());
                 }
                 self.gone.remove(&(first..=first));
             }
@@ -152,14 +187,14 @@ impl Loaded {
                 self.blocks.insert(first, Block { last, place });
             }
             Kind::Gone => {
-                if let Some(old) = self.articles.remove(&first) {
-                    self.bury(old.place);
+                if let Some(old) = self.articles.remove(first) {
+                    self.bury(old.place());
                 }
                 self.gone.insert(&(first..=first));
             }
             _ => return,
         }
-        if let Some(segment) = self.segments.get_mut(&seq) {
+        if let Some(segment) = self.segments.get_mut(seq.into()) {
             let is_new = segment.first > segment.last;
             segment.first = if is_new { first } else { segment.first.min(first) };
             segment.last = if is_new { last } else { segment.last.max(last) };
@@ -167,7 +202,7 @@ impl Loaded {
     }
 
     fn bury(&mut self, place: Place) {
-        let Some(segment) = self.segments.get_mut(&place.seq) else { return };
+        let Some(segment) = self.segments.get_mut(place.seq.into()) else { return };
         let half = (segment.end / 2).max(WASTE_BYTES_MIN);
         let was_less = segment.dead <= half;
         segment.dead += u64::from(place.bytes);
@@ -183,17 +218,17 @@ impl Loaded {
 
     /// The blocks that begin in a range.
     pub fn blocks(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = (u64, Block)> {
-        self.blocks.range(range).map(|(first, block)| (*first, *block))
+        self.blocks.range(range)
     }
 
     /// Takes the rows of a range out of all blocks; a block is dead when nothing of it is left.
     fn uncover(&mut self, range: &RangeInclusive<u64>) {
         let (start, end) = (*range.start(), *range.end());
-        let before = self.blocks.range(..start).next_back().filter(|(_, block)| block.last >= start);
-        let from = before.map_or(start, |(first, _)| *first);
-        let touched: Vec<(u64, Block)> = self.blocks.range(from..=end).map(|(a, b)| (*a, *b)).collect();
+        let before = start.checked_sub(1).and_then(|before| self.blocks.up_to(before));
+        let from = before.filter(|(_, block)| block.last >= start).map_or(start, |(first, _)| first);
+        let touched: Vec<(u64, Block)> = self.blocks.range(from..=end).collect();
         for (first, block) in touched {
-            self.blocks.remove(&first);
+            self.blocks.remove(first);
             if first < start {
                 self.blocks.insert(first, Block { last: start - 1, ..block });
             }
@@ -208,13 +243,12 @@ impl Loaded {
 
     /// The block that covers a number.
     pub fn block(&self, number: u64) -> Option<(u64, Block)> {
-        let (first, block) = self.blocks.range(..=number).next_back()?;
-        (block.last >= number).then_some((*first, *block))
+        self.blocks.up_to(number).filter(|(_, block)| block.last >= number)
     }
 
     /// The first number after this one that a block covers.
     pub fn next_block(&self, number: u64) -> Option<u64> {
-        self.blocks.range(number..).next().map(|(first, _)| *first)
+        self.blocks.from(number).map(|(first, _)| first)
     }
 
     /// Whether the article of a number is known not to exist.
@@ -252,18 +286,16 @@ impl Loaded {
 
     /// Forgets all that is in a file. Rows and articles that it had are asked for again.
     pub fn remove_segment(&mut self, seq: u32) {
-        let Some(segment) = self.segments.remove(&seq).filter(|segment| segment.first <= segment.last) else {
-            return;
-        };
+        let segment = self.segments.remove(seq.into());
+        let Some(segment) = segment.filter(|segment| segment.first <= segment.last) else { return };
         let range = segment.first..=segment.last;
-        let of = |place: &Place| place.seq == seq;
-        let articles = self.articles.range(range.clone()).filter(|(_, entry)| of(&entry.place));
-        for number in articles.map(|(number, _)| *number).collect::<Vec<_>>() {
-            self.articles.remove(&number);
+        let articles = self.articles.range(range.clone()).filter(|(_, entry)| entry.seq == seq);
+        for number in articles.map(|(number, _)| number).collect::<Vec<_>>() {
+            self.articles.remove(number);
         }
-        let blocks = self.blocks.range(range).filter(|(_, block)| of(&block.place));
-        for first in blocks.map(|(first, _)| *first).collect::<Vec<_>>() {
-            self.blocks.remove(&first);
+        let blocks = self.blocks.range(range).filter(|(_, block)| block.place.seq == seq);
+        for first in blocks.map(|(first, _)| first).collect::<Vec<_>>() {
+            self.blocks.remove(first);
         }
     }
 
@@ -272,9 +304,8 @@ impl Loaded {
         if low == 0 {
             return;
         }
-        let kept = self.articles.split_off(&low);
-        for entry in std::mem::replace(&mut self.articles, kept).into_values() {
-            self.bury(entry.place);
+        for (_, entry) in self.articles.remove_below(low).iter() {
+            self.bury(entry.place());
         }
         self.uncover(&(0..=low - 1));
         self.gone.remove(&(0..=low - 1));
@@ -288,7 +319,7 @@ impl Loaded {
     pub fn set_numbers(&mut self, range: &RangeInclusive<u64>, runs: Runs, at: u64) -> (Vec<u64>, u64) {
         let (first, last) = (*range.start(), *range.end());
         let mut cancelled: Vec<u64> =
-            self.articles.range(range.clone()).map(|(n, _)| *n).filter(|n| !runs.contains(*n)).collect();
+            self.articles.range(range.clone()).map(|(n, _)| n).filter(|n| !runs.contains(*n)).collect();
         let mut reinstated = 0;
         match &mut self.numbers {
             Some(known) if first <= known.last.saturating_add(1) && last.saturating_add(1) >= known.first => {
@@ -311,8 +342,8 @@ impl Loaded {
         cancelled.sort_unstable();
         cancelled.dedup();
         for number in &cancelled {
-            if let Some(old) = self.articles.remove(number) {
-                self.bury(old.place);
+            if let Some(old) = self.articles.remove(*number) {
+                self.bury(old.place());
             }
         }
         (cancelled, reinstated)
@@ -420,8 +451,8 @@ mod tests {
 
     fn loaded() -> Loaded {
         let mut loaded = Loaded::default();
-        loaded.segments.insert(0, Segment { first: 1, ..Segment::default() });
-        loaded.segments.insert(1, Segment { first: 1, ..Segment::default() });
+        loaded.add_segment(0, Segment { first: 1, ..Segment::default() });
+        loaded.add_segment(1, Segment { first: 1, ..Segment::default() });
         loaded
     }
 
@@ -440,6 +471,26 @@ mod tests {
         assert_eq!(loaded.uncovered(&(8..=22)), [8..=9, 13..=15, 21..=22]);
         loaded.expire(18);
         assert_eq!(loaded.uncovered(&(8..=20)), [8..=17]);
+    }
+
+    #[test]
+    fn an_index_of_one_article_is_small_and_one_of_many_takes_16_bytes_for_each_and_its_number() {
+        let mut one = Loaded::default();
+        one.add_segment(0, Segment { first: 1, ..Segment::default() });
+        one.apply(&record(Kind::Article, 7, 0), 0, 0);
+        assert!(one.bytes() < 400, "{}", one.bytes());
+        let mut many = loaded();
+        (1..=100_000).for_each(|number| many.apply(&record(Kind::Article, number, 0), 1, 48));
+        assert!(many.bytes() < 100_000 * 25, "{}", many.bytes());
+        let entry = many.articles.get(100_000).unwrap();
+        assert_eq!(entry.place(), Place { seq: 1, at: 48, bytes: 48 });
+        assert!(entry.has_row() && !entry.is_link() && entry.id == short_hash(b"<a@b>"));
+        many.apply(&record(Kind::Link, 5, 0), 1, 96);
+        let entry = many.articles.get(5).unwrap();
+        assert_eq!((entry.place().bytes, entry.is_link(), entry.has_row()), (48, true, false));
+        many.apply(&record(Kind::Article, 5, WITHOUT_ROW), 1, 96);
+        let entry = many.articles.get(5).unwrap();
+        assert!(!entry.is_link() && !entry.has_row());
     }
 
     #[test]

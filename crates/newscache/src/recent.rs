@@ -1,54 +1,140 @@
-//! Where articles were that were asked for by their Message-ID lately, so that the table on disk need not be
-//! read for those that many ask for.
+//! What was looked up lately, so that the disk need not be read for what many ask for: where articles were
+//! that were asked for by their Message-ID, and which articles links stand for.
 //!
-//! In memory, of a fixed size. Like that table it only points: what is found there says which article it is.
-//! Called by `large`.
+//! In memory, of a fixed number of places, in sets of eight of which the one goes that was asked for least
+//! lately. Called by `large` and `group`.
+
+use std::num::NonZeroU64;
 
 use lock_order::Innermost;
 
+use crate::bookkeeping::File;
 use crate::ids::Pointer;
+use crate::record::hash64;
 
 const SHARDS: usize = 64;
-/// Places in a shard: 32,768 in all, of 24 bytes each.
-const PLACES: usize = 512;
+/// Places that a hash can have.
+const WAYS: usize = 8;
 
-/// A hash, and where its article was.
-type Place = (u64, Pointer);
+/// Some sets, one after the other.
+type Shard<K, V> = Innermost<Vec<Option<(K, V)>>>;
 
-/// The table.
+/// A table of what is found by `K`.
 #[derive(Debug)]
-pub(crate) struct Recent(Vec<Innermost<Vec<Place>>>);
+struct Sets<K, V> {
+    shards: Vec<Shard<K, V>>,
+    sets_per_shard: usize,
+}
+
+impl<K: PartialEq, V: Clone> Sets<K, V> {
+    fn new(places: usize) -> Self {
+        // A shard takes memory when something is put into it.
+        let shards = (0..SHARDS).map(|_| Innermost::default()).collect();
+        Self { shards, sets_per_shard: places / SHARDS / WAYS }
+    }
+
+    /// Works on the set of a hash; the one that was used last is its first.
+    fn with<T>(&self, hash: u64, is_put: bool, work: impl FnOnce(&mut [Option<(K, V)>]) -> T) -> Option<T> {
+        let set = hash as usize % (SHARDS * self.sets_per_shard);
+        let mut places = self.shards.get(set / self.sets_per_shard)?.lock();
+        if places.is_empty() && is_put {
+            places.resize_with(self.sets_per_shard * WAYS, || None);
+        }
+        let first = set % self.sets_per_shard * WAYS;
+        places.get_mut(first..first + WAYS).map(work)
+    }
+
+    fn get(&self, hash: u64, key: &K) -> Option<V> {
+        let found = self.with(hash, false, |set| {
+            let at = set.iter().position(|place| place.as_ref().is_some_and(|(known, _)| known == key))?;
+            set.get_mut(..=at)?.rotate_right(1);
+            set.first()?.as_ref().map(|(_, value)| value.clone())
+        });
+        found.flatten()
+    }
+
+    fn put(&self, hash: u64, key: K, value: V) {
+        self.with(hash, true, |set| {
+            let known = set.iter().position(|place| place.as_ref().is_some_and(|(known, _)| *known == key));
+            // The one that had its key, or else the last one, gives way.
+            let moved = known.map_or(WAYS, |at| at + 1);
+            if let Some(moved) = set.get_mut(..moved) {
+                moved.rotate_right(1);
+            }
+            if let Some(first) = set.first_mut() {
+                *first = Some((key, value));
+            }
+        });
+    }
+}
+
+/// Places of articles that are remembered, of 24 bytes each.
+const ARTICLES: usize = 32_768;
+
+/// Where articles were, by the hash of their Message-ID. Like the table on disk it only points: what is found
+/// there says which article it is.
+#[derive(Debug)]
+pub(crate) struct Recent(Sets<NonZeroU64, Pointer>);
 
 impl Default for Recent {
     fn default() -> Self {
-        // A shard takes memory when something is put into it.
-        Self((0..SHARDS).map(|_| Innermost::default()).collect())
+        Self(Sets::new(ARTICLES))
     }
 }
 
 impl Recent {
-    /// The shard of a hash, the place in it, and what it is found by there.
-    fn place(&self, hash: u128) -> Option<(&Innermost<Vec<Place>>, usize, u64)> {
-        let at = (hash >> 64) as usize % (SHARDS * PLACES);
-        Some((self.0.get(at / PLACES)?, at % PLACES, (hash as u64).max(1)))
+    fn fingerprint(hash: u128) -> NonZeroU64 {
+        NonZeroU64::new(hash as u64).unwrap_or(NonZeroU64::MIN)
     }
 
     /// Where the article with a Message-ID of this hash was.
     pub fn get(&self, hash: u128) -> Option<Pointer> {
-        let (shard, at, fingerprint) = self.place(hash)?;
-        let (known, pointer) = *shard.lock().get(at)?;
-        (known == fingerprint).then_some(pointer)
+        self.0.get((hash >> 64) as u64, &Self::fingerprint(hash))
     }
 
-    /// It was found there; whatever had the place before gives way.
+    /// It was found there; something else gives way.
     pub fn put(&self, hash: u128, pointer: Pointer) {
-        let Some((shard, at, fingerprint)) = self.place(hash) else { return };
-        let mut places = shard.lock();
-        if places.is_empty() {
-            *places = vec![(0, Pointer { key: 0, number: 0 }); PLACES];
+        self.0.put((hash >> 64) as u64, Self::fingerprint(hash), pointer);
+    }
+}
+
+/// Links that are remembered.
+const LINKS: usize = 8192;
+/// The longest Message-ID that is (RFC 3977 section 3.6).
+const ID_BYTES_MAX: usize = 250;
+
+/// The Message-IDs of links. What a file of the cache has at a place never changes, and no file gets the name
+/// of an earlier one as long as the cache is open.
+#[derive(Debug)]
+pub(crate) struct Links(Sets<(File, u32), Box<[u8]>>);
+
+impl Default for Links {
+    fn default() -> Self {
+        Self(Sets::new(LINKS))
+    }
+}
+
+impl Links {
+    fn hash(file: &File, at: u32) -> u64 {
+        match file {
+            File::Segment { key, generation, seq } => {
+                let place = u64::from(*seq) << 32 | u64::from(at);
+                hash64(&[&key.to_le_bytes(), &generation.to_le_bytes(), &place.to_le_bytes()])
+            }
+            // They have no links.
+            File::Numbers { .. } | File::Large(_) => 0,
         }
-        if let Some(place) = places.get_mut(at) {
-            *place = (fingerprint, pointer);
+    }
+
+    /// The Message-ID of the link at this place of a file.
+    pub fn get(&self, file: File, at: u32) -> Option<Box<[u8]>> {
+        self.0.get(Self::hash(&file, at), &(file, at))
+    }
+
+    /// It was read there.
+    pub fn put(&self, file: File, at: u32, id: &[u8]) {
+        if id.len() <= ID_BYTES_MAX {
+            self.0.put(Self::hash(&file, at), (file, at), id.into());
         }
     }
 }
@@ -68,6 +154,42 @@ mod tests {
             assert_eq!(recent.get(id(n)).map(|pointer| pointer.key), Some(n));
         }
         let known = (0..200_000).filter(|n| recent.get(id(*n)).is_some()).count();
-        assert!((30_000..=SHARDS * PLACES).contains(&known), "{known}");
+        assert!((30_000..=ARTICLES).contains(&known), "{known}");
+        let places: usize = recent.0.shards.iter().map(|shard| shard.lock().capacity()).sum();
+        assert_eq!((places, size_of::<Option<(NonZeroU64, Pointer)>>()), (ARTICLES, 24));
+    }
+
+    #[test]
+    fn nearly_all_of_a_table_half_full_are_found() {
+        let recent = Recent::default();
+        let id = |n: u64| hash(&[&n.to_le_bytes()]);
+        (0..16_384).for_each(|n| recent.put(id(n), Pointer { key: n, number: 1 }));
+        let known = (0..16_384).filter(|n| recent.get(id(*n)).is_some()).count();
+        assert!(known > 15_500, "{known}");
+    }
+
+    #[test]
+    fn of_a_set_the_one_goes_that_was_asked_for_least_lately() {
+        let sets: Sets<u64, u64> = Sets::new(SHARDS * WAYS);
+        let at = |n: u64| n * SHARDS as u64;
+        (0..WAYS as u64).for_each(|n| sets.put(at(n), n, n));
+        sets.put(at(1), 1, 100);
+        assert_eq!(sets.get(at(0), &0), Some(0));
+        (10..12).for_each(|n| sets.put(at(n), n, n));
+        let found: Vec<_> = [0, 1, 2, 3, 10, 11].map(|n| sets.get(at(n), &n)).into_iter().collect();
+        assert_eq!(found, [Some(0), Some(100), None, None, Some(10), Some(11)]);
+    }
+
+    #[test]
+    fn links_are_told_apart_by_file_and_place() {
+        let links = Links::default();
+        let file = |generation, seq| File::Segment { key: 1, generation, seq };
+        links.put(file(1, 2), 40, b"<a@b>");
+        assert_eq!(links.get(file(1, 2), 40).as_deref(), Some(&b"<a@b>"[..]));
+        for (other, at) in [(file(1, 2), 48), (file(1, 3), 40), (file(2, 2), 40)] {
+            assert_eq!(links.get(other, at), None, "{other:?} {at}");
+        }
+        links.put(file(1, 2), 0, &[b'x'; ID_BYTES_MAX + 1]);
+        assert_eq!(links.get(file(1, 2), 0), None);
     }
 }

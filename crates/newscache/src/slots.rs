@@ -104,9 +104,9 @@ fn put(slot: &Slot) -> Option<Vec<u8>> {
     let mut place = vec![0; 4];
     place.extend_from_slice(&(slot.origin.len() as u16).to_le_bytes());
     place.extend_from_slice(&(slot.name.len() as u16).to_le_bytes());
-    place.extend_from_slice(&u64::from(slot.marks.is_some()).to_le_bytes());
-    let Asked { value: marks, at } = slot.marks.unwrap_or(Asked { value: Marks::default(), at: 0 });
-    let words = [slot.generation, slot.used, marks.low, marks.high, marks.count, at, 0];
+    place.extend_from_slice(&u64::from(slot.marks().is_some()).to_le_bytes());
+    let Asked { value: marks, at } = slot.marks().unwrap_or(Asked { value: Marks::default(), at: 0 });
+    let words = [slot.generation, slot.used(), marks.low, marks.high, marks.count, at, 0];
     place.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     place.extend_from_slice(slot.origin.as_bytes());
     place.extend_from_slice(&slot.name);
@@ -130,7 +130,7 @@ pub(crate) fn take(place: &[u8]) -> Option<Slot> {
     let origin = std::str::from_utf8(origin).ok()?;
     let marks = Marks { low: word(3)?, high: word(4)?, count: word(5)? };
     let mut slot = Slot::new(origin, name, word(1)?, word(2)?);
-    slot.marks = (word(0)? == 1).then_some(Asked { value: marks, at: word(6)? });
+    slot.set_marks((word(0)? == 1).then_some(Asked { value: marks, at: word(6)? }));
     slot.is_written = true;
     Some(slot)
 }
@@ -148,7 +148,7 @@ mod tests {
             let mut found = Vec::new();
             let file = SlotsFile::open(&disk, path, |found_at| {
                 if let At::Slot(at, slot) = found_at {
-                    found.push((at, slot.name.to_vec(), slot.generation, slot.marks));
+                    found.push((at, slot.name.to_vec(), slot.generation, slot.marks()));
                 }
             });
             (file.unwrap(), found)
@@ -156,10 +156,10 @@ mod tests {
         let (file, found) = all();
         assert!(found.is_empty());
         let mut slot = Slot::new("isp", b"comp.lang.c", 77, 5);
-        slot.marks = Some(Asked { value: Marks { low: 1, high: 9, count: 8 }, at: 3 });
+        slot.set_marks(Some(Asked { value: Marks { low: 1, high: 9, count: 8 }, at: 3 }));
         assert!(file.write(0, &slot).unwrap() && file.write(3, &Slot::new("isp", b"x", 78, 5)).unwrap());
         assert!(!file.write(1, &Slot::new("isp", &[b'a'; 500], 1, 1)).unwrap());
-        let expected = [(0, b"comp.lang.c".to_vec(), 77, slot.marks), (3, b"x".to_vec(), 78, None)];
+        let expected = [(0, b"comp.lang.c".to_vec(), 77, slot.marks()), (3, b"x".to_vec(), 78, None)];
         assert_eq!(all().1, expected);
         let raw = disk.open(path, Open::Existing).unwrap();
         raw.write_all_at(&[IoSlice::new(b"?")], PLACE_BYTES as u64 + 80).unwrap();

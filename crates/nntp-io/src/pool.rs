@@ -1,12 +1,15 @@
 //! Spare buffers, so that an idle connection holds none and a busy one does not allocate.
 //!
-//! Each thread keeps a few; a buffer may be returned on another thread than the one that took it. Called by
-//! [`Output`], by the layers of a [`Transport`] and by whoever reads from one.
+//! Each thread keeps a few. A buffer may be returned on another thread than the one that took it, and some
+//! threads return more than they take: what they have too many of is for all threads. Called by [`Output`],
+//! by the layers of a [`Transport`] and by whoever reads from one.
 //!
 //! [`Output`]: crate::Output
 //! [`Transport`]: crate::Transport
 
 use std::cell::RefCell;
+
+use lock_order::Innermost;
 
 /// Size of a new buffer.
 pub const BUFFER_BYTES: usize = 16 << 10;
@@ -14,8 +17,11 @@ pub const BUFFER_BYTES: usize = 16 << 10;
 pub const LARGE_BUFFER_BYTES_MAX: usize = 512 << 10;
 /// Longest buffer kept with the small ones, in bytes.
 const KEPT_BUFFER_BYTES_MAX: usize = 64 << 10;
-/// Bytes of them kept per thread at most: feeds to many peers have many threads now and then.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of them kept per thread at most: where sessions wait for the disk they go from thread to thread, and
+/// there are many threads now and then.
+const KEPT_BYTES_MAX: usize = 128 << 10;
+/// Bytes of them kept for all threads at most.
+const SHARED_BYTES_MAX: usize = 2 << 20;
 /// Larger ones kept per thread at most: feeds return theirs whenever they wait, and without these the
 /// allocator would return the memory to the system and get it back, zeroed, a hundred times a second.
 const KEPT_LARGE_MAX: usize = 4;
@@ -26,18 +32,39 @@ struct Spare {
     bytes: usize,
 }
 
+impl Spare {
+    const NONE: Self = Self { buffers: Vec::new(), bytes: 0 };
+
+    fn take(&mut self) -> Option<Vec<u8>> {
+        let buffer = self.buffers.pop()?;
+        self.bytes -= buffer.capacity();
+        Some(buffer)
+    }
+
+    /// Keeps a buffer, unless that were more bytes than these: then it is returned.
+    fn keep(&mut self, buffer: Vec<u8>, bytes_max: usize) -> Option<Vec<u8>> {
+        if self.bytes + buffer.capacity() > bytes_max {
+            return Some(buffer);
+        }
+        self.bytes += buffer.capacity();
+        self.buffers.push(buffer);
+        None
+    }
+}
+
+/// Those that threads had too many of.
+static SHARED: Innermost<Spare> = Innermost::new(Spare::NONE);
+
 thread_local! {
-    static SPARE: RefCell<Spare> = const { RefCell::new(Spare { buffers: Vec::new(), bytes: 0 }) };
+    static SPARE: RefCell<Spare> = const { RefCell::new(Spare::NONE) };
     static LARGE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An empty buffer with room for at least [`BUFFER_BYTES`].
 pub fn take() -> Vec<u8> {
-    let kept = SPARE.with_borrow_mut(|spare| {
-        let buffer = spare.buffers.pop()?;
-        spare.bytes -= buffer.capacity();
-        Some(buffer)
-    });
+    let kept = SPARE.with_borrow_mut(Spare::take);
+    // Nobody waits for another thread.
+    let kept = kept.or_else(|| SHARED.try_lock()?.take());
     kept.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
 }
 
@@ -61,12 +88,12 @@ pub fn give(mut buffer: Vec<u8>) {
             }
         });
     } else if (BUFFER_BYTES..=KEPT_BUFFER_BYTES_MAX).contains(&bytes) {
-        SPARE.with_borrow_mut(|spare| {
-            if spare.bytes + bytes <= KEPT_BYTES_MAX {
-                spare.bytes += bytes;
-                spare.buffers.push(buffer);
-            }
-        });
+        let more = SPARE.with_borrow_mut(|spare| spare.keep(buffer, KEPT_BYTES_MAX));
+        if let Some(buffer) = more
+            && let Some(mut shared) = SHARED.try_lock()
+        {
+            let _too_many = shared.keep(buffer, SHARED_BYTES_MAX);
+        }
     }
 }
 
@@ -78,15 +105,33 @@ mod tests {
     fn what_a_thread_keeps_is_bounded_in_bytes() {
         let kept = || SPARE.with_borrow(|spare| (spare.buffers.len(), spare.bytes));
         (0..1_000).for_each(|_| give(Vec::with_capacity(BUFFER_BYTES)));
-        assert_eq!(kept(), (64, KEPT_BYTES_MAX));
+        assert_eq!(kept(), (8, KEPT_BYTES_MAX));
         assert!(take().capacity() >= BUFFER_BYTES);
-        assert_eq!(kept(), (63, KEPT_BYTES_MAX - BUFFER_BYTES));
-        (0..64).for_each(|_| drop(take()));
+        assert_eq!(kept(), (7, KEPT_BYTES_MAX - BUFFER_BYTES));
+        (0..7).for_each(|_| drop(take()));
         assert_eq!(kept(), (0, 0));
         // Those that have grown take more.
         (0..1_000).for_each(|_| give(Vec::with_capacity(KEPT_BUFFER_BYTES_MAX)));
-        assert_eq!(kept(), (16, KEPT_BYTES_MAX));
+        assert_eq!(kept(), (2, KEPT_BYTES_MAX));
         give(vec![0; BUFFER_BYTES - 1]);
-        assert_eq!(kept(), (16, KEPT_BYTES_MAX), "too small");
+        assert_eq!(kept(), (2, KEPT_BYTES_MAX), "too small");
+    }
+
+    #[test]
+    fn what_a_thread_has_too_many_of_is_for_another_one() {
+        // Other tests take some of them, too.
+        const BYTES: usize = BUFFER_BYTES + 4321;
+        let is_passed_on = || {
+            (0..100).for_each(|_| give(Vec::with_capacity(BYTES)));
+            let taken = std::thread::spawn(|| (0..4).map(|_| take().capacity()).collect::<Vec<_>>());
+            taken.join().unwrap().contains(&BYTES)
+        };
+        assert!((0..1_000).any(|_| is_passed_on()));
+        let mut spare = Spare::NONE;
+        assert!(
+            (0..1_000).all(|_| spare.keep(Vec::with_capacity(10), 1_000).is_none() || spare.bytes == 1_000)
+        );
+        assert_eq!((spare.buffers.len(), spare.take().map(|buffer| buffer.capacity())), (100, Some(10)));
+        assert_eq!(spare.bytes, 990);
     }
 }

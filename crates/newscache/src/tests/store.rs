@@ -6,7 +6,8 @@ use crate::group::{Change, Rows};
 use crate::large::Place;
 use crate::lists::ListKind;
 use crate::numbers::{Neighbour, Side};
-use spool::Patience;
+use spool::{Open, Patience};
+use std::io::IoSlice;
 
 fn get(group: &crate::group::Group, number: u64) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
@@ -53,6 +54,33 @@ fn a_crosspost_is_stored_once_also_when_another_upstream_numbers_it() {
     let third = cache.group("third", b"e.f", 5);
     assert_eq!(third.put_rows(50..=60, &line, 5).unwrap(), Change::None);
     assert_eq!(get(&third, 55), Some((id(7), text)));
+}
+
+#[test]
+fn what_a_link_stands_for_is_read_once_and_known_for_that_link_alone() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    let (stored, linked) = (cache.group("isp", b"a.b", 5), cache.group("isp", b"c.d", 5));
+    for n in [7, 8, 9] {
+        assert_eq!(stored.put_article(n, &id(n), &article(n, 9000), 5).unwrap(), Change::None);
+    }
+    assert_eq!(linked.put_article(100, &id(7), &article(7, 9000), 5).unwrap(), Change::None);
+    assert_eq!(linked.put_article(101, &id(8), &article(8, 9000), 5).unwrap(), Change::None);
+    let ids = |numbers: &[u64]| -> Vec<_> {
+        numbers.iter().map(|number| get(&linked, *number).map(|(id, _)| id)).collect()
+    };
+    assert_eq!(ids(&[100, 101, 100]), [Some(id(7)), Some(id(8)), Some(id(7))]);
+    // Nothing of its file is read any more.
+    let groups = files(&sim, &Path::new(DIR).join("groups"));
+    let smallest = groups.iter().min_by_key(|path| sim.about(path).unwrap().unwrap().bytes).unwrap();
+    let file = sim.open(smallest, Open::Existing).unwrap();
+    file.write_all_at(&[IoSlice::new(&[b'?'; 400])], 0).unwrap();
+    assert_eq!(ids(&[100, 101]), [Some(id(7)), Some(id(8))]);
+    // Another article at the same place of the file that is called the same but for the generation.
+    linked.begin_anew(6).unwrap();
+    assert_eq!(ids(&[100]), [None]);
+    assert_eq!(linked.put_article(100, &id(9), &article(9, 9000), 7).unwrap(), Change::None);
+    assert_eq!(ids(&[100, 101]), [Some(id(9)), None]);
 }
 
 #[test]

@@ -231,7 +231,8 @@ impl Group {
     async fn shown_marks(&self, begun: Instant) -> Answer<Option<Marks>> {
         let Some(marks) = self.marks_since(begun).await? else { return Ok(None) };
         let is_compared = self.asked.lock().compared == Some(marks);
-        let exact = self.shelf.count(marks.low..=marks.high).filter(|_| is_compared);
+        // Otherwise nothing is read from the disk for a group that is merely selected.
+        let exact = if is_compared { self.shelf.count(marks.low..=marks.high) } else { None };
         Ok(Some(Marks { count: exact.unwrap_or(marks.count), ..marks }))
     }
 
