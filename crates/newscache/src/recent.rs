@@ -8,8 +8,8 @@ use std::num::NonZeroU64;
 
 use lock_order::Innermost;
 
-use crate::bookkeeping::File;
 use crate::ids::Pointer;
+use crate::packed::File;
 use crate::record::hash64;
 
 const SHARDS: usize = 64;

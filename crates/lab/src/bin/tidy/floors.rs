@@ -38,7 +38,7 @@ const FLOORS: &[Building] = &[
     Building {
         name: "newscache",
         rows: &[
-            &["packed", "record", "stats", "strategy", "wanted"],
+            &["ascending", "packed", "record", "stats", "strategy", "wanted"],
             &["access_log", "settings", "runs", "ids", "answers"],
             &["bookkeeping", "loaded", "recent"],
             &["opening", "slots"],
