@@ -175,8 +175,8 @@ fn numbers(sites: &[u8]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// Reads the journal from what [`Hub::begin`] returned on until the spool is closed. As long as it cannot, each
-/// feed reads for itself.
+/// Reads the journal, from what [`Hub::begin`] returned on, until the spool is closed. As long as it cannot,
+/// each feed reads for itself.
 pub(super) async fn run(mut tail: Option<Tail>, hub: Arc<Hub>, spool: Arc<Spool>) {
     loop {
         if let Some(tail) = tail {

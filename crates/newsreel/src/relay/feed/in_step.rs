@@ -1,7 +1,7 @@
 //! Keeps the peers that are sent the same articles in step, so that each article is read once for all.
 //!
-//! What was read last is kept for the others, within bounds ([`super::articles`]). Where processors are short,
-//! peers whose tasks share a busy thread would fall behind the others by more than that, and everything would
+//! What was read last is kept for the others, within bounds ([`super::articles`]). Where processors are
+//! short, peers whose tasks share a busy thread would fall behind the others by more than that, and everything would
 //! be read again for them. So who is ahead lets those go first that are about to miss what is kept: those
 //! only that could go on at once. Who waits for its peer, or is too far behind already, keeps nobody waiting.
 
@@ -34,8 +34,8 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The connection has more to send than its turn allows, and has come to `position`. True if others should
-    /// catch up first: they are in `older`, the older half of what is kept, and this one is not.
+    /// The connection has more to send than its turn allows, and has come to `position`. True if others
+    /// should catch up first: they are in `older`, the older half of what is kept, and this one is not.
     pub fn is_ahead(&mut self, position: u64, older: Range<u64>) -> bool {
         self.is_ready = true;
         let mut ready = self.all.ready.lock();

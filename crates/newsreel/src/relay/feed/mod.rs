@@ -122,8 +122,8 @@ impl Feeds {
             wait_for(ended);
         }
         self.forget(&routes);
-        // Before anything is decided by the new peers, their cursors have begun; and before them the hub, which
-        // then has all that follows: nobody has to read the journal to keep up with what arrives meanwhile.
+        // Before anything is decided by the new peers, their cursors have begun; and before them the hub,
+        // which then has all that follows: nobody has to read the journal for what arrives meanwhile.
         if let Some(threads) =
             threads.as_ref().filter(|_| routes.iter().any(|r| !running.contains_key(&r.name)))
         {
