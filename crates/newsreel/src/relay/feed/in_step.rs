@@ -1,9 +1,10 @@
 //! Keeps the peers that are sent the same articles in step, so that each article is read once for all.
 //!
 //! What was read last is kept for the others, within bounds ([`super::articles`]). Where processors are
-//! short, peers whose tasks share a busy thread would fall behind the others by more than that, and everything would
-//! be read again for them. So who is ahead lets those go first that are about to miss what is kept: those
-//! only that could go on at once. Who waits for its peer, or is too far behind already, keeps nobody waiting.
+//! short, peers whose tasks share a busy thread would fall behind the others by more than that, and
+//! everything would be read again for them. So who is ahead lets those go first that are about to miss what
+//! is kept: those only that could go on at once. Who waits for its peer, or is too far behind already,
+//! keeps nobody waiting.
 
 use crate::base::lock::Leaf;
 use std::collections::BTreeMap;
