@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{channel, sync_channel};
+use std::thread;
+use std::time::Duration;
 
 use super::screen::{Failure, complain};
 use crate::control_socket::rnews::put_parcel;
@@ -19,7 +20,7 @@ use crate::operations::request::{Reply, Request};
 
 /// How long a server may take to say that it lives.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long to ask other servers of this machine, of which some may hang.
+/// How long all the other servers of this machine may take for it.
 const OTHERS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Parcels of a batch that are read ahead, and as many that wait for their answers.
 const PARCELS_AHEAD: usize = 2;
@@ -92,13 +93,23 @@ impl Control {
         let is_other =
             |dir: &&Path| *dir != data && dir.join("lock").is_file() && dir.join("journal").is_dir();
         // A socket is listed once more for each of its connections.
-        let dirs: BTreeSet<&Path> = dirs.filter(is_other).collect();
-        let begun = Instant::now();
-        dirs.into_iter().take_while(|_| begun.elapsed() < OTHERS_TIMEOUT).find_map(|dir| {
-            let write = UnixStream::connect(socket_path(dir)).ok()?;
-            let (control, served) = Self::greeted(write, dir).ok()?;
-            (served.as_deref() == Some(&*file)).then_some(control)
-        })
+        let dirs: BTreeSet<PathBuf> = dirs.filter(is_other).map(Path::to_owned).collect();
+        let (found_to, found) = channel();
+        for dir in dirs {
+            // Some may hang, even before they take the connection: all are asked at once.
+            let (found_to, file) = (found_to.clone(), file.clone());
+            thread::spawn(move || {
+                if let Ok(write) = UnixStream::connect(socket_path(&dir))
+                    && let Ok((control, Some(served))) = Self::greeted(write, &dir)
+                    && served == file
+                {
+                    // Another one may have been found before.
+                    let _found = found_to.send(control);
+                }
+            });
+        }
+        drop(found_to);
+        found.recv_timeout(OTHERS_TIMEOUT).ok()
     }
 
     /// The connection, if the other side answers, and the file by which it serves.

@@ -209,6 +209,22 @@ mod tests {
         (Socket::new(listener.accept().await.unwrap().0), client)
     }
 
+    #[tokio::test]
+    async fn what_waits_unread_is_bounded() {
+        let sent = async |limit: Option<usize>| {
+            let (mut socket, client) = pair().await;
+            limit.into_iter().for_each(|bytes| socket.limit_unread(bytes).unwrap());
+            rustix::net::sockopt::set_socket_send_buffer_size(&client, 16 << 10).unwrap();
+            let mut sent = 0;
+            while let Ok(Ok(())) = timeout(Duration::from_millis(200), client.writable()).await {
+                sent += client.try_write(&[0; 4096]).unwrap_or(0);
+            }
+            sent
+        };
+        let (bounded, other) = (sent(Some(4 << 10)).await, sent(None).await);
+        assert!(bounded < other / 2, "{bounded} {other}");
+    }
+
     async fn read(socket: &mut Socket) -> Vec<u8> {
         let mut buffer = Vec::with_capacity(64);
         poll_fn(|cx| socket.poll_read(cx, &mut buffer)).await.unwrap();

@@ -83,7 +83,7 @@ impl Found {
 }
 
 impl Guard {
-    /// Those of a peer.
+    /// Those of a peer, in the order of the variants.
     pub fn all(send: &PeerSend) -> Vec<Self> {
         let mut all = Vec::new();
         all.extend(send.size_min.map(Self::SizeMin));
@@ -102,7 +102,6 @@ impl Guard {
         if !send.types_never.is_empty() {
             all.push(Self::TypesNever(send.types_never.clone()));
         }
-        all.sort_by_key(Self::rank);
         all
     }
 

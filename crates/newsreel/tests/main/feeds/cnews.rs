@@ -14,8 +14,12 @@ use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
+
+/// Held while its programs are built, once for all tests.
+static BUILDING: Mutex<()> = Mutex::new(());
 
 pub(crate) struct CNews {
     script: PathBuf,
@@ -34,9 +38,11 @@ impl CNews {
         }
         let programs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cnews");
         let cnews = Self { script, dir: TempDir::new().unwrap() };
+        let building = BUILDING.lock();
         if !programs.join("bin/relay/relaynews").is_file() {
             cnews.run("install", &programs, &[]);
         }
+        drop(building);
         let active = cnews.dir.path().join("groups");
         let names: String = GROUPS.iter().map(|(name, _, _)| format!("{name}\n")).collect();
         fs::write(&active, names).unwrap();
