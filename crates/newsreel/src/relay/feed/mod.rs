@@ -1,12 +1,12 @@
 //! The sending half of relaying (RFC 5537 section 3.5): what `routing` has decided goes to the peers.
 //!
 //! Each peer has a durable cursor in the journal, a bounded window of offers ([`queue`]) and up to
-//! `connections` tasks that send them ([`connection`]), or one that lets them out another way ([`outlet`]: as
-//! batches, or as lines for other programs); [`run`] looks after one peer. The journal is read
-//! once for all peers that keep up ([`hub`]), and articles are read once for all that send them about the
-//! same time ([`articles`]), for which connections wait for each other a little ([`in_step`]). Nothing is queued per article on disk, except for what a peer wants later. The
-//! states of an offer, and what a crash leaves of each, are in `docs/states.md`. Called by `site`, `reload`
-//! and `operations`.
+//! `connections` tasks that send them ([`connection`]), or one that lets them out another way ([`outlet`]:
+//! as batches, or as lines for other programs); [`run`] looks after one peer. The journal is read once for
+//! all peers that keep up ([`hub`]), and articles are read once for all that send them about the same time
+//! ([`articles`]), for which connections wait for each other a little ([`in_step`]). Nothing is queued per
+//! article on disk, except for what a peer wants later. The states of an offer, and what a crash leaves of
+//! each, are in `docs/states.md`. Called by `site`, `reload` and `operations`.
 
 mod articles;
 mod backlog;
