@@ -1,8 +1,8 @@
 //! A table by ascending numbers that is small in memory, whether it has one entry or many thousands.
 //!
-//! Entries are in chunks, in order, none of which is empty: looking one up costs two binary searches, adding
-//! one moves those of its chunk. Most numbers are added at the end, where chunks are left full. Called by
-//! `loaded`.
+//! Entries are in chunks, in order, none of which is empty: looking one up costs two binary searches, or one
+//! where its chunk has all numbers up to it, adding one moves those of its chunk. Most numbers are added at
+//! the end, where chunks are left full. Called by `loaded`.
 
 use std::ops::RangeInclusive;
 
@@ -46,6 +46,12 @@ impl<V: Copy> Ascending<V> {
         let is_before = |chunk: &Vec<(u64, V)>| chunk.first().is_some_and(|(first, _)| *first <= number);
         let at = self.chunks.partition_point(is_before).saturating_sub(1);
         let chunk = self.chunks.get(at).map(Vec::as_slice).unwrap_or_default();
+        // A search looks at memory all over a chunk.
+        let first = chunk.first().map_or(0, |(first, _)| *first);
+        let near = number.wrapping_sub(first) as usize;
+        if chunk.get(near).is_some_and(|(known, _)| *known == number) {
+            return (at, Ok(near));
+        }
         (at, chunk.binary_search_by_key(&number, |(known, _)| *known))
     }
 

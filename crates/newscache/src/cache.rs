@@ -1,67 +1,31 @@
 //! The cache: one handle for all of it, shared by all readers.
 //!
-//! Locks, outer first: a group's index (`Cell`); the table of cells; the books; open files, counters and the
-//! log are innermost. Nobody holds the indexes of two groups. Files are removed after the books have let go
+//! Locks, outer first: a group's index (`Cell`); the table of cells; the books; counters and the log are
+//! innermost. Nobody holds the indexes of two groups. Files are removed after the books have let go
 //! of them, without a lock. Called by the crate's users, and by `group` and `large`.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hashbrown::HashMap;
 use lock_order::{Innermost, Ordered};
 use spool::{Access as FileAccess, Disk, DiskFile, Open, Patience, durable_replace};
 
 use crate::access_log::AccessLog;
 use crate::answers::Answers;
 use crate::bookkeeping::{Asked, Books, File, Marks, Slot, key_of};
+use crate::cells::{Cell, Cells};
 use crate::ids::Ids;
-use crate::loaded::Loaded;
+use crate::lanes::{Lanes, Use};
+use crate::open_files::OpenFiles;
 use crate::opening::{self, Opened};
+use crate::rank;
 use crate::recent::{Links, Recent};
 use crate::settings::{Settings, Shape};
 use crate::slots::{At, NAMES_BYTES_MAX, SlotsFile};
 use crate::stats::{Access, Counters, ReadGroup, Stats};
 use crate::wanted::{Want, Wanted};
-
-/// Bytes of indexes that are in memory, over all groups.
-pub(crate) const INDEX_BYTES_MAX: usize = 4 << 20;
-/// What a group takes beside its index while that is in memory, with parts of the allocator's pages. It is
-/// counted amply, so that there are no more than 3,000 small ones: each is one small file to be read.
-const CELL_BYTES: usize = 1024;
-/// Files that are open.
-const OPEN_FILES_MAX: usize = 2048;
-/// Cells that may be there before idle ones are dropped.
-const CELLS_SPARE: usize = 1024;
-
-/// One group's index, while it is in use.
-#[derive(Debug)]
-pub(crate) struct Cell {
-    pub slot: u32,
-    pub key: u64,
-    pub origin: Arc<str>,
-    pub name: Box<[u8]>,
-    /// Whether anything is kept of it: its name is not too long.
-    pub is_kept: bool,
-    pub index: Ordered<Option<Box<Loaded>>, { rank::INDEX }>,
-    /// Bytes of memory.
-    weight: AtomicUsize,
-    used: AtomicU64,
-}
-
-/// The order of locks, outermost first; whoever holds one of them uses no spool. All others are innermost.
-mod rank {
-    /// A group's index. Nobody waits for a second one.
-    pub const INDEX: u8 = 32;
-    /// The table of indexes.
-    pub const CELLS: u8 = 33;
-    /// The books.
-    pub const BOOKS: u8 = 34;
-}
-
-/// A file that is open, and when it was used.
-type OpenFile = (File, Arc<dyn DiskFile>, u64);
 
 /// All that handles share.
 pub(crate) struct Inner {
@@ -74,19 +38,18 @@ pub(crate) struct Inner {
     pub recent: Recent,
     pub links: Links,
     slots_file: SlotsFile,
-    cells: Ordered<HashMap<u32, Arc<Cell>>, { rank::CELLS }>,
-    files: Innermost<HashMap<u32, OpenFile>>,
+    pub cells: Cells,
+    pub files: OpenFiles,
     missing: Answers,
     present: Answers,
-    counters: Innermost<Counters>,
+    pub counters: Innermost<Counters>,
+    pub lanes: Lanes,
     wanted: Innermost<Wanted>,
     log: Innermost<Option<AccessLog>>,
     /// Whether there is one.
     is_logging: AtomicBool,
     settings: Innermost<Settings>,
     overview_headers: Innermost<Arc<[String]>>,
-    weight: AtomicUsize,
-    tick: AtomicU64,
     /// Numbers files that are being written.
     pub unfinished: AtomicU64,
     _lock: Box<dyn Send + Sync>,
@@ -172,18 +135,17 @@ impl Cache {
             recent: Recent::default(),
             links: Links::default(),
             slots_file,
-            cells: Ordered::default(),
-            files: Innermost::default(),
+            cells: Cells::default(),
+            files: OpenFiles::default(),
             missing: Answers::new(),
             present: Answers::new(),
             counters: Innermost::new(Counters::take(&counters)),
+            lanes: Lanes::default(),
             wanted: Innermost::new(Wanted::take(wanted.as_bytes())),
             log: Innermost::new(None),
             is_logging: AtomicBool::new(false),
             settings: Innermost::new(settings),
             overview_headers: Innermost::default(),
-            weight: AtomicUsize::new(0),
-            tick: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),
             _lock: lock,
         };
@@ -213,6 +175,7 @@ impl Cache {
     /// None that leave it unusable: of files that could not be removed.
     pub fn set(&self, settings: Settings) -> io::Result<()> {
         *self.0.settings.lock() = settings;
+        self.0.settle_uses();
         let mut gone = Vec::new();
         {
             let mut books = self.0.books.lock();
@@ -231,6 +194,7 @@ impl Cache {
     /// # Errors
     /// Those of the disk.
     pub fn save(&self) -> io::Result<()> {
+        self.0.settle_uses();
         let (uses, slots) = {
             let books = self.0.books.lock();
             (opening::uses(&books), books.slots.len() as u32)
@@ -248,6 +212,7 @@ impl Cache {
         replace("uses", &uses)?;
         let wanted = inner.wanted.lock().put();
         replace("wanted", &wanted)?;
+        inner.gather_all();
         let text = inner.counters.lock().put();
         replace("stats", text.as_bytes())
     }
@@ -307,6 +272,7 @@ impl Cache {
 
     /// The groups that readers read, as far as they are counted.
     pub fn read_groups(&self) -> Vec<ReadGroup> {
+        self.0.gather_all();
         self.0.counters.lock().read_groups()
     }
 
@@ -327,16 +293,17 @@ impl Cache {
 
     /// Counts a request of a reader, and logs it if a log is asked for.
     pub fn record(&self, access: &Access<'_>) {
-        self.0.counters.lock().record(access);
-        if self.0.is_logging.load(Ordering::Relaxed)
-            && let Some(log) = self.0.log.lock().as_mut()
-        {
-            log.add(access);
+        if access.group.is_empty() && access.upstream.is_empty() {
+            self.0.lanes.count(access);
+        } else {
+            self.0.counters.lock().record(access);
         }
+        self.0.log(access);
     }
 
     /// What was counted, and how full the cache is.
     pub fn stats(&self) -> Stats {
+        self.0.gather_all();
         let stats = self.0.counters.lock().stats();
         let books = self.0.books.lock();
         let size_bytes = self.0.settings.lock().size_bytes;
@@ -369,13 +336,9 @@ impl Cache {
 }
 
 impl Inner {
-    pub fn shape(&self) -> Shape {
-        self.books.lock().shape
-    }
-
     /// The cell of a group.
     pub fn cell(&self, origin: &str, name: &[u8], now: u64) -> Arc<Cell> {
-        let mut cells = self.cells.lock();
+        let mut cells = self.cells.by_slot.lock();
         let (slot, origin) = {
             let is_idle = |slot: u32| !cells.contains_key(&slot);
             let mut books = self.books.lock();
@@ -385,78 +348,89 @@ impl Inner {
         if let Some(cell) = cells.get(&slot) {
             return cell.clone();
         }
-        if cells.len() > CELLS_SPARE && cells.len().is_power_of_two() {
-            cells.retain(|_, cell| Arc::strong_count(cell) > 1 || cell.weight.load(Ordering::Relaxed) > 0);
+        if Cells::is_to_shrink(cells.len()) {
+            self.gather(cells.values());
+            cells.retain(|_, cell| Cell::is_in_use(cell));
         }
-        let cell = Arc::new(Cell {
-            slot,
-            key: key_of(&origin, name),
-            is_kept: origin.len() + name.len() <= NAMES_BYTES_MAX,
-            origin,
-            name: name.into(),
-            index: Ordered::new(None),
-            weight: AtomicUsize::new(0),
-            used: AtomicU64::new(0),
-        });
+        let is_kept = origin.len() + name.len() <= NAMES_BYTES_MAX;
+        let cell = Arc::new(Cell::new(slot, key_of(&origin, name), (origin, name), is_kept));
         cells.insert(slot, cell.clone());
         cell
     }
 
-    /// The cell of a group that is known by its key.
+    /// The cell of a group that is known by its key; `None`: nothing of it is here.
     pub fn cell_of_key(&self, key: u64, now: u64) -> Option<Arc<Cell>> {
+        let recent = self.cells.recent(key)?;
+        if let Some(cell) = &*recent.load()
+            && cell.key == key
+        {
+            return Some(cell.clone());
+        }
         let (origin, name) = {
-            let cells = self.cells.lock();
             let books = self.books.lock();
-            let at = books.slot_of_key(key)?;
-            let slot: &Slot = books.slots.get(at as usize)?;
+            let slot: &Slot = books.slots.get(books.slot_of_key(key)? as usize)?;
             if !slot.has_files() {
                 return None;
             }
-            if let Some(cell) = cells.get(&at).filter(|cell| cell.key == key) {
-                return Some(cell.clone());
-            }
             (slot.origin.clone(), slot.name.clone())
         };
-        Some(self.cell(&origin, &name, now))
+        let cell = self.cell(&origin, &name, now);
+        recent.store(Some(cell.clone()));
+        Some(cell)
     }
 
-    /// A group's index takes so many bytes now. Where all take too many, those that were not used for longest
-    /// are dropped.
-    pub fn weigh(&self, cell: &Cell, bytes: usize) {
-        let weight = bytes + CELL_BYTES;
-        cell.used.store(self.tick.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        if cell.weight.load(Ordering::Relaxed) == weight {
-            return;
+    /// Tells the counters what was counted apart.
+    pub fn gather_all(&self) {
+        self.gather(self.cells.by_slot.lock().values());
+        for requests in self.lanes.take_requests() {
+            self.counters.lock().add_requests("", &requests);
         }
-        let before = cell.weight.swap(weight, Ordering::Relaxed);
-        self.weight.fetch_add(weight, Ordering::Relaxed);
-        let total = self.weight.fetch_sub(before, Ordering::Relaxed) - before;
-        if total <= INDEX_BYTES_MAX {
-            return;
-        }
-        let mut cells: Vec<Arc<Cell>> = self.cells.lock().values().cloned().collect();
-        cells.retain(|other| other.weight.load(Ordering::Relaxed) > 0 && other.slot != cell.slot);
-        cells.sort_unstable_by_key(|other| other.used.load(Ordering::Relaxed));
-        for other in cells {
-            if self.weight.load(Ordering::Relaxed) <= INDEX_BYTES_MAX * 3 / 4 {
-                break;
-            }
-            if let Some(mut index) = other.index.try_lock() {
-                *index = None;
-                let weight = other.weight.swap(0, Ordering::Relaxed);
-                self.weight.fetch_sub(weight, Ordering::Relaxed);
+    }
+
+    fn gather<'c>(&self, cells: impl Iterator<Item = &'c Arc<Cell>>) {
+        for cell in cells {
+            let counted = std::mem::take(&mut *cell.counted.lock());
+            if !counted.is_empty() {
+                self.counters.lock().add(&cell.origin, &cell.name, &counted);
             }
         }
     }
 
-    /// Bytes that all indexes in memory take.
-    #[cfg(test)]
-    pub fn index_bytes(&self) -> usize {
-        self.cells.lock().values().map(|cell| cell.weight.load(Ordering::Relaxed)).sum()
+    /// A file was used.
+    pub fn hit(&self, unit: u32, file: File, now: u64) {
+        if let Some(uses) = self.lanes.note(Use { unit, file, now }) {
+            self.enter_uses(uses);
+        }
+    }
+
+    /// Tells the books of all uses.
+    fn settle_uses(&self) {
+        self.lanes.take_uses().for_each(|uses| self.enter_uses(uses));
+    }
+
+    fn enter_uses(&self, uses: Vec<Use>) {
+        let mut books = self.books.lock();
+        for Use { unit, file, now } in uses {
+            books.hit(unit, file, now);
+        }
+    }
+
+    /// Logs a request if a log is asked for.
+    pub fn log(&self, access: &Access<'_>) {
+        if self.is_logging.load(Ordering::Relaxed)
+            && let Some(log) = self.log.lock().as_mut()
+        {
+            log.add(access);
+        }
+    }
+
+    pub fn shape(&self) -> Shape {
+        self.books.lock().shape
     }
 
     /// Reserves room; `None` if there is none.
     pub fn reserve(&self, bytes: u64) -> Option<Room<'_>> {
+        self.settle_uses();
         let mut gone = Vec::new();
         let is_reserved = self.books.lock().reserve(bytes, &mut gone);
         self.discard(&gone);
@@ -468,15 +442,8 @@ impl Inner {
         if gone.is_empty() {
             return;
         }
-        {
-            let mut files = self.files.lock();
-            for (unit, file) in gone {
-                if files.get(unit).is_some_and(|(known, ..)| known == file) {
-                    files.remove(unit);
-                }
-            }
-        }
-        for (_, file) in gone {
+        for (unit, file) in gone {
+            self.files.close(*unit, Some(*file));
             let path = file.path(&self.dir);
             match self.disk.remove(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -489,7 +456,7 @@ impl Inner {
 
     /// A file has given way to another one of its name.
     pub fn close_file(&self, unit: u32) {
-        self.files.lock().remove(&unit);
+        self.files.close(unit, None);
     }
 
     /// Removes a file that turned out damaged.
@@ -506,27 +473,15 @@ impl Inner {
 
     /// A file, opened. Without patience `WouldBlock` if it is not open already.
     pub fn open_file(&self, unit: u32, file: File, patience: Patience) -> io::Result<Arc<dyn DiskFile>> {
-        // Indexes that are used count it up, and there is one for most files.
-        let tick = self.tick.load(Ordering::Relaxed);
-        {
-            let mut files = self.files.lock();
-            if let Some((_, handle, used)) = files.get_mut(&unit).filter(|(known, ..)| *known == file) {
-                *used = tick;
-                return Ok(handle.clone());
-            }
-            if patience == Patience::CacheOnly {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            if files.len() >= OPEN_FILES_MAX {
-                let mut ticks: Vec<u64> = files.values().map(|(.., used)| *used).collect();
-                let middle = ticks.len() / 2;
-                let median = *ticks.select_nth_unstable(middle).1;
-                files.retain(|_, (.., used)| *used > median);
-            }
+        if let Some(open) = self.files.with(unit, file, Arc::clone) {
+            return Ok(open);
         }
-        let handle = self.disk.open(&file.path(&self.dir), Open::Existing)?;
-        self.files.lock().insert(unit, (file, handle.clone(), tick));
-        Ok(handle)
+        if patience == Patience::CacheOnly {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let open = self.disk.open(&file.path(&self.dir), Open::Existing)?;
+        self.files.put(unit, file, open.clone());
+        Ok(open)
     }
 
     /// Writes a group's place in the file of groups, unless it says the same already.

@@ -8,7 +8,8 @@ use std::io;
 use spool::read_small;
 
 use crate::bookkeeping::File;
-use crate::cache::{Cell, Inner};
+use crate::cache::Inner;
+use crate::cells::Cell;
 use crate::loaded::{Loaded, lines};
 use crate::record::{self, Kind, Record};
 

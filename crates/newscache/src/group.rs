@@ -11,12 +11,14 @@ use std::sync::Arc;
 use spool::Patience;
 
 use crate::bookkeeping::{Asked, File, Marks};
-use crate::cache::{Cache, Cell, Inner};
+use crate::cache::{Cache, Inner};
+use crate::cells::Cell;
 use crate::index_io::Located;
 use crate::loaded::{Block, Entry, Loaded, WITHOUT_ROW, append_row, expires, lines, rows, short_hash};
 use crate::pieces::LargeReader;
-use crate::record::{self, HEADER_BYTES, Kind, Record};
+use crate::record::{HEADER_BYTES, Kind, Record};
 use crate::runs::Runs;
+use crate::stats::Access;
 
 /// Bytes of rows in one record.
 const BLOCK_BYTES: usize = 32 << 10;
@@ -61,7 +63,7 @@ pub struct Found {
 
 impl Found {
     /// An article that is in the buffer as the record that these bytes are.
-    fn in_record(record: &Record<'_>) -> Self {
+    pub(crate) fn in_record(record: &Record<'_>) -> Self {
         let from = HEADER_BYTES + record.id.len();
         Self { id: HEADER_BYTES..from, from, large: None }
     }
@@ -150,25 +152,13 @@ impl Group {
         patience: Patience,
         work: impl FnOnce(&mut Loaded) -> io::Result<T>,
     ) -> io::Result<T> {
-        let index = match patience {
-            Patience::Wait => Some(self.cell.index.lock()),
-            Patience::CacheOnly => self.cell.index.try_lock(),
-        };
-        let Some(mut index) = index else { return Err(io::ErrorKind::WouldBlock.into()) };
-        self.inner().refresh(&self.cell, &mut index, patience)?;
-        let (done, weight) = match index.as_mut() {
-            Some(loaded) => {
-                let done = work(loaded);
-                if let Err(error) = self.inner().compact(&self.cell, loaded) {
-                    tracing::warn!("a file of the cache was not written again: {error}");
-                }
-                (done, loaded.bytes())
-            }
-            None => return Err(io::ErrorKind::NotFound.into()),
-        };
-        drop(index);
-        self.inner().weigh(&self.cell, weight);
-        done
+        self.inner().with_index(&self.cell, patience, work)
+    }
+
+    /// Counts a request of a reader for this group, and logs it if a log is asked for.
+    pub fn record(&self, access: &Access<'_>) {
+        self.cell.counted.lock().add(access);
+        self.inner().log(access);
     }
 
     /// The marks that upstream told last.
@@ -423,7 +413,7 @@ impl Group {
                 return Ok(Err(at..=block.last.min(end)));
             };
             if let Some(located) = located {
-                self.inner().books.lock().hit(located.unit, located.file, now);
+                self.inner().hit(located.unit, located.file, now);
             }
             let text = read.record().map_or(&[][..], |record| record.payload);
             let last = block.last.min(end);
@@ -565,60 +555,16 @@ impl Group {
         now: u64,
     ) -> io::Result<Option<Found>> {
         match self.locate(number, patience)? {
-            At::Article(located) => self.read_article(located, number, (patience, into), now),
+            At::Article(located) => self.inner().read_article(located, number, (patience, into), now),
             At::Elsewhere(id, by) => {
                 let found = self.cache.find(&id, patience, into, now)?;
                 if let Some(by) = by.filter(|_| found.is_some()) {
-                    self.inner().books.lock().hit(by.unit, by.file, now);
+                    self.inner().hit(by.unit, by.file, now);
                 }
                 Ok(found)
             }
             At::Nowhere => Ok(None),
         }
-    }
-
-    /// Reads an article of this group's files.
-    fn read_article(
-        &self,
-        located: Located,
-        number: u64,
-        (patience, into): (Patience, &mut Vec<u8>),
-        now: u64,
-    ) -> io::Result<Option<Found>> {
-        if !self.inner().read_into(located, patience, into)? {
-            return Ok(None);
-        }
-        let record = record::parse_checked(into).map(|(record, _)| record);
-        let Some(record) = record.filter(|r| r.kind == Kind::Article && r.number == number) else {
-            return Ok(None);
-        };
-        self.inner().books.lock().hit(located.unit, located.file, now);
-        let (found, len) = (Found::in_record(&record), record.payload.len());
-        into.truncate(found.from + len);
-        Ok(Some(found))
-    }
-
-    /// Reads the article of a number if it is in this group's files and has this Message-ID, with its short
-    /// hash.
-    pub(crate) fn article_with_id(
-        &self,
-        number: u64,
-        (id, short): (&[u8], u32),
-        (patience, into): (Patience, &mut Vec<u8>),
-        now: u64,
-    ) -> io::Result<Option<Found>> {
-        let Some(located) = self.stored(number, short, patience)? else { return Ok(None) };
-        let found = self.read_article(located, number, (patience, into), now)?;
-        Ok(found.filter(|found| found.id_in(into) == id))
-    }
-
-    /// Where the article of a number is in this group's files, if its Message-ID has this short hash.
-    pub(crate) fn stored(&self, number: u64, id: u32, patience: Patience) -> io::Result<Option<Located>> {
-        self.with_patience(patience, |loaded| {
-            let entry = loaded.articles.get(number);
-            let entry = entry.filter(|entry| !entry.is_link() && entry.id == id);
-            Ok(entry.and_then(|entry| self.inner().located(&self.cell, loaded, entry.place())))
-        })
     }
 
     /// Stores an article that upstream sent for a number. If another one was known under it, the group begins

@@ -6,10 +6,11 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use spool::{Open, Patience, read_small};
+use spool::{DiskFile, Open, Patience, read_small};
 
 use crate::bookkeeping::{File, on_disk};
-use crate::cache::{Cell, Inner};
+use crate::cache::Inner;
+use crate::cells::Cell;
 use crate::ids::Pointer;
 use crate::loaded::{Loaded, Numbers, Place, Segment};
 use crate::record::{self, Ending, Kind, Record};
@@ -41,6 +42,35 @@ pub(crate) struct Located {
 }
 
 impl Inner {
+    /// Works on a group's index, which is loaded if it is not in memory; without patience `WouldBlock` if it
+    /// is not at hand.
+    pub fn with_index<T>(
+        &self,
+        cell: &Cell,
+        patience: Patience,
+        work: impl FnOnce(&mut Loaded) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let index = match patience {
+            Patience::Wait => Some(cell.index.lock()),
+            Patience::CacheOnly => cell.index.try_lock(),
+        };
+        let Some(mut index) = index else { return Err(io::ErrorKind::WouldBlock.into()) };
+        self.refresh(cell, &mut index, patience)?;
+        let (done, weight) = match index.as_mut() {
+            Some(loaded) => {
+                let done = work(loaded);
+                if let Err(error) = self.compact(cell, loaded) {
+                    tracing::warn!("a file of the cache was not written again: {error}");
+                }
+                (done, loaded.bytes())
+            }
+            None => return Err(io::ErrorKind::NotFound.into()),
+        };
+        drop(index);
+        self.cells.weigh(cell, weight);
+        done
+    }
+
     /// Brings an index up to date: what was removed meanwhile leaves it.
     pub fn refresh(
         &self,
@@ -330,9 +360,13 @@ impl Inner {
     pub fn read_into(&self, at: Located, patience: Patience, into: &mut Vec<u8>) -> io::Result<bool> {
         // What is there is not cleared first: all of it is written over.
         into.resize(at.place.bytes as usize, 0);
-        let read = self
-            .open_file(at.unit, at.file, patience)
-            .and_then(|open| record::read_patiently(&*open, into, u64::from(at.place.at), patience));
+        let mut read = |open: &Arc<dyn DiskFile>| {
+            record::read_patiently(&**open, into, u64::from(at.place.at), patience)
+        };
+        let read = match self.files.with(at.unit, at.file, &mut read) {
+            Some(done) => done,
+            None => self.open_file(at.unit, at.file, patience).and_then(|open| read(&open)),
+        };
         into.truncate(record::readable(read)?.unwrap_or_default());
         let is_whole = record::parse(into).is_some();
         if !is_whole {

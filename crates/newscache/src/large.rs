@@ -11,13 +11,14 @@ use std::sync::atomic::Ordering;
 use spool::{DiskFile, Open, Patience};
 
 use crate::bookkeeping::{File, on_disk};
-use crate::cache::{Cache, Cell, Inner, Room};
+use crate::cache::{Cache, Inner, Room};
+use crate::cells::Cell;
 use crate::group::{Change, Found, Group};
 use crate::ids::{EMPTY, Pointer};
-use crate::index_io::head;
+use crate::index_io::{Located, head};
 use crate::loaded::{expires, short};
 use crate::pieces::PIECE_BYTES;
-use crate::record::{Kind, Record, hash};
+use crate::record::{self, Kind, Record, hash};
 
 /// Room that is reserved at once for an article that arrives.
 const STEP_BYTES: u64 = 1 << 20;
@@ -35,6 +36,38 @@ pub enum Place<'a> {
 fn unnumbered(id: &[u8]) -> (Vec<u8>, u64) {
     let hash = hash(&[id]) as u64;
     (vec![0, (hash >> 56) as u8], (hash & (u64::MAX >> 9)) + 1)
+}
+
+impl Inner {
+    /// Where the article of a number is in a group's files, if its Message-ID has this short hash.
+    fn stored(&self, cell: &Cell, number: u64, id: u32, patience: Patience) -> io::Result<Option<Located>> {
+        self.with_index(cell, patience, |loaded| {
+            let entry = loaded.articles.get(number);
+            let entry = entry.filter(|entry| !entry.is_link() && entry.id == id);
+            Ok(entry.and_then(|entry| self.located(cell, loaded, entry.place())))
+        })
+    }
+
+    /// Reads a small article into a buffer, in the place of what is there.
+    pub fn read_article(
+        &self,
+        located: Located,
+        number: u64,
+        (patience, into): (Patience, &mut Vec<u8>),
+        now: u64,
+    ) -> io::Result<Option<Found>> {
+        if !self.read_into(located, patience, into)? {
+            return Ok(None);
+        }
+        let record = record::parse_checked(into).map(|(record, _)| record);
+        let Some(record) = record.filter(|r| r.kind == Kind::Article && r.number == number) else {
+            return Ok(None);
+        };
+        self.hit(located.unit, located.file, now);
+        let (found, len) = (Found::in_record(&record), record.payload.len());
+        into.truncate(found.from + len);
+        Ok(Some(found))
+    }
 }
 
 impl Cache {
@@ -86,11 +119,14 @@ impl Cache {
         &self,
         pointer: Pointer,
         (id, hash): (&[u8], u128),
-        read: (Patience, &mut Vec<u8>),
+        (patience, into): (Patience, &mut Vec<u8>),
         now: u64,
     ) -> io::Result<Option<Found>> {
         let Some(cell) = self.0.cell_of_key(pointer.key, now) else { return Ok(None) };
-        Group::of_cell(self, cell).article_with_id(pointer.number, (id, short(hash)), read, now)
+        let stored = self.0.stored(&cell, pointer.number, short(hash), patience)?;
+        let Some(located) = stored else { return Ok(None) };
+        let found = self.0.read_article(located, pointer.number, (patience, &mut *into), now)?;
+        Ok(found.filter(|found| found.id_in(into) == id))
     }
 
     /// Whether the article with a Message-ID seems to be here, without reading it.
@@ -112,7 +148,7 @@ impl Cache {
                 continue;
             }
             let Some(cell) = self.0.cell_of_key(pointer.key, now) else { continue };
-            if Group::of_cell(self, cell).stored(pointer.number, short(hash), Patience::Wait)?.is_some() {
+            if self.0.stored(&cell, pointer.number, short(hash), Patience::Wait)?.is_some() {
                 return Ok(true);
             }
         }

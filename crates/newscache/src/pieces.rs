@@ -44,11 +44,10 @@ impl Cache {
             self.0.drop_damaged(unit, file);
             return Ok(None);
         };
-        {
-            let mut books = self.0.books.lock();
-            books.set_checked(unit, file);
-            books.hit(unit, file, now);
+        if !is_checked {
+            self.0.books.lock().set_checked(unit, file);
         }
+        self.0.hit(unit, file, now);
         let (cache, id, buffer) = (self.clone(), id.to_vec(), SPARE.take());
         let (pieces, found) = Default::default();
         Ok(Some(LargeReader { cache, unit, name: file, id, open, pieces, buffer, found }))

@@ -78,7 +78,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, access: &Access<'_>) {
+    pub(crate) fn add(&mut self, access: &Access<'_>) {
         self.requests += 1;
         self.hits += u64::from(access.is_hit);
         self.cache_bytes += access.cache_bytes;
@@ -129,10 +129,37 @@ pub(crate) struct Counters {
 
 /// What is counted of a group.
 #[derive(Debug, Clone, Copy, Default)]
-struct OfGroup {
+pub(crate) struct OfGroup {
     kinds: ByKind,
     /// When it was last read.
     read_at: Option<u64>,
+}
+
+impl OfGroup {
+    /// Counts a request.
+    pub fn add(&mut self, access: &Access<'_>) {
+        if let Some(counts) = self.kinds.get_mut(access.kind as usize) {
+            counts.add(access);
+        }
+        if matches!(access.kind, RequestKind::Overview | RequestKind::Article) {
+            self.read_at = Some(access.at);
+        }
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.read_at.is_none() && requests(&self.kinds) == 0
+    }
+}
+
+/// Adds what was counted elsewhere.
+fn add_all(counts: &mut ByKind, more: &ByKind) {
+    for (counts, more) in counts.iter_mut().zip(more) {
+        counts.requests += more.requests;
+        counts.hits += more.hits;
+        counts.cache_bytes += more.cache_bytes;
+        counts.upstream_bytes += more.upstream_bytes;
+    }
 }
 
 /// Requests of all kinds.
@@ -141,36 +168,35 @@ fn requests(counts: &ByKind) -> u64 {
 }
 
 impl Counters {
+    /// Counts a request.
     pub fn record(&mut self, access: &Access<'_>) {
-        let at = access.kind as usize;
-        let add = |counts: &mut ByKind| {
-            if let Some(counts) = counts.get_mut(at) {
-                counts.add(access);
-            }
-        };
-        add(&mut self.kinds);
-        let has_room = self.upstreams.len() < UPSTREAMS_MAX;
-        match self.upstreams.get_mut(access.upstream) {
-            Some(counts) => add(counts),
-            None if has_room => add(self.upstreams.entry(access.upstream.into()).or_default()),
-            None => {}
-        }
-        if access.group.is_empty() {
+        let mut counted = OfGroup::default();
+        counted.add(access);
+        self.add(access.upstream, access.group, &counted);
+    }
+
+    /// Adds what was counted of a group of an upstream elsewhere; without a name it is of none.
+    pub fn add(&mut self, upstream: &str, group: &[u8], counted: &OfGroup) {
+        self.add_requests(upstream, &counted.kinds);
+        if group.is_empty() {
             return;
         }
-        let is_read = matches!(access.kind, RequestKind::Overview | RequestKind::Article);
-        let add_to = |of_group: &mut OfGroup| {
-            add(&mut of_group.kinds);
-            if is_read {
-                of_group.read_at = Some(access.at);
-            }
-        };
-        match self.groups.get_mut(access.group) {
-            Some(of_group) => add_to(of_group),
-            None => {
-                self.make_room();
-                add_to(self.groups.entry(access.group.into()).or_default());
-            }
+        if !self.groups.contains_key(group) {
+            self.make_room();
+        }
+        let of_group = self.groups.entry_ref(group).or_default();
+        add_all(&mut of_group.kinds, &counted.kinds);
+        of_group.read_at = of_group.read_at.max(counted.read_at);
+    }
+
+    /// Adds requests of an upstream that were counted elsewhere.
+    pub fn add_requests(&mut self, upstream: &str, counted: &ByKind) {
+        if requests(counted) == 0 {
+            return;
+        }
+        add_all(&mut self.kinds, counted);
+        if self.upstreams.len() < UPSTREAMS_MAX || self.upstreams.contains_key(upstream) {
+            add_all(self.upstreams.entry_ref(upstream).or_default(), counted);
         }
     }
 

@@ -153,7 +153,7 @@ impl<'a> Iterator for HeaderFields<'a> {
 
 /// The content of a header, from what follows its colon: without the first blank, and without a fold before
 /// that. Further folds stay in (RFC 3977 sections 8.3.2 and 8.5.2).
-pub(super) fn content(field: &[u8]) -> &[u8] {
+pub fn content(field: &[u8]) -> &[u8] {
     let unfolded = field.strip_prefix(b"\r\n").unwrap_or(field);
     unfolded.strip_prefix(b" ").or_else(|| unfolded.strip_prefix(b"\t")).unwrap_or(unfolded)
 }

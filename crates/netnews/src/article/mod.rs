@@ -15,7 +15,7 @@ mod types;
 
 pub use binary::{Encoding, encoding};
 pub use bodiless::Bodiless;
-pub use headers::{HeaderFields, Headers, content_of, xref_places};
+pub use headers::{HeaderFields, Headers, content, content_of, xref_places};
 pub use known::Known;
 pub use malformed::Malformed;
 pub use types::Types;

@@ -17,8 +17,17 @@ pub const WILDMAT_BYTES_MAX: usize = 64 * 1024;
 /// A parsed wildmat.
 #[derive(Clone, Debug)]
 pub struct Wildmat {
-    /// In the order as written, with "negated".
-    patterns: Vec<(bool, Pattern)>,
+    /// In the order as written.
+    patterns: Vec<Part>,
+}
+
+/// One pattern.
+#[derive(Clone, Debug)]
+struct Part {
+    is_negated: bool,
+    pattern: Pattern,
+    /// Octets that it was written as, without the `!`.
+    len: usize,
 }
 
 /// Why a text is not a wildmat.
@@ -74,7 +83,8 @@ impl Wildmat {
         if text.len() > WILDMAT_BYTES_MAX {
             return Err(WildmatError::TooLong);
         }
-        Ok(Wildmat { patterns: vec![(false, pattern::whole(text)?)] })
+        let pattern = pattern::whole(text)?;
+        Ok(Wildmat { patterns: vec![Part { is_negated: false, pattern, len: text.len() }] })
     }
 
     fn with(text: &[u8], take: fn(&[u8]) -> pattern::Taken<'_>) -> Result<Wildmat, WildmatError> {
@@ -84,9 +94,10 @@ impl Wildmat {
         let mut patterns = Vec::new();
         let mut rest = text;
         loop {
-            let negated = rest.first() == Some(&b'!');
-            let (pattern, after) = take(rest.get(usize::from(negated)..).unwrap_or_default())?;
-            patterns.push((negated, pattern));
+            let is_negated = rest.first() == Some(&b'!');
+            let written = rest.get(usize::from(is_negated)..).unwrap_or_default();
+            let (pattern, after) = take(written)?;
+            patterns.push(Part { is_negated, pattern, len: written.len() - after.len() });
             match after.split_first() {
                 None => return Ok(Wildmat { patterns }),
                 Some((_, next)) => rest = next,
@@ -96,11 +107,20 @@ impl Wildmat {
 
     /// Whether `text` matches: the rightmost pattern that matches is not negated (RFC 3977 section 4.2).
     pub fn matches(&self, text: &[u8]) -> bool {
-        self.patterns
-            .iter()
-            .rev()
-            .find(|(_, pattern)| pattern.matches(text))
-            .is_some_and(|(negated, _)| !negated)
+        self.last_match(text).is_some()
+    }
+
+    /// How many octets the longest pattern has that matches `text`; `None`: the wildmat does not match it.
+    pub fn longest_match(&self, text: &[u8]) -> Option<usize> {
+        let (at, last) = self.last_match(text)?;
+        let before = self.patterns.get(..at)?.iter().filter(|part| !part.is_negated && part.len > last.len);
+        Some(before.filter(|part| part.pattern.matches(text)).map(|part| part.len).max().unwrap_or(last.len))
+    }
+
+    /// The rightmost pattern that matches, unless it is negated, and its place.
+    fn last_match(&self, text: &[u8]) -> Option<(usize, &Part)> {
+        let mut parts = self.patterns.iter().enumerate().rev();
+        parts.find(|(_, part)| part.pattern.matches(text)).filter(|(_, part)| !part.is_negated)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Which of many sorted names a wildmat matches: each pattern that begins with plain text looks only at the
 //! names that begin so, so that thousands of names cost little more than the patterns.
 
-use super::Wildmat;
 use super::pattern::{Element, Pattern};
+use super::{Part, Wildmat};
 use std::ops::Range;
 
 impl Wildmat {
@@ -10,16 +10,16 @@ impl Wildmat {
     /// their octets. Bit `n % 64` of word `n / 64` represents name `n`.
     pub fn select(&self, names: &[&[u8]], chosen: &mut [u64]) {
         chosen.fill(0);
-        for (negated, pattern) in &self.patterns {
+        for Part { is_negated, pattern, .. } in &self.patterns {
             let begins = begin(pattern);
             let range = starting_with(names, &begins);
             if matches!(pattern, Pattern::Prefix(_)) {
-                fill(chosen, range, !negated);
+                fill(chosen, range, !is_negated);
                 continue;
             }
             for at in range {
                 if names.get(at).is_some_and(|name| pattern.matches(name)) {
-                    fill(chosen, at..at + 1, !negated);
+                    fill(chosen, at..at + 1, !is_negated);
                 }
             }
         }

@@ -127,6 +127,10 @@ proptest! {
         let expected = naive_list(&patterns, &text);
         prop_assert_eq!(Wildmat::parse(list.as_bytes()).unwrap().matches(text.as_bytes()), expected);
         prop_assert_eq!(Wildmat::parse_lenient(list.as_bytes()).unwrap().matches(text.as_bytes()), expected);
+        let has = |one: &String| naive_list(&[(false, one.clone())], &text);
+        let matching = patterns.iter().filter(|(negated, one)| !negated && has(one));
+        let longest = matching.map(|(_, one)| one.len()).max().filter(|_| expected);
+        prop_assert_eq!(Wildmat::parse(list.as_bytes()).unwrap().longest_match(text.as_bytes()), longest);
     }
 
     #[test]

@@ -520,9 +520,9 @@ fn indexes_of_many_groups_take_no_more_memory_than_they_may() {
         let group = cache.group("isp", &name(n), 5);
         assert_eq!(group.put_article(1, &id(n), &article(n, 400), 5).unwrap(), Change::None);
     }
-    assert!(cache.0.index_bytes() <= crate::cache::INDEX_BYTES_MAX, "{}", cache.0.index_bytes());
+    assert!(cache.0.cells.index_bytes() <= crate::cells::INDEX_BYTES_MAX, "{}", cache.0.cells.index_bytes());
     for n in (0..12_000).step_by(17) {
         assert!(get(&cache.group("isp", &name(n), 5), 1).is_some(), "{n}");
     }
-    assert!(cache.0.index_bytes() <= crate::cache::INDEX_BYTES_MAX);
+    assert!(cache.0.cells.index_bytes() <= crate::cells::INDEX_BYTES_MAX);
 }

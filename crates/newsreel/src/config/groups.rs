@@ -30,6 +30,11 @@ impl Groups {
         self.wildmat.as_ref().is_some_and(|wildmat| wildmat.matches(name))
     }
 
+    /// How long the longest of the patterns is that match `name`; `None`: it is not matched.
+    pub fn longest_match(&self, name: &[u8]) -> Option<usize> {
+        self.wildmat.as_ref()?.longest_match(name)
+    }
+
     /// Which of these sorted names match; see [`Wildmat::select`].
     pub fn select(&self, names: &[&[u8]], chosen: &mut [u64]) {
         match &self.wildmat {

@@ -85,7 +85,7 @@ pub use spam::{Spam, SpamMode};
 pub use spool::{Durability, FreeMin, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
 pub use storage::{AgeOf, Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, Stay, keeps};
 pub use tls::{KnownCertificate, Peer, PeerSend, PeerTls, SendTemplate, Tls};
-pub use upstream::{Upstream, longest_match};
+pub use upstream::Upstream;
 pub use web::Web;
 pub use words::Word;
 

@@ -52,23 +52,8 @@ section! {
 }
 
 impl Upstream {
-    /// How long the longest of the patterns in `groups` is that match `group`; `None`: it is not matched.
-    pub fn match_len(&self, group: &[u8]) -> Option<usize> {
-        longest_match(&self.groups, group)
-    }
-
     /// Whose server it is.
     pub fn owner(&self) -> &str {
         self.owner.as_deref().unwrap_or(&self.name)
     }
-}
-
-/// How long the longest of the patterns is that match `group`; `None`: it is not matched.
-pub fn longest_match(groups: &Groups, group: &[u8]) -> Option<usize> {
-    if !groups.matches(group) {
-        return None;
-    }
-    let patterns = groups.as_str().split(',').map(str::trim).filter(|text| !text.starts_with('!'));
-    let matching = patterns.filter(|text| Groups::parse(text).is_ok_and(|one| one.matches(group)));
-    matching.map(str::len).max()
 }

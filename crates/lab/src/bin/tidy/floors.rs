@@ -38,10 +38,10 @@ const FLOORS: &[Building] = &[
     Building {
         name: "newscache",
         rows: &[
-            &["ascending", "packed", "record", "stats", "strategy", "wanted"],
+            &["ascending", "packed", "rank", "record", "stats", "strategy", "wanted"],
             &["access_log", "settings", "runs", "ids", "answers"],
-            &["bookkeeping", "loaded", "recent"],
-            &["opening", "slots"],
+            &["bookkeeping", "lanes", "loaded", "open_files", "recent"],
+            &["cells", "opening", "slots"],
             &["cache"],
             &["compact", "index_io", "lists"],
             &["pieces"],

@@ -10,19 +10,17 @@ use super::questions::AskHas;
 use super::searching::Search;
 use super::table::Table;
 use super::trouble::Trouble;
-use super::xref::{fitted, has_place, is_only, with_xref};
+use super::xref::{Head, fitted, has_place, is_only, with_xref};
 use crate::base::clock::unix_secs;
 use crate::base::lock::Leaf;
 use crate::source::{Answer, ArticleBytes, ArticleLayout, Fetched, More, Part, Remainder, SourceError};
 use hashbrown::{HashMap, HashSet};
-use memchr::memmem;
 use netnews::MessageId;
-use netnews::article::content_of;
 use netnews::overview_row::{self, index};
 use newscache::{Access, Found, LargeReader, RequestKind, Want};
 use spool::Patience;
 use std::io;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 use tracing::warn;
@@ -32,9 +30,6 @@ const SMALL_BYTES_MAX: u64 = 4 << 10;
 
 /// The line that ends an article.
 const END: &[u8] = b".\r\n";
-
-/// Finds the end of a head.
-static HEAD_END: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\r\n\r\n"));
 
 /// So many wait for the disk of the cache at once. Each occupies a thread.
 static READS: Semaphore = Semaphore::const_new(8);
@@ -287,10 +282,9 @@ fn cached(
         return read.map(|_| None);
     };
     let article = bytes.get(from..).unwrap_or_default();
-    let end = HEAD_END.find(article);
-    let head = article.get(..end.map_or(article.len(), |end| end + 2)).unwrap_or_default();
-    let other = other_xref(table, at, None, head);
-    let body_at = from + end.map_or(article.len(), |end| end + 4);
+    let Head { head, body_at, xref } = Head::of(article);
+    let other = other_xref(table, at, None, (head, xref));
+    let body_at = from + body_at;
     if kept.rest.is_none() {
         bytes.extend_from_slice(END);
     }
@@ -359,41 +353,46 @@ fn record(
     (cache_bytes, upstream_bytes): (u64, u64),
     at: u64,
 ) {
-    let Some(cache) = &table.cache else { return };
     let (upstream, group, number) = match place {
         At::Number(group, number) => (group.pool.name(), &*group.name, number),
         At::Id(_) => ("", &b""[..], 0),
     };
-    let is_hit = upstream_bytes == 0;
-    let kind = RequestKind::Article;
-    cache.record(&Access {
+    let access = Access {
         at,
         client,
-        kind,
+        kind: RequestKind::Article,
         upstream,
         group,
         number,
         id,
         cache_bytes,
         upstream_bytes,
-        is_hit,
-    });
+        is_hit: upstream_bytes == 0,
+    };
+    match (place, &table.cache) {
+        (At::Number(group, _), _) => group.shelf.record(&access),
+        (At::Id(_), Some(cache)) => cache.record(&access),
+        (At::Id(_), None) => {}
+    }
 }
 
 /// The article with the Xref that readers are to see; `from` is the place of the upstream that it comes from,
 /// `None`: it was fitted before.
 fn fitted_to(table: &Table, place: &Place, from: Option<usize>, bytes: Vec<u8>) -> Vec<u8> {
-    let end = HEAD_END.find(&bytes).map_or(bytes.len(), |end| end + 2);
-    let head = bytes.get(..end).unwrap_or_default();
-    match other_xref(table, place.into(), from, head) {
+    let Head { head, xref, .. } = Head::of(&bytes);
+    match other_xref(table, place.into(), from, (head, xref)) {
         Some(xref) => with_xref(&bytes, &xref),
         None => bytes,
     }
 }
 
 /// The Xref that readers are to see, if it is not the one that the article has.
-fn other_xref(table: &Table, at: At<'_>, from: Option<usize>, head: &[u8]) -> Option<Vec<u8>> {
-    let value = content_of(head, b"Xref").unwrap_or_default();
+fn other_xref(
+    table: &Table,
+    at: At<'_>,
+    from: Option<usize>,
+    (head, value): (&[u8], &[u8]),
+) -> Option<Vec<u8>> {
     let fitted = match at {
         At::Number(group, number) if from.is_none() && is_only(value, &group.name, number) => {
             return None;

@@ -636,7 +636,7 @@ impl NewsSource for Upstreams {
         let is_hit = group.pool.questions() == asked;
         let bytes = (into.len() - start) as u64;
         let bytes = if is_hit { (bytes, 0) } else { (0, bytes) };
-        group.cache.record(&newscache::Access {
+        group.shelf.record(&newscache::Access {
             at: unix_secs(),
             client: &self.client,
             kind: RequestKind::Overview,

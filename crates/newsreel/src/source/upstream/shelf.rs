@@ -5,7 +5,7 @@
 
 use crate::base::clock::unix_secs;
 use crate::source::{Marks, Side};
-use newscache::{Cache, Change, Found, Neighbour, Rows};
+use newscache::{Access, Cache, Change, Found, Neighbour, Rows};
 use spool::Patience;
 use std::io;
 use std::ops::RangeInclusive;
@@ -43,6 +43,11 @@ impl Shelf {
             warn!(group, %error, "the cache cannot be used");
             T::default()
         })
+    }
+
+    /// Counts a request of a reader for the group.
+    pub fn record(&self, access: &Access<'_>) {
+        self.0.record(access);
     }
 
     pub fn marks(&self) -> Option<Marks> {

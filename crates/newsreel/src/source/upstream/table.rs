@@ -36,7 +36,8 @@ impl Routes {
     /// The place of the upstream that numbers a group; `None`: nobody does, or this server.
     pub fn numbering(&self, group: &[u8]) -> Option<usize> {
         let sections = self.sections.iter().enumerate().filter(|(_, section)| !section.fill);
-        let matching = sections.filter_map(|(at, section)| Some((section.match_len(group)?, Reverse(at))));
+        let matching =
+            sections.filter_map(|(at, section)| Some((section.groups.longest_match(group)?, Reverse(at))));
         matching.max().map(|(_, Reverse(at))| at).filter(|_| !(self.local)(group))
     }
 }
@@ -202,7 +203,7 @@ impl Table {
         }
         let named = self.upstreams.iter().enumerate();
         let named = named.filter_map(|(at, upstream)| {
-            let len = config::longest_match(upstream.config.post.as_ref()?, group)?;
+            let len = upstream.config.post.as_ref()?.longest_match(group)?;
             Some((len, Reverse(at), &upstream.config.name))
         });
         named.max().map(|(.., name)| name.as_str().into())

@@ -4,7 +4,7 @@
 //! numbers of all others are another server's matter, and would make newsreaders mark wrong articles as read.
 //! Source: RFC 5536 section 3.2.14.
 
-use netnews::article::Headers;
+use netnews::article::{Headers, content};
 use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::newsgroups;
 use std::sync::Arc;
@@ -20,6 +20,47 @@ const NOBODY: &[u8] = b"upstream.invalid";
 
 /// Bytes of a place beside the group's name, at most, and of the host's if there is none.
 const OWN_BYTES: usize = 40;
+
+/// The head of an article, looked at once.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Head<'a> {
+    /// The header lines, each with its CRLF.
+    pub head: &'a [u8],
+    /// Where the body begins; where there is none, the article's end.
+    pub body_at: usize,
+    /// What the first Xref says, with its folds; empty if there is none.
+    pub xref: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    pub fn of(article: &'a [u8]) -> Self {
+        let (mut at, mut end, mut xref, mut is_in_xref) = (0, article.len(), 0..0, false);
+        for lf in memchr::memchr_iter(b'\n', article) {
+            let line = at..lf + 1;
+            at = line.end;
+            let text = article.get(line.clone()).unwrap_or_default();
+            if text == b"\r\n" && article.get(..line.start).is_some_and(|head| head.ends_with(b"\r\n")) {
+                end = line.start;
+                break;
+            }
+            if matches!(text.first(), Some(b' ' | b'\t')) {
+                if is_in_xref {
+                    xref.end = line.end;
+                }
+                continue;
+            }
+            let is_name = |name: &[u8]| name.eq_ignore_ascii_case(b"Xref:");
+            is_in_xref = xref.is_empty() && text.get(..5).is_some_and(is_name);
+            if is_in_xref {
+                xref = line.start + 5..line.end;
+            }
+        }
+        let head = article.get(..end).unwrap_or_default();
+        let body_at = article.len().min(end + 2);
+        let xref = head.get(xref).unwrap_or_default();
+        Self { head, body_at, xref: content(xref.strip_suffix(b"\r\n").unwrap_or(xref)) }
+    }
+}
 
 /// The value with the places that hold here; `own` is one that is known to, whatever the value says.
 pub(super) fn fitted(value: &[u8], own: Option<(&[u8], u64)>, is_here: IsHere<'_>) -> Vec<u8> {
@@ -94,6 +135,32 @@ pub(super) fn with_xref(article: &[u8], value: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_head_is_looked_at_once_and_found_as_elsewhere() {
+        let articles: [&[u8]; 10] = [
+            b"From: a\r\nXref: h a.b:1\r\nTo: c\r\n\r\nXref: not:1\r\n",
+            b"XREF:\r\n h a.b:1\r\n\tc.d:2\r\nTo: c\r\n d\r\n\r\nbody\r\n",
+            b"Subject: s\r\n Xref: folded:1\r\nxref: h x:1\r\nXref: h y:2\r\n\r\n",
+            b"Xref-Old: h a:1\r\nNXref: h a:1\r\nSubject: s\r\n\r\nbody\r\n",
+            b"Subject: s\r\nXref: h a:1\r\n",
+            b"Subject: s\r\nXref: h a:1",
+            b"Subject: lf\n\r\nXref: h a:1\r\n\r\nbody\r\n",
+            b"Xref: \r\n\r\n",
+            b"\r\nbody\r\n",
+            b"",
+        ];
+        for article in articles {
+            let end = memchr::memmem::find(article, b"\r\n\r\n");
+            let head = article.get(..end.map_or(article.len(), |end| end + 2)).unwrap_or_default();
+            let found = Head::of(article);
+            assert_eq!((found.head, found.body_at), (head, end.map_or(article.len(), |end| end + 4)));
+            if !head.starts_with(b"\r\n") && !head.starts_with(b"Subject: lf\n") {
+                let xref = netnews::article::content_of(head, b"Xref").unwrap_or_default();
+                assert_eq!(found.xref, xref, "{:?}", String::from_utf8_lossy(article));
+            }
+        }
+    }
 
     #[test]
     fn only_places_that_hold_here_are_shown() {

@@ -1,0 +1,141 @@
+//! What readers do all the time, noted down apart for each thread, so that threads that only read do not wait
+//! for each other: which files were used, and requests that are of no group.
+//!
+//! The books hear of it a few dozen uses at a time, and before they are asked what is to go. Called by
+//! `cache`.
+
+use std::cell::Cell as Own;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lock_order::Innermost;
+
+use crate::packed::File;
+use crate::stats::{Access, ByKind};
+
+/// More threads than this share.
+const LANES: usize = 16;
+/// Uses after which the books are told.
+const USES: usize = 64;
+
+/// The use of a file, at a time in Unix seconds.
+#[derive(Debug)]
+pub(crate) struct Use {
+    pub unit: u32,
+    pub file: File,
+    pub now: u64,
+}
+
+/// What one thread noted.
+#[derive(Debug, Default)]
+struct Lane {
+    uses: Vec<Use>,
+    requests: ByKind,
+}
+
+/// No two of them in one line of the processor's cache.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart(Innermost<Lane>);
+
+/// All lanes.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes([Apart; LANES]);
+
+impl Lanes {
+    fn of_thread(&self) -> &Innermost<Lane> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static LANE: Own<Option<usize>> = const { Own::new(None) };
+        }
+        let lane = LANE.get().unwrap_or_else(|| {
+            let lane = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;
+            LANE.set(Some(lane));
+            lane
+        });
+        &self.0[lane].0
+    }
+
+    /// Notes a use; returns those that the books should be told of now.
+    pub fn note(&self, used: Use) -> Option<Vec<Use>> {
+        let mut lane = self.of_thread().lock();
+        lane.uses.push(used);
+        (lane.uses.len() >= USES).then(|| std::mem::replace(&mut lane.uses, Vec::with_capacity(USES)))
+    }
+
+    /// The uses that the books were not told of.
+    pub fn take_uses(&self) -> impl Iterator<Item = Vec<Use>> {
+        let uses = self.0.iter().map(|lane| std::mem::take(&mut lane.0.lock().uses));
+        uses.filter(|uses| !uses.is_empty())
+    }
+
+    /// Counts a request that is of no group.
+    pub fn count(&self, access: &Access<'_>) {
+        if let Some(counts) = self.of_thread().lock().requests.get_mut(access.kind as usize) {
+            counts.add(access);
+        }
+    }
+
+    /// The requests that were counted since the last time.
+    pub fn take_requests(&self) -> impl Iterator<Item = ByKind> {
+        self.0.iter().map(|lane| std::mem::take(&mut lane.0.lock().requests))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::RequestKind;
+
+    #[test]
+    fn nothing_that_threads_note_is_lost() {
+        let lanes = Lanes::default();
+        let access = Access {
+            at: 1,
+            client: "192.0.2.1",
+            kind: RequestKind::Article,
+            upstream: "",
+            group: b"",
+            number: 0,
+            id: b"<a@b>",
+            cache_bytes: 10,
+            upstream_bytes: 0,
+            is_hit: true,
+        };
+        let (threads, each) = (2 * LANES as u32, 1000_u64);
+        let told: Vec<Use> = std::thread::scope(|scope| {
+            let of_thread = |unit| {
+                let (lanes, access) = (&lanes, &access);
+                scope.spawn(move || {
+                    let note = |now| {
+                        lanes.count(access);
+                        lanes.note(Use { unit, file: File::Large(0), now })
+                    };
+                    (0..each).filter_map(note).flatten().collect::<Vec<_>>()
+                })
+            };
+            let running: Vec<_> = (0..threads).map(of_thread).collect();
+            running.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        let rest: Vec<Use> = lanes.take_uses().flatten().collect();
+        assert!(rest.len() < LANES * USES && !rest.is_empty(), "{}", rest.len());
+        assert_eq!(told.len() + rest.len(), threads as usize * each as usize);
+        assert_eq!(lanes.take_uses().count(), 0);
+        let counted: Vec<ByKind> = lanes.take_requests().collect();
+        let articles = counted.iter().map(|kinds| kinds[RequestKind::Article as usize]);
+        let (requests, bytes) = articles.fold((0, 0), |(n, b), of| (n + of.requests, b + of.cache_bytes));
+        assert_eq!((requests, bytes), (u64::from(threads) * each, 10 * u64::from(threads) * each));
+        assert!(lanes.take_requests().all(|kinds| kinds == ByKind::default()));
+    }
+
+    #[test]
+    fn one_thread_uses_one_lane_and_tells_in_order() {
+        let lanes = Lanes::default();
+        let note = |now| lanes.note(Use { unit: 1, file: File::Large(0), now });
+        let told: Vec<Vec<Use>> = (0..200).filter_map(note).collect();
+        let times = |uses: &[Use]| uses.iter().map(|used| used.now).collect::<Vec<_>>();
+        assert_eq!(told.iter().map(Vec::len).collect::<Vec<_>>(), [USES; 3]);
+        assert_eq!(times(&told[2]), (128..192).collect::<Vec<_>>());
+        let rest: Vec<Vec<Use>> = lanes.take_uses().collect();
+        assert_eq!(rest.iter().map(|uses| times(uses)).collect::<Vec<_>>(), [(192..200).collect::<Vec<_>>()]);
+    }
+}
