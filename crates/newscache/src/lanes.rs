@@ -4,10 +4,8 @@
 //! The books hear of it a few dozen uses at a time, and before they are asked what is to go. Called by
 //! `cache`.
 
-use std::cell::Cell as Own;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use lock_order::Innermost;
+use spool::thread_number;
 
 use crate::packed::File;
 use crate::stats::{Access, ByKind};
@@ -43,16 +41,7 @@ pub(crate) struct Lanes([Apart; LANES]);
 
 impl Lanes {
     fn of_thread(&self) -> &Innermost<Lane> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        thread_local! {
-            static LANE: Own<Option<usize>> = const { Own::new(None) };
-        }
-        let lane = LANE.get().unwrap_or_else(|| {
-            let lane = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;
-            LANE.set(Some(lane));
-            lane
-        });
-        &self.0[lane].0
+        &self.0[thread_number() % LANES].0
     }
 
     /// Notes a use; returns those that the books should be told of now.

@@ -37,6 +37,7 @@ pub use base::leaving::{Leaving, MayLeave};
 pub use base::progress::Progress;
 pub use base::read_mode::Patience;
 pub use base::status::{BufferStatus, ClassStatus, KeptStatus, ReaderStatus, Saved, Status};
+pub use base::threads::thread_number;
 pub use base::token::{MethodKind, Token};
 pub use care::apart::{BufferApart, Fetched, GroupApart, RecordApart, SpoolApart};
 pub use care::buffers::{BufferState, Commit};

@@ -1,10 +1,12 @@
 //! How long something took: a histogram that many threads fill at once, without a lock.
 //!
-//! An observation costs two additions to memory. Filled by `write::syncer`, and by the server for what takes
-//! its time there.
+//! An observation costs two additions to memory that other threads mostly leave alone. Filled by
+//! `write::syncer`, and by the server for what takes its time there.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use super::threads::thread_number;
 
 /// Upper bounds of the buckets, in microseconds; beyond the last there is one more.
 const BOUNDS_MICROS: [u64; 22] = [
@@ -12,9 +14,17 @@ const BOUNDS_MICROS: [u64; 22] = [
     500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 
+/// More threads than this share.
+const STRIPES: usize = 8;
+
 /// How long something took, how often.
 #[derive(Debug, Default)]
-pub struct Latency {
+pub struct Latency([Stripe; STRIPES]);
+
+/// What some of the threads counted; no two of them in one line of the processor's cache.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Stripe {
     buckets: [AtomicU64; BOUNDS_MICROS.len() + 1],
     sum_nanos: AtomicU64,
 }
@@ -39,21 +49,26 @@ impl Latency {
 
     /// So many took so long, each.
     pub fn observe_many(&self, took: Duration, many: usize) {
-        let bucket = BOUNDS_MICROS.partition_point(|bound| Duration::from_micros(*bound) < took);
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).saturating_mul(many as u64);
-        if let Some(bucket) = self.buckets.get(bucket) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_MICROS.partition_point(|bound| bound * 1_000 < nanos);
+        let Some(stripe) = self.0.get(thread_number() % STRIPES) else { return };
+        if let Some(bucket) = stripe.buckets.get(bucket) {
             bucket.fetch_add(many as u64, Ordering::Relaxed);
-            self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
+            stripe.sum_nanos.fetch_add(nanos.saturating_mul(many as u64), Ordering::Relaxed);
         }
     }
 
     /// What was counted so far.
     pub fn counts(&self) -> LatencyCounts {
         let bounds = BOUNDS_MICROS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> =
-            bounds.zip(&self.buckets).map(|(bound, count)| (bound, count.load(Ordering::Relaxed))).collect();
+        let count_of = |bucket: usize| -> u64 {
+            let counts = self.0.iter().filter_map(|stripe| stripe.buckets.get(bucket));
+            counts.map(|count| count.load(Ordering::Relaxed)).sum()
+        };
+        let buckets: Vec<(f64, u64)> = (0..).zip(bounds).map(|(at, bound)| (bound, count_of(at))).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();
-        LatencyCounts { buckets, count, sum_secs: self.sum_nanos.load(Ordering::Relaxed) as f64 / 1e9 }
+        let nanos = self.0.iter().map(|stripe| u128::from(stripe.sum_nanos.load(Ordering::Relaxed)));
+        LatencyCounts { buckets, count, sum_secs: nanos.sum::<u128>() as f64 / 1e9 }
     }
 }
 
@@ -67,7 +82,9 @@ mod tests {
         for (micros, many) in [(0, 1), (10, 1), (11, 2), (1_000_000, 1), (10_000_001, 3)] {
             latency.observe_many(Duration::from_micros(micros), many);
         }
-        latency.observe(Duration::from_nanos(1_001));
+        // Of whichever thread.
+        let observe = || latency.observe(Duration::from_nanos(1_001));
+        std::thread::scope(|scope| scope.spawn(observe).join().unwrap());
         let counts = latency.counts();
         let filled: Vec<_> = counts.buckets.iter().filter(|(_, count)| *count > 0).copied().collect();
         assert_eq!(filled, [(1e-6, 1), (2e-6, 1), (1e-5, 1), (2.5e-5, 2), (1.0, 1), (f64::INFINITY, 3)]);

@@ -20,5 +20,6 @@ pub(crate) mod progress;
 pub(crate) mod read_mode;
 pub(crate) mod size;
 pub(crate) mod status;
+pub(crate) mod threads;
 pub(crate) mod token;
 pub(crate) mod xref;

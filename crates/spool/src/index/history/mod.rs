@@ -138,7 +138,12 @@ impl History {
 
     /// What is known of a Message-ID.
     pub fn lookup(&self, key: &Key) -> Found {
-        self.look_up(key, &self.living(), &mut self.index.reader(), |number| self.log.read(number))
+        let living = self.living();
+        // An index without records need not be in memory.
+        if living.is_empty() {
+            return Found::None;
+        }
+        self.look_up(key, &living, &mut self.index.reader(), |number| self.log.read(number))
     }
 
     /// What is known of many. They are fetched together, so that the processor waits for memory once and not
