@@ -8,6 +8,7 @@ pub(crate) mod web;
 
 use crate::access::Caller;
 use crate::base::counters::add;
+use crate::base::memory::give_back_after_start;
 use crate::config::{Config, Live};
 use crate::control_socket;
 use crate::inject::Injector;
@@ -123,6 +124,8 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     tell_system(&[sd_notify::NotifyState::Ready]);
+    // Nobody waits for it: it ends with the process.
+    tokio::spawn(give_back_after_start());
 
     shutdown.await;
     info!("stopping");

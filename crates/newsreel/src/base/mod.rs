@@ -1,6 +1,6 @@
 //! What every floor shares: the clock, counters, sizes and times as text, text that is safe to print,
-//! programs that are run, work that may wait, the right to poll, the order of locks, tables that outlive a
-//! restart, and the form of files with one post.
+//! programs that are run, work that may wait, the right to poll, the order of locks, memory that is given
+//! back, tables that outlive a restart, and the form of files with one post.
 
 pub(crate) mod busy_poll;
 pub(crate) mod clock;
@@ -9,6 +9,7 @@ pub(crate) mod durable_table;
 pub(crate) mod fields;
 pub(crate) mod file_name;
 pub(crate) mod lock;
+pub(crate) mod memory;
 pub(crate) mod patiently;
 pub(crate) mod printable;
 pub(crate) mod program;
