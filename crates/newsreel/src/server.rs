@@ -124,10 +124,12 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     tell_system(&[sd_notify::NotifyState::Ready]);
-    // Nobody waits for it: it ends with the process.
-    tokio::spawn(give_back_after_start());
 
-    shutdown.await;
+    let mut shutdown = std::pin::pin!(shutdown);
+    tokio::select! {
+        () = &mut shutdown => {}
+        () = give_back_after_start() => shutdown.await,
+    }
     info!("stopping");
     tell_system(&[sd_notify::NotifyState::Stopping]);
     site.stop();

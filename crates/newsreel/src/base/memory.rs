@@ -9,7 +9,7 @@ use std::time::Duration;
 /// After this the first checkpoint is written, and what was read to start is no longer used.
 const START: Duration = Duration::from_secs(2);
 
-/// Gives back what a start needed, when it is over.
+/// Gives back what a start needed, when it is over: to be waited for by the thread that has started.
 pub async fn give_back_after_start() {
     tokio::time::sleep(START).await;
     give_back();
