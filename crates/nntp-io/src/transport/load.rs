@@ -7,8 +7,8 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long an answer holds.
-const HOLDS: Duration = Duration::from_millis(250);
+/// How long an answer holds: some ticks of the system's clock of processor time for each processor.
+const HOLDS: Duration = Duration::from_millis(100);
 /// The machine becomes busy when less than so many hundredths of its processors' time are idle, and stays so
 /// until more than these are: to be busy is what frees time.
 const IDLE_BEGINS: u64 = 10;
