@@ -16,7 +16,7 @@ use crate::cells::Cell;
 use crate::index_io::Located;
 use crate::loaded::{Block, Entry, Loaded, WITHOUT_ROW, append_row, expires, lines, rows, short_hash};
 use crate::pieces::LargeReader;
-use crate::record::{HEADER_BYTES, Kind, Record};
+use crate::record::{self, HEADER_BYTES, Kind, Record};
 use crate::runs::Runs;
 use crate::stats::Access;
 
@@ -63,7 +63,7 @@ pub struct Found {
 
 impl Found {
     /// An article that is in the buffer as the record that these bytes are.
-    pub(crate) fn in_record(record: &Record<'_>) -> Self {
+    fn in_record(record: &Record<'_>) -> Self {
         let from = HEADER_BYTES + record.id.len();
         Self { id: HEADER_BYTES..from, from, large: None }
     }
@@ -657,6 +657,44 @@ impl Group {
             }
             Ok(())
         })
+    }
+}
+
+impl Inner {
+    /// Where the article of a number is in a group's files, if its Message-ID has this short hash.
+    pub fn stored(
+        &self,
+        cell: &Cell,
+        number: u64,
+        id: u32,
+        patience: Patience,
+    ) -> io::Result<Option<Located>> {
+        self.with_index(cell, patience, |loaded| {
+            let entry = loaded.articles.get(number);
+            let entry = entry.filter(|entry| !entry.is_link() && entry.id == id);
+            Ok(entry.and_then(|entry| self.located(cell, loaded, entry.place())))
+        })
+    }
+
+    /// Reads a small article into a buffer, in the place of what is there.
+    pub fn read_article(
+        &self,
+        located: Located,
+        number: u64,
+        (patience, into): (Patience, &mut Vec<u8>),
+        now: u64,
+    ) -> io::Result<Option<Found>> {
+        if !self.read_into(located, patience, into)? {
+            return Ok(None);
+        }
+        let record = record::parse_checked(into).map(|(record, _)| record);
+        let Some(record) = record.filter(|r| r.kind == Kind::Article && r.number == number) else {
+            return Ok(None);
+        };
+        self.hit(located.unit, located.file, now);
+        let (found, len) = (Found::in_record(&record), record.payload.len());
+        into.truncate(found.from + len);
+        Ok(Some(found))
     }
 }
 

@@ -15,10 +15,10 @@ use crate::cache::{Cache, Inner, Room};
 use crate::cells::Cell;
 use crate::group::{Change, Found, Group};
 use crate::ids::{EMPTY, Pointer};
-use crate::index_io::{Located, head};
+use crate::index_io::head;
 use crate::loaded::{expires, short};
 use crate::pieces::PIECE_BYTES;
-use crate::record::{self, Kind, Record, hash};
+use crate::record::{Kind, Record, hash};
 
 /// Room that is reserved at once for an article that arrives.
 const STEP_BYTES: u64 = 1 << 20;
@@ -36,38 +36,6 @@ pub enum Place<'a> {
 fn unnumbered(id: &[u8]) -> (Vec<u8>, u64) {
     let hash = hash(&[id]) as u64;
     (vec![0, (hash >> 56) as u8], (hash & (u64::MAX >> 9)) + 1)
-}
-
-impl Inner {
-    /// Where the article of a number is in a group's files, if its Message-ID has this short hash.
-    fn stored(&self, cell: &Cell, number: u64, id: u32, patience: Patience) -> io::Result<Option<Located>> {
-        self.with_index(cell, patience, |loaded| {
-            let entry = loaded.articles.get(number);
-            let entry = entry.filter(|entry| !entry.is_link() && entry.id == id);
-            Ok(entry.and_then(|entry| self.located(cell, loaded, entry.place())))
-        })
-    }
-
-    /// Reads a small article into a buffer, in the place of what is there.
-    pub fn read_article(
-        &self,
-        located: Located,
-        number: u64,
-        (patience, into): (Patience, &mut Vec<u8>),
-        now: u64,
-    ) -> io::Result<Option<Found>> {
-        if !self.read_into(located, patience, into)? {
-            return Ok(None);
-        }
-        let record = record::parse_checked(into).map(|(record, _)| record);
-        let Some(record) = record.filter(|r| r.kind == Kind::Article && r.number == number) else {
-            return Ok(None);
-        };
-        self.hit(located.unit, located.file, now);
-        let (found, len) = (Found::in_record(&record), record.payload.len());
-        into.truncate(found.from + len);
-        Ok(Some(found))
-    }
 }
 
 impl Cache {

@@ -142,7 +142,7 @@ impl OfGroup {
             counts.add(access);
         }
         if matches!(access.kind, RequestKind::Overview | RequestKind::Article) {
-            self.read_at = Some(access.at);
+            self.read_at = self.read_at.max(Some(access.at));
         }
     }
 

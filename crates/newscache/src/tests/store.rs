@@ -6,6 +6,7 @@ use crate::group::{Change, Rows};
 use crate::large::Place;
 use crate::lists::ListKind;
 use crate::numbers::{Neighbour, Side};
+use crate::stats::{Access, RequestKind};
 use spool::{Open, Patience};
 use std::io::IoSlice;
 
@@ -525,4 +526,48 @@ fn indexes_of_many_groups_take_no_more_memory_than_they_may() {
         assert!(get(&cache.group("isp", &name(n), 5), 1).is_some(), "{n}");
     }
     assert!(cache.0.cells.index_bytes() <= crate::cells::INDEX_BYTES_MAX);
+}
+
+/// Requests are counted in the cells of their groups, which go when nobody has them.
+#[test]
+fn what_was_asked_for_in_a_group_counts_when_its_cell_is_gone_and_after_a_restart() {
+    let sim = SimDisk::new();
+    let access = |at, id| Access {
+        at,
+        client: "192.0.2.1",
+        kind: RequestKind::Article,
+        upstream: if id { "" } else { "isp" },
+        group: if id { b"" } else { b"a.read" },
+        number: 1,
+        id: b"<a@b>",
+        cache_bytes: 10,
+        upstream_bytes: 0,
+        is_hit: true,
+    };
+    let counted = |cache: &Cache| {
+        let (stats, read) = (cache.stats(), cache.read_groups());
+        let groups: Vec<_> = stats.groups.iter().map(|(_, kinds)| kinds[3].requests).collect();
+        let upstreams: Vec<_> =
+            stats.upstreams.iter().map(|(name, kinds)| (name.clone(), kinds[3].requests)).collect();
+        (stats.kinds[3].requests, groups, upstreams, read.first().map(|group| group.read_at))
+    };
+    let expected = (3, vec![2], vec![(String::new(), 1), ("isp".to_owned(), 2)], Some(8));
+    {
+        let (cache, _) = open(&sim, settings(4 << 20), 5);
+        let group = cache.group("isp", b"a.read", 5);
+        [8, 7].into_iter().for_each(|at| group.record(&access(at, false)));
+        cache.record(&access(9, true));
+        drop(group);
+        for n in 0..5_000 {
+            cache.group("isp", format!("a.g{n}").as_bytes(), 5);
+        }
+        let mut living =
+            cache.0.cells.by_slot.lock().values().map(|cell| cell.name.clone()).collect::<Vec<_>>();
+        living.retain(|name| **name == *b"a.read");
+        assert!(living.is_empty(), "its cell is still there");
+        assert_eq!(counted(&cache), expected);
+        cache.save().unwrap();
+    }
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    assert_eq!(counted(&cache), (3, vec![2], expected.2, Some(8)));
 }
