@@ -27,6 +27,7 @@
 #               LEAFNODE=/usr/sbin: leafnode, too
 # make bench-usenetfs  the Usenetfs paper's figures: large directories, flat and in buckets, and a server's day (root)
 # make bench-cancels  what 100,000 cancels cost the feed of 420,000 articles that they arrive with
+# make bench-fairness  what one client costs another, beyond the processor time that it takes
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
 # make lab-scale    memory and processor time of 7,000 connections at once
 # make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)
@@ -69,7 +70,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build man test test-search pages quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-expire bench-newscache bench-cancels bench-usenetfs bench-cores docs install deb deb-test deb-trial lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web static test-aarch64 transcripts-inn batches-inn triangle
+.PHONY: run build man test test-search pages quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-expire bench-newscache bench-cancels bench-fairness bench-usenetfs bench-cores docs install deb deb-test deb-trial lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web static test-aarch64 transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -195,6 +196,10 @@ bench-expire: build
 bench-cancels: build
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab cancels --dir $(LAB_DIR) $(LAB_OPTIONS)
+
+bench-fairness: build
+	$(CARGO) build --release --locked -p lab --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/release/lab fairness --dir $(LAB_DIR) --docs docs/bench $(LAB_OPTIONS)
 
 bench-newscache: build
 	$(CARGO) build --release --locked -p lab --bin lab

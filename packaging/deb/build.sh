@@ -19,6 +19,7 @@ strip --strip-unneeded --remove-section=.comment "$stage/usr/bin/newsreel"
 for filter in newsreel-filter-perl newsreel-filter-python; do
   install -D -m 755 "$root/packaging/filters/$filter" "$stage/usr/libexec/newsreel/$filter"
 done
+install -D -m 755 "$root/packaging/mount.newsreel" "$stage/usr/sbin/mount.newsreel"
 cp -R "$share/." "$stage/usr/share"
 # Debian has zsh's completions elsewhere.
 mv "$stage/usr/share/zsh/site-functions" "$stage/usr/share/zsh/vendor-completions"

@@ -3,7 +3,7 @@
 //! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections
 //! and measures their cost; `recover` times the start of a big spool after a crash; `rebuild` times the
 //! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods;
-//! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `cnews` what batches cost, `usenetfs`
+//! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `fairness` what clients cost each other, `cnews` what batches cost, `usenetfs`
 //! what large directories cost, `web` what pages and search cost, `newscache` how fast caches are, `cores`
 //! how the rate grows with processors.
 //! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
@@ -19,6 +19,7 @@ mod cnews;
 mod cores;
 mod crash;
 mod drawing;
+mod fairness;
 mod feeder;
 mod feeds;
 mod filling;
@@ -82,6 +83,8 @@ enum Command {
     Expire(cnews::expiring::Options),
     /// What cancels cost the feed that they arrive with
     Cancels(cancels::Options),
+    /// What one client costs another beyond its processor time
+    Fairness(fairness::Options),
     /// The NewsCache paper's tables: four jobs, directly and through caches, on loopback and a thin line
     Newscache(cache_bench::Options),
     /// The same figures on an empty and on a huge server
@@ -127,6 +130,7 @@ fn main() -> ExitCode {
         Command::Cnews(options) => cnews::run(&options),
         Command::Expire(options) => cnews::expiring::run(&options),
         Command::Cancels(options) => cancels::run(&options),
+        Command::Fairness(options) => fairness::run(&options),
         Command::Newscache(options) => cache_bench::run(&options),
         Command::Flat(options) => flat::run(&options),
         Command::Usenetfs(options) => usenetfs_bench::run(&options),

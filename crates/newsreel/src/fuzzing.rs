@@ -21,6 +21,12 @@ pub fn certificate_names(der: &[u8]) -> Vec<String> {
     names::of(der).iter().map(ToString::to_string).collect()
 }
 
+/// Bytes of the PROXY header at the beginning of `input`, and the client's address in it.
+pub fn proxy_header(input: &[u8]) -> Option<(usize, Option<std::net::SocketAddr>)> {
+    let (bytes, ends) = crate::listening::proxied::parse(input).ok()?;
+    Some((bytes, ends.map(|ends| ends.client)))
+}
+
 /// What a SASL exchange comes to when a client sends `responses`, each in base64 or not, to the mechanism
 /// `name`; its password is `password`.
 pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&'static str> {

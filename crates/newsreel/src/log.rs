@@ -7,6 +7,7 @@
 
 #[cfg(feature = "web")]
 pub(crate) mod recent;
+pub(crate) mod refusals;
 
 use crate::base::printable;
 use crate::config::{LogFormat, LogLevel};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::{Format, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
@@ -88,8 +89,13 @@ fn filter(level: LogLevel) -> LevelFilter {
 fn lines(format: LogFormat) -> Lines {
     let lines = tracing_subscriber::fmt::layer().with_writer(Stderr).log_internal_errors(false);
     match format {
-        LogFormat::Plain => Box::new(lines.with_ansi(io::stderr().is_terminal()).fmt_fields(PlainFields)),
-        LogFormat::Json => Box::new(lines.json().map_event_format(PrintableJson)),
+        LogFormat::Plain => {
+            let lines = lines.with_ansi(io::stderr().is_terminal()).fmt_fields(PlainFields);
+            Box::new(lines.map_event_format(WithPriority::new))
+        }
+        LogFormat::Json => {
+            Box::new(lines.json().map_event_format(|json| WithPriority::new(PrintableJson(json))))
+        }
     }
 }
 
@@ -223,6 +229,53 @@ fn is_plain_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'=' | b'\\'))
 }
 
+/// Lines for the system's journal, which takes a priority from the beginning of each (sd-daemon(3)).
+struct WithPriority<F> {
+    lines: F,
+    is_for_journal: bool,
+}
+
+impl<F> WithPriority<F> {
+    fn new(lines: F) -> Self {
+        Self { lines, is_for_journal: is_for_journal() }
+    }
+}
+
+/// Whether standard error is the journal's: systemd names its device and inode.
+fn is_for_journal() -> bool {
+    let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let is_own = |stat: rustix::fs::Stat| named == format!("{}:{}", stat.st_dev, stat.st_ino);
+    rustix::fs::fstat(io::stderr()).is_ok_and(is_own)
+}
+
+/// The journal's number for a level.
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}
+
+impl<S, N, F: FormatEvent<S, N>> FormatEvent<S, N> for WithPriority<F>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    N: for<'writer> FormatFields<'writer> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        if self.is_for_journal {
+            write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        }
+        self.lines.format_event(context, writer, event)
+    }
+}
+
 /// One JSON object a line, of which every character can be printed.
 struct PrintableJson(Format<Json>);
 
@@ -338,6 +391,21 @@ mod tests {
         assert_eq!(message, "a x\" address=203.0.113.9 user=\"y\\u{a}\\u{1b}[2J\\u{9b}\\u{202e} b");
         let quoted = r#""x\" address=203.0.113.9 user=\"y\n\u{1b}[2J\u{9b}\u{202e}""#;
         assert_eq!(fields, format!("user={quoted} id={quoted} error={quoted} failures=3 known=true\n"));
+    }
+
+    #[test]
+    fn lines_for_the_journal_begin_with_a_priority() {
+        let lines = Lines::default();
+        let journal = |plain| WithPriority { lines: plain, is_for_journal: true };
+        let plain = tracing_subscriber::fmt().with_ansi(false).map_event_format(journal);
+        tracing::subscriber::with_default(plain.with_writer(lines.clone()).finish(), || {
+            tracing::error!("one");
+            warn!("two");
+            tracing::info!("three");
+        });
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        let starts: Vec<&str> = text.lines().filter_map(|line| line.get(..3)).collect();
+        assert_eq!(starts, ["<3>", "<4>", "<6>"]);
     }
 
     #[test]

@@ -3,16 +3,15 @@
 //! Listeners and the signal to stop come from outside, so that tests can bind port 0 and stop when they like.
 //! Called by `cli`. Source: guarantee G6 for the limits on connections.
 
+mod admitting;
 #[cfg(feature = "web")]
 pub(crate) mod web;
 
-use crate::access::Caller;
-use crate::base::counters::add;
 use crate::base::memory::give_back_after_start;
 use crate::config::{Config, Live};
 use crate::control_socket;
 use crate::inject::Injector;
-use crate::listening::{Admit, Beginning, Listeners, Listening, SessionTask};
+use crate::listening::{Listeners, Listening};
 use crate::moderation::Moderation;
 use crate::operations::archive::{Archives, keep_archiving};
 use crate::operations::days::{self, DayKeeper};
@@ -23,22 +22,20 @@ use crate::relay::feed::Feeds;
 use crate::reload::reload;
 use crate::running::Server;
 use crate::serve::numbers;
-use crate::session::{Budget, Client, Session, SessionContext};
+use crate::session::{Budget, SessionContext};
 use crate::site::Site;
 use crate::source::{Beside, NewsSource, Upstreams};
 use crate::tls::Offer;
-use netnews::nntp::response::{append, code};
-use nntp_io::Socket;
+use admitting::admitting;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spool::Spool;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::timeout;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 /// How long sessions may take to end once they were told to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -236,99 +233,4 @@ async fn reload_at_hangups(mut hangups: Signal, server: Arc<Server>) {
             }
         }
     }
-}
-
-/// Makes sessions that read from `source`, and serves HTTP.
-fn admitting<S: NewsSource>(
-    site: &Arc<Site>,
-    context: &Arc<SessionContext>,
-    source: S,
-    server: &Weak<Server>,
-) -> Admit {
-    let (site, context) = (site.clone(), context.clone());
-    let web = admitting_http(&site, server);
-    Arc::new(move |socket, address, beginning| {
-        if !beginning.is_nntp() {
-            return web(socket, address, beginning);
-        }
-        let begun = Instant::now();
-        let session = admit(&site, &context, &source, socket, address, beginning.is_tls())?;
-        if !beginning.is_tls() {
-            site.counters.latencies.connecting.observe(begun.elapsed());
-        }
-        Some(Box::pin(session.run()))
-    })
-}
-
-#[cfg(feature = "web")]
-fn admitting_http(
-    site: &Arc<Site>,
-    server: &Weak<Server>,
-) -> impl Fn(Socket, SocketAddr, Beginning) -> Option<SessionTask> + use<> {
-    let web = web::Web::new(site, server.clone());
-    move |socket, address, beginning| web.admit(socket, address, beginning)
-}
-
-/// The configuration names no address for HTTP then.
-#[cfg(not(feature = "web"))]
-fn admitting_http(
-    _site: &Arc<Site>,
-    _server: &Weak<Server>,
-) -> impl Fn(Socket, SocketAddr, Beginning) -> Option<SessionTask> + use<> {
-    |_socket, _address, _beginning| None
-}
-
-/// A session for a new connection, if the client is known and there is room for it.
-fn admit<S: NewsSource>(
-    site: &Arc<Site>,
-    context: &Arc<SessionContext>,
-    source: &S,
-    mut socket: Socket,
-    address: SocketAddr,
-    begins_with_tls: bool,
-) -> Option<Session<S>> {
-    // Asked of the system only where it matters.
-    let config = site.config.current();
-    let local = if config.needs_local_address() { socket.local_address() } else { None };
-    let caller = Caller { address: address.ip().to_canonical(), port: address.port(), local };
-    let client = Client::at(&config, &site.gate, caller);
-    if !client.is_known() {
-        turn_away(site, &mut socket, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
-        debug!(%address, "unknown client turned away");
-        return None;
-    }
-    let place = site.permits.take(&config.limits, client.address(), client.peer());
-    let place = place.map_err(|full| full.to_string());
-    match place.and_then(|permit| Ok((permit, client.access_permit(&site.limits)?))) {
-        Ok((permit, access_permit)) => {
-            let shared = (site.clone(), context.clone());
-            let mut session = Session::new(
-                shared,
-                source.clone(),
-                client,
-                socket,
-                (permit, access_permit),
-                begins_with_tls,
-            );
-            session.greet();
-            Some(session)
-        }
-        Err(reason) => {
-            turn_away(site, &mut socket, begins_with_tls, code::UNAVAILABLE, &reason);
-            debug!(%address, reason, "turned away");
-            None
-        }
-    }
-}
-
-fn turn_away(site: &Site, socket: &mut Socket, begins_with_tls: bool, code: u16, text: &str) {
-    add(&site.counters.refused, 1);
-    if begins_with_tls {
-        // Nothing can be said before a handshake, which is too much work for somebody who is not wanted.
-        return;
-    }
-    let mut line = Vec::new();
-    append(&mut line, code, text);
-    // A new connection has room for a line; if it is gone already there is nobody to tell.
-    let _gone = socket.try_write([line.as_slice(), &[], &[]]);
 }

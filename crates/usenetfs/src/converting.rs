@@ -149,6 +149,27 @@ pub fn count(dir: Directory, form: Form) -> Result<Converted, ConvertError> {
     work.count()
 }
 
+/// Whether a directory without the mark has the contents of a managed one, as a copy without modes has: at
+/// least two buckets, in which everything belongs where it is, and no articles beside them.
+fn has_lost_mark(dir: &Directory) -> Lower<bool> {
+    if dir.is_managed() || dir.is_converting() {
+        return Ok(false);
+    }
+    let top = listing::all(dir, OsStr::new("."))?;
+    if top.iter().any(|entry| !is_dir(entry) && bucket::is_article(entry.name.as_bytes())) {
+        return Ok(false);
+    }
+    let mut filled = 0;
+    for path in listing::bucket_paths(dir)? {
+        let entries = listing::all(dir, &path)?;
+        if !entries.iter().all(|entry| listing::is_visible(dir, &path, &entry.name)) {
+            return Ok(false);
+        }
+        filled += usize::from(!entries.is_empty());
+    }
+    Ok(filled >= 2)
+}
+
 fn is_dir(entry: &Entry) -> bool {
     entry.kind == FileType::Directory
 }
@@ -170,20 +191,20 @@ pub fn check(dir: &Directory, form: Form) -> Result<(), ConvertError> {
     };
     let mut names: Vec<OsString> = Vec::new();
     match (dir.is_managed(), form) {
-        (false, Form::Managed) => {
+        (false, Form::Managed) if !has_lost_mark(dir)? => {
             names.extend(top.iter().filter(has_name_of_bucket).map(|entry| entry.name.clone()));
         }
         (true, Form::Managed) => {
             alien(top.iter(), &|entry| is_level_of_any(entry) && !has_name_of_bucket(entry))?;
         }
         (true, Form::Flat) => {
-            alien(top.iter(), &|entry| !has_name_of_bucket(entry))?;
+            alien(top.iter(), &|entry| is_level_of_any(entry) && !has_name_of_bucket(entry))?;
             for path in listing::bucket_paths(dir)? {
                 let entries = listing::all(dir, &path)?;
                 names.extend(entries.iter().filter(has_name_of_bucket).map(|entry| entry.name.clone()));
             }
         }
-        (false, Form::Flat) => {}
+        (false, _) => {}
     }
     if names.is_empty() { Ok(()) } else { Err(ConvertError::Names(names)) }
 }
@@ -250,7 +271,7 @@ impl<'a> Conversion<'a> {
                 }
                 moved += self.outside()?.len() as u64;
             }
-            Form::Flat if self.dir.is_managed() || self.dir.is_converting() => {
+            Form::Flat if self.has_buckets()? => {
                 for path in listing::bucket_paths(&self.dir)? {
                     moved += listing::all(&self.dir, &path)?.len() as u64;
                 }
@@ -258,6 +279,11 @@ impl<'a> Conversion<'a> {
             Form::Flat => {}
         }
         Ok(Converted { moved, buckets: buckets.len() as u64 })
+    }
+
+    /// Whether entries may be in buckets.
+    fn has_buckets(&self) -> Lower<bool> {
+        Ok(self.dir.is_managed() || self.dir.is_converting() || has_lost_mark(&self.dir)?)
     }
 
     /// Entries that are in no bucket.
@@ -343,7 +369,7 @@ impl<'a> Conversion<'a> {
     }
 
     fn make_flat(&mut self) -> Result<(), ConvertError> {
-        if !self.dir.is_managed() && !self.dir.is_converting() {
+        if !self.has_buckets()? {
             return Ok(());
         }
         self.begin()?;

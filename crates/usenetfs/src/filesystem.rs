@@ -1,28 +1,30 @@
 //! FUSE's requests, translated to [`Tree`] and answered.
 //!
-//! One thread answers them in turn; what may wait for the disk for long (syncs, allocation, copies) is
-//! answered by [`Workers`]. The kernel checks permissions (`default_permissions`), keeps locks, and keeps
+//! Names are looked up and changed by one thread after the other, which has a turn at the tree; several read
+//! and write, so that a slow file holds up nobody else. What may wait for the disk for long (syncs,
+//! allocation, copies) is answered by [`Workers`]. The kernel checks permissions (`default_permissions`), keeps locks, and keeps
 //! names and attributes for a moment; every change that comes through the mount it sees at once.
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
-    KernelConfig, LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{
     self, AtFlags, FallocateFlags, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
 };
 
 use crate::files::OpenFile;
-use crate::listing::Listing;
+use crate::listing::{self, Listing};
+use crate::lower::unprivileged::unprivileged;
 use crate::lower::{self, Lower};
 use crate::naming::{Made, Maker};
 use crate::online::{CONVERSION, Conversions};
@@ -82,6 +84,41 @@ impl Usenetfs {
         });
     }
 
+    /// The mode that a directory gets. Only an empty one takes or loses the mark of a managed directory with
+    /// it: what is in another one would no longer be seen. Programs that restore modes (rsync, tar) mean the
+    /// rights.
+    fn kept_mark(&self, ino: INodeNo, stat: &fs::Statx, mode: u32) -> Lower<u32> {
+        let mark = u32::from(lower::MANAGED);
+        let present = u32::from(stat.stx_mode) & mark;
+        if !lower::is_dir(stat) || mode & mark == present || self.tree.is_empty(ino.0)? {
+            return Ok(mode);
+        }
+        Ok(mode & !mark | present)
+    }
+
+    /// Changes an attribute of a node; the list that entries inherit also of its buckets, in which they are
+    /// made.
+    fn with_buckets(
+        &self,
+        ino: INodeNo,
+        name: &OsStr,
+        change: impl Fn(BorrowedFd<'_>) -> Lower<()>,
+    ) -> Lower<()> {
+        let node = self.tree.node_fd(ino.0)?;
+        change(node.as_fd())?;
+        if name != DEFAULT_LIST || !lower::is_managed(&lower::stat_fd(&node)?) {
+            return Ok(());
+        }
+        let dir = self.tree.directory(ino.0)?;
+        for path in listing::bucket_paths(&dir)? {
+            match change(lower::open_path(&dir.fd, &path)?.as_fd()) {
+                Ok(()) | Err(rustix::io::Errno::NODATA) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     fn change(&self, ino: INodeNo, change: &Change) -> Lower<()> {
         let node = self.tree.node_fd(ino.0)?;
         let fd = node.as_fd();
@@ -91,8 +128,10 @@ impl Usenetfs {
             fs::chownat(fd, c"", user, group, AtFlags::EMPTY_PATH)?;
         }
         if let Some(mode) = change.mode {
-            let was_managed = lower::is_managed(&lower::stat_fd(fd)?);
-            fs::chmod(&path, Mode::from_raw_mode(mode & 0o7777))?;
+            let stat = lower::stat_fd(fd)?;
+            let was_managed = lower::is_managed(&stat);
+            let mode = self.kept_mark(ino, &stat, mode & 0o7777)?;
+            fs::chmod(&path, Mode::from_raw_mode(mode))?;
             if was_managed != lower::is_managed(&lower::stat_fd(fd)?) {
                 self.forget_names(ino);
             }
@@ -114,6 +153,9 @@ impl Usenetfs {
         Ok(())
     }
 }
+
+/// The list that new entries of a directory inherit.
+const DEFAULT_LIST: &str = "system.posix_acl_default";
 
 /// What SETATTR asks for.
 struct Change {
@@ -238,6 +280,11 @@ impl Filesystem for Usenetfs {
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_AUTO_INVAL_DATA,
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+            // The kernel asks for access control lists and decides by them.
+            InitFlags::FUSE_POSIX_ACL,
+            // A listing brings attributes while the program that reads it asks for them.
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
         ];
         for capability in wanted {
             // What the kernel does not have it does in its own way.
@@ -372,7 +419,8 @@ impl Filesystem for Usenetfs {
         let _turn = self.tree.turn();
         match self.tree.open(ino.0, open_flags(flags.0)) {
             Ok((fd, stat)) => {
-                let (handle, file) = self.tree.files.add(ino.0, fd, &stat, |fd| reply.open_backing(fd));
+                let (handle, file) =
+                    self.tree.files.add(ino.0, fd, &stat, |fd| unprivileged(|| reply.open_backing(fd)));
                 let (handle, none) = (FileHandle(handle), FopenFlags::empty());
                 match &file.backing {
                     Some(backing) => reply.opened_passthrough(handle, none, backing),
@@ -397,7 +445,8 @@ impl Filesystem for Usenetfs {
         let exclusive = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
         match self.tree.create(parent.0, name, mode, open_flags(flags), exclusive, maker(request)) {
             Ok(((attr, stat), fd)) => {
-                let (handle, file) = self.tree.files.add(attr.ino.0, fd, &stat, |fd| reply.open_backing(fd));
+                let register = |fd: BorrowedFd<'_>| unprivileged(|| reply.open_backing(fd));
+                let (handle, file) = self.tree.files.add(attr.ino.0, fd, &stat, register);
                 let (handle, none, generation) =
                     (FileHandle(handle), FopenFlags::empty(), lower::generation(&stat));
                 match &file.backing {
@@ -441,7 +490,7 @@ impl Filesystem for Usenetfs {
         reply: ReplyWrite,
     ) {
         let written = self.file(handle).and_then(|file| {
-            let written = write_at(&file, offset, data)?;
+            let written = unprivileged(|| write_at(&file, offset, data))?;
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 clear_set_ids(&file.fd, request.gid())?;
             }
@@ -509,6 +558,51 @@ impl Filesystem for Usenetfs {
         }
     }
 
+    /// Entries with their attributes. `.` and `..`, and what is removed meanwhile, have none.
+    fn readdirplus(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        from: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let _turn = self.tree.turn();
+        let read = self.tree.listings.get(handle.0).and_then(|listing| {
+            listing.lock().read(from, |entry| {
+                let is_dot = entry.name == "." || entry.name == "..";
+                let known = match is_dot {
+                    true => None,
+                    false => self.tree.look_up(ino.0, &entry.name).ok(),
+                };
+                let Some((attr, stat)) = known else {
+                    let inode = INodeNo(self.tree.nodes.number(entry.inode));
+                    let attr = lower::unknown_attributes(inode, entry.kind);
+                    // A node number of 0 says that the kernel is to look the name up itself.
+                    let number = if is_dot { inode } else { INodeNo(0) };
+                    return !reply.add(
+                        number,
+                        entry.next,
+                        &entry.name,
+                        &Duration::ZERO,
+                        &attr,
+                        Generation(0),
+                    );
+                };
+                let generation = lower::generation(&stat);
+                let is_full = reply.add(attr.ino, entry.next, &entry.name, &self.keep, &attr, generation);
+                if is_full {
+                    self.tree.nodes.forget(attr.ino.0, 1);
+                }
+                !is_full
+            })
+        });
+        match read {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
         self.tree.listings.close(handle.0);
         reply.ok();
@@ -558,8 +652,8 @@ impl Filesystem for Usenetfs {
             return self.conversions.start(&self.tree, ino.0, value, request.uid(), reply);
         }
         let flags = XattrFlags::from_bits_retain(flags as u32);
-        let node = self.tree.node_fd(ino.0);
-        done(node.and_then(|fd| fs::setxattr(lower::path_of(fd.as_fd()), name, value, flags)), reply);
+        let set = |fd: BorrowedFd<'_>| fs::setxattr(lower::path_of(fd), name, value, flags);
+        done(self.with_buckets(ino, name, set), reply);
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -589,8 +683,8 @@ impl Filesystem for Usenetfs {
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let _turn = self.tree.turn();
-        let node = self.tree.node_fd(ino.0);
-        done(node.and_then(|fd| fs::removexattr(lower::path_of(fd.as_fd()), name)), reply);
+        let remove = |fd: BorrowedFd<'_>| fs::removexattr(lower::path_of(fd), name);
+        done(self.with_buckets(ino, name, remove), reply);
     }
 
     fn fallocate(
@@ -606,7 +700,7 @@ impl Filesystem for Usenetfs {
         match self.file(handle) {
             Ok(file) => self.workers.run(move || {
                 let mode = FallocateFlags::from_bits_retain(mode as u32);
-                done(fs::fallocate(&file.fd, mode, offset, length), reply);
+                done(unprivileged(|| fs::fallocate(&file.fd, mode, offset, length)), reply);
             }),
             Err(error) => reply.error(errno(error)),
         }
@@ -652,8 +746,9 @@ impl Filesystem for Usenetfs {
         match files {
             Ok((from, to)) => self.workers.run(move || {
                 let length = usize::try_from(length.min(1 << 30)).unwrap_or_default();
-                let copied =
-                    fs::copy_file_range(&from.fd, Some(&mut offset), &to.fd, Some(&mut new_offset), length);
+                let copied = unprivileged(|| {
+                    fs::copy_file_range(&from.fd, Some(&mut offset), &to.fd, Some(&mut new_offset), length)
+                });
                 match copied {
                     Ok(copied) => reply.written(copied as u32),
                     Err(error) => reply.error(errno(error)),

@@ -31,6 +31,7 @@ mod tree;
 mod workers;
 
 pub use converting::{ConvertError, Converted, Form};
+pub use lower::mounts::SPOOL_SOURCE;
 pub use managing::convert;
 pub use mounting::articles::{Articles, NotRead, Place, ShownArticle, Wait};
 pub use mounting::device::{Device, serve};

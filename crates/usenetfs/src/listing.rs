@@ -346,7 +346,7 @@ impl Buckets {
 }
 
 /// Whether the name would be found there.
-fn is_visible(dir: &Directory, path: &OsStr, name: &OsStr) -> bool {
+pub fn is_visible(dir: &Directory, path: &OsStr, name: &OsStr) -> bool {
     if name == "." || name == ".." {
         return false;
     }

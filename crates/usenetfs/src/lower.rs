@@ -4,7 +4,9 @@
 //! and consist of names that the rule made.
 
 pub mod marking;
+pub mod mounts;
 pub mod rank;
+pub mod unprivileged;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -146,6 +148,27 @@ pub fn attributes(stat: &Statx, inode: u64) -> FileAttr {
         gid: stat.stx_gid,
         rdev: encode_device(stat.stx_rdev_major, stat.stx_rdev_minor),
         blksize: stat.stx_blksize,
+        flags: 0,
+    }
+}
+
+/// Attributes of an entry that was not looked at.
+pub fn unknown_attributes(ino: INodeNo, kind: FileType) -> FileAttr {
+    FileAttr {
+        ino,
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind,
+        perm: 0,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 0,
         flags: 0,
     }
 }

@@ -13,7 +13,7 @@ pub mod helper;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,14 +22,22 @@ use fuser::{Config, Session, SessionACL};
 use lock_order::Innermost;
 use netnews::bucket::Scheme;
 use rustix::mount::MountFlags;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::device::{Device, clear_dead_mount};
 use crate::filesystem::Usenetfs;
 use crate::lower::marking;
+use crate::lower::mounts::{SOURCE, mounted_at};
+use crate::lower::unprivileged::keep_reserves;
 use crate::tree::Tree;
 
-/// What the source of a mount begins with in `/proc/mounts`; the lower directory follows.
-pub const SOURCE: &str = "usenetfs:";
+/// Threads that answer the kernel: as many slow files may be read or written at once without holding up the
+/// others.
+const THREADS: usize = 8;
+/// Descriptors assumed where the system does not say.
+const DESCRIPTORS_UNKNOWN: u64 = 1024;
+/// Most descriptors that are planned with.
+const DESCRIPTORS_MAX: u64 = 1 << 17;
 
 /// How to mount.
 #[derive(Debug, Clone)]
@@ -68,7 +76,7 @@ pub struct Mounted {
 /// Mounts the tree below `lower` at `point`. Sets the process's file mode creation mask to nothing, since
 /// modes come from other processes, which have one of their own.
 pub fn mount(lower: &Path, point: &Path, options: &Options) -> io::Result<Mounted> {
-    let point = clear_dead_mount(point)?;
+    let point = free_point(point)?;
     let lower = lower.canonicalize()?;
     if point.starts_with(&lower) && point != lower {
         let why = format!("{} is below {}, which it would show", point.display(), lower.display());
@@ -77,7 +85,9 @@ pub fn mount(lower: &Path, point: &Path, options: &Options) -> io::Result<Mounte
     marking::check(&lower, options.scheme, !options.read_only)?;
     rustix::process::umask(rustix::fs::Mode::empty());
     let root = OwnedFd::from(File::open(&lower)?);
-    let tree = Arc::new(Tree::new(crate::lower::open_path(root, ".".as_ref())?, options.scheme)?);
+    let root = crate::lower::open_path(root, ".".as_ref())?;
+    let tree = Arc::new(Tree::new(root, options.scheme, raise_descriptors() / 2)?);
+    keep_reserves();
     let notifier = Arc::new(OnceLock::new());
     let files = Usenetfs::new(tree.clone(), options.keep, options.passthrough, notifier.clone())?;
     let flags = if options.read_only { MountFlags::RDONLY } else { MountFlags::empty() };
@@ -86,7 +96,7 @@ pub fn mount(lower: &Path, point: &Path, options: &Options) -> io::Result<Mounte
     let descriptor = device.take().ok_or(io::ErrorKind::NotFound)?;
     let mut config = Config::default();
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-    config.n_threads = Some(1);
+    config.n_threads = Some(THREADS);
     let session = Session::from_fd(files, descriptor, config.acl, config)?;
     let _first = notifier.set(session.notifier());
     let guard = session.spawn()?.guard;
@@ -97,6 +107,28 @@ pub fn mount(lower: &Path, point: &Path, options: &Options) -> io::Result<Mounte
         let _unheard = ends.send(end);
     })?;
     Ok(Mounted { ended: Innermost::new(Some(ended)), device, tree })
+}
+
+/// As many descriptors as this process may have; raises its limit as far as it may.
+fn raise_descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is refused the old limit stays.
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let now = if raised.is_ok() { limit.maximum } else { limit.current };
+    now.unwrap_or(DESCRIPTORS_UNKNOWN).min(DESCRIPTORS_MAX) as usize
+}
+
+/// The mount point, without what a killed mount left there; an error if one of ours is mounted there.
+fn free_point(point: &Path) -> io::Result<PathBuf> {
+    let point = clear_dead_mount(point)?;
+    match mounted_at(&point)? {
+        None => Ok(point),
+        Some(source) => {
+            let why =
+                format!("{source} is mounted there already; unmount it first (umount {})", point.display());
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, why))
+        }
+    }
 }
 
 impl Mounted {

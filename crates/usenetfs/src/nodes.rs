@@ -2,7 +2,7 @@
 //!
 //! A node's number is the inode number of the lower file. The exceptions are the root, which FUSE calls 1,
 //! and lower files of another device or with inode 1, which get numbers from 2^63 on. Only directories keep
-//! a descriptor, at most [`DESCRIPTORS_MAX`] of them; everything else, and a directory that lost its
+//! a descriptor, as many as the process may have; everything else, and a directory that lost its
 //! descriptor, is found again by its names and recognised by its key. A file whose last name is removed
 //! while the kernel knows it keeps one until it is forgotten, so that its inode is not used again
 //! meanwhile.
@@ -19,8 +19,6 @@ use crate::lower::{self, Key};
 
 /// The root's number.
 pub const ROOT: u64 = 1;
-/// Descriptors of directories that are kept.
-const DESCRIPTORS_MAX: usize = 4096;
 /// Names of a file that are remembered.
 const NAMES_MAX: usize = 16;
 const FIRST_FOREIGN: u64 = 1 << 63;
@@ -31,6 +29,8 @@ pub type Name = (u64, OsString);
 /// All nodes.
 pub struct Nodes {
     root: Key,
+    /// Descriptors of directories that are kept.
+    descriptors_max: usize,
     table: Innermost<Table>,
 }
 
@@ -55,9 +55,9 @@ struct Node {
 }
 
 impl Nodes {
-    /// Those of a tree that begins at `root`.
-    pub fn new(root: Key) -> Self {
-        Self { root, table: Innermost::default() }
+    /// Those of a tree that begins at `root`, with at most so many descriptors of directories.
+    pub fn new(root: Key, descriptors_max: usize) -> Self {
+        Self { root, descriptors_max, table: Innermost::default() }
     }
 
     /// The number of a file, for a listing.
@@ -158,7 +158,7 @@ impl Nodes {
         if node.dir.replace(fd.clone()).is_none() {
             table.turns.push_back(id);
         }
-        while table.turns.len() > DESCRIPTORS_MAX
+        while table.turns.len() > self.descriptors_max
             && let Some(id) = table.turns.pop_front()
         {
             match table.nodes.get_mut(&id) {

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::directory::{Directory, Found, MOVES_MAX};
 use crate::files::{Files, OpenFile};
-use crate::listing::Listings;
+use crate::listing::{Listing, Listings};
 use crate::lower::{self, Lower, rank};
 use crate::nodes::{Nodes, ROOT};
 
@@ -70,14 +70,14 @@ impl AsFd for NodeFd {
 }
 
 impl Tree {
-    /// The tree below `root`.
-    pub fn new(root: OwnedFd, scheme: Scheme) -> Lower<Self> {
+    /// The tree below `root`; at most `descriptors_max` descriptors of directories are kept.
+    pub fn new(root: OwnedFd, scheme: Scheme, descriptors_max: usize) -> Lower<Self> {
         let stat = lower::stat_fd(&root)?;
         Ok(Self {
             root: Arc::new(root),
             root_inode: stat.stx_ino,
             scheme,
-            nodes: Nodes::new(lower::key(&stat)),
+            nodes: Nodes::new(lower::key(&stat), descriptors_max),
             files: Files::default(),
             listings: Listings::default(),
             turn: Ordered::new(()),
@@ -205,6 +205,18 @@ impl Tree {
     fn with_links(&self, id: u64, stat: &Statx, nlink: u32) -> FileAttr {
         let inode = if id == ROOT { self.root_inode } else { id };
         FileAttr { nlink, ..lower::attributes(stat, inode) }
+    }
+
+    /// Whether a directory shows no entries.
+    pub fn is_empty(&self, id: u64) -> Lower<bool> {
+        let dir = self.directory(id)?;
+        let dots = self.dots(id, &dir);
+        let mut is_empty = true;
+        Listing::new(dir, dots)?.read(0, |entry| {
+            is_empty = entry.name == "." || entry.name == "..";
+            is_empty
+        })?;
+        Ok(is_empty)
     }
 
     /// Inode numbers of a directory and of the one above it, for its listing.

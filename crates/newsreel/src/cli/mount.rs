@@ -1,8 +1,11 @@
 //! `mount`, `manage`, `unmanage`: the Usenetfs mount and the directories that it manages, and the mount of a
 //! running server's articles.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
@@ -20,6 +23,10 @@ use super::screen::{Failure, complain, problem, say, say_json};
 use crate::base::units;
 use crate::operations::request::{Reply, Request};
 
+/// What stands between a tree and where it is, once it is mounted.
+const IS_MOUNTED: &str = "is mounted on";
+/// Longest line in which the process in the background says how it went.
+const LINE_BYTES_MAX: u64 = 64 << 10;
 /// How long open files are waited for after a signal.
 const OPEN_FILES_WAIT: Duration = Duration::from_secs(10);
 /// Suggestions that are printed without `--json`.
@@ -62,9 +69,69 @@ pub(super) struct MountOptions {
     /// Read and write files in this process even if the kernel could do it alone
     #[arg(long)]
     no_passthrough: bool,
+    /// Options as mount(8) passes them: ro, keep=TIME, scheme=SCHEME, only_owner, allow_other, no_passthrough
+    #[arg(short = 'o', value_name = "OPTIONS", value_delimiter = ',')]
+    options: Vec<String>,
+    /// Return once the tree is mounted, and answer in a process of its own
+    #[arg(long, conflicts_with = "spool")]
+    background: bool,
 }
 
+/// Options of mount(8) that are for others: for `mount` itself, for systemd, or what every mount of ours has.
+const FOREIGN_OPTIONS: &[&str] = &[
+    "defaults",
+    "rw",
+    "auto",
+    "noauto",
+    "user",
+    "users",
+    "owner",
+    "nofail",
+    "_netdev",
+    "dev",
+    "nodev",
+    "suid",
+    "nosuid",
+    "exec",
+    "noexec",
+    "async",
+    "atime",
+    "noatime",
+    "relatime",
+    "diratime",
+    "nodiratime",
+];
+/// Beginnings of such options.
+const FOREIGN_PREFIXES: &[&str] = &["x-", "X-", "comment="];
+
 impl MountOptions {
+    /// With what `-o` says.
+    fn with_options(&self) -> Result<Self, Failure> {
+        let mut options = self.clone();
+        for option in std::mem::take(&mut options.options) {
+            options.set(&option)?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), Failure> {
+        let wrong = |why: String| Failure::Usage(format!("-o {option}: {why}"));
+        match option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value))) {
+            ("ro", None) => self.read_only = true,
+            ("only_owner", None) => self.only_owner = true,
+            ("allow_other", None) => self.allow_others = true,
+            ("no_passthrough", None) => self.no_passthrough = true,
+            ("keep", Some(value)) => self.keep = units::parse_span(value).map_err(wrong)?,
+            ("scheme", Some(value)) => {
+                self.scheme = value.parse().map_err(|unknown| wrong(format!("{unknown}")))?;
+            }
+            _ if FOREIGN_OPTIONS.contains(&option) => {}
+            _ if FOREIGN_PREFIXES.iter().any(|prefix| option.starts_with(prefix)) => {}
+            _ => return Err(wrong("newsreel mount has no such option".to_owned())),
+        }
+        Ok(())
+    }
+
     fn are_others_allowed(&self) -> bool {
         self.allow_others || !self.only_owner && Options::default().allow_other
     }
@@ -108,11 +175,40 @@ pub(super) struct UnmanageOptions {
 }
 
 pub(super) fn mount(options: &MountOptions, at: &Where) -> Result<(), Failure> {
+    let options = &options.with_options()?;
     match (&options.spool, &options.lower, &options.mountpoint) {
+        _ if options.background => in_background(),
         (Some(point), ..) => spool(point, options, at),
         (None, Some(lower), Some(point)) => tree(lower, point, options),
         _ => Ok(()),
     }
+}
+
+/// Runs this command in another process, without `--background`, until it has mounted or failed. What it says
+/// then is its one line on standard error.
+fn in_background() -> Result<(), Failure> {
+    let program = std::env::current_exe().map_err(problem)?;
+    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        // A terminal's Ctrl-C is not for it.
+        .process_group(0)
+        .spawn()
+        .map_err(problem)?;
+    let mut said = String::new();
+    if let Some(stderr) = &mut child.stderr {
+        BufReader::new(stderr.take(LINE_BYTES_MAX)).read_line(&mut said).map_err(problem)?;
+    }
+    let said = said.trim_end();
+    if said.contains(IS_MOUNTED) {
+        return Ok(());
+    }
+    // Its line is a complaint, so it ends.
+    child.wait().map_err(problem)?;
+    Err(Failure::Problem(said.trim_start_matches("newsreel: ").to_owned()))
 }
 
 fn tree(lower: &Path, point: &Path, options: &MountOptions) -> Result<(), Failure> {
@@ -126,7 +222,7 @@ fn tree(lower: &Path, point: &Path, options: &MountOptions) -> Result<(), Failur
     let mounted = usenetfs::mount(lower, point, &mount).map_err(|error| {
         problem(format_args!("cannot mount {} on {}: {error}", lower.display(), point.display()))
     })?;
-    complain(format_args!("{} is mounted on {}", lower.display(), mounted.point().display()));
+    complain(format_args!("{} {IS_MOUNTED} {}", lower.display(), mounted.point().display()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(problem)?;
     let ended = runtime.block_on(until_ended(mounted));
     runtime.shutdown_background();
@@ -155,7 +251,7 @@ async fn until_ended(mut mounted: Mounted) -> std::io::Result<()> {
 /// Mounts, and lets the server answer.
 fn spool(point: &Path, options: &MountOptions, at: &Where) -> Result<(), Failure> {
     let mut control = reach::server(at)?;
-    let source = format!("newsreel:{}", control.data().display());
+    let source = format!("{}{}", usenetfs::SPOOL_SOURCE, control.data().display());
     let stage = move |control: &mut Control, request: Option<&Request>| {
         let mut errors = Vec::new();
         let mut hear = |reply| {

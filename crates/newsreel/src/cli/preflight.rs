@@ -8,6 +8,7 @@
 mod files;
 mod groups;
 pub(super) mod machine;
+mod oversights;
 mod programs;
 mod sockets;
 mod spool;
@@ -140,6 +141,7 @@ pub(super) fn parts(config: &Arc<Config>, users: &mut Option<Table>) -> (Vec<Par
     part("limits", machine::summary(config, server.as_ref()), &mut |found| {
         machine::look(config, server.as_ref(), found);
     });
+    part("oversights", "none".into(), &mut |found| oversights::look(config, found));
     part("name", format!("{} in Path", config.site.path_identity), &mut |found| {
         config.identity_advice().into_iter().for_each(|advice| found.warning(advice));
     });

@@ -557,7 +557,7 @@ pub fn check_host_port(text: &str) -> Result<(), String> {
         text.rsplit_once(':').ok_or_else(|| format!("`{text}` lacks a port; write HOST:PORT"))?;
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     match bracketed {
-        Some(inner) if inner.parse::<Ipv6Addr>().is_err() => {
+        Some(inner) if !is_ipv6(inner) => {
             return Err(format!("`{inner}` is not an IPv6 address"));
         }
         None if host.contains(':') => {
@@ -571,6 +571,13 @@ pub fn check_host_port(text: &str) -> Result<(), String> {
         _ => {}
     }
     port.parse::<u16>().map(|_| ()).map_err(|_| format!("`{port}` is not a port from 0 to 65535"))
+}
+
+/// Whether `text` is an IPv6 address, perhaps with the scope that a link-local one needs: `fe80::1%eth0`.
+fn is_ipv6(text: &str) -> bool {
+    let (address, scope) =
+        text.split_once('%').map_or((text, None), |(address, scope)| (address, Some(scope)));
+    address.parse::<Ipv6Addr>().is_ok() && scope != Some("")
 }
 
 /// Longest path identity, in bytes: a domain name's length.
@@ -688,7 +695,7 @@ mod tests {
 
     #[test]
     fn listening_addresses_are_checked() {
-        for text in ["127.0.0.1:1119", "localhost:119", "[::1]:119", "0.0.0.0:0"] {
+        for text in ["127.0.0.1:1119", "localhost:119", "[::1]:119", "0.0.0.0:0", "[fe80::1%lo]:119"] {
             assert_eq!(check_host_port(text), Ok(()), "{text}");
         }
         for (text, error) in [
@@ -697,6 +704,7 @@ mod tests {
             (":119", "`:119` lacks a host; every address of the machine is 0.0.0.0:119 and [::]:119"),
             ("localhost:news", "`news` is not a port from 0 to 65535"),
             ("[localhost]:119", "`localhost` is not an IPv6 address"),
+            ("[fe80::1%]:119", "`fe80::1%` is not an IPv6 address"),
         ] {
             assert_eq!(check_host_port(text).unwrap_err(), error, "{text}");
         }

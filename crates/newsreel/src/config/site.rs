@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::*;
-use super::{Distributions, Durability};
+use super::{Cidr, Distributions, Durability};
 
 section! {
     /// The server itself: its name, where it listens, and how durable an acknowledged article is.
@@ -22,11 +22,18 @@ section! {
         organization: Option<String> = Maybe(Text), example "Example News";
         /// Where to listen, for peers and readers alike; what clients may do depends on their addresses. The
         /// standard port is 119; ports below 1024 need a privilege, which the systemd unit in packaging/
-        /// grants.
+        /// grants. "0.0.0.0:119" is every IPv4 address of the machine and "[::]:119" every IPv6 address: name
+        /// both for clients of both kinds. A link-local address needs its interface: "[fe80::1%eth0]:119".
         listen: Vec<String> = List(HostPort), default ["127.0.0.1:1119"], example ["0.0.0.0:119", "[::]:119"];
         /// Where to listen for connections that begin with TLS, for peers and readers alike. The standard
         /// port is 563. Requires a certificate in [tls]. RFC 8143 recommends this over STARTTLS.
         tls_listen: Vec<String> = List(HostPort), default [], example ["0.0.0.0:563", "[::]:563"];
+        /// The addresses of proxies, such as HAProxy or nginx, that pass connections on and begin each with a
+        /// PROXY header (version 1 or 2). The client's address is then the one in the header, everywhere: for
+        /// access, peers, limits, lock-outs and the log. A connection from such an address without the header
+        /// is closed, for NNTP and HTTP alike. Name only proxies that nobody else can connect through, since
+        /// they can claim any address.
+        proxy_protocol_from: Vec<Cidr> = NetworksOrNone, default [], example ["192.0.2.10", "2001:db8::10"];
         /// The directory of journal, indexes and control socket, relative to the directory of this file.
         data: PathBuf = FilePath, default ".", example "/var/lib/newsreel",
             effect Refused("stop the server, move the directory, and start it again");

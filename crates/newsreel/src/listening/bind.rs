@@ -37,7 +37,7 @@ pub(super) fn bind_with(
 ) -> io::Result<Vec<Bound>> {
     let mut bound = Vec::new();
     let mut failed = None;
-    for address in name.to_socket_addrs()? {
+    for address in addresses_of(name)? {
         match listen(address) {
             Ok(socket) => bound.push(Bound { name: Some(name.to_owned()), socket }),
             Err(error) => failed = Some(error),
@@ -47,6 +47,18 @@ pub(super) fn bind_with(
         _ if !bound.is_empty() => Ok(bound),
         Some(error) => Err(error),
         None => Err(io::Error::other("the name has no address")),
+    }
+}
+
+/// All addresses that a `HOST:PORT` stands for. An IPv6 address may have a scope, as in `[fe80::1%eth0]:119`.
+pub(crate) fn addresses_of(name: &str) -> io::Result<Vec<SocketAddr>> {
+    let bracketed = name.strip_prefix('[').and_then(|rest| rest.rsplit_once("]:"));
+    match bracketed.filter(|(host, _)| host.contains('%')) {
+        Some((host, port)) => {
+            let port: u16 = port.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
+            Ok((host, port).to_socket_addrs()?.collect())
+        }
+        None => Ok(name.to_socket_addrs()?.collect()),
     }
 }
 
@@ -80,4 +92,24 @@ fn listening(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     rustix::net::bind(&socket, &address)?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(TcpListener::from(socket))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_local_address_names_its_interface() {
+        let found = addresses_of("[fe80::1%lo]:119").unwrap();
+        let scopes: Vec<u32> = found
+            .iter()
+            .filter_map(|address| match address {
+                SocketAddr::V6(address) => Some(address.scope_id()),
+                SocketAddr::V4(_) => None,
+            })
+            .collect();
+        assert_eq!((found.len(), scopes), (1, vec![1]));
+        assert!(addresses_of("[fe80::1%nosuch0]:119").is_err());
+        assert_eq!(addresses_of("[::1]:119").unwrap(), ["[::1]:119".parse().unwrap()]);
+    }
 }

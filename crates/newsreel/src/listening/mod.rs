@@ -8,7 +8,9 @@
 mod accept;
 mod bind;
 mod listener;
+pub(crate) mod proxied;
 
+pub(crate) use bind::addresses_of;
 pub use bind::{Bound, bind};
 
 use crate::base::lock::{Leaf, rank};

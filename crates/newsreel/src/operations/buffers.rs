@@ -82,6 +82,14 @@ pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut S
         }
         BufferCommand::Grow { name, size } => {
             let text = size_text(*size);
+            let present = config.buffers.iter().find(|buffer| buffer.name == *name);
+            if let Some(present) = present.and_then(|buffer| buffer.size).filter(|present| size <= present) {
+                let present = size_text(present);
+                sink(Reply::Error(format!(
+                    "{name} has {present}, so it cannot grow to {text}; name a larger size"
+                )));
+                return false;
+            }
             let done = spool.grow_buffer(name, *size, &mut file(set(name, "size", text.clone().into())));
             (name, done.map(|()| format!("has {text} now")))
         }

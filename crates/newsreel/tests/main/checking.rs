@@ -124,6 +124,44 @@ fn addresses_that_cannot_be_listened_on() {
     site.finds(LISTEN, &two, &["192.0.2.1", "no.such.host.invalid", "2 problems"]);
 }
 
+/// Checks a configuration that can be served; the warnings must say all of `expected`.
+fn warns(site: &Broken, text: &str, expected: &[&str]) {
+    let output = site.check(text);
+    let said = told(&output);
+    assert!(output.status.success() && said.contains("Warnings:"), "{said}");
+    for expected in expected {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+}
+
+#[test]
+fn a_configuration_that_is_hardly_meant_is_warned_of() {
+    let site = Broken::new();
+    let peer = |name: &str, more: &str| format!("\n[[peer]]\nname = \"{name}\"\n{more}\n");
+    let and = |more: &str| format!("{}\n{more}", site.text);
+    let own = peer("NEWS.example.org", "addresses = [\"192.0.2.1\"]");
+    warns(&site, &and(&own), &["peer NEWS.example.org has a name of this server"]);
+    let buffer = "\n[[buffer]]\nname = \"idle\"\npath = \"idle.cyc\"\nsize = \"256 KiB\"\n";
+    warns(&site, &and(buffer), &["buffer idle belongs to no class"]);
+    let one = peer("a.example", "addresses = [\"192.0.2.0/24\"]");
+    let other = peer("b.example", "addresses = [\"198.51.100.1\", \"192.0.2.7\"]");
+    warns(
+        &site,
+        &and(&(one.clone() + &other)),
+        &["peers a.example and b.example both connect from 192.0.2.7"],
+    );
+    let with_user = one + "user = \"a\"\n" + &other;
+    assert!(!told(&site.check(&and(&with_user))).contains("both connect from"));
+    let password = site.dir().join("up.password");
+    fs::write(&password, "secret\n").unwrap();
+    let upstream = "\n[[upstream]]\nname = \"up\"\nhost = \"127.0.0.1:11190\"\nuser = \"u\"\n\
+                    password_file = \"up.password\"\n";
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o644)).unwrap();
+    warns(&site, &and(upstream), &["password file", "up.password can be read by everyone"]);
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o640)).unwrap();
+    assert!(!told(&site.check(&and(upstream))).contains("can be read by everyone"));
+}
+
 /// Runs `check` as a user without rights.
 fn check_as_nobody(site: &Broken, text: &str) -> Output {
     let file = site.dir().join("newsreel.toml");

@@ -53,6 +53,7 @@ mod overview_headers;
 mod packaging;
 mod pausing;
 mod posting;
+mod proxied;
 mod pulling;
 mod purging;
 mod quiet;

@@ -43,6 +43,35 @@ fn done(arguments: &[&str]) -> String {
     said
 }
 
+#[test]
+fn mount_mounts_by_type_as_a_line_of_fstab_does() {
+    if !possible() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let (lower, point, bin) = (dir.path().join("lower"), dir.path().join("mnt"), dir.path().join("bin"));
+    [&lower, &point, &bin].iter().for_each(|dir| fs::create_dir(dir).unwrap());
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_newsreel"), bin.join("newsreel")).unwrap();
+    let helper = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/mount.newsreel");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mount = |options: &str| {
+        let mut helper = Command::new(&helper);
+        helper.env("PATH", &path).args([&lower, &point]).args(["-n", "-o", options]).output().unwrap()
+    };
+    let refused = mount("noatime,nonsense");
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("-o nonsense"), "{refused:?}");
+    let mounted = mount("defaults,noatime,x-systemd.automount,ro,keep=5s");
+    assert!(mounted.status.success(), "{mounted:?}");
+    fs::write(lower.join("file"), "below").unwrap();
+    assert_eq!(fs::read_to_string(point.join("file")).unwrap(), "below");
+    assert!(fs::write(point.join("other"), "").is_err(), "read-only");
+    let again = mount("defaults");
+    assert!(!again.status.success());
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is mounted there already"), "{again:?}");
+    rustix::mount::unmount(&point, rustix::mount::UnmountFlags::empty()).unwrap();
+}
+
 /// A mount by the program; gone at the end.
 struct Mount {
     child: Child,

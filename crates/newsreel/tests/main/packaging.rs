@@ -1,6 +1,7 @@
 //! The systemd unit and its drop-ins, as systemd itself reads them, and against each other; man pages and
 //! completions, as man and bash read them.
 
+use crate::operated::Operated;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,26 @@ const IMPLY_NO_NEW_PRIVILEGES: [&str; 14] = [
     "RestrictSUIDSGID",
     "SystemCallArchitectures",
 ];
+
+#[test]
+fn a_reload_that_is_refused_fails_for_systemd_too() {
+    let unit = fs::read_to_string(packaging().join("newsreel.service")).unwrap();
+    let (_, command) = *keys(&unit).iter().find(|(key, _)| *key == "ExecReload").unwrap();
+    let site = Operated::new();
+    let serving = site.serve();
+    let file = site.dir().join("newsreel.toml");
+    let reload = || {
+        let words = command.replace("/var/lib/newsreel/newsreel.toml", file.to_str().unwrap());
+        let mut words = words.split(' ');
+        assert_eq!(words.next(), Some("/usr/bin/newsreel"));
+        Command::new(env!("CARGO_BIN_EXE_newsreel")).args(words).output().unwrap()
+    };
+    assert!(reload().status.success());
+    site.edit(|text| text + "\n[nonsense]\n");
+    let refused = reload();
+    assert!(!refused.status.success(), "{refused:?}");
+    serving.stop();
+}
 
 #[test]
 fn the_drop_in_for_sendmail_takes_back_all_that_keeps_a_mailer_from_its_queue() {
@@ -195,6 +216,7 @@ fn a_debian_package_has_everything_and_takes_no_articles_away() {
     let files = of_deb("--contents");
     for file in [
         "usr/bin/newsreel",
+        "usr/sbin/mount.newsreel",
         "lib/systemd/system/newsreel.service",
         "lib/systemd/system/newsreel-mount@.service",
         "lib/systemd/system/newsreel-spool-mount@.service",

@@ -31,7 +31,7 @@ impl Device {
     /// user may use it.
     pub fn mount(point: &Path, source: &str, allow_other: bool) -> io::Result<Self> {
         let flags = MountFlags::RDONLY | MountFlags::NOEXEC | MountFlags::NOATIME;
-        Self::with(&clear_dead_mount(point)?, source, flags, allow_other)
+        Self::with(&super::free_point(point)?, source, flags, allow_other)
     }
 
     /// As [`Device::mount`] at a point where no dead mount is; the kernel checks permissions, and there are

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -280,4 +281,41 @@ fn large_directories_are_suggested() {
     let of = |at: usize| (found.candidates[at].path.to_str().unwrap(), found.candidates[at].files);
     assert_eq!((of(0), of(1), found.candidates.len()), (("big/larger", 400), ("big", 300), 2));
     assert_eq!((found.candidates[0].buckets, found.files, found.managed), (40, 720, 1));
+}
+
+#[test]
+fn copies_that_lost_the_mark_or_got_that_of_another_directory_are_mended() {
+    let Some(site) = Site::new() else { return };
+    let set_mode = |dir: &Path, mode| fs::set_permissions(dir, fs::Permissions::from_mode(mode)).unwrap();
+    for form in [Form::Managed, Form::Flat] {
+        let name = form.name();
+        fs::create_dir(site.lower(name)).unwrap();
+        fill(&site.lower(name));
+        let expected = seen(&site.lower(name));
+        // Flat contents under the mark.
+        set_mode(&site.lower(name), 0o4755);
+        assert_ne!(sorted(&site.upper(name)).len(), expected.len());
+        to(&site.upper(name), form).unwrap();
+        assert_eq!(seen(&site.upper(name)), expected, "{name}");
+        // Buckets without the mark.
+        to(&site.lower(name), Form::Managed).unwrap();
+        set_mode(&site.lower(name), 0o755);
+        to(&site.lower(name), form).unwrap();
+        let is_managed = fs::metadata(site.lower(name)).unwrap().permissions().mode() & 0o4000 != 0;
+        assert_eq!((seen(&site.upper(name)), is_managed), (expected, form == Form::Managed), "{name}");
+        fs::remove_dir_all(site.lower(name)).unwrap();
+    }
+}
+
+#[test]
+fn subgroups_with_the_names_of_buckets_are_not_taken_for_a_copy() {
+    let Some(site) = Site::new() else { return };
+    for number in ["000", "001"] {
+        fs::create_dir_all(site.lower("g").join(number)).unwrap();
+        fs::write(site.lower("g").join(number).join("1"), number).unwrap();
+    }
+    assert!(
+        matches!(to(&site.lower("g"), Form::Managed), Err(ConvertError::Names(names)) if names.len() == 2)
+    );
+    assert_eq!(to(&site.lower("g"), Form::Flat).unwrap().moved, 0);
 }

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use tempfile::TempDir;
 use usenetfs::Options;
 
@@ -19,11 +20,18 @@ use crate::site::{manage, possible, sorted};
 /// Where the other process is told what to mount.
 const DIRS: &str = "USENETFS_TEST_DIRS";
 
+/// How many descriptors it may have at most.
+const DESCRIPTORS: &str = "USENETFS_TEST_DESCRIPTORS";
+
 /// Not a test by itself: the process that mounts.
 #[test]
 #[ignore = "is started by other tests"]
 fn mounts_until_it_is_killed() {
     let Some(dirs) = std::env::var_os(DIRS).map(PathBuf::from) else { return };
+    if let Some(most) = std::env::var(DESCRIPTORS).ok().and_then(|text| text.parse().ok()) {
+        let limit = Rlimit { current: Some(most), maximum: Some(most) };
+        setrlimit(Resource::Nofile, limit).unwrap();
+    }
     let mounted = usenetfs::mount(&dirs.join("lower"), &dirs.join("mnt"), &Options::default()).unwrap();
     fs::write(dirs.join("ready"), "").unwrap();
     std::thread::sleep(Duration::from_secs(600));
@@ -38,11 +46,15 @@ struct Other {
 
 impl Other {
     fn start(dirs: &Path, kill_at: &str) -> Self {
+        Self::start_with(dirs, &[("USENETFS_KILL_AT", kill_at)])
+    }
+
+    fn start_with(dirs: &Path, environment: &[(&str, &str)]) -> Self {
         let _first = fs::remove_file(dirs.join("ready"));
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "kills::mounts_until_it_is_killed", "--ignored"])
             .env(DIRS, dirs)
-            .env("USENETFS_KILL_AT", kill_at)
+            .envs(environment.iter().copied())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -182,4 +194,25 @@ fn a_dead_mount_is_replaced_by_the_next() {
     drop(mounted);
     assert!(!other.point.join("1").exists(), "unmounted");
     assert!(dir.path().join("lower/1").exists());
+}
+
+#[test]
+fn thousands_of_directories_need_no_more_descriptors_than_there_are() {
+    if !possible() {
+        return;
+    }
+    const MOST: &str = "256";
+    let dirs = TempDir::new().unwrap();
+    ["lower", "mnt"].iter().for_each(|name| fs::create_dir(dirs.path().join(name)).unwrap());
+    let _mount = Other::start_with(dirs.path(), &[(DESCRIPTORS, MOST)]);
+    let upper = dirs.path().join("mnt");
+    let dir = |n: u32| upper.join(format!("hierarchy.{}/group.{n}", n / 100));
+    for n in 0..2000 {
+        fs::create_dir_all(dir(n)).unwrap();
+        manage(&dir(n));
+        fs::write(dir(n).join("1"), n.to_string()).unwrap();
+    }
+    for n in (0..2000).rev() {
+        assert_eq!(fs::read_to_string(dir(n).join("1")).unwrap(), n.to_string());
+    }
 }

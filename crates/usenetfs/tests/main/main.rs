@@ -8,5 +8,6 @@ mod flat;
 mod kills;
 mod pjdfstest;
 mod posix;
+mod rights;
 mod site;
 mod stress;

@@ -23,7 +23,7 @@ use usenetfs::Options;
 use crate::site::{Site, sorted};
 
 /// A stranger's user and group.
-const NOBODY: u32 = 65_534;
+pub const NOBODY: u32 = 65_534;
 
 /// The lines of a case.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Lines {
 }
 
 /// As a stranger, in a thread of its own.
-fn as_nobody<T: Send>(groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
+pub fn as_nobody<T: Send>(groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
     let groups: Vec<Gid> = groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     std::thread::scope(|scope| {
         let stranger = scope.spawn(move || {

@@ -1,10 +1,11 @@
 //! Whether every address can be listened on.
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener};
 
 use super::super::listeners;
 use super::{Findings, Running};
 use crate::config::Config;
+use crate::listening::addresses_of;
 
 pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
     // Held until the end, so that two of ours that exclude each other are noticed.
@@ -45,7 +46,7 @@ impl Running {
     fn has(&self, name: &str) -> bool {
         let own: Vec<SocketAddr> =
             self.listen.iter().chain(&self.web).filter_map(|text| text.parse().ok()).collect();
-        let mut wanted = name.to_socket_addrs().into_iter().flatten().peekable();
+        let mut wanted = addresses_of(name).into_iter().flatten().peekable();
         wanted.peek().is_some() && wanted.all(|wanted| own.iter().any(|own| own.port() == wanted.port()))
     }
 }

@@ -1,6 +1,5 @@
 //! Whether the certificates can be shown, now and in the next days.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,8 +11,6 @@ use crate::tls::{Offer, lifetime};
 
 /// A certificate that ends so soon should have been renewed, in seconds.
 const SOON_SECS: i64 = 14 * 86_400;
-/// Permissions with which others than owner and group can read a file.
-const READ_BY_OTHERS: u32 = 0o004;
 
 /// Which certificates there are, and how long they are valid.
 pub(super) fn summary(config: &Config) -> String {
@@ -47,11 +44,6 @@ pub(super) fn look(config: &Arc<Config>, found: &mut Findings) {
                 .problem(format!("the certificate {name} is not valid before {} from now", span(from - now)));
         } else if until - now < SOON_SECS {
             found.warning(format!("the certificate {name} expires in {}; renew it", span(until - now)));
-        }
-    }
-    for file in &config.tls.key {
-        if file.metadata().is_ok_and(|about| about.permissions().mode() & READ_BY_OTHERS != 0) {
-            found.warning(format!("the key {} can be read by everyone; chmod o-r it", file.display()));
         }
     }
 }

@@ -18,8 +18,8 @@ pub(in crate::operations) fn explain(spool: &Spool, message_id: &str, sink: &mut
         Ok(Err(found)) => {
             let why = match found {
                 Lookup::Unknown => "was never here",
-                Lookup::Remembered => "is gone: it was cancelled, expired or rejected",
-                _ => "is gone: it was overwritten or expired",
+                Lookup::Remembered => "is not here: it was rejected, cancelled or expired, and is remembered",
+                _ => "is not here: it was overwritten or expired",
             };
             sink(Reply::Error(format!("{message_id} {why}")));
             false
@@ -120,6 +120,7 @@ fn date(at: u64, now: u64) -> String {
     netnews::date::format_rfc5322(i64::try_from(at).unwrap_or(i64::MAX), &mut text);
     let text = String::from_utf8_lossy(&text);
     match at.checked_sub(now) {
+        Some(0) => format!("{text} (now)"),
         Some(secs) => format!("{text} (in {})", about_span(secs)),
         None => format!("{text} ({} ago)", about_span(now - at)),
     }

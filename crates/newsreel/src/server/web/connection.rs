@@ -21,7 +21,6 @@ use hyper::service::service_fn;
 use nntp_io::{Socket, Stream, Transport};
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -62,22 +61,15 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Lets a connection in, or turns it away.
-    pub fn admit(
-        web: &Arc<Web>,
-        mut socket: Socket,
-        address: SocketAddr,
-        begins_with_tls: bool,
-    ) -> Option<Self> {
+    pub fn admit(web: &Arc<Web>, mut socket: Socket, caller: Caller, begins_with_tls: bool) -> Option<Self> {
         let config = web.shared.config();
-        let local = socket.local_address();
-        let caller = Caller { address: address.ip().to_canonical(), port: address.port(), local };
         match web.permits.take_for_http(&config.web, caller.address) {
             Ok(permit) => {
                 let (shared, router) = (web.shared.clone(), web.router.clone());
                 Some(Self { shared, router, socket, caller, begins_with_tls, _permit: permit })
             }
             Err(full) => {
-                debug!(%address, reason = %full, "turned away");
+                debug!(address = %caller.address, reason = %full, "turned away");
                 if !begins_with_tls {
                     // A new connection has room for it; if it is gone already there is nobody to tell.
                     let _gone = socket.try_write([NO_ROOM, &[], &[]]);

@@ -26,6 +26,7 @@ mod reading;
 mod sessions;
 mod visitor;
 
+use crate::access::Caller;
 use crate::config::Config;
 use crate::listening::{Beginning, SessionTask};
 use crate::operations::report::Report;
@@ -36,7 +37,6 @@ use connection::Connection;
 use nntp_io::Socket;
 use operator::samples::{self, Samples};
 use sessions::Sessions;
-use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 /// What all requests share.
@@ -86,10 +86,10 @@ impl Web {
     pub fn admit(
         self: &Arc<Self>,
         socket: Socket,
-        address: SocketAddr,
+        caller: Caller,
         beginning: Beginning,
     ) -> Option<SessionTask> {
-        let connection = Connection::admit(self, socket, address, beginning.is_tls())?;
+        let connection = Connection::admit(self, socket, caller, beginning.is_tls())?;
         Some(Box::pin(connection.serve()))
     }
 }

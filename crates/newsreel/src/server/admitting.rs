@@ -1,0 +1,168 @@
+//! Which connections become sessions: known clients, within the limits.
+//!
+//! What comes from a proxy is the client that its PROXY header names. Called by `listening` for each
+//! connection that it accepts.
+
+use super::Server;
+#[cfg(feature = "web")]
+use super::web;
+use crate::access::Caller;
+use crate::base::counters::add;
+use crate::listening::proxied::read_header;
+use crate::listening::{Admit, Beginning, SessionTask};
+use crate::log::refusals::{Refusal, Refusals};
+use crate::session::{Client, Session, SessionContext};
+use crate::site::{ConnectionPermit, Site};
+use crate::source::NewsSource;
+use netnews::nntp::response::{append, code};
+use nntp_io::Socket;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+use tracing::{debug, warn};
+
+/// Makes sessions that read from `source`, and serves HTTP.
+pub(super) fn admitting<S: NewsSource>(
+    site: &Arc<Site>,
+    context: &Arc<SessionContext>,
+    source: S,
+    server: &Weak<Server>,
+) -> Admit {
+    let refusals = Refusals::default();
+    let (context, web) = (context.clone(), admitting_http(site, server));
+    let admit = {
+        let site = site.clone();
+        Arc::new(move |socket, caller: Caller, beginning: Beginning| {
+            if !beginning.is_nntp() {
+                return web(socket, caller, beginning);
+            }
+            let begun = Instant::now();
+            let session = match admit(&site, &context, &source, socket, caller, beginning.is_tls()) {
+                Ok(session) => session,
+                Err(why) => {
+                    refusals.log(caller, &why);
+                    return None;
+                }
+            };
+            if !beginning.is_tls() {
+                site.counters.latencies.connecting.observe(begun.elapsed());
+            }
+            Some(Box::pin(session.run()) as SessionTask)
+        })
+    };
+    let site = site.clone();
+    Arc::new(move |socket: Socket, address: SocketAddr, beginning: Beginning| {
+        let config = site.config.current();
+        // Asked of the system only where it matters.
+        let needs_local = !beginning.is_nntp() || config.needs_local_address();
+        let local = if needs_local { socket.local_address() } else { None };
+        let caller = Caller { address: address.ip().to_canonical(), port: address.port(), local };
+        if !config.site.proxy_protocol_from.iter().any(|proxy| proxy.contains(caller.address)) {
+            return admit(socket, caller, beginning);
+        }
+        let Ok(permit) = site.permits.take(&config.limits, caller.address, None) else {
+            add(&site.counters.refused, 1);
+            debug!(%address, "proxy turned away");
+            return None;
+        };
+        let admit = admit.clone();
+        Some(Box::pin(passed_on(socket, caller, beginning, permit, admit)))
+    })
+}
+
+/// Serves a connection from a proxy to its end: as one of the client that its PROXY header names.
+async fn passed_on<A>(
+    mut socket: Socket,
+    proxy: Caller,
+    beginning: Beginning,
+    permit: ConnectionPermit,
+    admit: Arc<A>,
+) where
+    A: Fn(Socket, Caller, Beginning) -> Option<SessionTask>,
+{
+    let caller = match read_header(&mut socket).await {
+        Ok(Some(ends)) => Caller {
+            address: ends.client.ip().to_canonical(),
+            port: ends.client.port(),
+            local: Some(ends.local),
+        },
+        Ok(None) => proxy,
+        Err(error) => {
+            warn!(proxy = %proxy.address, %error, "connection from a proxy closed");
+            return;
+        }
+    };
+    // From now on it counts for the client.
+    drop(permit);
+    if let Some(session) = admit(socket, caller, beginning) {
+        session.await;
+    }
+}
+
+#[cfg(feature = "web")]
+fn admitting_http(
+    site: &Arc<Site>,
+    server: &Weak<Server>,
+) -> impl Fn(Socket, Caller, Beginning) -> Option<SessionTask> + use<> {
+    let web = web::Web::new(site, server.clone());
+    move |socket, caller, beginning| web.admit(socket, caller, beginning)
+}
+
+/// The configuration names no address for HTTP then.
+#[cfg(not(feature = "web"))]
+fn admitting_http(
+    _site: &Arc<Site>,
+    _server: &Weak<Server>,
+) -> impl Fn(Socket, Caller, Beginning) -> Option<SessionTask> + use<> {
+    |_socket, _caller, _beginning| None
+}
+
+/// A session for a new connection, if the client is known and there is room for it.
+fn admit<S: NewsSource>(
+    site: &Arc<Site>,
+    context: &Arc<SessionContext>,
+    source: &S,
+    mut socket: Socket,
+    caller: Caller,
+    begins_with_tls: bool,
+) -> Result<Session<S>, Refusal> {
+    let config = site.config.current();
+    let client = Client::at(&config, &site.gate, caller);
+    if !client.is_known() {
+        turn_away(site, &mut socket, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
+        return Err(Refusal::Unknown);
+    }
+    let permit = site.permits.take(&config.limits, client.address(), client.peer());
+    let permit = permit.map_err(|full| full.to_string());
+    match permit.and_then(|permit| Ok((permit, client.access_permit(&site.limits)?))) {
+        Ok((permit, access_permit)) => {
+            let shared = (site.clone(), context.clone());
+            let mut session = Session::new(
+                shared,
+                source.clone(),
+                client,
+                socket,
+                (permit, access_permit),
+                begins_with_tls,
+            );
+            session.greet();
+            Ok(session)
+        }
+        Err(reason) => {
+            turn_away(site, &mut socket, begins_with_tls, code::UNAVAILABLE, &reason);
+            Err(Refusal::Full(reason))
+        }
+    }
+}
+
+fn turn_away(site: &Site, socket: &mut Socket, begins_with_tls: bool, code: u16, text: &str) {
+    add(&site.counters.refused, 1);
+    if begins_with_tls {
+        // Nothing can be said before a handshake, which is too much work for somebody who is not wanted.
+        return;
+    }
+    let mut line = Vec::new();
+    append(&mut line, code, text);
+    // A new connection has room for a line; if it is gone already there is nobody to tell.
+    let _gone = socket.try_write([line.as_slice(), &[], &[]]);
+}

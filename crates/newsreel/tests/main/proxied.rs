@@ -1,0 +1,71 @@
+//! Clients behind a proxy that sends a PROXY header, and what the log says of clients that are refused.
+
+use crate::client::Client;
+use crate::operated::{Operated, Serving};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const PROXY: &str = "127.0.0.1";
+
+/// A served site for readers at 192.0.2.7 only, which trusts the proxy at 127.0.0.1.
+fn served() -> (Operated, Serving) {
+    let site = Operated::new();
+    site.edit(|text| {
+        let text = text.replacen("[site]", &format!("[site]\nproxy_protocol_from = \"{PROXY}\""), 1);
+        let (before, _) = text.split_once("\n[[access]]").unwrap();
+        format!("{before}\n[[access]]\nfrom = \"192.0.2.7\"\nlistener = [\"192.0.2.1:119\"]\npost = \"*\"\n")
+    });
+    let serving = site.serve();
+    (site, serving)
+}
+
+/// What the server sends until it closes a connection that begins with `sent`.
+fn answered(serving: &Serving, sent: &[u8]) -> String {
+    let mut stream = TcpStream::connect(serving.address).unwrap();
+    stream.write_all(sent).unwrap();
+    let mut text = Vec::new();
+    // A connection that is closed unread may be reset.
+    let _reset = stream.read_to_end(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+fn version_2(source: [u8; 4]) -> Vec<u8> {
+    let head = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c";
+    let ports = [5555u16.to_be_bytes(), 119u16.to_be_bytes()].concat();
+    [&head[..], &source, &[192, 0, 2, 1], &ports].concat()
+}
+
+#[test]
+fn a_client_behind_a_proxy_is_the_one_that_the_header_names() {
+    let (_site, mut serving) = served();
+    for header in [b"PROXY TCP4 192.0.2.7 192.0.2.1 5555 119\r\n".to_vec(), version_2([192, 0, 2, 7])] {
+        // The client's own bytes may come in the same segment.
+        let text = answered(&serving, &[&header[..], b"MODE READER\r\nQUIT\r\n"].concat());
+        let codes: Vec<&str> = text.lines().filter_map(|line| line.get(..3)).collect();
+        assert_eq!(codes, ["200", "200", "205"], "{text}");
+    }
+    for header in [b"PROXY TCP4 192.0.2.8 192.0.2.1 5555 119\r\n".to_vec(), version_2([192, 0, 2, 9])] {
+        let text = answered(&serving, &header);
+        assert!(text.starts_with("502 "), "{text}");
+    }
+    let line = serving.logged(|line| line.contains("connection refused"));
+    assert!(line.contains("INFO") && line.contains("192.0.2.8"), "{line}");
+}
+
+#[test]
+fn a_connection_from_a_proxy_without_a_header_is_closed_unanswered() {
+    let (_site, mut serving) = served();
+    for sent in [&b"MODE READER\r\nDATE\r\n"[..], b"PROXY TCP4 192.0.2.7 192.0.2.1 99999 119\r\n"] {
+        assert_eq!(answered(&serving, sent), "");
+    }
+    let line = serving.logged(|line| line.contains("connection from a proxy closed"));
+    assert!(line.contains("WARN") && line.contains(PROXY), "{line}");
+}
+
+#[test]
+fn only_the_proxies_that_are_named_may_name_clients() {
+    let (_site, serving) = served();
+    let mut stranger = Client::connect_from([127, 0, 0, 2].into(), serving.address);
+    let line = stranger.line();
+    assert!(line.starts_with("502 "), "{line}");
+}

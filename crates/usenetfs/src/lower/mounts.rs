@@ -1,0 +1,78 @@
+//! What is mounted on this machine, and which of it is ours.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// What the source of a mount begins with in `/proc/mounts`; the lower directory follows.
+pub const SOURCE: &str = "usenetfs:";
+/// What the source of a mount of a server's articles begins with; the site's directory follows.
+pub const SPOOL_SOURCE: &str = "newsreel:";
+
+/// The source of the mount of ours at a point, if there is one.
+pub fn mounted_at(point: &Path) -> io::Result<Option<String>> {
+    let last = mounts()?.into_iter().rfind(|mount| mount.point == point);
+    let is_ours = |source: &String| source.starts_with(SOURCE) || source.starts_with(SPOOL_SOURCE);
+    Ok(last.map(|mount| mount.source).filter(is_ours))
+}
+
+/// A mounted file system.
+pub struct Mount {
+    /// Where it is mounted.
+    pub point: PathBuf,
+    source: String,
+    /// The lower directory, if it is a tree of ours.
+    pub lower: Option<PathBuf>,
+}
+
+/// All that is mounted, the latest last.
+pub fn mounts() -> io::Result<Vec<Mount>> {
+    let text = fs::read("/proc/self/mountinfo")?;
+    Ok(text.split(|b| *b == b'\n').filter_map(mount_of).collect())
+}
+
+/// A line of mountinfo (proc_pid_mountinfo(5)).
+fn mount_of(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|b| *b == b' ');
+    let point = unescape(fields.nth(4)?);
+    let source = fields.skip_while(|field| *field != b"-").nth(2)?;
+    let lower = source.strip_prefix(SOURCE.as_bytes()).map(unescape);
+    Some(Mount { point, source: unescape(source).to_string_lossy().into_owned(), lower })
+}
+
+/// A field in which blanks and backslashes are octal.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let octal =
+            after.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_mountinfo_is_read() {
+        let line = b"36 35 98:0 / /mnt/a\\040b rw,noatime shared:1 - fuse usenetfs:/srv/x\\134y rw,user_id=0";
+        let mount = mount_of(line).unwrap();
+        assert_eq!((mount.point, mount.lower), (PathBuf::from("/mnt/a b"), Some(PathBuf::from("/srv/x\\y"))));
+        assert!(mount_of(b"36 35 98:0 / / rw - ext4 /dev/vda rw").unwrap().lower.is_none());
+        assert!(mount_of(b"").is_none());
+    }
+}
