@@ -1,6 +1,6 @@
 //! Groups and threads for programs: Atom, and threads as mbox.
 
-use super::{ReadableNews, Reading, failed};
+use super::{FoundArticle, ReadableNews, Reading, failed};
 use crate::server::web::pieces::{self, PieceSender};
 use crate::server::web::visitor::Visitor;
 use crate::server::web::{Shared, answers};
@@ -10,7 +10,6 @@ use axum::http::header::{CONTENT_DISPOSITION, HOST};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use netnews::mbox;
-use netnews::nntp::wire;
 use newspages::content::{Block, Content};
 use newspages::feed::{Entry, Feed, SUMMARY_BYTES, atom};
 use newspages::threads::Row;
@@ -83,29 +82,36 @@ async fn mails(news: ReadableNews, articles: Vec<(String, i64)>, pieces: PieceSe
     let (mut left, mut text) = (MBOX_BYTES_MAX, Vec::new());
     for (id, date) in articles {
         let room = pieces.room().await?;
-        let memory = news.memory.wait(news.room(Part::Article)).await;
+        let first = MAIL_COPIES.saturating_mul(news.article_bytes_max).min(news.memory.first_bytes_max());
+        let memory = news.memory.wait(first).await;
         let found = match news.find_within(memory, &id, Part::Article).await {
-            Ok(Some(mut found)) => {
-                found.memory.resize(MAIL_COPIES * found.bytes.capacity() + MAIL_BYTES_BASE).await?;
-                found
-            }
+            Ok(Some(found)) => found,
             Ok(None) => continue,
             Err(error) => {
                 debug!(?error, "a thread is not sent to its end");
                 return Err(io::ErrorKind::Other.into());
             }
         };
-        let mut mail = Vec::with_capacity(found.wire().len() + MAIL_BYTES_BASE);
+        let FoundArticle { bytes, mut memory } = found;
+        let wire = bytes.article().strip_suffix(b".\r\n").unwrap_or(bytes.article());
+        let needed = MAIL_COPIES * wire.len() + MAIL_BYTES_BASE;
+        if needed > memory.bytes() {
+            // Given back before more is waited for, so that no two downloads wait for each other.
+            drop(memory);
+            memory = news.memory.wait(needed).await;
+        }
+        let mut mail = Vec::with_capacity(wire.len() + MAIL_BYTES_BASE);
         text.clear();
-        wire::to_text(found.wire(), &mut text);
+        netnews::nntp::wire::to_text(wire, &mut text);
         mbox::append_mail(SENDER, date, &text, &mut mail);
         text = Vec::new();
-        let bytes = mail.len();
-        room.send(found.into_memory().hold(mail));
-        if bytes > left {
+        let size = mail.len();
+        drop(bytes);
+        room.send(memory.hold(mail));
+        if size > left {
             break;
         }
-        left -= bytes;
+        left -= size;
     }
     Ok(())
 }

@@ -93,11 +93,6 @@ impl FoundArticle {
         wire.strip_suffix(b".\r\n").unwrap_or(wire)
     }
 
-    /// The memory, for what was made of it.
-    fn into_memory(self) -> Reservation {
-        self.memory
-    }
-
     /// The header lines.
     fn head(&self) -> &[u8] {
         self.bytes.head()
