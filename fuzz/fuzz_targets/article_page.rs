@@ -1,20 +1,32 @@
 //! An article as a page: whatever is in it, the page has known elements and plain links alone, and its files
-//! keep their numbers and have safe names.
+//! keep their numbers and have safe names. More steps for each byte than linear work takes are a fault, too.
 #![no_main]
 
 #[path = "../../crates/newspages/tests/safe.rs"]
 mod safe;
 
 use libfuzzer_sys::fuzz_target;
-use newspages::content::{Content, SHOWN_BYTES};
+use newspages::content::{self, Content, SHOWN_BYTES};
+use newspages::work::{StopFlag, allowance, limited};
 use newspages::{names, view};
 
+/// Renders within the steps that an input of this size may take.
+fn bounded<T>(bytes: usize, render: impl FnOnce() -> T) -> T {
+    limited(allowance(bytes), &StopFlag::default(), render).expect("a page takes linear work")
+}
+
 fuzz_target!(|article: &[u8]| {
-    let content = Content::of(article, SHOWN_BYTES);
-    let page = view::article(&content, &view::ArticlePage { group: Some("a.b"), ..Default::default() });
+    let render = || {
+        let content = Content::of(article, SHOWN_BYTES);
+        let page = view::article(&content, &view::ArticlePage { group: Some("a.b"), ..Default::default() });
+        content::quoted(&content);
+        (content, page)
+    };
+    let (content, page) = bounded(article.len(), render);
     safe::assert_safe(&page.into_string());
     for (at, file) in content.files.iter().enumerate() {
-        let (name, decoded) = Content::file(article, at + 1).expect("every file that is shown can be had");
+        let (name, decoded) = bounded(article.len(), || Content::file(article, at + 1))
+            .expect("every file that is shown can be had");
         assert_eq!(name, file.name);
         assert_eq!(names::safe(&name, "file"), name);
         assert!(decoded.octets.len() <= article.len());

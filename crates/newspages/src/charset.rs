@@ -7,8 +7,11 @@
 
 use encoding_rs::{Encoding, REPLACEMENT, UTF_8, WINDOWS_1252};
 
+use crate::work;
+
 /// The text of octets that were declared to be in this charset.
 pub fn decode(declared: Option<&str>, octets: &[u8]) -> String {
+    work::take(octets.len());
     let encoding = declared.and_then(|name| Encoding::for_label(name.trim_ascii().as_bytes()));
     match encoding {
         // US-ASCII and Latin 1 have this encoding too, and are often said of UTF-8.
@@ -41,7 +44,9 @@ fn cut_short(octets: &[u8], error: std::str::Utf8Error) -> Option<&str> {
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.bytes().position(may_be_unclean) {
+    while let Some(at) = rest.bytes().position(may_be_unclean)
+        && work::take(at + 1)
+    {
         let (good, after) = rest.split_at(at);
         out.push_str(good);
         let mut chars = after.chars();
@@ -58,6 +63,7 @@ pub fn clean(text: &str) -> String {
         }
         rest = chars.as_str();
     }
+    work::take(rest.len());
     out.push_str(rest);
     out
 }

@@ -10,7 +10,7 @@ use netnews::{Article, Known, MessageId, date};
 
 use crate::flowed::{self, Line};
 use crate::mime::{self, Leaf};
-use crate::{charset, embedded, header, html, names};
+use crate::{charset, embedded, header, html, names, work};
 
 /// Body that is looked at, in bytes; what follows can be had as the raw source.
 const BODY_BYTES_MAX: usize = 32 << 20;
@@ -20,6 +20,8 @@ const NAMES_MAX: usize = 100;
 pub const SHOWN_BYTES: usize = 128 << 10;
 /// Text that is shown if all of it is asked for, in bytes.
 pub const SHOWN_BYTES_MAX: usize = 4 << 20;
+/// A shorter line counts as so many bytes of text: that is what it takes in memory, and as markup.
+const LINE_BYTES_MIN: usize = 32;
 /// Lines that a follow-up quotes.
 const QUOTED_LINES_MAX: usize = 500;
 /// Lines of a quotation that are shown unfolded.
@@ -207,24 +209,28 @@ impl Content {
         let shown = octets.get(..octets.len().min(*left)).unwrap_or_default();
         self.is_cut |= shown.len() < octets.len();
         let text = charset::decode(leaf.charset.as_deref(), shown);
-        let lines = match leaf.flowed {
-            Some(delsp) => flowed::flowed(&text, delsp),
-            None => flowed::fixed(&text),
-        };
-        self.lines(lines, left, is_last);
+        match leaf.flowed {
+            Some(delsp) => self.lines(flowed::flowed(&text, delsp), left, is_last),
+            None => self.lines(flowed::fixed(&text), left, is_last),
+        }
     }
 
     /// Adds lines in blocks: quotations, the author's own, the signature.
-    fn lines(&mut self, lines: Vec<Line>, left: &mut usize, may_be_signed: bool) {
-        let mark = lines.iter().rposition(|line| may_be_signed && line.depth == 0 && line.text == "-- ");
-        let mut fresh = Vec::new();
-        for (at, line) in lines.into_iter().enumerate() {
-            let bytes = line.text.len() + 1;
+    fn lines(&mut self, lines: impl Iterator<Item = Line>, left: &mut usize, may_be_signed: bool) {
+        let mut kept = Vec::new();
+        for line in lines {
+            let bytes = (line.text.len() + 1).max(LINE_BYTES_MIN);
             if *left < bytes {
-                self.is_cut = true;
+                // No more of this text, nor of what follows.
+                (self.is_cut, *left) = (true, 0);
                 break;
             }
             *left -= bytes;
+            kept.push(line);
+        }
+        let mark = kept.iter().rposition(|line| may_be_signed && line.depth == 0 && line.text == "-- ");
+        let mut fresh = Vec::new();
+        for (at, line) in kept.into_iter().enumerate() {
             match (fresh.last_mut(), mark) {
                 (_, Some(mark)) if at == mark => fresh.push(Block::Signature(Vec::new())),
                 (Some(Block::Signature(lines)), _) => lines.push(line.text),
@@ -243,7 +249,9 @@ impl Content {
 impl Place<'_> {
     fn decoded(&self) -> embedded::Decoded {
         match self {
-            Self::Leaf(leaf) => embedded::Decoded { octets: leaf.octets(BODY_BYTES_MAX), is_whole: true },
+            Self::Leaf(leaf) => {
+                embedded::Decoded { octets: leaf.octets(BODY_BYTES_MAX).into_owned(), is_whole: true }
+            }
             Self::Text(text, encoding) => embedded::decode(text, *encoding, BODY_BYTES_MAX),
         }
     }
@@ -308,6 +316,7 @@ pub fn quoted(content: &Content) -> String {
 
 /// The Message-IDs in the value of References, the eldest first; of many the last.
 pub fn references(value: &[u8]) -> Vec<String> {
+    work::take(value.len());
     let words = value.split(|b| b.is_ascii_whitespace() || *b == b',').filter(|word| !word.is_empty());
     let ids = words.rev().filter_map(MessageId::parse).take(NAMES_MAX);
     let mut ids: Vec<String> = ids.map(|id| id.as_str().to_owned()).collect();
@@ -327,6 +336,7 @@ fn divided(article: &[u8]) -> (&[u8], Cow<'_, [u8]>, bool) {
     };
     let is_whole = body.len() <= BODY_BYTES_MAX;
     let body = body.get(..body.len().min(BODY_BYTES_MAX)).unwrap_or_default();
+    work::take(article.len());
     if body.starts_with(b".") || memchr::memmem::find(body, b"\n.").is_some() {
         let mut plain = Vec::new();
         wire::unstuff(body, &mut plain);

@@ -5,7 +5,7 @@
 use memchr::memchr;
 use std::ops::Range;
 
-use crate::charset;
+use crate::{charset, work};
 
 /// Files that are looked for in one text.
 const FILES_MAX: usize = 50;
@@ -49,6 +49,9 @@ pub fn find(text: &[u8]) -> Vec<Embedded> {
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty() && found.len() < FILES_MAX) {
         let line = line(rest);
+        if !work::take(line.len()) {
+            break;
+        }
         let begun = yenc_begin(line).or_else(|| uu_begin(rest));
         match begun {
             Some((encoding, name, part)) => {
@@ -123,6 +126,9 @@ fn end_of(text: &[u8], encoding: Encoding) -> usize {
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         let line = line(rest);
+        if !work::take(line.len()) {
+            break;
+        }
         let is_first = at == 0;
         at += line.len();
         let is_last = match encoding {
@@ -141,6 +147,7 @@ fn end_of(text: &[u8], encoding: Encoding) -> usize {
 
 /// Decodes a file, given the text of its range; no more than `bytes_max` octets.
 pub fn decode(text: &[u8], encoding: Encoding, bytes_max: usize) -> Decoded {
+    work::take(text.len());
     match encoding {
         Encoding::Yenc => yenc(text, bytes_max),
         Encoding::Uuencode => uuencode(text, bytes_max),

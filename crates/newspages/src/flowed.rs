@@ -2,6 +2,8 @@
 //!
 //! Called by `content`. Source: RFC 3676 section 4.
 
+use crate::work;
+
 /// Deepest quotation that is told apart.
 const DEPTH_MAX: usize = 20;
 
@@ -15,28 +17,47 @@ pub struct Line {
 }
 
 /// Lines of text that has no format.
-pub fn fixed(text: &str) -> Vec<Line> {
-    text.lines().map(|line| quoted(line, true)).collect()
+pub fn fixed(text: &str) -> impl Iterator<Item = Line> {
+    taken(text).map(|line| quoted(line, true))
+}
+
+/// Lines as they stand there, as long as work may be done.
+fn taken(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take_while(|line| work::take(line.len() + 1))
 }
 
 /// Lines of `format=flowed`, with its paragraphs in one line each; `delsp`: the blank before a soft line end
 /// goes.
-pub fn flowed(text: &str, delsp: bool) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    let mut flows = false;
-    for raw in text.lines() {
+pub fn flowed(text: &str, delsp: bool) -> impl Iterator<Item = Line> {
+    let mut rest = taken(text).map(move |raw| FlowedLine::of(raw, delsp)).peekable();
+    std::iter::from_fn(move || {
+        let FlowedLine { mut line, mut is_soft, .. } = rest.next()?;
+        let follows = |next: &FlowedLine, depth| next.line.depth == depth && !next.is_signature;
+        while is_soft && let Some(next) = rest.next_if(|next| follows(next, line.depth)) {
+            line.text.push_str(&next.line.text);
+            is_soft = next.is_soft;
+        }
+        Some(line)
+    })
+}
+
+/// A line of `format=flowed`.
+struct FlowedLine {
+    line: Line,
+    /// The next one belongs to its paragraph.
+    is_soft: bool,
+    is_signature: bool,
+}
+
+impl FlowedLine {
+    fn of(raw: &str, delsp: bool) -> Self {
         let Line { depth, text } = quoted(raw, false);
         let text = text.strip_prefix(' ').unwrap_or(&text);
         let is_signature = text == "-- ";
         let is_soft = text.ends_with(' ') && !is_signature;
         let kept = if is_soft && delsp { text.get(..text.len() - 1).unwrap_or_default() } else { text };
-        match lines.last_mut() {
-            Some(last) if flows && last.depth == depth && !is_signature => last.text.push_str(kept),
-            _ => lines.push(Line { depth, text: kept.to_owned() }),
-        }
-        flows = is_soft;
+        Self { line: Line { depth, text: kept.to_owned() }, is_soft, is_signature }
     }
-    lines
 }
 
 /// Cuts quotation marks off; with `spaced`, marks may have blanks between them and one after them.
@@ -56,21 +77,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn rows(lines: &[Line]) -> Vec<(usize, &str)> {
-        lines.iter().map(|line| (line.depth, line.text.as_str())).collect()
+    fn rows(lines: impl Iterator<Item = Line>) -> Vec<(usize, String)> {
+        lines.map(|line| (line.depth, line.text)).collect()
     }
 
     #[test]
     fn quotations_are_measured() {
-        let lines = fixed("a\n> b\n>> c\n> > d\n>e\n >f\n>\n");
-        assert_eq!(rows(&lines), [(0, "a"), (1, "b"), (2, "c"), (2, "d"), (1, "e"), (0, " >f"), (1, "")]);
+        let lines = rows(fixed("a\n> b\n>> c\n> > d\n>e\n >f\n>\n"));
+        let expected = [(0, "a"), (1, "b"), (2, "c"), (2, "d"), (1, "e"), (0, " >f"), (1, "")];
+        assert_eq!(lines, expected.map(|(depth, text)| (depth, text.to_owned())));
     }
 
     #[test]
     fn paragraphs_flow_as_in_the_rfc() {
         let text = "`Take some more tea,' the March Hare \nsaid to Alice.\n>> So \n>> deep.\n> Not \n  stuffed\n-- \nsig \nnature";
         assert_eq!(
-            rows(&flowed(text, false)),
+            rows(flowed(text, false)),
             [
                 (0, "`Take some more tea,' the March Hare said to Alice."),
                 (2, "So deep."),
@@ -79,15 +101,18 @@ mod tests {
                 (0, "-- "),
                 (0, "sig nature"),
             ]
+            .map(|(depth, text)| (depth, text.to_owned()))
         );
-        assert_eq!(rows(&flowed("a \nb", true)), [(0, "ab")]);
+        assert_eq!(rows(flowed("a \nb", true)), [(0, "ab".to_owned())]);
     }
 
     proptest! {
         #[test]
         fn nothing_is_lost(text in "[a >\n-]{0,80}") {
             let letters = |text: &str| text.chars().filter(|c| *c == 'a').count();
-            for lines in [fixed(&text), flowed(&text, false), flowed(&text, true)] {
+            let all: [Vec<Line>; 3] =
+                [fixed(&text).collect(), flowed(&text, false).collect(), flowed(&text, true).collect()];
+            for lines in all {
                 prop_assert_eq!(lines.iter().map(|line| letters(&line.text)).sum::<usize>(), letters(&text));
                 prop_assert!(lines.iter().all(|line| line.depth <= DEPTH_MAX));
             }

@@ -4,7 +4,7 @@
 
 use netnews::encoded_word::{EncodedWord, Piece, pieces};
 
-use crate::charset;
+use crate::{charset, work};
 
 /// Longest value that is looked at, in octets.
 const VALUE_BYTES_MAX: usize = 16 << 10;
@@ -14,6 +14,7 @@ const PARAMETERS_MAX: usize = 64;
 /// The value of a header as text in one line.
 pub fn text(value: &[u8]) -> String {
     let value = value.get(..value.len().min(VALUE_BYTES_MAX)).unwrap_or_default();
+    work::take(value.len());
     let plain = charset::guess(value).replace('\n', "");
     if !plain.contains("=?") {
         return one_line(&plain);
@@ -80,6 +81,7 @@ impl Field {
     /// Reads the value of Content-Type or Content-Disposition.
     pub fn parse(value: &[u8]) -> Self {
         let value = value.get(..value.len().min(VALUE_BYTES_MAX)).unwrap_or_default();
+        work::take(value.len());
         let text = charset::guess(value).replace('\n', "");
         let mut parts = split(&text).into_iter();
         let first = parts.next().unwrap_or_default();

@@ -3,6 +3,8 @@
 //! No parser of HTML: tags are cut out, those that end a line end one, and a few entities are decoded. The
 //! result is text, which is escaped like any other. Called by `content`.
 
+use crate::work;
+
 /// Elements whose contents are no text.
 const SILENT: &[&str] = &["script", "style", "head", "title", "template", "noscript", "svg"];
 /// Elements that begin or end a line.
@@ -40,6 +42,7 @@ pub fn to_text(html: &str) -> String {
     let mut rest = html;
     let mut is_pre = false;
     while let Some(at) = rest.find(['<', '&']) {
+        let before_bytes = rest.len();
         let (before, after) = rest.split_at(at);
         append(before, is_pre, &mut out);
         rest = if after.starts_with('&') {
@@ -53,7 +56,11 @@ pub fn to_text(html: &str) -> String {
         } else {
             tag(after, &mut is_pre, &mut out)
         };
+        if !work::take(before_bytes - rest.len()) {
+            break;
+        }
     }
+    work::take(rest.len());
     append(rest, is_pre, &mut out);
     tidied(&out)
 }
@@ -165,6 +172,7 @@ fn entity(text: &str) -> (Option<char>, usize) {
 /// At most one empty line after the other, and no control characters that entities brought.
 fn tidied(text: &str) -> String {
     let clean = crate::charset::clean(text);
+    work::take(clean.len());
     let mut out = String::with_capacity(clean.len());
     let mut empty = 0;
     for line in clean.trim().lines() {

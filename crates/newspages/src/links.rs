@@ -3,10 +3,12 @@
 //! Only `http`, `https` and `ftp` leave the site, and only when somebody follows them. Called by `view`.
 //! Sources: RFC 3986 appendix C, RFC 5538.
 
+use std::ops::Range;
+
 use netnews::MessageId;
 use netnews::message_id::MESSAGE_ID_BYTES_MAX;
 
-use crate::urls;
+use crate::{urls, work};
 
 /// Links of one line.
 const LINKS_MAX: usize = 50;
@@ -33,88 +35,102 @@ pub fn spans(line: &str) -> Vec<Span<'_>> {
     let (mut spans, mut start, mut from, mut links) = (Vec::new(), 0, 0, 0);
     while links < LINKS_MAX
         && let Some(at) = line.get(from..).and_then(|rest| rest.find([':', '<'])).map(|at| from + at)
+        && work::take(at + 1 - from)
     {
         let found = match line.as_bytes().get(at) {
             Some(b'<') => message_id(line, at),
-            _ => url(line, at).filter(|(range, _)| range.start >= start),
+            _ => url(line, at, start),
         };
-        let Some((range, span)) = found else {
-            from = at + 1;
-            continue;
-        };
-        if range.start > start {
-            spans.extend(line.get(start..range.start).map(Span::Text));
+        match found {
+            Ok((range, span)) => {
+                if range.start > start {
+                    spans.extend(line.get(start..range.start).map(Span::Text));
+                }
+                (start, from, links) = (range.end, range.end, links + 1);
+                spans.push(span);
+            }
+            Err(next) => from = next,
         }
-        (start, from, links) = (range.end, range.end, links + 1);
-        spans.push(span);
     }
+    work::take(line.len() - from);
     spans.extend(line.get(start..).filter(|rest| !rest.is_empty()).map(Span::Text));
     spans
 }
 
-type Found<'a> = (std::ops::Range<usize>, Span<'a>);
+/// A link and where it stands, or the position from which the next one is looked for: no byte is passed
+/// twice.
+type Found<'a> = Result<(Range<usize>, Span<'a>), usize>;
 
 /// A Message-ID in angle brackets, as in "In article <...>".
-fn message_id(line: &str, at: usize) -> Option<Found<'_>> {
-    let rest = line.as_bytes().get(at..)?;
-    let end = memchr::memchr(b'>', rest.get(..rest.len().min(MESSAGE_ID_BYTES_MAX)).unwrap_or_default())?;
-    let rest = line.get(at..)?;
-    let text = rest.get(..=end)?;
-    let id = MessageId::parse(text.as_bytes()).filter(MessageId::is_relayable)?;
-    // `<jane@example.com>` after a name is an address as often, and `mailto:` is one always.
-    let inner = text.get(1..end)?;
-    let (left, _) = inner.split_once('@')?;
-    let is_id = left.bytes().any(|b| b.is_ascii_digit()) && !inner.contains([':', ',', '/']);
-    is_id.then(|| (at..at + end + 1, Span::Inside(text, urls::article(id.as_str()))))
+fn message_id(line: &str, at: usize) -> Found<'_> {
+    let link = || {
+        let rest = line.as_bytes().get(at + 1..)?;
+        let rest = rest.get(..rest.len().min(MESSAGE_ID_BYTES_MAX)).unwrap_or_default();
+        // None has a second `<` in it.
+        let bytes = memchr::memchr2(b'<', b'>', rest)?;
+        work::take(bytes);
+        let text = line.get(at..)?.get(..bytes + 2)?;
+        let id = MessageId::parse(text.as_bytes()).filter(MessageId::is_relayable)?;
+        // `<jane@example.com>` after a name is an address as often, and `mailto:` is one always.
+        let inner = text.get(1..=bytes)?;
+        let (left, _) = inner.split_once('@')?;
+        let is_id = left.bytes().any(|b| b.is_ascii_digit()) && !inner.contains([':', ',', '/']);
+        is_id.then(|| (at..at + text.len(), Span::Inside(text, urls::article(id.as_str()))))
+    };
+    link().ok_or(at + 1)
 }
 
-/// A URL whose scheme ends with the colon at `colon`.
-fn url(line: &str, colon: usize) -> Option<Found<'_>> {
+/// A URL whose scheme ends with the colon at `colon` and begins at `start` or later. What begins like a URL
+/// and is none has no URLs within it.
+fn url(line: &str, colon: usize, start: usize) -> Found<'_> {
+    let Some(begin) = scheme_before(line, colon).filter(|begin| *begin >= start) else {
+        return Err(colon + 1);
+    };
+    let is_url = |b: &u8| b.is_ascii_graphic() && !b"<>\"'`{}|\\^".contains(b);
+    let bytes = line.bytes().skip(begin).take_while(is_url).count();
+    work::take(bytes);
+    let link = || {
+        let text = trimmed(line.get(begin..begin + bytes).filter(|text| text.len() <= URL_BYTES_MAX)?);
+        let range = begin..begin + text.len();
+        if let Some(place) = urls::of_news(text) {
+            return Some((range, Span::Inside(text, place)));
+        }
+        let scheme = SCHEMES.iter().find(|scheme| {
+            text.get(..scheme.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(scheme))
+        })?;
+        let host = text.get(scheme.len()..)?.split(['/', '?', '#']).next()?;
+        // `http://user@host` shows one host and leads to another.
+        (!host.is_empty() && !host.contains('@')).then_some((range, Span::Outside(text)))
+    };
+    link().ok_or((begin + bytes).max(colon + 1))
+}
+
+/// Where the scheme before a colon begins, if links have it.
+fn scheme_before(line: &str, colon: usize) -> Option<usize> {
     let before = line.get(..colon)?;
     let letters = before.bytes().rev().take(SCHEME_BYTES_MAX + 1).take_while(u8::is_ascii_alphabetic).count();
-    if !(3..=SCHEME_BYTES_MAX).contains(&letters) {
-        return None;
-    }
-    let start = colon - letters;
+    let (rest, scheme) = before.split_at_checked(colon - letters)?;
+    let is_known = ["http", "https", "ftp", "news"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
     // Not within a word.
-    if before.get(..start)?.ends_with(|c: char| c.is_alphanumeric()) {
-        return None;
-    }
-    let is_url = |b: &u8| b.is_ascii_graphic() && !b"<>\"'`{}|\\^".contains(b);
-    let bytes = line.get(start..)?.bytes().take(URL_BYTES_MAX + 1).take_while(is_url).count();
-    if bytes > URL_BYTES_MAX {
-        return None;
-    }
-    let text = trimmed(line.get(start..start + bytes)?);
-    let range = start..start + text.len();
-    if let Some(place) = urls::of_news(text) {
-        return Some((range, Span::Inside(text, place)));
-    }
-    let scheme = SCHEMES
-        .iter()
-        .find(|scheme| text.get(..scheme.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(scheme)))?;
-    let host = text.get(scheme.len()..)?.split(['/', '?', '#']).next()?;
-    // `http://user@host` shows one host and leads to another.
-    (!host.is_empty() && !host.contains('@')).then_some((range, Span::Outside(text)))
+    (is_known && !rest.ends_with(|c: char| c.is_alphanumeric())).then_some(rest.len())
 }
 
 /// Without what belongs to the sentence around a URL.
 fn trimmed(url: &str) -> &str {
-    let mut url = url;
-    loop {
-        let shorter = url.trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '_']);
-        let closes = shorter.matches(')').count() > shorter.matches('(').count();
-        let brackets = shorter.matches(']').count() > shorter.matches('[').count();
-        let next = match (closes, brackets) {
-            (true, _) if shorter.ends_with(')') => shorter.get(..shorter.len() - 1).unwrap_or_default(),
-            (_, true) if shorter.ends_with(']') => shorter.get(..shorter.len() - 1).unwrap_or_default(),
-            _ => shorter,
-        };
-        if next.len() == url.len() {
-            return url;
+    let count = |wanted: u8| url.bytes().filter(|b| *b == wanted).count();
+    let mut round = count(b')').saturating_sub(count(b'('));
+    let mut square = count(b']').saturating_sub(count(b'['));
+    let mut end = url.len();
+    for b in url.bytes().rev() {
+        match b {
+            b'.' | b',' | b';' | b':' | b'!' | b'?' | b'*' | b'_' => {}
+            b')' if round > 0 => round -= 1,
+            b']' if square > 0 => square -= 1,
+            _ => break,
         }
-        url = next;
+        end -= 1;
     }
+    url.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -150,6 +166,9 @@ mod tests {
                 vec!["<1993Apr15.2@x.edu> -> /article/1993Apr15.2%40x.edu"],
             ),
             ("Jane <jane@x.edu> writes:", vec![]),
+            ("[http://example.org/a[1]]:)]", vec!["http://example.org/a[1]"]),
+            ("((http://example.org/(a)))...)", vec!["http://example.org/(a)"]),
+            ("<<1@x.edu>", vec!["<1@x.edu> -> /article/1%40x.edu"]),
             ("10:30 a:b c::d http: http:// ://x", vec![]),
         ] {
             assert_eq!(links(line), expected, "{line}");

@@ -4,12 +4,15 @@
 //! is shown as the text that it is. Nothing is decoded before it is asked for. Called by `content`.
 //! Sources: RFC 2045, RFC 2046 section 5, RFC 2183, RFC 3676 section 4.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use memchr::memchr;
 
 use crate::header::{self, Field};
+use crate::work;
 
 /// How deep multiparts and messages are looked into.
 pub const DEPTH_MAX: usize = 8;
@@ -60,16 +63,17 @@ pub struct Leaf<'a> {
     pub body: &'a [u8],
 }
 
-impl Leaf<'_> {
+impl<'a> Leaf<'a> {
     /// Its octets, of which no more than about `bytes_max` are decoded.
-    pub fn octets(&self, bytes_max: usize) -> Vec<u8> {
+    pub fn octets(&self, bytes_max: usize) -> Cow<'a, [u8]> {
         let cut = |factor: usize| {
             self.body.get(..self.body.len().min(bytes_max.saturating_mul(factor))).unwrap_or_default()
         };
+        work::take(self.body.len());
         match self.transfer {
-            Transfer::Plain => cut(1).to_vec(),
-            Transfer::QuotedPrintable => quoted_printable(cut(3)),
-            Transfer::Base64 => base64(cut(2)),
+            Transfer::Plain => Cow::Borrowed(cut(1)),
+            Transfer::QuotedPrintable => Cow::Owned(quoted_printable(cut(3))),
+            Transfer::Base64 => Cow::Owned(base64(cut(2))),
         }
     }
 }
@@ -164,6 +168,9 @@ pub(crate) fn content<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut rest = head;
     while !rest.is_empty() {
         let (line, after) = rest.split_at(field_bytes(rest));
+        if !work::take(line.len()) {
+            break;
+        }
         rest = after;
         if let Some(colon) = memchr(b':', line)
             && let Some((found, value)) = line.split_at_checked(colon)
@@ -207,6 +214,9 @@ fn divide(part: &[u8]) -> (&[u8], &[u8]) {
             return if memchr(b':', rest).is_some() || rest.is_empty() { (part, b"") } else { (b"", part) };
         };
         let line = rest.get(..lf).unwrap_or_default().trim_ascii_end();
+        if !work::take(lf + 1) {
+            break;
+        }
         if line.is_empty() {
             return (part.get(..end).unwrap_or_default(), part.get(end + lf + 1..).unwrap_or_default());
         }
@@ -229,6 +239,9 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
     while let Some(rest) = body.get(at..).filter(|rest| !rest.is_empty() && parts.len() < LEAVES_MAX) {
         let bytes = memchr(b'\n', rest).map_or(rest.len(), |lf| lf + 1);
         let line = rest.get(..bytes).unwrap_or_default();
+        if !work::take(bytes) {
+            break;
+        }
         let after = line.strip_prefix(b"--").and_then(|line| line.strip_prefix(boundary.as_bytes()));
         let kind = after.map(<[u8]>::trim_ascii_end);
         if matches!(kind, Some(b"" | b"--")) {

@@ -10,7 +10,7 @@ use std::collections::hash_map::Entry;
 use netnews::overview_row::{self, index};
 use netnews::{date, decimal};
 
-use crate::{content, header};
+use crate::{content, header, work};
 
 /// References of an article that count, the last.
 const REFERENCES_MAX: usize = 50;
@@ -32,6 +32,12 @@ pub struct Row {
     pub references: Vec<String>,
     /// Lines of its body.
     pub lines: u64,
+}
+
+/// The size of these rows as text, in bytes.
+pub fn bytes_of(rows: &[Row]) -> usize {
+    let ids = |row: &Row| row.references.iter().map(|id| id.len() + 1).sum::<usize>();
+    rows.iter().map(|row| row.subject.len() + row.from.len() + row.message_id.len() + ids(row) + 1).sum()
 }
 
 impl Row {
@@ -105,6 +111,8 @@ struct Forest<'a> {
     rows: &'a [Row],
     parent: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
+    /// Which containers are in one tree (union-find): the way from each leads to the same one.
+    tree: Vec<usize>,
     /// The earliest date of an article in the container or below.
     first: Vec<i64>,
 }
@@ -123,41 +131,41 @@ pub fn threads(rows: &[Row]) -> Vec<Thread> {
 impl<'a> Forest<'a> {
     /// Steps 1 and 2: a container for each Message-ID, linked by References.
     fn linked(rows: &'a [Row]) -> Self {
-        let mut forest = Self {
-            rows,
-            parent: vec![None; rows.len()],
-            children: vec![Vec::new(); rows.len()],
-            first: Vec::new(),
-        };
         let mut ids: HashMap<&str, usize> = HashMap::with_capacity(rows.len());
         // An article that is there twice is in the thread twice; answers are to the first.
         rows.iter().enumerate().for_each(|(at, row)| {
             ids.entry(&row.message_id).or_insert(at);
         });
-        for (at, row) in rows.iter().enumerate() {
-            let mut above = None;
-            let skipped = row.references.len().saturating_sub(REFERENCES_MAX);
-            for id in row.references.iter().skip(skipped) {
-                let container = match ids.entry(id) {
-                    Entry::Occupied(found) => *found.get(),
-                    Entry::Vacant(vacant) => {
-                        forest.parent.push(None);
-                        forest.children.push(Vec::new());
-                        *vacant.insert(forest.parent.len() - 1)
-                    }
+        let mut containers = rows.len();
+        let chains: Vec<Vec<usize>> = rows
+            .iter()
+            .map(|row| {
+                let skipped = row.references.len().saturating_sub(REFERENCES_MAX);
+                let last = row.references.iter().skip(skipped).take_while(|id| work::take(id.len()));
+                let mut container = |id: &'a String| {
+                    *ids.entry(id).or_insert_with(|| {
+                        containers += 1;
+                        containers - 1
+                    })
                 };
-                // What others have said of their order stays.
-                if let Some(above) = above
-                    && forest.parent_of(container).is_none()
-                {
-                    forest.link(above, container);
-                }
-                above = Some(container);
-            }
-            // What an article says of its own parent counts.
-            if let Some(above) = above {
-                forest.unlink(at);
-                forest.link(above, at);
+                last.map(&mut container).collect()
+            })
+            .collect();
+        let mut forest = Self {
+            rows,
+            parent: vec![None; containers],
+            children: vec![Vec::new(); containers],
+            tree: (0..containers).collect(),
+            first: vec![i64::MAX; containers],
+        };
+        // What an article says of its own parent counts.
+        for (at, chain) in chains.iter().enumerate() {
+            chain.last().into_iter().for_each(|above| forest.link(*above, at));
+        }
+        // After that, the first who says something of the order of others.
+        for (above, below) in chains.iter().flat_map(|chain| chain.iter().zip(chain.iter().skip(1))) {
+            if forest.parent_of(*below).is_none() {
+                forest.link(*above, *below);
             }
         }
         forest
@@ -171,25 +179,32 @@ impl<'a> Forest<'a> {
         self.children.get(at).map_or(&[], Vec::as_slice)
     }
 
-    /// Puts `below` under `above`, unless that would be a circle.
-    fn link(&mut self, above: usize, below: usize) {
-        let mut up = Some(above);
-        while let Some(at) = up {
-            if at == below {
-                return;
+    /// The container that stands for the tree of this one; the ways that lead to it become shorter.
+    fn tree_of(&mut self, at: usize) -> usize {
+        let mut at = at;
+        while let Some(next) = self.tree.get(at).copied().filter(|next| *next != at) {
+            work::take(1);
+            let after = self.tree.get(next).copied().unwrap_or(next);
+            if let Some(way) = self.tree.get_mut(at) {
+                *way = after;
             }
-            up = self.parent_of(at);
+            at = next;
         }
-        if let (Some(parent), Some(children)) = (self.parent.get_mut(below), self.children.get_mut(above)) {
-            *parent = Some(above);
-            children.push(below);
-        }
+        at
     }
 
-    fn unlink(&mut self, below: usize) {
-        let above = self.parent.get_mut(below).and_then(Option::take);
-        if let Some(children) = above.and_then(|above| self.children.get_mut(above)) {
-            children.retain(|child| *child != below);
+    /// Puts `below`, which has no parent, under `above`, unless that would be a circle.
+    fn link(&mut self, above: usize, below: usize) {
+        let (tree, own) = (self.tree_of(above), self.tree_of(below));
+        if tree == own {
+            return;
+        }
+        if let (Some(parent), Some(children), Some(way)) =
+            (self.parent.get_mut(below), self.children.get_mut(above), self.tree.get_mut(own))
+        {
+            *parent = Some(above);
+            *way = tree;
+            children.push(below);
         }
     }
 
@@ -198,46 +213,32 @@ impl<'a> Forest<'a> {
         let mut order: Vec<usize> =
             (0..self.parent.len()).filter(|at| self.parent_of(*at).is_none()).collect();
         let mut next = 0;
-        while let Some(at) = order.get(next).copied() {
-            order.extend_from_slice(self.children.get(at).map_or(&[], Vec::as_slice));
+        while let Some(at) = order.get(next).copied().filter(|_| work::take(1)) {
+            order.extend_from_slice(self.children_of(at));
             next += 1;
         }
-        self.first = vec![i64::MAX; self.parent.len()];
+        let mut kept: Vec<Vec<usize>> = vec![Vec::new(); self.parent.len()];
         let mut roots = Vec::new();
-        // From the leaves up.
+        // From the leaves up: what is below each container is known when it is looked at.
         for at in order.into_iter().rev() {
-            let is_empty = at >= self.rows.len();
-            let parent = self.parent_of(at);
-            let children = self.children.get_mut(at).map(std::mem::take).unwrap_or_default();
-            let goes = is_empty && (parent.is_some() || children.len() < 2);
-            let first = children.iter().filter_map(|child| self.first.get(*child).copied()).min();
+            let below = kept.get_mut(at).map(std::mem::take).unwrap_or_default();
+            let first = below.iter().filter_map(|child| self.first.get(*child).copied()).min();
             let own = self.rows.get(at).map_or(i64::MAX, |row| row.date);
             if let Some(slot) = self.first.get_mut(at) {
                 *slot = first.unwrap_or(i64::MAX).min(own);
             }
-            if !goes {
-                if let Some(slot) = self.children.get_mut(at) {
-                    *slot = children;
-                }
-                roots.extend(parent.is_none().then_some(at));
-                continue;
+            let parent = self.parent_of(at);
+            let goes = at >= self.rows.len() && (parent.is_some() || below.len() < 2);
+            let (stays, rises) = if goes { (Vec::new(), below) } else { (below, vec![at]) };
+            if let Some(slot) = self.children.get_mut(at) {
+                *slot = stays;
             }
-            for child in &children {
-                if let Some(slot) = self.parent.get_mut(*child) {
-                    *slot = parent;
-                }
-            }
-            match parent {
-                None => roots.extend(children),
-                Some(parent) => {
-                    if let Some(siblings) = self.children.get_mut(parent) {
-                        siblings.retain(|child| *child != at);
-                        siblings.extend(children);
-                    }
-                }
+            match parent.and_then(|parent| kept.get_mut(parent)) {
+                None => roots.extend(rises),
+                Some(siblings) => appended(siblings, rises),
             }
         }
-        roots.sort_by_key(|root| self.first.get(*root).copied());
+        roots.sort_by_key(|root| (self.first.get(*root).copied(), *root));
         roots
     }
 
@@ -288,12 +289,22 @@ impl<'a> Forest<'a> {
             let date = self.rows.get(at).map_or(i64::MIN, |row| row.date);
             thread.latest = thread.latest.max(date);
             let mut children = self.children_of(at).to_vec();
-            children.sort_by_key(|child| std::cmp::Reverse(self.first.get(*child).copied()));
+            work::take(children.len() + 1);
+            children.sort_by_key(|child| std::cmp::Reverse((self.first.get(*child).copied(), *child)));
             stack.extend(children.into_iter().map(|child| (child, depth + 1)));
         }
         thread.nodes.retain(|node| node.row.is_some() || thread.latest > i64::MIN);
         thread
     }
+}
+
+/// Puts together two lists whose order does not matter, at the cost of the shorter one.
+fn appended(into: &mut Vec<usize>, mut more: Vec<usize>) {
+    if into.len() < more.len() {
+        std::mem::swap(into, &mut more);
+    }
+    work::take(more.len());
+    into.append(&mut more);
 }
 
 #[cfg(test)]

@@ -75,6 +75,18 @@ pub fn form_fields(body: &[u8]) -> Option<Vec<(String, String)>> {
     crate::server::web::form::parse(body)
 }
 
+/// What the reader of the configuration says of a file, and where: the spans of its faults; `Ok`: it is taken.
+pub fn configuration(text: &str) -> Result<(), String> {
+    let parsed = crate::config::parse(text, Path::new("newsreel.toml"));
+    parsed.map(drop).map_err(|error| error.to_string())
+}
+
+/// A line that came over the control socket as it is sent by our own client; `None`: it is no request.
+pub fn control_request(line: &[u8]) -> Option<Vec<u8>> {
+    let request: crate::operations::request::Request = serde_json::from_slice(line).ok()?;
+    serde_json::to_vec(&request).ok()
+}
+
 /// The file of users as it is written again after it was read; `None`: it makes no sense.
 pub fn users_file(text: &str) -> Option<String> {
     Some(Table::parse(text).ok()?.text())

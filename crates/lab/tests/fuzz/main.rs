@@ -76,6 +76,12 @@ mod command;
 #[path = "../../../../fuzz/fuzz_targets/compress_stream.rs"]
 mod compress_stream;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/configuration.rs"]
+mod configuration;
+#[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/control_request.rs"]
+mod control_request;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/date.rs"]
 mod date;
 #[allow(unused_attributes)]
@@ -124,6 +130,9 @@ mod session;
 #[path = "../../../../fuzz/fuzz_targets/signed_article.rs"]
 mod signed_article;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/threads.rs"]
+mod threads;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/tree_file.rs"]
 mod tree_file;
 #[allow(unused_attributes)]
@@ -171,6 +180,8 @@ smoke! {
     certificate_names: INPUTS, seeds::certificates();
     command: INPUTS, seeds::commands();
     compress_stream: FEW, seeds::streams();
+    configuration: FEW, seeds::configurations();
+    control_request: INPUTS, seeds::requests();
     date: INPUTS, seeds::dates();
     group_tree: INPUTS, seeds::groups();
     injection: INPUTS, seeds::articles();
@@ -187,6 +198,7 @@ smoke! {
     search_query: INPUTS, seeds::searches();
     session: SESSIONS, seeds::sessions();
     signed_article: INPUTS, seeds::signed();
+    threads: INPUTS, seeds::rows();
     tree_file: INPUTS, seeds::articles();
     upstream: INPUTS, seeds::upstreams();
     users_file: INPUTS, seeds::users();

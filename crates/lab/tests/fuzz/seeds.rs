@@ -106,6 +106,35 @@ pub fn access_logs() -> Vec<Vec<u8>> {
 }
 
 /// Files of INN's configuration, each after a line with its name.
+pub fn configurations() -> Vec<Vec<u8>> {
+    all(&[
+        "[site]\npath_identity = \"a.example\"\n[[buffer]]\nname = \"b\"\npath = \"b\"\nsize = \"4 MiB\"\n\
+         [[class]]\nname = \"c\"\nmethod = \"cnfs\"\nbuffers = [\"b\"]\n[[rule]]\nclass = \"c\"\ngroups = \"*\"\n",
+        "[[peer]]\nname = \"p\"\naddresses = [\"192.0.2.1\"]\n[peer.send]\nto = \"p.example:119\"\nsize_max = \"1 MB\"\n\
+         [[access]]\nfrom = \"all\"\nread = \"*,!a.*\"\npost = \"*\"\n[web]\nlisten = [\"127.0.0.1:8119\"]\n",
+        "[[upstream]]\nname = \"u\"\nhost = \"u.example:563\"\ntls = \"implicit\"\n[cache]\nsize = \"1 GiB\"\n\
+         strategy = \"lrug\"\n[[control]]\ntype = \"newgroup\"\naction = \"do\"\n[limits]\nread_timeout = \"1 s\"\n",
+    ])
+}
+
+pub fn requests() -> Vec<Vec<u8>> {
+    all(&[
+        "{\"do\":\"ping\"}",
+        "{\"do\":\"reload\"}\n",
+        "{\"do\":\"why\",\"message_id\":\"<a@b>\",\"peer\":\"p\"}",
+        "{\"do\":\"pause\",\"reason\":\"\\u0000\\ud83d\\ude00\"}",
+        "{\"do\":\"compare\",\"file\":\"/a\",\"text\":\"[site]\\n\"}",
+    ])
+}
+
+pub fn rows() -> Vec<Vec<u8>> {
+    all(&[
+        "1\tx\ta@b\t1 Jan 1970\t<1@x>\t\t1\t1\r\n2\tRe: x\ta@b\t1 Jan 1970\t<2@x>\t<1@x>\t1\t1\r\n",
+        "3\tRe: y\ta@b\t\t<3@x>\t<4@x> <5@x> <4@x>\t1\t1\r\n4\ty\ta@b\t\t<4@x>\t<3@x> <6@x>\t1\t1\r\n",
+        "5\t\t\t\t<5@x>\t<7@x> <8@x> <5@x>\t\t\r\n5\t\t\t\t<5@x>\t<8@x> <7@x>\t\t\r\n",
+    ])
+}
+
 pub fn settings() -> Vec<Vec<u8>> {
     all(&[
         "== inn.conf\npathhost: a.example\nartcutoff: 3\nport: 119\nextraoverviewhidden: [ a b ]\n\

@@ -11,7 +11,12 @@ const START: Duration = Duration::from_secs(2);
 
 /// Gives back what a start needed, when it is over: to be waited for by the thread that has started.
 pub async fn give_back_after_start() {
-    tokio::time::sleep(START).await;
+    give_back_after(START).await;
+}
+
+/// Gives back what is free a moment from now, when nothing else may do so.
+pub async fn give_back_after(moment: Duration) {
+    tokio::time::sleep(moment).await;
     give_back();
 }
 

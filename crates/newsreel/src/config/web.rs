@@ -39,6 +39,13 @@ section! {
         /// How long a client may take for a request, its body included, and may let a connection wait for
         /// the next one. limits.write_timeout holds for answers.
         request_timeout: Duration = Timeout, default "15 s", example "1 min";
+        /// How long a page may take to be rendered, or may wait for a thread or for memory; after that it is
+        /// answered 503. Pages are rendered on threads of their own, at most half of the processors at once.
+        page_timeout: Duration = Timeout, default "2 s", example "10 s";
+        /// Memory for requests and for answers until they are sent, of all connections together. One address
+        /// has at most half of it. A thread as mbox is sent article by article; everything else is in memory
+        /// until its client has read it. See docs/web.md.
+        memory_max: u64 = Size { min: 1 << 20, max: u64::MAX }, default "128 MiB", example "32 MiB";
         /// How long a login lasts; without a request for an eighth of that it ends, too.
         session_longest: Duration = Span, default "5 d", example "12 h";
         /// Logins remembered at once, at some 200 bytes each; beyond that, those that have been quiet

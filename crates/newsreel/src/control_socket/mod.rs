@@ -5,7 +5,7 @@
 //! [`Request`] as a line of JSON; after [`Request::Rnews`] and [`Request::Import`] follow articles in wire
 //! format (CRLF, dot-stuffed, without the final `.` line), as those requests say. The server answers with
 //! lines of [`Reply`], of which the last is [`Reply::Done`]. One connection may carry many requests, one
-//! after the other. Requests are carried out by `operations` and, for articles, by `ingest`, each on a thread
+//! after the other; where all `seats` are taken, a client that says nothing is cut off. Requests are carried out by `operations` and, for articles, by `ingest`, each on a thread
 //! that may block. Called by `server`; the other side is `cli::control`.
 
 mod groups;
@@ -13,6 +13,7 @@ pub(crate) mod import;
 #[cfg(feature = "mount")]
 pub(crate) mod mount;
 pub(crate) mod rnews;
+mod seats;
 
 use crate::operations::cached;
 #[cfg(feature = "mount")]
@@ -25,6 +26,7 @@ use crate::operations::{self, report};
 use crate::reload;
 use crate::running::Server;
 use crate::site::Site;
+use seats::{Seat, Seats};
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +37,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
@@ -45,10 +46,10 @@ pub(crate) const SOCKET_FILE_NAME: &str = "control";
 pub(crate) const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Longest request or reply line, in bytes.
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
-/// Control connections served at once; more wait.
-const CONNECTIONS_MAX: usize = 16;
-/// As many of them as may be those of members of the group.
-const GROUP_CONNECTIONS_MAX: usize = 8;
+/// Longest request line of a member of the group, in bytes.
+const MEMBER_LINE_BYTES_MAX: usize = 64 << 10;
+/// How often a connection that waits looks for a seat.
+const SEAT_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a control connection may be silent.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -93,26 +94,23 @@ impl Listener {
     pub async fn serve(self, server: Arc<Server>) {
         let mut stopping = std::pin::pin!(server.site.stopping());
         let mut connections = JoinSet::new();
-        let members = Arc::new(Semaphore::new(GROUP_CONNECTIONS_MAX));
+        let seats = Arc::<Seats>::default();
         loop {
             tokio::select! {
                 () = &mut stopping => break,
-                accepted = self.listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+                accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let server = server.clone();
-                        let member = match is_of_server(&stream) {
-                            true => None,
-                            false => match members.clone().try_acquire_owned() {
-                                Ok(member) => Some(member),
-                                // Those who are too many hear nothing.
-                                Err(_) => continue,
-                            },
+                        let seat = tokio::select! {
+                            () = &mut stopping => break,
+                            seat = seated(&seats, stream) => seat,
                         };
+                        // Members who are too many hear nothing.
+                        let Some(seat) = seat else { continue };
+                        let server = server.clone();
                         connections.spawn_blocking(move || {
-                            if let Err(error) = converse(&server, stream, member.is_some()) {
+                            if let Err(error) = converse(&server, &seat) {
                                 debug!(%error, "control connection ended");
                             }
-                            drop(member);
                         });
                     }
                     Err(error) => {
@@ -150,18 +148,33 @@ fn is_for_all(request: &Request) -> bool {
     matches!(request, Request::Ping | Request::Status { .. })
 }
 
+/// Waits for a seat; none for a connection that has ended, and for members where they have no more.
+async fn seated(seats: &Arc<Seats>, stream: UnixStream) -> Option<Seat> {
+    let is_member = !is_of_server(&stream);
+    let mut stream: BlockingStream = stream.into_std().ok()?;
+    stream.set_nonblocking(false).ok()?;
+    stream.set_read_timeout(Some(SILENCE_TIMEOUT)).ok()?;
+    stream.set_write_timeout(Some(SILENCE_TIMEOUT)).ok()?;
+    loop {
+        match seats.take(stream, is_member) {
+            Ok(seat) => return Some(seat),
+            Err(_) if is_member => return None,
+            Err(back) => stream = back,
+        }
+        tokio::time::sleep(SEAT_INTERVAL).await;
+    }
+}
+
 /// Answers the requests of one connection, to its end.
-fn converse(server: &Server, stream: UnixStream, is_member: bool) -> io::Result<()> {
-    let stream: BlockingStream = stream.into_std()?;
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(SILENCE_TIMEOUT))?;
-    stream.set_write_timeout(Some(SILENCE_TIMEOUT))?;
-    let mut requests = BufReader::new(stream.try_clone()?);
-    let mut replies = BufWriter::new(stream);
+fn converse(server: &Server, seat: &Seat) -> io::Result<()> {
+    let is_member = seat.is_member();
+    let line_bytes_max = if is_member { MEMBER_LINE_BYTES_MAX } else { LINE_BYTES_MAX };
+    let (requests, replies) = seat.sides()?;
+    let (mut requests, mut replies) = (BufReader::new(requests), BufWriter::new(replies));
     let mut line = Vec::new();
     while !server.site.is_stopping() {
         line.clear();
-        requests.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line)?;
+        requests.by_ref().take(line_bytes_max as u64).read_until(b'\n', &mut line)?;
         if line.is_empty() {
             break;
         }
@@ -178,7 +191,7 @@ fn converse(server: &Server, stream: UnixStream, is_member: bool) -> io::Result<
             }
             #[cfg(feature = "mount")]
             Ok(Request::Mount { reader, crlf }) => {
-                let (looks, stream) = (Looks { reader, crlf }, replies.get_ref().try_clone()?);
+                let (looks, stream) = (Looks { reader, crlf }, replies.get_ref().stream().try_clone()?);
                 mount::serve(&server.site, looks, &stream, &mut replies)?
             }
             Ok(request) => answer(server, &request, &mut requests, &mut replies)?,

@@ -257,3 +257,16 @@ fn servers_of_other_sites_that_hang_hold_up_a_command_for_a_moment_only() {
     assert!(begun.elapsed() < Duration::from_secs(HANGING as u64 / 2), "{:?}", begun.elapsed());
     drop(sockets);
 }
+
+#[test]
+fn silent_connections_to_the_control_socket_keep_nobody_out() {
+    let server = crate::running::Server::start();
+    // The server is there.
+    server.status();
+    let path = server.data().join("control");
+    let silent: Vec<_> = (0..40).map(|_| std::os::unix::net::UnixStream::connect(&path).unwrap()).collect();
+    let begun = std::time::Instant::now();
+    assert!(server.status().is_object());
+    assert!(begun.elapsed() < crate::operated::PATIENCE, "{:?}", begun.elapsed());
+    drop(silent);
+}

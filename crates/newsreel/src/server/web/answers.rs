@@ -4,7 +4,7 @@
 
 use axum::body::Body;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, REFERRER_POLICY, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderValue, StatusCode};
@@ -13,12 +13,21 @@ use axum::response::Response;
 /// Pages load what they need from here alone, run no script of their own text, and are shown in no frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// Seconds after which a client may ask again.
+const RETRY_SECS: &str = "5";
 /// An answer is for who asked, now; what may be kept says so itself.
 const NOT_KEPT: &str = "no-store";
 
 /// An answer of a few words.
 pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     of_type(status, "text/plain; charset=utf-8", text.into() + "\n")
+}
+
+/// The answer where there is no thread or no memory for another one.
+pub(super) fn busy() -> Response {
+    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, "The server is busy. Try again in a moment.");
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECS));
+    answer
 }
 
 /// The answer that leads to another page of ours.

@@ -4,6 +4,7 @@
 //! `limits.write_timeout` for an answer that is not taken. Called by `web` for each connection that
 //! `listening` accepts. Source: RFC 9112.
 
+use super::memory::{MemoryShare, accounted};
 use super::place::{Pace, Place};
 use super::{Shared, Web, answers, hosts};
 use crate::access::Caller;
@@ -21,6 +22,7 @@ use hyper::service::service_fn;
 use nntp_io::{Socket, Stream, Transport};
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -47,6 +49,8 @@ pub(super) struct Arrival {
     pub tls: Option<TlsFacts>,
     /// Its connection's place under an `[[access]]` section.
     pub place: Arc<Place>,
+    /// Its share of the memory.
+    pub memory: MemoryShare,
 }
 
 /// A connection that was let in.
@@ -99,9 +103,10 @@ impl Connection {
         };
         let place = Arc::<Place>::default();
         let io = Io { stream: Stream::new(transport, write_timeout), pace: Pace::of(&place) };
-        let arrival = Arrival { caller, tls, place };
         let answer = service_fn(|request| {
-            let (shared, router, arrival) = (shared.clone(), router.clone(), arrival.clone());
+            let (shared, router) = (shared.clone(), router.clone());
+            let memory = memory_of(&shared, caller.address);
+            let arrival = Arrival { caller, tls: tls.clone(), place: place.clone(), memory };
             async move { Ok::<_, Infallible>(answer(&shared, router, arrival, request).await) }
         });
         let connection = http1::Builder::new()
@@ -138,6 +143,14 @@ async fn accept_tls(shared: &Shared, transport: &mut Transport, limit: Duration)
     }
 }
 
+/// The memory that requests of an address may take. A proxy asks for many clients.
+fn memory_of(shared: &Shared, address: IpAddr) -> MemoryShare {
+    let web = &shared.config().web;
+    let is_proxy = web.proxies.iter().any(|proxy| proxy.contains(address));
+    let address = Some(address).filter(|_| !is_proxy);
+    MemoryShare::of(&shared.memory, address, web.memory_max, web.page_timeout)
+}
+
 /// The answer to a request.
 async fn answer(
     shared: &Shared,
@@ -146,6 +159,7 @@ async fn answer(
     request: hyper::Request<Incoming>,
 ) -> Response {
     let config = shared.config();
+    let memory = arrival.memory.clone();
     let mut request: Request = request.map(Body::new);
     let answer = if hosts::is_ours(&request, &config) {
         request.extensions_mut().insert(arrival);
@@ -158,7 +172,7 @@ async fn answer(
         let text = "This server has no pages by that name; see names in [web] of its configuration.";
         answers::text(StatusCode::MISDIRECTED_REQUEST, text)
     };
-    answers::guarded(answer)
+    answers::guarded(accounted(&memory, answer).await)
 }
 
 /// A stream as hyper wants it.

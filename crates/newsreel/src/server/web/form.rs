@@ -5,9 +5,10 @@
 //! too slow. Called by `axum` for handlers. Sources: the URL standard's
 //! application/x-www-form-urlencoded; Fetch Metadata (Sec-Fetch-Site).
 
+use super::memory::Reservation;
 use super::visitor::Visitor;
 use super::{Shared, answers};
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, HttpBody, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
@@ -17,6 +18,8 @@ use tokio::time::timeout;
 
 /// Bytes of a form of which nothing else is said.
 const FORM_BYTES_MAX: usize = 16 << 10;
+/// Copies of a form in memory: as it came, its fields, and what is made of them.
+const FORM_COPIES: usize = 3;
 /// Fields of a form.
 const FIELDS_MAX: usize = 100;
 /// The field with the token.
@@ -27,6 +30,7 @@ const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
 /// A form that was filled in by a visitor.
 pub(super) struct Submission {
     pub visitor: Visitor,
+    _memory: Reservation,
     fields: Vec<(String, String)>,
 }
 
@@ -49,11 +53,14 @@ impl Submission {
             let text = "Only forms can be sent here.";
             return Err(answers::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
+        let size = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+        let size = size.unwrap_or(bytes_max).min(bytes_max);
+        let memory = visitor.memory().take(FORM_COPIES * size).await.map_err(|_| answers::busy())?;
         let body = body_of(body, shared, bytes_max).await?;
         let Some(fields) = parse(&body) else {
             return Err(answers::text(StatusCode::BAD_REQUEST, "That is no form."));
         };
-        let submission = Self { visitor, fields };
+        let submission = Self { visitor, _memory: memory, fields };
         if !submission.visitor.is_form_token(shared, submission.field(TOKEN_FIELD)) {
             return Err(refused(
                 "The form is too old, or was not shown to you. Go back, reload it, and try again.",

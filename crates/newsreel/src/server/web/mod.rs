@@ -6,7 +6,8 @@
 //! same `[[access]]` sections, users and lock-outs decide as over NNTP; `sessions` remembers logins. What
 //! is sent by a form comes as a [`Submission`](form::Submission). `page` is the frame of pages; `answers`
 //! is what all answers have in common: the headers that keep pages apart from other sites', and what is
-//! said when there is no page. Invariants: the pages load nothing from other hosts and work without
+//! said when there is no page. `rendering` makes pages on threads of their own; `memory` is the one budget
+//! for requests and answers, and long answers are sent in `pieces`. Invariants: the pages load nothing from other hosts and work without
 //! JavaScript; nothing of a request comes back but as escaped text. Called by `server`. Sources: RFC 9110,
 //! RFC 9112, RFC 6265, CSP level 3, OpenMetrics 1.0.
 
@@ -18,11 +19,14 @@ pub(crate) mod form;
 mod health;
 mod hosts;
 mod login;
+mod memory;
 mod metrics;
 mod operator;
 mod page;
+mod pieces;
 mod place;
 mod reading;
+mod rendering;
 mod sessions;
 mod visitor;
 
@@ -34,8 +38,10 @@ use crate::running::Server;
 use crate::site::{ConnectionPermits, Site};
 use axum::Router;
 use connection::Connection;
+use memory::HttpMemory;
 use nntp_io::Socket;
 use operator::samples::{self, Samples};
+use rendering::Renderers;
 use sessions::Sessions;
 use std::sync::{Arc, Weak};
 
@@ -45,6 +51,10 @@ struct Shared {
     sessions: Sessions,
     /// What the operator's page shows of the last hour and day.
     samples: Samples,
+    /// What requests and answers hold.
+    memory: Arc<HttpMemory>,
+    /// The threads that make pages.
+    renderers: Renderers,
     /// The whole server; it owns this.
     server: Weak<Server>,
 }
@@ -75,6 +85,8 @@ impl Web {
             site: site.clone(),
             sessions: Sessions::new(),
             samples: Samples::default(),
+            memory: Arc::default(),
+            renderers: Renderers::default(),
             server,
         });
         let router = routes(&shared);

@@ -6,6 +6,7 @@
 //! proxies tell (in its older form, X-Forwarded-For and X-Forwarded-Proto).
 
 use super::connection::Arrival;
+use super::memory::MemoryShare;
 use super::sessions::SessionId;
 use super::{Shared, answers};
 use crate::access::Caller;
@@ -36,9 +37,15 @@ pub(super) struct Visitor {
     is_new: bool,
     /// A form was made that goes with `id`.
     has_form: AtomicBool,
+    memory: MemoryShare,
 }
 
 impl Visitor {
+    /// The memory for what it asks for.
+    pub fn memory(&self) -> &MemoryShare {
+        &self.memory
+    }
+
     /// What it is as a client: its rights, groups and limits.
     pub fn client(&self) -> &Client {
         &self.client
@@ -129,7 +136,8 @@ impl FromRequestParts<Arc<Shared>> for Visitor {
         }
         let is_new = held.is_none();
         let id = held.or_else(|| shared.sessions.new_id());
-        Ok(Self { client, id, is_new, has_form: AtomicBool::new(false) })
+        let memory = arrival.memory.clone();
+        Ok(Self { client, id, is_new, has_form: AtomicBool::new(false), memory })
     }
 }
 
@@ -170,6 +178,7 @@ fn told_by_proxy(arrival: &Arrival, headers: &HeaderMap, proxies: &[Cidr]) -> (C
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn told(from: &str, lines: &[(&'static str, &str)]) -> (String, bool) {
         let caller = Caller { address: from.parse().unwrap(), port: 9, local: None };
@@ -178,8 +187,10 @@ mod tests {
             headers.append(*name, value.parse().unwrap());
         }
         let proxies = ["127.0.0.1", "10.0.0.0/8"].map(|text| text.parse().unwrap());
-        let (caller, tls) =
-            told_by_proxy(&Arrival { caller, tls: None, place: Arc::default() }, &headers, &proxies);
+        let (place, memory) =
+            (Arc::default(), MemoryShare::of(&Arc::default(), None, 0, Duration::from_secs(1)));
+        let arrival = Arrival { caller, tls: None, place, memory };
+        let (caller, tls) = told_by_proxy(&arrival, &headers, &proxies);
         (caller.address.to_string(), tls.is_some())
     }
 

@@ -1,6 +1,7 @@
 //! HTTP from outside: what is answered to whom, and what hostile clients get.
 
 mod boards;
+mod bounds;
 pub mod http;
 mod reading;
 
@@ -50,6 +51,9 @@ fn figures_are_scraped_by_whom_an_access_section_names() {
         answer.header("Content-Type"),
         Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
     );
+    let plain = get_with(address, "/metrics", "Accept: text/plain; version=0.0.4\r\n");
+    assert_eq!(plain.header("Content-Type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert!(plain.body.contains("# TYPE newsreel_server_peers_offered_total counter\n"), "{}", plain.body);
     for line in [
         "newsreel_server_peers_offered_total{peer=\"peer.example\"} 0.0",
         "newsreel_spool_buffers_cycle{buffer=\"text0\"} 1.0",

@@ -3,7 +3,9 @@
 use super::encode::text;
 use super::figures::{FIGURES, LABELS, Type};
 use super::latencies::Timed;
+use super::plain::of_open_metrics;
 use super::strict::{Family, parse};
+use super::wants_plain_text;
 use crate::operations::pull::PullCounts;
 use crate::operations::report::*;
 use serde_json::Value;
@@ -143,6 +145,53 @@ fn a_name_cannot_break_out_of_its_label() {
     let families = scrape(name);
     let peer = &families["newsreel_server_peers_offered"].samples[0];
     assert_eq!(peer.labels, [("peer".to_owned(), name.to_owned())]);
+}
+
+#[test]
+fn the_text_format_has_the_same_samples_and_their_families_are_called_like_them() {
+    let open = text(&full_report("peer"), Vec::new()).unwrap();
+    let plain = of_open_metrics(&open);
+    let samples = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    };
+    assert_eq!(samples(&plain), samples(&open));
+    for line in plain.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        assert!(matches!(kind, "counter" | "gauge" | "histogram"), "{line}");
+        assert!(plain.contains(&format!("# HELP {name} ")), "{line}");
+        let has_samples = open.lines().any(|line| line.starts_with(name));
+        assert!(has_samples || !open.contains(&format!("\n{name}")), "{line}");
+    }
+    assert!(plain.contains("# TYPE newsreel_server_peers_offered_total counter\n"), "{plain}");
+    assert!(!plain.contains("# EOF") && !plain.contains("# UNIT"), "{plain}");
+}
+
+#[test]
+fn clients_that_prefer_the_text_format_get_it() {
+    let wants = |accept: &str| wants_plain_text(std::iter::once(accept));
+    let prometheus =
+        "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    for accept in [
+        "text/plain",
+        "text/plain;version=0.0.4;q=0.3, */*;q=0.1",
+        "Text/Plain; q=1.000",
+        "text/*",
+        "application/openmetrics-text;q=0, text/plain;q=0.001",
+    ] {
+        assert!(wants(accept), "{accept}");
+    }
+    for accept in [
+        prometheus,
+        "",
+        "*/*",
+        "application/openmetrics-text",
+        "text/html",
+        "text/plain;q=0",
+        "text/plain;q=2",
+        "text/plain;q=0.5,application/*",
+    ] {
+        assert!(!wants(accept), "{accept}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! An article as a page, as it is, and its files.
 
 use super::{Reading, asked, failed, found_at};
+use crate::server::web::memory::Reserved;
 use crate::server::web::visitor::Visitor;
 use crate::server::web::{Shared, answers};
 use crate::source::{NewsSource, Part};
@@ -8,13 +9,20 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::header::CONTENT_DISPOSITION;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use netnews::article::xref_places;
+use netnews::article::{content_of, xref_places};
+use netnews::newsgroups;
 use netnews::overview_row::{self, index};
 use newspages::content::{Content, SHOWN_BYTES, SHOWN_BYTES_MAX};
 use newspages::view::{self, ArticlePage};
 use newspages::{names, urls};
 use std::sync::Arc;
-use tokio::task::block_in_place;
+
+/// Groups of an article to which a follow-up may go.
+const GROUPS_MAX: usize = 100;
+/// Bytes of memory for each byte of text that is shown: the text, its markup, and that in its page.
+const MARKUP_FACTOR: usize = 12;
+/// Bytes of a page besides.
+const MARKUP_BYTES_BASE: usize = 64 << 10;
 
 pub(super) async fn article(
     State(shared): State<Arc<Shared>>,
@@ -27,14 +35,27 @@ pub(super) async fn article(
     let found = reading.article(&id, Part::Article).await?;
     let is_all = asked(query.as_deref(), "all") == "1";
     let bytes_max = if is_all { SHOWN_BYTES_MAX } else { SHOWN_BYTES };
-    let content = block_in_place(|| Content::of(found.wire(), bytes_max));
-    let mut places = xref_places(found.bytes.head()).filter(|(group, _)| reading.view.shows(group));
-    let group = places.find_map(|(group, _)| std::str::from_utf8(group).ok());
-    let may_post = content.head.groups.iter().any(|group| reading.may_post(group));
-    let (follow_up, all) = (may_post.then(|| format!("{place}/follow-up")), format!("{place}?all=1"));
-    let page =
-        ArticlePage { group, follow_up: follow_up.as_deref(), all: Some(all.as_str()).filter(|_| !is_all) };
-    Ok(reading.page(&content.head.subject, &view::article(&content, &page)))
+    let group = xref_places(found.head())
+        .filter(|(group, _)| reading.news.view.shows(group))
+        .find_map(|(group, _)| std::str::from_utf8(group).ok())
+        .map(str::to_owned);
+    let names = newsgroups::split(content_of(found.head(), b"Newsgroups").unwrap_or_default());
+    let may_post = names
+        .take(GROUPS_MAX)
+        .filter_map(|name| std::str::from_utf8(name).ok())
+        .any(|name| reading.may_post(name));
+    let follow_up = may_post.then(|| format!("{place}/follow-up"));
+    let all = (!is_all).then(|| format!("{place}?all=1"));
+    let markup_bytes = MARKUP_BYTES_BASE + MARKUP_FACTOR * bytes_max.min(found.wire().len());
+    let render = move |wire: &[u8]| {
+        let content = Content::of(wire, bytes_max);
+        let page =
+            ArticlePage { group: group.as_deref(), follow_up: follow_up.as_deref(), all: all.as_deref() };
+        let markup = view::article(&content, &page);
+        (content.head.subject, markup)
+    };
+    let ((subject, markup), memory) = reading.render_article(found, (2, markup_bytes), render).await?;
+    Ok(Reserved::with(reading.page(&subject, &markup), memory))
 }
 
 /// Leads from a group and number to the permanent place.
@@ -47,7 +68,7 @@ pub(super) async fn numbered(
     let (group, _) = reading.group(&name).await?;
     let Ok(number) = number.parse::<u64>() else { return Err(reading.no_article()) };
     let mut row = Vec::new();
-    reading.source.over(&group, number..=number, usize::MAX, &mut row).await.map_err(failed)?;
+    reading.news.source.over(&group, number..=number, usize::MAX, &mut row).await.map_err(failed)?;
     let id = overview_row::field(&row, index::MESSAGE_ID).and_then(|id| std::str::from_utf8(id).ok());
     id.map(|id| found_at(&urls::article(id))).ok_or_else(|| reading.no_article())
 }
@@ -60,13 +81,17 @@ pub(super) async fn raw(
 ) -> Result<Response, Response> {
     let reading = Reading::begin(&shared, &visitor, &urls::article(&id))?;
     let found = reading.article(&id, Part::Article).await?;
-    let mut text = Vec::new();
-    netnews::nntp::wire::unstuff(found.wire(), &mut text);
-    let media_type = match std::str::from_utf8(&text) {
-        Ok(_) => "text/plain; charset=utf-8",
-        Err(_) => "text/plain; charset=windows-1252",
+    let render = |wire: &[u8]| {
+        let mut text = Vec::with_capacity(wire.len());
+        netnews::nntp::wire::unstuff(wire, &mut text);
+        let media_type = match std::str::from_utf8(&text) {
+            Ok(_) => "text/plain; charset=utf-8",
+            Err(_) => "text/plain; charset=windows-1252",
+        };
+        (media_type, text)
     };
-    Ok(reading.marked(answers::of_type(StatusCode::OK, media_type, text)))
+    let ((media_type, text), memory) = reading.render_article(found, (1, 0), render).await?;
+    Ok(Reserved::with(reading.marked(answers::of_type(StatusCode::OK, media_type, text)), memory))
 }
 
 /// A file that an article brings; never of a type that a browser shows.
@@ -78,11 +103,12 @@ pub(super) async fn file(
     let reading = Reading::begin(&shared, &visitor, &urls::article(&id))?;
     let found = reading.article(&id, Part::Article).await?;
     let number = number.parse().unwrap_or(0);
-    let file = block_in_place(|| Content::file(found.wire(), number));
+    let render = move |wire: &[u8]| Content::file(wire, number);
+    let (file, memory) = reading.render_article(found, (3, 0), render).await?;
     let Some((name, decoded)) = file else { return Err(reading.no_article()) };
     let mut answer = answers::of_type(StatusCode::OK, "application/octet-stream", decoded.octets);
     if let Ok(disposition) = HeaderValue::try_from(names::disposition(&name)) {
         answer.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     }
-    Ok(reading.marked(answer))
+    Ok(Reserved::with(reading.marked(answer), memory))
 }

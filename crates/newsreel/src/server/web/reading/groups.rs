@@ -33,7 +33,9 @@ pub(super) async fn list(
         newer: (!after.is_empty()).then(|| format!("{}?{}", urls::GROUPS, query.trim_end_matches('&'))),
         older: lines.last().filter(|_| !is_all).map(|last| to(&last.name)),
     };
-    Ok(reading.page("Groups", &view::groups(&lines, wanted, &turning)))
+    let (wanted, bytes) = (wanted.to_owned(), lines.iter().map(|line| line.description.len()).sum());
+    let markup = reading.render(bytes, move || view::groups(&lines, &wanted, &turning)).await?;
+    Ok(reading.page("Groups", &markup))
 }
 
 impl Reading<'_> {
@@ -42,8 +44,9 @@ impl Reading<'_> {
         let has = |name: &[u8]| {
             wanted.is_empty() || memchr::memmem::find(&name.to_ascii_lowercase(), wanted).is_some()
         };
-        let shown = |name: &[u8]| name > after && self.view.shows(name) && has(name);
-        let mut groups = self.source.groups(GroupList::Counts, Which::All, |_| 0).await.map_err(failed)?;
+        let shown = |name: &[u8]| name > after && self.news.view.shows(name) && has(name);
+        let mut groups =
+            self.news.source.groups(GroupList::Counts, Which::All, |_| 0).await.map_err(failed)?;
         let mut lines = Vec::new();
         while let Some(group) = groups.next(&shown).await.map_err(failed)? {
             if lines.len() == GROUPS_PER_PAGE {
@@ -69,7 +72,7 @@ impl Reading<'_> {
                 _ => Which::All,
             };
             let list = GroupList::Descriptions;
-            let mut groups = self.source.groups(list, which, |_| 0).await.map_err(failed)?;
+            let mut groups = self.news.source.groups(list, which, |_| 0).await.map_err(failed)?;
             while let Some(group) = groups.next(&shown).await.map_err(failed)? {
                 found.insert(group.name.to_vec(), newspages::header::text(group.description));
             }

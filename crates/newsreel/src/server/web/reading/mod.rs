@@ -3,7 +3,8 @@
 //! The articles come from the same source as a newsreader's, and the same view says which there are: a group
 //! that a visitor may not read, and an article in such groups alone, is as if it were not there. What
 //! articles say becomes markup in the crate `newspages`, which lets nothing through but text and plain
-//! links. Every page has bounds: rows, articles and bytes. Called by `web`. In words: `docs/web.md`.
+//! links, on threads of its own (`rendering`). Every page has bounds: rows, articles and bytes, and is in the
+//! budget for memory from the first article on (`memory`). Called by `web`. In words: `docs/web.md`.
 
 mod article;
 mod feeds;
@@ -14,7 +15,9 @@ mod rows;
 mod search;
 mod threads;
 
+use super::memory::{MemoryShare, NoRoom, Reservation};
 use super::page::Page;
+use super::rendering::NotRendered;
 use super::visitor::Visitor;
 use super::{Shared, answers};
 use crate::access::rules::Right;
@@ -31,6 +34,7 @@ use axum::response::Response;
 use axum::routing::get;
 use maud::Markup;
 use netnews::MessageId;
+use netnews::article::HEADER_BYTES_MAX;
 use newspages::urls;
 use std::sync::Arc;
 use tracing::{debug, warn};
@@ -60,25 +64,94 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/article/{id}/follow-up", get(posting::follow_up_form))
 }
 
-/// What a visitor may read, and where it is.
+/// A visitor who may read, and what it may read.
 struct Reading<'a> {
     shared: &'a Shared,
     visitor: &'a Visitor,
+    news: ReadableNews,
+}
+
+/// What a visitor may read, where it is, and the memory for it.
+#[derive(Clone)]
+struct ReadableNews {
     source: Source,
     view: View,
+    memory: MemoryShare,
+    article_bytes_max: usize,
 }
 
-/// An article that the visitor may read.
-struct Found {
+/// An article that the visitor may read, and the memory that it takes.
+struct FoundArticle {
     bytes: ArticleBytes,
-    id: String,
+    memory: Reservation,
 }
 
-impl Found {
+impl FoundArticle {
     /// Wire format, without the final `.` line.
     fn wire(&self) -> &[u8] {
         let wire = self.bytes.article();
         wire.strip_suffix(b".\r\n").unwrap_or(wire)
+    }
+
+    /// The header lines.
+    fn head(&self) -> &[u8] {
+        self.bytes.head()
+    }
+}
+
+/// Why news cannot be read now.
+#[derive(Debug)]
+enum NotReadable {
+    Source(SourceError),
+    NoRoom,
+}
+
+impl From<SourceError> for NotReadable {
+    fn from(error: SourceError) -> Self {
+        Self::Source(error)
+    }
+}
+
+impl From<NoRoom> for NotReadable {
+    fn from(_: NoRoom) -> Self {
+        Self::NoRoom
+    }
+}
+
+impl ReadableNews {
+    /// Memory for a part of any article, before it is known how large that is.
+    fn room(&self, part: Part) -> usize {
+        let bytes = if part == Part::Head { HEADER_BYTES_MAX } else { self.article_bytes_max };
+        bytes.min(self.memory.first_bytes_max())
+    }
+
+    /// An article by its Message-ID, if it is there and may be read.
+    async fn find(&self, id: &str, part: Part) -> Result<Option<FoundArticle>, NotReadable> {
+        let memory = self.memory.take(self.room(part)).await?;
+        self.find_within(memory, id, part).await
+    }
+
+    /// Like [`find`](Self::find), with memory that is there already.
+    async fn find_within(
+        &self,
+        mut memory: Reservation,
+        id: &str,
+        part: Part,
+    ) -> Result<Option<FoundArticle>, NotReadable> {
+        let Some(id) = MessageId::parse(id.as_bytes()) else { return Ok(None) };
+        let mut bytes = ArticleBytes::default();
+        match self.source.article(Place::MessageId(id), part, &mut bytes).await? {
+            Fetched::Missing => return Ok(None),
+            Fetched::Whole => {}
+            Fetched::Begun(rest) => bytes.complete(rest).await?,
+        }
+        if !self.view.shows_article(bytes.head()) {
+            return Ok(None);
+        }
+        if bytes.capacity() > memory.bytes() {
+            memory.resize(bytes.capacity()).await?;
+        }
+        Ok(Some(FoundArticle { bytes, memory }))
     }
 }
 
@@ -119,15 +192,22 @@ impl<'a> Reading<'a> {
         };
         let source = Beside::of_site(&server.site.spool, &server.upstreams);
         let source = source.under(&server.site.config).of_client(client.address_text());
-        Ok(Self { shared, visitor, source, view: client.view() })
+        let article_bytes_max = client.config().site.article_bytes_max;
+        let news = ReadableNews {
+            source,
+            view: client.view(),
+            memory: visitor.memory().clone(),
+            article_bytes_max: usize::try_from(article_bytes_max).unwrap_or(usize::MAX),
+        };
+        Ok(Self { shared, visitor, news })
     }
 
     /// A group that the visitor may read.
     async fn group(&self, name: &str) -> Result<(Group, Marks), Response> {
-        if !self.view.shows(name.as_bytes()) {
+        if !self.news.view.shows(name.as_bytes()) {
             return Err(self.no_group());
         }
-        let found = self.source.group(name.as_bytes(), |_| 0).await.map_err(failed)?;
+        let found = self.news.source.group(name.as_bytes(), |_| 0).await.map_err(failed)?;
         let found = found.ok_or_else(|| self.no_group())?;
         self.shared.site.counters.select(name.as_bytes());
         Ok(found)
@@ -145,22 +225,39 @@ impl<'a> Reading<'a> {
     }
 
     /// An article by its Message-ID without angle brackets.
-    async fn article(&self, bare: &str, part: Part) -> Result<Found, Response> {
-        let id = format!("<{bare}>");
-        let found = self.find(&id, part).await?;
-        found.map(|bytes| Found { bytes, id }).ok_or_else(|| self.no_article())
+    async fn article(&self, bare: &str, part: Part) -> Result<FoundArticle, Response> {
+        let found = self.news.find(&format!("<{bare}>"), part).await.map_err(failed)?;
+        found.ok_or_else(|| self.no_article())
     }
 
-    /// An article by its Message-ID, if it is there and the visitor may read it.
-    async fn find(&self, id: &str, part: Part) -> Result<Option<ArticleBytes>, Response> {
-        let Some(id) = MessageId::parse(id.as_bytes()) else { return Ok(None) };
-        let mut bytes = ArticleBytes::default();
-        match self.source.article(Place::MessageId(id), part, &mut bytes).await.map_err(failed)? {
-            Fetched::Missing => return Ok(None),
-            Fetched::Whole => {}
-            Fetched::Begun(rest) => bytes.complete(rest).await.map_err(failed)?,
-        }
-        Ok(Some(bytes).filter(|bytes| self.view.shows_article(bytes.head())))
+    /// What `render` makes of an input of this size, on a thread of its own.
+    async fn render<T: Send + 'static>(
+        &self,
+        input_bytes: usize,
+        render: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Response> {
+        let limit = self.visitor.client().config().web.page_timeout;
+        let rendered = self.shared.renderers.render(limit, input_bytes, render).await;
+        rendered.map_err(|NotRendered| answers::busy())
+    }
+
+    /// What `render` makes of an article, `copies` of which are in memory meanwhile, besides so many bytes.
+    async fn render_article<T: Send + 'static>(
+        &self,
+        found: FoundArticle,
+        (copies, more_bytes): (usize, usize),
+        render: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> Result<(T, Reservation), Response> {
+        let FoundArticle { bytes, mut memory } = found;
+        let needed = bytes.capacity().saturating_mul(1 + copies).saturating_add(more_bytes);
+        memory.resize(needed).await.map_err(failed)?;
+        let size = bytes.article().len();
+        let work = move || {
+            let found = FoundArticle { bytes, memory };
+            let rendered = render(found.wire());
+            (rendered, found.memory)
+        };
+        self.render(size, work).await
     }
 
     /// Whether the visitor may post to this group.
@@ -194,13 +291,14 @@ impl<'a> Reading<'a> {
 }
 
 /// What is said where the source of news fails; the log says more.
-fn failed(error: SourceError) -> Response {
-    match error {
-        SourceError::Unavailable(reason) => {
+fn failed(error: impl Into<NotReadable>) -> Response {
+    match error.into() {
+        NotReadable::NoRoom => answers::busy(),
+        NotReadable::Source(SourceError::Unavailable(reason)) => {
             debug!(reason, "the source of news is not available now");
             answers::text(StatusCode::SERVICE_UNAVAILABLE, "This is not available now. Try again later.")
         }
-        SourceError::Fault(error) => {
+        NotReadable::Source(SourceError::Fault(error)) => {
             warn!(%error, "cannot read news");
             answers::text(StatusCode::INTERNAL_SERVER_ERROR, "This cannot be read.")
         }

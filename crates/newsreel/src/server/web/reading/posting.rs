@@ -117,8 +117,12 @@ pub(super) async fn follow_up_form(
 ) -> Result<Response, Response> {
     let reading = Reading::begin(&shared, &visitor, &format!("{}/follow-up", urls::article(&id)))?;
     let found = reading.article(&id, Part::Article).await?;
-    let content = Content::of(found.wire(), SHOWN_BYTES);
-    let head = &content.head;
+    let render = |wire: &[u8]| {
+        let content = Content::of(wire, SHOWN_BYTES);
+        let body = content::quoted(&content);
+        (content.head, body)
+    };
+    let ((head, body), _memory) = reading.render_article(found, (2, 2 * SHOWN_BYTES), render).await?;
     if head.followup_to.iter().any(|group| group.eq_ignore_ascii_case("poster")) {
         let words = format!("Its author asks for answers by mail: {}", head.from);
         return Ok(reading.page("Follow up", &html! { p { (words) } }));
@@ -131,10 +135,10 @@ pub(super) async fn follow_up_form(
     let (subject, _) = base_subject(&head.subject);
     let draft = Draft {
         groups: groups.join(","),
-        references: references(&head.references, &found.id),
+        references: references(&head.references, &format!("<{id}>")),
         from: String::new(),
         subject: format!("Re: {subject}"),
-        body: content::quoted(&content),
+        body,
     };
     Ok(reading.form(&draft, StatusCode::OK, None))
 }

@@ -1,8 +1,10 @@
 //! Overview rows of a group, a bounded number of them.
 
 use super::{Group, Reading, failed};
+use crate::server::web::memory::Reservation;
 use crate::source::{Marks, NewsSource};
 use axum::response::Response;
+use memchr::memchr_iter;
 use newspages::threads::Row;
 use std::ops::RangeInclusive;
 
@@ -12,17 +14,63 @@ const ROW_BYTES_MAX: usize = 256 << 10;
 const PAGE_BYTES_MAX: usize = 8 << 20;
 /// How often a range is made wider, where many numbers have no article.
 const WIDER_MAX: u32 = 12;
+/// Copies of a row's text: as it is read, taken apart, and as markup.
+const COPIES: usize = 3;
+/// Bytes of memory for a Message-ID, which may be one of References, and its container in the threads.
+const ID_BYTES: usize = 192;
+
+/// Rows as they are read, ascending, and the memory for what is made of them.
+pub(super) struct RowText {
+    text: Vec<u8>,
+    memory: Reservation,
+}
+
+impl RowText {
+    /// Size of the text, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The last `count` rows; to be called on a thread that renders.
+    pub fn last(&self, count: usize) -> Vec<Row> {
+        let rows = self.text.split_inclusive(|b| *b == b'\n');
+        rows.skip(self.count().saturating_sub(count)).filter_map(Row::parse).collect()
+    }
+
+    /// All rows; to be called on a thread that renders.
+    pub fn all(&self) -> Vec<Row> {
+        self.last(usize::MAX)
+    }
+
+    /// The memory, for what was made.
+    pub fn into_memory(self) -> Reservation {
+        self.memory
+    }
+
+    fn count(&self) -> usize {
+        memchr_iter(b'\n', &self.text).count()
+    }
+
+    /// Memory for these rows and for as many more as are read at once.
+    fn needed(&self) -> usize {
+        let ids = memchr_iter(b'<', &self.text).count();
+        ROW_BYTES_MAX + COPIES * self.text.len() + ID_BYTES * ids
+    }
+}
 
 impl Reading<'_> {
     /// The rows of a range of numbers, ascending.
-    pub(super) async fn rows(&self, group: &Group, range: RangeInclusive<u64>) -> Result<Vec<Row>, Response> {
-        let (mut text, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0);
+    pub(super) async fn rows(&self, group: &Group, range: RangeInclusive<u64>) -> Result<RowText, Response> {
+        let memory = self.news.memory.take(ROW_BYTES_MAX).await.map_err(failed)?;
+        let (mut rows, mut piece) = (RowText { text: Vec::new(), memory }, Vec::new());
         let (mut from, to) = range.into_inner();
-        while from <= to && bytes < PAGE_BYTES_MAX {
-            text.clear();
-            let next = self.source.over(group, from..=to, ROW_BYTES_MAX, &mut text).await.map_err(failed)?;
-            bytes += text.len();
-            rows.extend(text.split_inclusive(|b| *b == b'\n').filter_map(Row::parse));
+        while from <= to && rows.text.len() < PAGE_BYTES_MAX {
+            let source = &self.news.source;
+            piece.clear();
+            let next = source.over(group, from..=to, ROW_BYTES_MAX, &mut piece).await.map_err(failed)?;
+            rows.text.extend_from_slice(&piece);
+            let needed = rows.needed();
+            rows.memory.resize(needed).await.map_err(failed)?;
             match next.filter(|next| *next > from) {
                 Some(next) => from = next,
                 None => break,
@@ -31,30 +79,34 @@ impl Reading<'_> {
         Ok(rows)
     }
 
-    /// The last `count` rows with numbers below `before`, ascending; fewer if there are no more.
+    /// Rows with numbers below `before`, ascending, of which the last `count` are wanted; fewer if there are
+    /// no more.
     pub(super) async fn rows_before(
         &self,
         group: &Group,
         marks: &Marks,
         before: u64,
         count: usize,
-    ) -> Result<Vec<Row>, Response> {
+    ) -> Result<RowText, Response> {
         let (lowest, high) = (marks.low.max(1), before.saturating_sub(1).min(marks.high));
         let mut wide = count as u64;
-        let mut rows = Vec::new();
+        let mut rows = None;
         for _ in 0..WIDER_MAX {
             let low = (high + 1).saturating_sub(wide).max(lowest);
             if low > high {
                 break;
             }
-            rows = self.rows(group, low..=high).await?;
-            if rows.len() >= count || low <= lowest {
+            // What is read in vain is given back first.
+            drop(rows.take());
+            let found = rows.insert(self.rows(group, low..=high).await?);
+            if found.count() >= count || low <= lowest {
                 break;
             }
             wide = wide.saturating_mul(4);
         }
-        let surplus = rows.len().saturating_sub(count);
-        rows.drain(..surplus);
-        Ok(rows)
+        match rows {
+            Some(rows) => Ok(rows),
+            None => self.rows(group, 1..=0).await,
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! The index says which articles may be answers; each is then asked of the source of news, as a reader's
 //! newsreader would, and only what is there and may be read is shown.
 
-use super::{Reading, asked};
+use super::{Reading, asked, failed};
 use crate::operations::search::{NotAnswered, first_of_thread};
 use crate::server::web::Shared;
 use crate::server::web::visitor::Visitor;
@@ -82,8 +82,8 @@ impl Reading<'_> {
                     return Ok((lines, Some(at), server.search.is_complete()));
                 }
                 at += 1;
-                if let Some(bytes) = self.find(id, Part::Head).await? {
-                    lines.push(self.line(id, bytes.head()));
+                if let Some(found) = self.news.find(id, Part::Head).await.map_err(failed)? {
+                    lines.push(self.line(id, found.head()));
                 }
             }
             if ids.len() < LINES_PER_PAGE {
@@ -95,7 +95,7 @@ impl Reading<'_> {
 
     /// The groups that are asked for and may be read; `None`: all that there are.
     fn groups_of(&self, query: &Query, groups: &[Arc<spool::Group>]) -> Option<Vec<String>> {
-        let is_wanted = |name: &[u8]| self.view.shows(name) && query.is_for_group(name);
+        let is_wanted = |name: &[u8]| self.news.view.shows(name) && query.is_for_group(name);
         let wanted = groups.iter().filter(|group| is_wanted(group.name.as_bytes()));
         let names: Vec<String> = wanted.map(|group| group.name.to_string()).collect();
         (names.len() < groups.len()).then_some(names)
@@ -103,7 +103,7 @@ impl Reading<'_> {
 
     fn line(&self, id: &str, head: &[u8]) -> FoundLine {
         let get = |name: &[u8]| content_of(head, name).unwrap_or_default();
-        let groups = xref_places(head).filter(|(group, _)| self.view.shows(group));
+        let groups = xref_places(head).filter(|(group, _)| self.news.view.shows(group));
         FoundLine {
             message_id: id.to_owned(),
             subject: header::text(get(b"Subject")),

@@ -1,7 +1,9 @@
 //! The threads of a group, and the articles of one.
 
-use super::{Found, Reading, asked};
+use super::rows::RowText;
+use super::{FoundArticle, Reading, asked};
 use crate::server::web::Shared;
+use crate::server::web::memory::Reserved;
 use crate::server::web::visitor::Visitor;
 use crate::source::Part;
 use axum::extract::{Path, RawQuery, State};
@@ -30,28 +32,36 @@ pub(super) async fn group(
     let reading = Reading::begin(&shared, &visitor, &place)?;
     let (group, marks) = reading.group(&name).await?;
     let before = asked(query.as_deref(), "before").parse().unwrap_or(u64::MAX);
-    let rows = reading.rows_before(&group, &marks, before, ARTICLES_PER_PAGE).await?;
-    let lowest = rows.first().map_or(0, |row| row.number);
-    let to = |before: u64| format!("{place}?before={before}");
-    let turning = Turning {
-        newer: (before <= marks.high).then(|| {
-            let above = before.saturating_add(ARTICLES_PER_PAGE as u64);
-            if above > marks.high { place.clone() } else { to(above) }
-        }),
-        older: (lowest > marks.low).then(|| to(lowest)),
-    };
+    let text = reading.rows_before(&group, &marks, before, ARTICLES_PER_PAGE).await?;
+    let bytes = text.bytes();
     let description = reading.description(&name).await?;
     let write = reading.may_post(&name).then(|| format!("{place}/write"));
-    let page = GroupPage {
-        name: &name,
-        description: &description,
-        rows: &rows,
-        threads: &threads(&rows),
-        turning: &turning,
-        write: write.as_deref(),
+    let (title, feed) = (name.clone(), format!("{place}/atom"));
+    let (low, high) = (marks.low, marks.high);
+    let work = move || {
+        let rows = text.last(ARTICLES_PER_PAGE);
+        let lowest = rows.first().map_or(0, |row| row.number);
+        let to = |before: u64| format!("{place}?before={before}");
+        let turning = Turning {
+            newer: (before <= high).then(|| {
+                let above = before.saturating_add(ARTICLES_PER_PAGE as u64);
+                if above > high { place.clone() } else { to(above) }
+            }),
+            older: (lowest > low).then(|| to(lowest)),
+        };
+        let page = GroupPage {
+            name: &name,
+            description: &description,
+            rows: &rows,
+            threads: &threads(&rows),
+            turning: &turning,
+            write: write.as_deref(),
+        };
+        (view::group(&page), text.into_memory())
     };
-    let feed = format!("{place}/atom");
-    Ok(reading.page_with(&name, Some(&feed), StatusCode::OK, &view::group(&page)))
+    let (markup, memory) = reading.render(bytes, work).await?;
+    let page = reading.page_with(&title, Some(&feed), StatusCode::OK, &markup);
+    Ok(Reserved::with(page, memory))
 }
 
 pub(super) async fn thread(
@@ -60,34 +70,53 @@ pub(super) async fn thread(
     visitor: Visitor,
 ) -> Result<Response, Response> {
     let reading = Reading::begin(&shared, &visitor, &urls::thread(&name, &id))?;
-    let (rows, thread) = reading.thread_of(&name, &id).await?;
-    let page = ThreadPage { group: &name, rows: &rows, thread: &thread };
-    let title = thread.title(&rows);
-    let feed = thread.first(&rows).map(|row| format!("{}/atom", urls::thread(&name, &row.message_id)));
-    Ok(reading.page_with(title, feed.as_deref(), StatusCode::OK, &view::thread(&page)))
+    let text = reading.thread_of(&name, &id).await?;
+    let bytes = text.rows.bytes();
+    let work = move || {
+        let (rows, thread) = text.thread()?;
+        let markup = view::thread(&ThreadPage { group: &name, rows: &rows, thread: &thread });
+        let first = thread.first(&rows);
+        let feed = first.map(|row| format!("{}/atom", urls::thread(&name, &row.message_id)));
+        Some((thread.title(&rows).to_owned(), feed, markup, text.rows.into_memory()))
+    };
+    let rendered = reading.render(bytes, work).await?;
+    let (title, feed, markup, memory) = rendered.ok_or_else(|| reading.no_article())?;
+    Ok(Reserved::with(reading.page_with(&title, feed.as_deref(), StatusCode::OK, &markup), memory))
+}
+
+/// The rows around an article, among which its thread is looked for.
+pub(super) struct ThreadText {
+    pub rows: RowText,
+    number: u64,
+}
+
+impl ThreadText {
+    /// The thread of the article, and the rows; to be called on a thread that renders.
+    pub fn thread(&self) -> Option<(Vec<Row>, Thread)> {
+        let rows = self.rows.all();
+        let is_it = |at: usize| rows.get(at).is_some_and(|row| row.number == self.number);
+        let mut thread = threads(&rows).into_iter().find(|thread| thread.rows().any(is_it))?;
+        thread.nodes.truncate(THREAD_MAX);
+        Some((rows, thread))
+    }
 }
 
 impl Reading<'_> {
-    /// The thread of an article in a group, and the rows around it.
-    pub(super) async fn thread_of(&self, name: &str, id: &str) -> Result<(Vec<Row>, Thread), Response> {
+    /// The rows around an article in a group.
+    pub(super) async fn thread_of(&self, name: &str, id: &str) -> Result<ThreadText, Response> {
         let (group, marks) = self.group(name).await?;
         let found = self.article(id, Part::Head).await?;
         let Some(number) = number_in(&found, name) else { return Err(self.no_article()) };
+        drop(found);
         let low = number.saturating_sub(BEFORE_MAX).max(marks.low);
         let rows = self.rows(&group, low..=number.saturating_add(AFTER_MAX).min(marks.high)).await?;
-        let is_it = |at: usize| rows.get(at).is_some_and(|row| row.number == number);
-        let mut all = threads(&rows).into_iter();
-        let Some(mut thread) = all.find(|thread| thread.rows().any(is_it)) else {
-            return Err(self.no_article());
-        };
-        thread.nodes.truncate(THREAD_MAX);
-        Ok((rows, thread))
+        Ok(ThreadText { rows, number })
     }
 }
 
 /// The number of an article in a group.
-fn number_in(found: &Found, name: &str) -> Option<u64> {
-    let mut places = netnews::article::xref_places(found.bytes.head());
+fn number_in(found: &FoundArticle, name: &str) -> Option<u64> {
+    let mut places = netnews::article::xref_places(found.head());
     let (_, number) = places.find(|(group, _)| *group == name.as_bytes())?;
     netnews::decimal::parse_decimal(number)
 }

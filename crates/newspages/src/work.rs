@@ -1,0 +1,122 @@
+//! Work of a rendering: counted in steps, bounded by the size of the input, and stopped from outside.
+//!
+//! A step is about one byte that is looked at. Every renderer takes its steps before it does the work and
+//! stops where none are left, so that its thread is free again at once; its result is then thrown away. All
+//! renderers are linear in their input: no input needs more than [`allowance`], which tests and fuzz targets
+//! check. Outside of [`limited`] steps are counted and nothing is stopped. Called by all modules here; the
+//! web server sets the bound.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Steps for each byte of input: a byte is looked at by about twenty passes, one of them for each level of
+/// MIME.
+const STEPS_PER_BYTE_MAX: u64 = 50;
+/// Steps for an input of any size.
+const STEPS_BASE: u64 = 100_000;
+
+/// The steps that an input of this size may take.
+pub fn allowance(input_bytes: usize) -> u64 {
+    STEPS_BASE.saturating_add(STEPS_PER_BYTE_MAX.saturating_mul(input_bytes as u64))
+}
+
+/// A rendering needed more steps than it may take, or was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkSpent;
+
+impl fmt::Display for WorkSpent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("rendering was stopped: it took too long")
+    }
+}
+
+impl std::error::Error for WorkSpent {}
+
+/// Set by a caller that does not wait any longer.
+pub type StopFlag = Arc<AtomicBool>;
+
+thread_local! {
+    static TAKEN: Cell<u64> = const { Cell::new(0) };
+    static STEPS_MAX: Cell<u64> = const { Cell::new(u64::MAX) };
+    static STOP: RefCell<Option<StopFlag>> = const { RefCell::new(None) };
+}
+
+/// Renders within a number of steps, as long as `stop` is not set.
+pub fn limited<T>(steps_max: u64, stop: &StopFlag, render: impl FnOnce() -> T) -> Result<T, WorkSpent> {
+    let _bounds = Bounds::set(steps_max, Some(stop.clone()));
+    let result = render();
+    if take(0) { Ok(result) } else { Err(WorkSpent) }
+}
+
+/// Renders without a bound; returns the steps as well.
+pub fn counted<T>(render: impl FnOnce() -> T) -> (T, u64) {
+    let _bounds = Bounds::set(u64::MAX, None);
+    let result = render();
+    (result, TAKEN.get())
+}
+
+/// Takes steps before they are done; false: stop here.
+pub(crate) fn take(steps: usize) -> bool {
+    let taken = TAKEN.get().saturating_add(steps as u64);
+    TAKEN.set(taken);
+    if taken > STEPS_MAX.get() {
+        return false;
+    }
+    let is_stopped = STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)));
+    if is_stopped {
+        STEPS_MAX.set(0);
+        TAKEN.set(taken.max(1));
+    }
+    !is_stopped
+}
+
+/// The bounds of a rendering on this thread; when dropped, those before it hold again.
+struct Bounds {
+    before: (u64, u64, Option<StopFlag>),
+}
+
+impl Bounds {
+    fn set(steps_max: u64, stop: Option<StopFlag>) -> Self {
+        Self { before: (TAKEN.replace(0), STEPS_MAX.replace(steps_max), STOP.replace(stop)) }
+    }
+}
+
+impl Drop for Bounds {
+    fn drop(&mut self) {
+        TAKEN.set(self.before.0);
+        STEPS_MAX.set(self.before.1);
+        STOP.set(self.before.2.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rendering_stops_where_its_steps_are_spent() {
+        let stop = StopFlag::default();
+        let steps = |count: usize| (0..count).take_while(|_| take(1)).count();
+        assert_eq!(limited(10, &stop, || steps(10)), Ok(10));
+        assert_eq!(limited(10, &stop, || steps(1_000)), Err(WorkSpent));
+        assert_eq!(counted(|| steps(1_000)), (1_000, 1_000));
+        let nested = limited(10, &stop, || (limited(5, &stop, || steps(9)), steps(10)));
+        assert_eq!(nested, Ok((Err(WorkSpent), 10)), "each rendering has bounds of its own");
+    }
+
+    #[test]
+    fn rendering_stops_when_nobody_waits_any_longer() {
+        let stop = StopFlag::default();
+        let endless = || {
+            let mut steps = 0_u64;
+            while take(1) {
+                steps += 1;
+                stop.store(steps >= 100, Ordering::Relaxed);
+            }
+            steps
+        };
+        assert_eq!(limited(u64::MAX, &stop, endless), Err(WorkSpent));
+    }
+}
