@@ -151,7 +151,7 @@ fn server(options: &Options) -> Result<Target, Box<dyn std::error::Error + Send 
             let mut roots = RootCertStore::empty();
             roots.add(CertificateDer::from_pem_file(file)?)?;
             Security::Implicit(Tls {
-                config: tls::client_config(roots, None)?,
+                config: tls::client_config(roots, Vec::new(), None)?,
                 name: "localhost".try_into()?,
             })
         }

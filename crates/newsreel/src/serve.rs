@@ -37,8 +37,6 @@ use window::Window;
 
 /// What is said where the source cannot tell now.
 const UNAVAILABLE: &str = "Not available now, try again later";
-/// What is said before the connection ends, of an article that cannot be had now.
-const ARTICLE_UNAVAILABLE: &str = "The article is not available now, connect again later";
 
 /// The status line that is all of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +74,6 @@ pub(crate) struct Reader<S: NewsSource> {
     source: S,
     view: View,
     selected: Option<Selected<S::Group>>,
-    is_over: bool,
     /// Where the groups are counted that it selects.
     counters: Option<Arc<Counters>>,
 }
@@ -89,17 +86,12 @@ enum Span<'a, G> {
 
 impl<S: NewsSource> Reader<S> {
     pub fn new(source: S, view: View) -> Self {
-        Self { source, view, selected: None, is_over: false, counters: None }
+        Self { source, view, selected: None, counters: None }
     }
 
     /// The same; the groups that it selects are counted.
     pub fn counted_by(self, counters: Arc<Counters>) -> Self {
         Self { counters: Some(counters), ..self }
-    }
-
-    /// Whether the connection ends with what was answered.
-    pub fn is_over(&self) -> bool {
-        self.is_over
     }
 
     /// Forgets what was selected, as after STARTTLS, and continues with this view.

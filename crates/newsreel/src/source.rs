@@ -14,6 +14,7 @@ mod listed;
 mod local;
 mod upstream;
 
+pub(crate) use article::newsgroups_of;
 pub use article::{ArticleBytes, ArticleLayout, Fetched, More, Part, Remainder};
 pub use beside::{Beside, Either, Merged, Split};
 pub use local::LocalSpool;
@@ -79,6 +80,17 @@ impl<G> Clone for Place<'_, G> {
 }
 
 impl<G> Copy for Place<'_, G> {}
+
+/// Why a source shows no article with a Message-ID, as far as that concerns other sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdStanding {
+    /// Nothing that would keep other sources from showing one.
+    Free,
+    /// It was cancelled or refused here.
+    Refused,
+    /// It is hidden here: shown to nobody, wherever it may come from.
+    Hidden,
+}
 
 /// Which neighbour of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,6 +259,11 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         _into: &mut ArticleBytes,
     ) -> Option<Fetched<Self::Rest>> {
         None
+    }
+
+    /// Why an article with this Message-ID is not shown, though another source may have it.
+    fn standing(&self, _id: MessageId<'_>) -> IdStanding {
+        IdStanding::Free
     }
 
     /// Whether there is an article with this Message-ID.

@@ -2,25 +2,34 @@
 //!
 //! Sources: RFC 8446, RFC 5246; RFC 8143 section 3 asks for certificates to be checked.
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Settings for connections to servers whose certificates one of `roots` has signed. With `identity`, a
-/// certificate chain and its key, we show who we are if the server asks.
+/// Settings for connections to servers whose certificates one of `roots` has signed, or is one of `pinned`:
+/// these prove who the server is whatever name and dates they have. With `identity`, a certificate chain and
+/// its key, we show who we are if the server asks.
 ///
 /// # Errors
-/// If the key does not fit the certificate.
+/// If the key does not fit the certificate, or if there are pinned certificates and no roots.
 pub fn client_config(
     roots: RootCertStore,
+    pinned: Vec<CertificateDer<'static>>,
     identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
 ) -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =
-        ClientConfig::builder_with_provider(provider).with_protocol_versions(rustls::ALL_VERSIONS)?;
-    let builder = builder.with_root_certificates(roots);
+        ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(rustls::ALL_VERSIONS)?;
+    let builder = if pinned.is_empty() {
+        builder.with_root_certificates(roots)
+    } else {
+        let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let signed = signed.map_err(|error| rustls::Error::General(error.to_string()))?;
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Pinned { signed, pinned }))
+    };
     let config = match identity {
         Some((chain, key)) => builder.with_client_auth_cert(chain, key)?,
         None => builder.with_no_client_auth(),
@@ -40,6 +49,52 @@ pub fn client_config_without_verification() -> Result<Arc<ClientConfig>, rustls:
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Unverified(provider)));
     Ok(Arc::new(builder.with_no_client_auth()))
+}
+
+/// Takes certain certificates as they are, and others by who has signed them.
+#[derive(Debug)]
+struct Pinned {
+    signed: Arc<WebPkiServerVerifier>,
+    pinned: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        // That the server has its key, the signature of the handshake proves.
+        if self.pinned.contains(certificate) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.signed.verify_server_cert(certificate, chain, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.signed.supported_verify_schemes()
+    }
 }
 
 /// Takes any certificate, as long as the server has its key.

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use nntp_io::{Client, Error, Fault, Limits, Login, Retry, Security, Step, Target, Tls, Wait, tls};
+use nntp_io::{
+    Client, Error, Fault, Limits, Login, Mechanism, Retry, Security, Step, Target, Tls, Wait, tls,
+};
 use rustls::RootCertStore;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -117,7 +119,7 @@ async fn silence_ends_every_wait() {
     assert_eq!(client.chunk().await.unwrap(), Some(&b"half"[..]));
     assert!(matches!(client.chunk().await, Err(Error::TimedOut(Wait::Block))));
     // A TLS server that is none.
-    let config = tls::client_config(RootCertStore::empty(), None).unwrap();
+    let config = tls::client_config(RootCertStore::empty(), Vec::new(), None).unwrap();
     let tls = Tls { config, name: "x.example".try_into().unwrap() };
     let address = says("").await;
     let quick = hasty(address, |limits| limits.connect_timeout = SHORT);
@@ -254,7 +256,7 @@ async fn codes_that_make_no_sense_are_refused() {
 
 #[tokio::test]
 async fn nothing_said_in_the_clear_passes_for_tls() {
-    let config = tls::client_config(RootCertStore::empty(), None).unwrap();
+    let config = tls::client_config(RootCertStore::empty(), Vec::new(), None).unwrap();
     let tls = Tls { config, name: "x.example".try_into().unwrap() };
     let starttls = |address| Target { security: Security::StartTls(tls.clone()), ..target(address) };
     let injected = says("200 hello\r\n382 go on\r\n200 I am the server\r\n").await;
@@ -288,6 +290,35 @@ async fn passwords_are_not_sent_in_the_clear() {
         let error = Client::connect(&plain(address)).await.err().unwrap();
         assert!(matches!(error, Error::Protocol(Fault::ServerProof | Fault::Sasl(_))), "{answer:?}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_refused_way_to_log_in_is_followed_by_the_next() {
+    let list = "101 list\r\nVERSION 2\r\nAUTHINFO USER SASL\r\nSASL PLAIN SCRAM-SHA-256\r\n.\r\n";
+    let user = "381 go on\r\n281 welcome\r\n";
+    let by = |mechanisms: &[Mechanism], text: String| {
+        let login = Login::password("fred", "flintstone");
+        let login = Login { mechanisms: mechanisms.to_vec(), clear_passwords: true, ..login };
+        async move { Client::connect(&Target { login: Some(login), ..target(says(text).await) }).await }
+    };
+    for refusals in ["503 no\r\n481 no\r\n", "481 no\r\n501 no\r\n", "500 no\r\n482 no\r\n"] {
+        by(&[], format!("200 hello\r\n{list}{refusals}{user}")).await.unwrap();
+    }
+    // An order that is set is kept, and nothing is asked before.
+    by(&[Mechanism::User], format!("200 hello\r\n{user}")).await.unwrap();
+    let order = [Mechanism::User, Mechanism::Plain];
+    by(&order, "200 hello\r\n381 go on\r\n481 no\r\n281 welcome\r\n".into()).await.unwrap();
+    // The error is the last refusal. After 400 and 502 nothing more is tried.
+    let refused = async |answers: &str| {
+        let error = by(&[], format!("200 hello\r\n{list}{answers}")).await.err().unwrap();
+        match error {
+            Error::Refused { step: Step::Login, code, .. } => code,
+            other => panic!("{other}"),
+        }
+    };
+    assert_eq!(refused("503 no\r\n481 no\r\n381 go on\r\n482 no\r\n").await, 482);
+    assert_eq!(refused("502 no\r\n481 no\r\n").await, 502);
+    assert_eq!(refused("400 no\r\n481 no\r\n").await, 400);
 }
 
 #[tokio::test]

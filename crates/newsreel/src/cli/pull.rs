@@ -58,6 +58,7 @@ impl LinkOptions {
             tls_ca: whole(&self.tls_ca),
             user: self.user.clone(),
             password_file: whole(&self.password_file),
+            mechanisms: Vec::new(),
             compress: self.compress,
         };
         Dial { to: to.to_owned(), link }

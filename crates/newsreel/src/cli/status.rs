@@ -94,6 +94,10 @@ fn upstreams_text(upstreams: &[UpstreamStatus]) -> String {
         .left("server", |upstream| upstream.host.clone())
         .left("state", |upstream| if upstream.problem.is_empty() { "answers" } else { "away" }.into())
         .right("connections", |upstream| grouped(upstream.connections))
+        .right("at most", |upstream| match upstream.connections_limit {
+            0 => "-".into(),
+            limit => grouped(limit),
+        })
         .right("questions", |upstream| grouped(upstream.questions))
         .right("failures", |upstream| grouped(upstream.failures))
         .right("wrong", |upstream| grouped(upstream.wrong))
@@ -673,6 +677,7 @@ mod tests {
                 name: "isp".into(),
                 host: "isp.example:563".into(),
                 connections: 2,
+                connections_limit: 3,
                 questions: 1_002,
                 failures: 33,
                 wrong: 34,
@@ -742,8 +747,8 @@ mod tests {
                     far   far.example:119  5 s ago   1 min ago      0    2,500     2,400\n  \
                     far: the server closed the connection\n";
         assert!(shown.contains(pull), "{shown}");
-        let upstream = "upstream server state connections questions failures wrong received posts refused\n\
-                        isp isp.example:563 away 2 1,002 33 34 2.00 KiB 36 37\n \
+        let upstream = "upstream server state connections at most questions failures wrong received posts refused\n\
+                        isp isp.example:563 away 2 3 1,002 33 34 2.00 KiB 36 37\n \
                         isp: timed out waiting for an answer\n";
         assert!(squeezed(&shown).contains(squeezed(upstream).trim()), "{shown}");
         let cache = "cached requests hits share from cache from upstream\n\

@@ -29,6 +29,10 @@ macro_rules! link_section {
                 /// The file whose first line is the password, relative to the directory of this file. Without
                 /// tls the password is sent only to this machine, or by a SASL mechanism that hides it.
                 password_file: Option<PathBuf> = Maybe(FilePath), example "other.password";
+                /// The ways to log in, in the order in which they are tried until one succeeds:
+                /// "scram-sha-256", "plain", "user". By default those that the other server offers, in this
+                /// order.
+                mechanisms: Vec<$crate::config::LoginMechanism> = List(word()), default [], example ["user"];
                 /// Whether to compress (COMPRESS DEFLATE, RFC 8054) where the other server can.
                 compress: bool = Switch, default false, example true;
             }
@@ -44,6 +48,7 @@ macro_rules! link_section {
                     tls_ca: self.tls_ca.clone(),
                     user: self.user.clone(),
                     password_file: self.password_file.clone(),
+                    mechanisms: self.mechanisms.clone(),
                     compress: self.compress,
                 }
             }
@@ -87,6 +92,9 @@ pub struct Link {
     /// The file whose first line is the password.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
+    /// The ways to log in, in their order; if empty, those that the server offers.
+    #[serde(default)]
+    pub mechanisms: Vec<LoginMechanism>,
     /// Whether to compress where the server can.
     pub compress: bool,
 }
@@ -106,4 +114,31 @@ pub enum LinkTls {
 impl Word for LinkTls {
     const WORDS: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("starttls", Self::Starttls), ("implicit", Self::Implicit)];
+}
+
+/// A way to log in at another server with a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoginMechanism {
+    /// AUTHINFO USER and PASS.
+    User,
+    /// SASL PLAIN.
+    Plain,
+    /// SASL SCRAM-SHA-256.
+    ScramSha256,
+}
+
+impl Word for LoginMechanism {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("user", Self::User), ("plain", Self::Plain), ("scram-sha-256", Self::ScramSha256)];
+}
+
+impl From<LoginMechanism> for nntp_io::Mechanism {
+    fn from(way: LoginMechanism) -> Self {
+        match way {
+            LoginMechanism::User => Self::User,
+            LoginMechanism::Plain => Self::Plain,
+            LoginMechanism::ScramSha256 => Self::ScramSha256,
+        }
+    }
 }

@@ -69,7 +69,7 @@ pub use filter::{FilterProgram, Judges, OnFailure};
 pub use groups::Groups;
 pub use hours::Hours;
 pub use kinds::{WAIT_HERE, check_host_port, host_name, is_path_identity};
-pub use link::{Link, LinkTls};
+pub use link::{Link, LinkTls, LoginMechanism};
 pub use live::Live;
 pub use local_address::LocalAddress;
 pub use passed_command::PassedCommand;

@@ -1,10 +1,11 @@
 //! Where a proto-article may go: into its groups, to the servers that have them, or to a moderator.
 //!
-//! All groups that are carried here or at an upstream and that the poster may read must be open to the
-//! poster. All others are other servers' matter, as long as one is known: a group that the poster may not
-//! read is treated as one that is not carried, in what is answered and in what is filed, so that nobody can
-//! post to hidden groups or find out which there are. Called by `inject`. Sources: RFC 5537 section 3.5
-//! steps 4 and 7, RFC 5536 section 3.1.4 (reserved names), the flags of RFC 6048 section 3.1.
+//! All groups that are carried here or at an upstream must be open to the poster; one that is closed has the
+//! post refused, so that its name leaves in no article of ours. Other names are other servers' matter, as
+//! long as one group is known. A name that the poster may not read is refused in the words for a closed
+//! group, whether there is such a group or not: nobody can post to hidden groups or find out which there
+//! are. Called by `inject`. Sources: RFC 5537 section 3.5 steps 4 and 7, RFC 5536 section 3.1.4 (reserved
+//! names), the flags of RFC 6048 section 3.1; `docs/decisions/0058-closed-groups.md`.
 
 use super::elsewhere::Takers;
 use super::poster::Poster;
@@ -71,6 +72,9 @@ pub(super) fn judge(
     for name in newsgroups::split(value) {
         let Some(target) = Target::find(table, poster, name) else {
             reserved(name)?;
+            if !access.read.matches(name) {
+                return Err(Refusal::NotYourGroup(shown(name)));
+            }
             if let Some((_, taker)) = takers.iter().find(|(taken, _)| **taken == *name) {
                 let upstream = taken_by(taker, name, access)?;
                 // Whether it is moderated is that server's matter, and so is who may approve there.

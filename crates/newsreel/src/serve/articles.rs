@@ -4,7 +4,7 @@
 //! only the Xref of a session with other numbers is replaced. An article that is still arriving is sent as it
 //! arrives. Sources: RFC 3977 sections 6.1.3, 6.1.4 and 6.2, RFC 2980 section 2.15 (XPATH).
 
-use super::{ARTICLE_UNAVAILABLE, Reader, Refusal, UNAVAILABLE, cut_off, failed, missing, spare};
+use super::{Reader, Refusal, cut_off, failed, missing, spare};
 use crate::source::{ArticleBytes, Fetched, NewsSource, Part, Place, Remainder, Side};
 use netnews::MessageId;
 use netnews::article::xref_places;
@@ -55,22 +55,12 @@ impl<S: NewsSource> Reader<S> {
                 }
             }
             Err(refusal) => {
-                self.refuse(refusal).append(out.text());
+                refusal.append(out.text());
                 Ok(())
             }
         };
         spare::give(article);
         result
-    }
-
-    /// The answer where there is no article. After any code but 400 newsreaders (tin, slrn) mark the article
-    /// as read, so that is what is said, with the end of the connection, of one that cannot be had now.
-    fn refuse(&mut self, refusal: Refusal) -> Refusal {
-        if refusal.text != UNAVAILABLE {
-            return refusal;
-        }
-        self.is_over = true;
-        Refusal { code: code::UNAVAILABLE, text: ARTICLE_UNAVAILABLE }
     }
 
     /// Reads an article and makes it the current one if it was asked for by number. Returns the number to

@@ -5,9 +5,8 @@
 use super::window::Window;
 use crate::config::{Config, Groups, Moderator, Numbers, WAIT_HERE};
 use crate::moderation;
-use crate::source::Base;
-use netnews::article::{Headers, xref_places};
-use netnews::newsgroups;
+use crate::source::{Base, newsgroups_of};
+use netnews::article::xref_places;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -64,13 +63,18 @@ impl View {
         sections.into_iter().any(|access| access.read.matches(group))
     }
 
-    /// Whether the reader may see an article with these header lines: one of the groups in its Xref, or, on a
-    /// site without numbers, in its Newsgroups; peers see all articles there.
+    /// Whether the reader may see an article with these header lines: one of the groups in its Xref. Where
+    /// that names none, as on a site without numbers and from servers that send no Xref (RFC 5536 section
+    /// 3.2.14), one of those in its Newsgroups.
     pub fn shows_article(&self, head: &[u8]) -> bool {
-        if self.everything || xref_places(head).any(|(group, _)| self.shows(group)) {
+        if self.everything {
             return true;
         }
-        !self.config.site.numbers && names_of(head).any(|group| self.shows(group))
+        let mut places = xref_places(head).peekable();
+        if places.peek().is_some() {
+            return places.any(|(group, _)| self.shows(group));
+        }
+        newsgroups_of(head).any(|group| self.shows(group))
     }
 
     /// The same view, of all articles if `everything`.
@@ -103,10 +107,4 @@ impl View {
     fn groups(&self) -> Option<&Groups> {
         self.config.access.get(self.access?).map(|access| &access.read)
     }
-}
-
-/// The groups that header lines name in Newsgroups.
-fn names_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let value = Headers::of(head).find(|(name, _)| name.eq_ignore_ascii_case(b"Newsgroups"));
-    newsgroups::split(value.map_or(&[], |(_, value)| value))
 }

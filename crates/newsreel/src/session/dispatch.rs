@@ -126,7 +126,7 @@ impl<S: NewsSource> Session<S> {
         if let (Some(latency), Some(begun)) = (latency, begun) {
             latency.observe(begun.elapsed());
         }
-        Ok(if self.reader.is_over() { Verdict::Close } else { Verdict::Done })
+        Ok(Verdict::Done)
     }
 
     /// The feed, made when it is first needed; `None` if the client is no peer.

@@ -2,6 +2,8 @@
 
 use super::Answer;
 use memchr::memmem;
+use netnews::article::content_of;
+use netnews::newsgroups;
 use std::convert::Infallible;
 use std::ops::Range;
 
@@ -129,6 +131,11 @@ impl ArticleBytes {
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.scratch.capacity()
     }
+}
+
+/// The groups that header lines name in Newsgroups.
+pub(crate) fn newsgroups_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    newsgroups::split(content_of(head, b"Newsgroups").unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 
 use super::listed::Listed;
 use super::{
-    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, HeaderLines, LocalFirst,
-    LocalSpool, Marks, More, NewsSource, Part, Place, Remainder, Side, Upstreams, Wanted, Which,
+    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, HeaderLines, IdStanding,
+    LocalFirst, LocalSpool, Marks, More, NewsSource, Part, Place, Remainder, Side, SourceError, Upstreams,
+    Wanted, Which, newsgroups_of,
 };
 use crate::config::Live;
 use netnews::MessageId;
@@ -200,11 +201,24 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
             }
         }
         let Some(place) = second.filter(|_| !self.split.only_first()) else { return Ok(Fetched::Missing) };
+        let standing = match place {
+            Place::MessageId(id) => self.first.standing(id),
+            Place::Number(..) => IdStanding::Free,
+        };
+        if standing == IdStanding::Hidden {
+            return Ok(Fetched::Missing);
+        }
         let fetched = match self.second.article_at_hand(place, part, into) {
             Some(fetched) => fetched,
-            None => Box::pin(self.second.article(place, part, into)).await?,
+            None => match Box::pin(self.second.article(place, part, into)).await {
+                Err(SourceError::Unavailable(_)) if standing == IdStanding::Refused => Fetched::Missing,
+                fetched => fetched?,
+            },
         };
+        let is_here = |head| newsgroups_of(head).any(|name| self.split.in_first(name));
         Ok(match fetched {
+            // One that is cancelled in a group of the first source is cancelled wherever it comes from.
+            _ if standing == IdStanding::Refused && is_here(into.head()) => Fetched::Missing,
             Fetched::Missing => Fetched::Missing,
             Fetched::Whole => Fetched::Whole,
             Fetched::Begun(rest) => Fetched::Begun(Either::Second(rest)),
@@ -215,7 +229,18 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         if self.first.has(id).await? {
             return Ok(true);
         }
-        if self.split.only_first() { Ok(false) } else { Box::pin(self.second.has(id)).await }
+        if self.split.only_first() {
+            return Ok(false);
+        }
+        match self.first.standing(id) {
+            IdStanding::Free => Box::pin(self.second.has(id)).await,
+            IdStanding::Hidden => Ok(false),
+            IdStanding::Refused => {
+                let mut head = ArticleBytes::default();
+                let fetched = Box::pin(self.article(Place::MessageId(id), Part::Head, &mut head)).await?;
+                Ok(!matches!(fetched, Fetched::Missing))
+            }
+        }
     }
 
     async fn numbers(

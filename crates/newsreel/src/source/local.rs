@@ -5,8 +5,8 @@
 
 use super::bodies::Bodies;
 use super::{
-    Answer, ArticleBytes, ArticleLayout, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, NewsSource,
-    Part, Place, Side, SourceError, Wanted, Which,
+    Answer, ArticleBytes, ArticleLayout, Base, Fetched, GroupInfo, GroupList, GroupStream, IdStanding, Marks,
+    NewsSource, Part, Place, Side, SourceError, Wanted, Which,
 };
 use crate::config::Live;
 use netnews::{Article, MessageId};
@@ -158,6 +158,14 @@ impl NewsSource for LocalSpool {
             // In a box: what fetching holds would make every session larger.
             true => Box::pin(self.with_body(into)).await,
             false => Ok(Fetched::Whole),
+        }
+    }
+
+    fn standing(&self, id: MessageId<'_>) -> IdStanding {
+        match self.spool.lookup(&self.spool.key(id.as_bytes())) {
+            Lookup::Hidden(_) => IdStanding::Hidden,
+            Lookup::Remembered => IdStanding::Refused,
+            Lookup::Unknown | Lookup::Gone | Lookup::Present(_) => IdStanding::Free,
         }
     }
 

@@ -64,7 +64,9 @@ impl Dial {
             self.host() == "localhost" || self.host().parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
         let login = match (&self.link.user, &self.link.password_file) {
             (Some(user), Some(file)) => {
-                Some(Login { clear_passwords: is_local, ..Login::password(user, password(file)?) })
+                let mechanisms = self.link.mechanisms.iter().map(|way| (*way).into()).collect();
+                let login = Login::password(user, password(file)?);
+                Some(Login { clear_passwords: is_local, mechanisms, ..login })
             }
             _ => None,
         };
@@ -79,7 +81,10 @@ impl Dial {
                 Some(file) => file.clone(),
                 None => system_authorities()?,
             };
-            nntp_io::tls::client_config(authorities(&file)?, None)
+            let (roots, certificates) = authorities(&file)?;
+            // One that is named may be the server's own; those of the system never are.
+            let pinned = if self.link.tls_ca.is_some() { certificates } else { Vec::new() };
+            nntp_io::tls::client_config(roots, pinned, None)
         } else {
             nntp_io::tls::client_config_without_verification()
         };
@@ -97,14 +102,17 @@ fn system_authorities() -> Result<PathBuf, String> {
 
 /// The certificates in `file` that can be trusted; of many, those of a form that is not known are passed
 /// over.
-fn authorities(file: &Path) -> Result<RootCertStore, String> {
+fn authorities(file: &Path) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), String> {
     let cannot =
         |error: &dyn std::fmt::Display| format!("cannot read authorities from {}: {error}", file.display());
     let text = fs::read(file).map_err(|error| cannot(&error))?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok).collect();
     let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(certificates);
-    if added == 0 { Err(cannot(&"it holds no certificate (-----BEGIN CERTIFICATE-----)")) } else { Ok(roots) }
+    let (added, _) = roots.add_parsable_certificates(certificates.iter().cloned());
+    if added == 0 {
+        return Err(cannot(&"it holds no certificate (-----BEGIN CERTIFICATE-----)"));
+    }
+    Ok((roots, certificates))
 }
 
 /// The first line of a file.
@@ -129,6 +137,7 @@ mod tests {
         tls_ca: None,
         user: None,
         password_file: None,
+        mechanisms: Vec::new(),
         compress: false,
     };
 

@@ -1,4 +1,4 @@
-//! Groups that a poster may not read: to posters they are groups that are not carried here.
+//! Groups that a poster may not read: a post that names one is refused, whether there is such a group or not.
 //!
 //! Nothing can be filed in them, and no answer tells whether they exist.
 
@@ -59,7 +59,8 @@ fn a_crosspost_is_filed_only_where_its_poster_may_post() {
     let server = site();
     let (mut client, mut fred) = (server.client(), server.client());
     assert!(fred.ask(&plain("fred", "flintstone")).starts_with("281 "));
-    let absent = "no.such.group";
+    // A name that is as hidden, and no group.
+    let absent = |name: &str| if name.starts_with("private.") { "private.absent" } else { "no.such.group" };
     for more in ["", "Approved: me@x.example\r\n"] {
         for (name, _) in HIDDEN {
             for groups in
@@ -68,7 +69,11 @@ fn a_crosspost_is_filed_only_where_its_poster_may_post() {
                 let ask = |client: &mut Client, name: &str| {
                     told(&post(client, &headers(&groups.replace("GROUP", name), more), "b"), name)
                 };
-                assert_eq!(ask(&mut client, name), ask(&mut client, absent), "{groups} with {name}; {more}");
+                assert_eq!(
+                    ask(&mut client, name),
+                    ask(&mut client, absent(name)),
+                    "{groups} with {name}; {more}"
+                );
             }
         }
     }
@@ -76,14 +81,34 @@ fn a_crosspost_is_filed_only_where_its_poster_may_post() {
         assert_eq!(count(&mut fred, name), 0, "{name}");
     }
     assert_eq!(count(&mut fred, "junk"), 0);
-    // Newsgroups stays as it was written; Xref names only where the article is.
-    let answer = post(&mut client, &headers("private.open,misc.test", ""), "b");
+    for groups in ["private.open,misc.test", "misc.test,private.absent", "private.outward"] {
+        let name = groups.split(',').find(|name| name.starts_with("private.")).unwrap();
+        let refused = format!("441 Posting to {name} is not permitted to you");
+        assert_eq!(post(&mut client, &headers(groups, ""), "b"), refused);
+    }
+    // Unknown groups that are not hidden are other servers' matter. Newsgroups stays as it was written; Xref
+    // names only where the article is.
+    let answer = post(&mut client, &headers("no.such.group,local.inward,misc.test", ""), "b");
     assert!(answer.starts_with("240 Article received OK"), "{answer}");
     assert!(fred.ask(&format!("HEAD {}", answer.rsplit(' ').next().unwrap())).starts_with("221 "));
     let head = fred.block();
-    assert!(head.contains(&"Newsgroups: private.open,misc.test".into()), "{head:?}");
+    assert!(head.contains(&"Newsgroups: no.such.group,local.inward,misc.test".into()), "{head:?}");
     let xref = head.iter().find(|line| line.starts_with("Xref: ")).unwrap();
     assert!(!xref.contains("private."), "{xref}");
+}
+
+#[test]
+fn a_crosspost_to_a_group_that_may_only_be_read_is_refused() {
+    let server = Server::start_with(with_access(
+        "[[access]]\nfrom = \"all\"\nread = \"*\"\npost = \"*,!local.empty\"\n",
+    ));
+    let mut client = server.client();
+    let refused = "441 Posting to local.empty is not permitted to you";
+    for groups in ["local.empty", "misc.test,local.empty", "no.such.group,local.empty,misc.test"] {
+        assert_eq!(post(&mut client, &headers(groups, ""), "b"), refused, "{groups}");
+    }
+    assert_eq!(count(&mut client, "misc.test"), 0);
+    assert!(post(&mut client, &headers("misc.test,no.such.group", ""), "b").starts_with("240 "));
 }
 
 #[test]

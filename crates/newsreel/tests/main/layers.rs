@@ -60,6 +60,15 @@ impl Identity {
         Self { certificate: signed.der().clone(), pem: signed.pem(), key }
     }
 
+    /// A certificate as `openssl req -x509` makes it: signed by its own key, and an authority.
+    pub fn self_signed_authority(name: &str) -> Self {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = params(name);
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let signed = params.self_signed(&key).unwrap();
+        Self { certificate: signed.der().clone(), pem: signed.pem(), key }
+    }
+
     /// Writes both files.
     pub fn write(&self, certificate: &Path, key: &Path) {
         std::fs::write(certificate, &self.pem).unwrap();

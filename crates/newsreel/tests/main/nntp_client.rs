@@ -124,12 +124,16 @@ fn every_way_to_log_in() {
     for target in [&plain, &starttls, &implicit] {
         assert_eq!(block_on(connect(target).unwrap().request("GROUP local.empty")).unwrap().code, 480);
         for compression in [Compression::Never, Compression::Required] {
-            for mechanism in
-                [None, Some(Mechanism::User), Some(Mechanism::Plain), Some(Mechanism::ScramSha256)]
+            for mechanisms in
+                [vec![], vec![Mechanism::User], vec![Mechanism::Plain], vec![Mechanism::ScramSha256]]
             {
                 for (password, right) in [("flintstone", true), ("Flintstone", false)] {
-                    let login =
-                        Login { mechanism, clear_passwords: true, ..Login::password("fred", password) };
+                    let mechanism = mechanisms.clone();
+                    let login = Login {
+                        mechanisms: mechanism.clone(),
+                        clear_passwords: true,
+                        ..Login::password("fred", password)
+                    };
                     let role = Role::Reader;
                     let outcome = reads(&Target { login: Some(login), compression, role, ..target.clone() });
                     match outcome {
@@ -147,12 +151,12 @@ fn every_way_to_log_in() {
         }
     }
     // A password is not sent in the clear, but SCRAM does not send it.
-    let sent = Login { mechanism: Some(Mechanism::Plain), ..Login::password("fred", "flintstone") };
+    let sent = Login { mechanisms: vec![Mechanism::Plain], ..Login::password("fred", "flintstone") };
     let error = reads(&Target { login: Some(sent), ..plain.clone() }).unwrap_err();
     assert!(matches!(error, Error::Request(_)), "{error}");
     reads(&Target { login: Some(Login::password("fred", "flintstone")), ..plain.clone() }).unwrap();
     // A response too long for the command line; the password is wrong.
-    let long = Login { mechanism: Some(Mechanism::Plain), ..Login::password("fred", "x".repeat(450)) };
+    let long = Login { mechanisms: vec![Mechanism::Plain], ..Login::password("fred", "x".repeat(450)) };
     let error = reads(&Target { login: Some(long), ..implicit.clone() }).unwrap_err();
     assert!(matches!(error, Error::Refused { step: Step::Login, .. }), "{error}");
 

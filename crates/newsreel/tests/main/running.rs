@@ -233,6 +233,7 @@ impl Server {
     pub fn operate(&self, words: &[&str]) -> bool {
         match words {
             ["cancel", id] => self.spool.cancel(id.as_bytes()).unwrap(),
+            ["hide", id] => self.spool.hide_all(&[id.as_bytes()], "operator", "").unwrap().len() == 1,
             ["newgroup", name, flag, high @ ..] => {
                 let flag = Flag::parse(flag).unwrap();
                 let high = high.first().map_or(0, |high| high.parse().unwrap());

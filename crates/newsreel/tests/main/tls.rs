@@ -65,6 +65,31 @@ impl Site {
 }
 
 #[test]
+fn a_certificate_named_as_tls_ca_proves_who_a_server_is_whatever_its_name() {
+    let dir = TempDir::new().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    for (at, make) in [Identity::self_signed, Identity::self_signed_authority].into_iter().enumerate() {
+        make("inn.example.org").write(&file("own.crt"), &file("own.key"));
+        make("inn.example.org").write(&file("other.crt"), &file("other.key"));
+        let (certificate, key) = (file("own.crt"), file("own.key"));
+        let tls = format!("\n[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n[limits]");
+        let server = Server::start_with(|text| {
+            text.replace("\n[limits]", &tls).replace("[site]", "[site]\ntls_listen = [\"127.0.0.1:0\"]")
+        });
+        let host = server.tls_address.unwrap();
+        for (named, answer) in [("own.crt", "211 "), ("other.crt", "403 ")] {
+            let section = format!(
+                "[[upstream]]\nname = \"inn\"\nhost = \"{host}\"\ntls = \"implicit\"\ntls_ca = {:?}\n",
+                file(named)
+            );
+            let front = Server::start_showing(&[], |text| text + &section);
+            let said = front.client().ask("GROUP misc.test");
+            assert!(said.starts_with(answer), "{at}: {named}: {said}");
+        }
+    }
+}
+
+#[test]
 fn starttls_encrypts_and_begins_anew() {
     let site = Site::start();
     let mut client = Client::greeted(site.server.address);

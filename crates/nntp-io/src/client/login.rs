@@ -1,6 +1,7 @@
 //! Logging in: AUTHINFO USER and PASS, SASL PLAIN, SCRAM-SHA-256 and EXTERNAL.
 //!
-//! Of what the server offers the best way is taken, unless one is named. A password never crosses a
+//! Of what the server offers the best way is tried first, and if it refuses that, the next one: INN offers
+//! SASL mechanisms that its users have no passwords for. An order can be set. A password never crosses a
 //! connection that is not encrypted unless that is allowed in so many words. Sources: RFC 4643, RFC 4422,
 //! RFC 4616, RFC 5802, RFC 7677.
 
@@ -21,8 +22,9 @@ const COMMAND_BYTES_MAX: usize = 510;
 pub struct Login {
     /// Who we are.
     pub credentials: Credentials,
-    /// The way to log in; `None` takes the best that the server offers: SCRAM-SHA-256, then PLAIN, then USER.
-    pub mechanism: Option<Mechanism>,
+    /// The ways to log in, in the order in which they are tried, whether or not the server offers them; if
+    /// empty, those that it offers: SCRAM-SHA-256, then PLAIN, then USER.
+    pub mechanisms: Vec<Mechanism>,
     /// Whether a password may be sent over a connection that is not encrypted. SCRAM-SHA-256 does not send
     /// it.
     pub clear_passwords: bool,
@@ -74,14 +76,14 @@ impl Login {
     /// clear.
     pub fn password(name: impl Into<String>, password: impl Into<String>) -> Self {
         let credentials = Credentials::Password { name: name.into(), password: password.into() };
-        Self { credentials, mechanism: None, clear_passwords: false }
+        Self { credentials, mechanisms: Vec::new(), clear_passwords: false }
     }
 
     /// As whoever our certificate stands for.
     pub fn certificate() -> Self {
         Self {
             credentials: Credentials::Certificate { identity: None },
-            mechanism: None,
+            mechanisms: Vec::new(),
             clear_passwords: false,
         }
     }
@@ -97,39 +99,72 @@ impl Client {
                 }
                 self.sasl("EXTERNAL", identity.as_bytes()).await.map(drop)
             }
-            Credentials::Password { name, password } => match self.mechanism(login).await? {
+            Credentials::Password { name, password } => {
+                let mechanisms = self.mechanisms(login).await?;
+                self.log_in_by_one(&mechanisms, name, password).await
+            }
+        }
+    }
+
+    /// Tries one way after the other for as long as the server refuses them and keeps the connection.
+    async fn log_in_by_one(
+        &mut self,
+        mechanisms: &[Mechanism],
+        name: &str,
+        password: &str,
+    ) -> Result<(), Error> {
+        let mut refused = Error::NotOffered("a way to log in that we know");
+        for mechanism in mechanisms {
+            self.over = false;
+            let tried = match mechanism {
                 Mechanism::User => self.log_in_by_user(name, password).await,
                 Mechanism::Plain => {
                     self.sasl("PLAIN", format!("\0{name}\0{password}").as_bytes()).await.map(drop)
                 }
                 Mechanism::ScramSha256 => self.log_in_by_scram(name, password).await,
-            },
+            };
+            match tried {
+                // After these the server ends the connection (RFC 3977 section 3.2.1).
+                Err(error @ Error::Refused { code: code::UNAVAILABLE | code::NOT_PERMITTED, .. }) => {
+                    return Err(error);
+                }
+                Err(error @ Error::Refused { .. }) => refused = error,
+                other => return other,
+            }
         }
+        Err(refused)
     }
 
-    /// The way to log in with a password.
-    async fn mechanism(&mut self, login: &Login) -> Result<Mechanism, Error> {
+    /// The ways to log in with a password, the first one first.
+    async fn mechanisms(&mut self, login: &Login) -> Result<Vec<Mechanism>, Error> {
         let may_send = login.clear_passwords || self.tls().is_some();
-        let known = self.capabilities().await?;
-        let sasl = |name| known.has_argument("SASL", name);
-        // A server that does not list its ways, or is too old to list anything, is tried with the oldest.
-        let user = known.has_argument("AUTHINFO", "USER") || !known.has("AUTHINFO");
-        let best = match login.mechanism {
-            Some(mechanism) => mechanism,
-            None if sasl("SCRAM-SHA-256") => Mechanism::ScramSha256,
-            None if sasl("PLAIN") && may_send => Mechanism::Plain,
-            None if user && may_send => Mechanism::User,
-            None if user || sasl("PLAIN") => {
-                return Err(Error::NotOffered("a way to log in without sending the password in the clear"));
-            }
-            None => return Err(Error::NotOffered("a way to log in that we know")),
-        };
-        if best != Mechanism::ScramSha256 && !may_send {
-            return Err(Error::Request(
-                "the password must not be sent over a connection that is not encrypted",
-            ));
+        let is_safe = |mechanism: &Mechanism| may_send || *mechanism == Mechanism::ScramSha256;
+        if !login.mechanisms.is_empty() {
+            let safe: Vec<_> = login.mechanisms.iter().copied().filter(is_safe).collect();
+            return match safe.is_empty() {
+                true => Err(Error::Request(
+                    "the password must not be sent over a connection that is not encrypted",
+                )),
+                false => Ok(safe),
+            };
         }
-        Ok(best)
+        let known = self.capabilities().await?;
+        // A server that does not list its ways, or is too old to list anything, is tried with the oldest.
+        let offered = [
+            (Mechanism::ScramSha256, known.has_argument("SASL", "SCRAM-SHA-256")),
+            (Mechanism::Plain, known.has_argument("SASL", "PLAIN")),
+            (Mechanism::User, known.has_argument("AUTHINFO", "USER") || !known.has("AUTHINFO")),
+        ];
+        let mut offered: Vec<_> =
+            offered.into_iter().filter_map(|(way, is_it)| is_it.then_some(way)).collect();
+        if offered.is_empty() {
+            return Err(Error::NotOffered("a way to log in that we know"));
+        }
+        offered.retain(is_safe);
+        if offered.is_empty() {
+            return Err(Error::NotOffered("a way to log in without sending the password in the clear"));
+        }
+        Ok(offered)
     }
 
     async fn log_in_by_user(&mut self, name: &str, password: &str) -> Result<(), Error> {

@@ -156,6 +156,7 @@ fn own(config: &Config, listen: &str) -> Option<Other> {
         tls_ca: None,
         user: None,
         password_file: None,
+        mechanisms: Vec::new(),
         compress: false,
     };
     Some(Other { what: String::new(), dial: Dial { to: address.to_string(), link }, role: Role::Any })

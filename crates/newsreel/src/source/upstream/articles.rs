@@ -6,7 +6,7 @@
 use super::bringing::{About, LARGE_BYTES};
 use super::flight::{Flight, Landing};
 use super::group::Group;
-use super::questions::AskHas;
+use super::questions::{AskHas, IdStatus};
 use super::searching::Search;
 use super::table::Table;
 use super::trouble::Trouble;
@@ -491,20 +491,25 @@ pub(super) async fn has(table: &Table, id: MessageId<'_>) -> Answer<bool> {
         return Ok(true);
     }
     let (mut trouble, mut without) = (None, HashSet::new());
-    for upstream in table.in_order_of(None) {
+    let order = table.in_order_of(None);
+    let is_only = order.len() == 1;
+    for upstream in order {
         let owner = upstream.config.owner();
         if without.contains(owner) || table.is_known_without(owner, id.as_bytes()) {
             continue;
         }
-        match upstream.pool.ask_apart(AskHas(id.as_bytes().into())).await {
-            Ok(true) => {
+        let asked = upstream.pool.ask_apart(AskHas(id.as_bytes().into()));
+        let answer = if is_only { asked.await } else { upstream.pool.soon(asked).await };
+        match answer {
+            Ok(IdStatus::Present) => {
                 table.is_with(id.as_bytes());
                 return Ok(true);
             }
-            Ok(false) => {
+            Ok(IdStatus::Missing) => {
                 table.is_without(owner, id.as_bytes());
                 without.insert(owner);
             }
+            Ok(IdStatus::Refused) => _ = without.insert(owner),
             Err(other) => trouble = Some(other),
         }
     }

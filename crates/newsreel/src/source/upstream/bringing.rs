@@ -42,6 +42,10 @@ pub(super) enum Brought {
     Whole,
     /// It has none.
     Missing,
+    /// It does not show it, in other words than that it has none.
+    Refused,
+    /// After another connection broke off it continues in another way than what was shown.
+    Otherwise,
     /// Another one than was known by this number: its Message-ID.
     Other(Vec<u8>),
 }
@@ -78,6 +82,8 @@ pub(super) struct AskArticle {
 }
 
 impl Question for AskArticle {
+    const MAY_BREAK: bool = true;
+
     type Answer = Brought;
 
     async fn ask(&mut self, line: &mut Line) -> Result<Brought, Trouble> {
@@ -100,6 +106,7 @@ impl Question for AskArticle {
                 return Ok(Brought::Missing);
             }
             _ if !is_there => return Ok(Brought::Missing),
+            other if is_about_an_article(other) => return Ok(Brought::Refused),
             _ => return Err(status.refused()),
         }
         let id = self.named(&status)?;
@@ -132,18 +139,21 @@ impl AskArticle {
 
     /// Takes the article.
     async fn bring(&mut self, line: &mut Line, id: Vec<u8>) -> Result<Brought, Trouble> {
-        // What somebody has begun to read is not begun again.
-        let is_shown = self.landing.change(|cargo| {
+        // What somebody has begun to read is continued, where it is the same so far.
+        let (mut checked, shown) = self.landing.change(|cargo| {
             if cargo.about.is_none() {
                 cargo.bytes.clear();
             }
-            cargo.about.is_some()
+            (cargo.about.as_ref().map(|about| about.body_at), cargo.bytes.len())
         });
-        if is_shown {
-            return Err(Trouble::Away("an article broke off".into()));
-        }
-        let mut checked = None;
+        let mut at = 0;
         while let Some(piece) = line.chunk().await? {
+            let known = piece.len().min(shown.saturating_sub(at));
+            let (again, piece) = piece.split_at_checked(known).unwrap_or_default();
+            if !self.landing.change(|cargo| cargo.bytes.get(at..).unwrap_or_default().starts_with(again)) {
+                return Ok(Brought::Otherwise);
+            }
+            at += known;
             // Not even the beginning of what cannot be an article is passed on.
             if memchr::memchr(0, piece).is_some() {
                 return Err(self.wrong("NUL octets"));
@@ -168,6 +178,9 @@ impl AskArticle {
                     cargo.about.get_or_insert_with(|| About { id: id.clone(), body_at, from: self.from });
                 });
             }
+        }
+        if at < shown {
+            return Ok(Brought::Otherwise);
         }
         if self.part == Part::Head {
             // A head comes without its empty line.
@@ -225,6 +238,12 @@ impl Wanted {
             Self::Id(id) => shown(id),
         }
     }
+}
+
+/// Whether a code that refuses an article is about that article: not about the connection (400, 502), the
+/// command (500, 501), or who asks (480 to 483).
+pub(super) fn is_about_an_article(code: u16) -> bool {
+    matches!(code, 401..480 | 484..500 | 503..600)
 }
 
 /// The header lines, if they are there to their end.

@@ -3,7 +3,9 @@
 //!
 //! Sources: RFC 3977 sections 6.1.1, 7.6 and 8.3, RFC 2980 section 2.8 (XOVER), RFC 6048 (lists).
 
+use super::allowance::Opened;
 use super::trouble::{Trouble, shown};
+use crate::base::lock::Leaf;
 use crate::source::Marks;
 use netnews::decimal::parse_decimal;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
@@ -23,6 +25,26 @@ pub(super) struct Lacking {
     pub hdr: AtomicBool,
     /// LISTGROUP with a range (RFC 3977 section 6.1.2); it takes the name alone.
     pub ranges: AtomicBool,
+}
+
+/// When something was last heard from a server, on whichever connection.
+#[derive(Debug, Default)]
+pub(super) struct Pulse(Leaf<Option<Instant>>);
+
+impl Pulse {
+    fn beat(&self) {
+        *self.0.lock() = Some(Instant::now());
+    }
+
+    /// Whether something was ever heard.
+    pub fn was_heard(&self) -> bool {
+        self.0.lock().is_some()
+    }
+
+    /// Whether something was heard since then.
+    pub fn was_heard_since(&self, begun: Instant) -> bool {
+        self.0.lock().is_some_and(|at| at >= begun)
+    }
 }
 
 /// The first line of an answer.
@@ -57,11 +79,24 @@ pub(super) struct Line {
     asked_at: Option<Instant>,
     /// How long the last answer took to begin.
     took: Option<Duration>,
+    pulse: Arc<Pulse>,
+    /// Counts it.
+    _opened: Option<Opened>,
 }
 
 impl Line {
-    pub fn new(client: Client, lacking: Arc<Lacking>) -> Self {
-        Self { client, lacking, selected: Vec::new(), fresh: true, bytes_seen: 0, asked_at: None, took: None }
+    pub fn new(client: Client, lacking: Arc<Lacking>, (pulse, opened): (Arc<Pulse>, Option<Opened>)) -> Self {
+        Self {
+            client,
+            lacking,
+            selected: Vec::new(),
+            fresh: true,
+            bytes_seen: 0,
+            asked_at: None,
+            took: None,
+            pulse,
+            _opened: opened,
+        }
     }
 
     /// Whether it can be asked something else.
@@ -126,11 +161,15 @@ impl Line {
     /// The first line of the next answer.
     pub async fn answer(&mut self) -> Result<Status, Trouble> {
         let answer = self.client.answer().await;
-        if let Some(at) = self.asked_at.take() {
+        // Of an answer that does not come it is not known how long it takes.
+        if let Some(at) = self.asked_at.take()
+            && answer.is_ok()
+        {
             self.took = Some(at.elapsed());
         }
         let status = match answer {
             Ok(answer) => {
+                self.pulse.beat();
                 Status { code: answer.code, text: answer.text().to_vec(), has_block: answer.has_block }
             }
             Err(error) => return Err(self.judged(error)),
@@ -159,7 +198,7 @@ impl Line {
 
     /// The next line of a block; `None` at its end.
     pub async fn block_line(&mut self) -> Result<Option<&[u8]>, Trouble> {
-        Ok(self.client.block_line().await?)
+        self.client.block_line().await.map_err(broken)
     }
 
     /// Whether [`Line::block_line`] would return at once.
@@ -169,14 +208,24 @@ impl Line {
 
     /// The next piece of a block, in wire format; `None` at its end.
     pub async fn chunk(&mut self) -> Result<Option<&[u8]>, Trouble> {
-        Ok(self.client.chunk().await?)
+        let piece = self.client.chunk().await.map_err(broken)?;
+        self.pulse.beat();
+        Ok(piece)
     }
 
     fn judged(&self, error: Error) -> Trouble {
         match error {
             Error::Ended | Error::Broken(_) if !self.fresh => Trouble::Stale,
-            error => error.into(),
+            error => broken(error),
         }
+    }
+}
+
+/// A connection that ends where an answer was to come.
+fn broken(error: Error) -> Trouble {
+    match error {
+        Error::Ended | Error::Broken(_) => Trouble::Broken(error.to_string()),
+        error => error.into(),
     }
 }
 

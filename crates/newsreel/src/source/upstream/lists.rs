@@ -95,7 +95,7 @@ impl Lists {
         };
         let list = kept.lock().as_ref().map(|(list, _)| list.clone());
         let Some(list) = list else { return fetch(pool, kind.command().into()).await };
-        match (begun(&list).await, old) {
+        match (begun_soon(pool, &list).await, old) {
             (Ok(()), _) => Ok(list),
             (Err(trouble), Some((old, since))) => {
                 debug!(%trouble, "the list that was fetched last is shown");
@@ -103,6 +103,7 @@ impl Lists {
                 Ok(old)
             }
             (Err(trouble), None) => {
+                *kept.lock() = None;
                 let kept_on_disk = block_in_place(|| cached(cache, pool.name(), kind));
                 debug!(%trouble, "the list that the cache has is shown, if there is one");
                 kept_on_disk.ok_or(trouble)
@@ -122,7 +123,7 @@ impl Lists {
 /// A list that is not kept.
 pub(super) async fn fetch(pool: &Arc<Pool>, command: Vec<u8>) -> Result<List, Trouble> {
     let list = begin(pool, command, None);
-    begun(&list).await?;
+    begun_soon(pool, &list).await?;
     Ok(list)
 }
 
@@ -181,6 +182,11 @@ pub(super) fn of_known(cache: &Cache, origin: &str) -> List {
     }
     landing.end(Ok(()));
     list
+}
+
+/// Waits until some of it is there; not for a server that is silent and was not heard of lately.
+async fn begun_soon(pool: &Pool, list: &List) -> Result<(), Trouble> {
+    if pool.usual_time().is_some() { begun(list).await } else { pool.soon(begun(list)).await }
 }
 
 /// Waits until some of it is there.

@@ -7,6 +7,7 @@
 //! reader a 403 for what is not known here, and no time. Sources: the NewsCache paper, sections 2 to 5; RFC
 //! 3977.
 
+mod allowance;
 mod articles;
 mod bringing;
 mod flight;
@@ -522,9 +523,14 @@ impl NewsSource for Upstreams {
             Which::All | Which::Like(_) => {
                 // All are asked before the first has answered.
                 let asked = table.upstreams.iter().enumerate().filter(|(_, u)| !u.config.fill);
-                let asked = asked.map(|(at, upstream)| (at, ask_list(upstream.clone(), list, &self.client)));
-                for (at, lines) in asked.collect::<Vec<_>>() {
-                    let lines = lines.await.map_err(|error| SourceError::Fault(error.into()))??;
+                let asked = asked
+                    .map(|(at, upstream)| (at, upstream, ask_list(upstream.clone(), list, &self.client)));
+                for (at, upstream, lines) in asked.collect::<Vec<_>>() {
+                    let lines = match lines.await.map_err(|error| SourceError::Fault(error.into()))? {
+                        // A reader has never seen its groups, and misses none.
+                        Err(Trouble::Away(_)) if upstream.is_unheard() => continue,
+                        lines => lines?,
+                    };
                     groups.parts.push(ListPart { at, lines, next: None, is_over: false });
                 }
                 return Ok(groups);

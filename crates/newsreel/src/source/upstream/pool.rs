@@ -1,29 +1,36 @@
 //! The connections to one upstream.
 //!
-//! At most `connections` of them, made when they are needed and kept for the next question. A server that
-//! does not answer is left alone for a while, longer each time, and those who ask meanwhile are told at once;
-//! after that one tries, and the others wait for what becomes of it. A question is asked again on a fresh
-//! connection if the kept one turns out to have ended.
+//! At most `connections` of them, made when they are needed and kept for the next question, or as many as
+//! the server lets us have (`allowance`). A server that does not answer is left alone for a while, longer
+//! each time, and those who ask meanwhile are told at once; after that one tries, and the others wait for
+//! what becomes of it. One that is silent is tried by a task of its own (`probing`), which costs no reader
+//! any time. A question is asked again on another connection if the kept one turns out to have ended, and
+//! once if its answer breaks off.
 
-use super::line::{Lacking, Line};
+use super::allowance::{Allowance, Opening};
+use super::line::{Lacking, Line, Pulse};
 use super::trouble::Trouble;
 use crate::base::counters::{add, read};
 use crate::base::lock::Leaf;
 use crate::config;
 use crate::tls::Dial;
 use nntp_io::{Client, Limits, Role};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::{Mutex as Turn, Semaphore};
+use tokio::sync::Mutex as Turn;
 use tokio::task::block_in_place;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 /// The first pause after a failure, doubled each time.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 /// The longest one.
 const PAUSE_LONGEST: Duration = Duration::from_secs(60);
+/// How many bytes a second a server that is not silent takes of us.
+const SENT_BYTES_PER_SEC_LEAST: usize = 32 << 10;
+/// How long a silent server is waited for when it is tried again.
+const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 /// How long a connection is kept that nobody uses.
 const KEPT_MAX: Duration = Duration::from_secs(120);
 
@@ -40,6 +47,9 @@ const PATIENCE_LEAST: Duration = Duration::from_secs(2);
 pub(super) trait Question: Send {
     /// What comes back.
     type Answer: Send;
+
+    /// Whether it may be asked again after [`Trouble::Broken`].
+    const MAY_BREAK: bool = false;
 
     /// Asks it. May be called again after [`Trouble::Stale`].
     fn ask(&mut self, line: &mut Line) -> impl Future<Output = Result<Self::Answer, Trouble>> + Send;
@@ -60,12 +70,15 @@ pub(super) struct Pool {
     name: String,
     dial: Dial,
     limits: Limits,
-    permits: Semaphore,
+    allowance: Allowance,
+    pulse: Arc<Pulse>,
     kept: Leaf<Vec<(Line, Instant)>>,
     health: Leaf<Health>,
     /// Held by the one that tries a server again.
     trying: Turn<()>,
     offline: bool,
+    /// For the task that tries a silent server.
+    own: Weak<Self>,
     pub tally: Tally,
 }
 
@@ -74,6 +87,10 @@ pub(super) struct Pool {
 struct Health {
     failures: u32,
     retry_at: Option<Instant>,
+    /// It does not answer, and a task tries whether it does again.
+    is_silent: bool,
+    /// How often it fell silent since it last answered a question.
+    silences: u32,
     last_error: String,
     lacking: Arc<Lacking>,
     /// How long its answers took of late to begin, and when that was found out.
@@ -91,7 +108,7 @@ impl Health {
 }
 
 impl Pool {
-    pub fn new(config: &config::Upstream) -> Self {
+    pub fn new(config: &config::Upstream) -> Arc<Self> {
         let limits = Limits {
             connect_timeout: config.connect_timeout,
             greeting_timeout: config.answer_timeout,
@@ -99,40 +116,54 @@ impl Pool {
             idle_timeout: config.answer_timeout,
             ..Limits::default()
         };
-        Self {
+        Arc::new_cyclic(|own| Self {
             name: config.name.clone(),
             dial: Dial { to: config.host.clone(), link: config.link() },
             limits,
-            permits: Semaphore::new(config.connections),
+            allowance: Allowance::of(config.connections),
+            pulse: Arc::default(),
             kept: Leaf::default(),
             health: Leaf::default(),
             trying: Turn::default(),
             offline: config.offline,
+            own: own.clone(),
             tally: Tally::default(),
-        }
+        })
     }
 
     /// Asks a question; waits for a connection if all are in use.
     pub async fn ask<Q: Question>(&self, mut question: Q) -> Result<Q::Answer, Trouble> {
         self.may_ask()?;
-        let permit = timeout(self.limits.answer_timeout, self.permits.acquire()).await;
-        let _permit = match permit {
-            Ok(Ok(permit)) => permit,
-            _ => return Err(Trouble::Away(format!("all connections to {} are in use", self.name))),
-        };
         add(&self.tally.questions, 1);
-        if let Some(mut line) = self.kept().await {
-            match self.answered(question.ask(&mut line).await, line).await {
-                Err(Trouble::Stale) => {}
-                answer => return answer,
+        let (mut wants_fresh, mut has_broken) = (false, false);
+        loop {
+            let permit = timeout(self.limits.answer_timeout, self.allowance.permit()).await;
+            let Ok(permit) = permit else {
+                return Err(Trouble::Away(format!("all connections to {} are in use", self.name)));
+            };
+            let kept = if wants_fresh { None } else { self.kept().await };
+            let mut line = match kept {
+                Some(line) => line,
+                None => match self.connected().await? {
+                    Some(line) => line,
+                    // One of those that are open answers it.
+                    None => {
+                        permit.give_up();
+                        wants_fresh = false;
+                        continue;
+                    }
+                },
+            };
+            let begun = Instant::now();
+            let answer = question.ask(&mut line).await;
+            let may_break = Q::MAY_BREAK && !has_broken;
+            match self.answered(answer, line, (begun, may_break)).await {
+                Err(Trouble::Stale) if !wants_fresh => {}
+                Err(Trouble::Broken(_)) if may_break => has_broken = true,
+                answer => return answer.map_err(Trouble::outward),
             }
+            wants_fresh = true;
         }
-        let mut line = self.connected().await?;
-        let answer = question.ask(&mut line).await;
-        self.answered(answer, line).await.map_err(|trouble| match trouble {
-            Trouble::Stale => Trouble::Away(trouble.to_string()),
-            other => other,
-        })
     }
 
     /// The same in a task of its own: it goes on if nobody waits for the answer any longer.
@@ -161,9 +192,10 @@ impl Pool {
             return Err(Trouble::Away(format!("{} is offline by the configuration", self.name)));
         }
         let health = self.health.lock();
-        match health.retry_at.filter(|at| *at > Instant::now()) {
-            Some(_) => Err(Trouble::Away(format!("{} is away: {}", self.name, health.last_error))),
-            None => Ok(()),
+        let is_away = health.is_silent || health.retry_at.is_some_and(|at| at > Instant::now());
+        match is_away {
+            true => Err(Trouble::Away(format!("{} is away: {}", self.name, health.last_error))),
+            false => Ok(()),
         }
     }
 
@@ -195,9 +227,86 @@ impl Pool {
         (self.usual_time().unwrap_or_default() * PATIENCE_TIMES).max(PATIENCE_LEAST)
     }
 
-    /// It was not waited for.
-    pub fn was_slow(&self, waited: Duration) {
-        self.health.lock().took(waited);
+    /// How long an answer took to begin.
+    pub fn took(&self, took: Duration) {
+        self.health.lock().took(took);
+    }
+
+    /// Waits for an answer, unless the server stays silent for its [`Pool::patience`].
+    pub async fn soon<T>(&self, asked: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+        self.soon_taken(asked, 0).await
+    }
+
+    /// As [`Pool::soon`], of something for which so many bytes are sent first.
+    pub async fn soon_taken<T>(
+        &self,
+        asked: impl Future<Output = Result<T, Trouble>>,
+        bytes: usize,
+    ) -> Result<T, Trouble> {
+        let sending = Duration::from_secs((bytes / SENT_BYTES_PER_SEC_LEAST) as u64);
+        let (patience, begun) = (self.patience() + sending, Instant::now());
+        timeout(patience, asked).await.unwrap_or_else(|_| {
+            self.was_slow(begun);
+            Err(Trouble::Away(format!("{} does not answer soon", self.name)))
+        })
+    }
+
+    /// An answer to a question of `begun` is not waited for any longer. If nothing else was heard of the
+    /// server since then, it is silent. That says nothing of how long its answers take.
+    pub fn was_slow(&self, begun: Instant) {
+        if !self.pulse.was_heard_since(begun) {
+            self.fell_silent(&format!("no answer within {} s", begun.elapsed().as_secs()));
+        }
+    }
+
+    /// It is not asked any more until it answers a task of its own.
+    fn fell_silent(&self, text: &str) {
+        if std::mem::replace(&mut self.health.lock().is_silent, true) {
+            return;
+        }
+        self.failed(text);
+        tokio::spawn(probe(self.own.clone()));
+    }
+
+    /// How long to wait before a silent server is tried again.
+    fn next_pause(&self) -> Duration {
+        let mut health = self.health.lock();
+        let pause = paused(health.silences);
+        health.silences = health.silences.saturating_add(1);
+        pause
+    }
+
+    /// Whether a silent server answers again.
+    async fn is_back(&self) -> bool {
+        let limit = self.limits.answer_timeout.min(PROBE_TIMEOUT_MAX);
+        let Ok(Ok(line)) = timeout(limit, self.probed()).await else { return false };
+        {
+            let mut health = self.health.lock();
+            (health.is_silent, health.failures, health.retry_at) = (false, 0, None);
+        }
+        info!(upstream = self.name, "the upstream is back");
+        self.kept.lock().push((line, Instant::now()));
+        true
+    }
+
+    /// A new connection that has answered a command.
+    async fn probed(&self) -> Result<Line, Trouble> {
+        let mut line = self.connect(self.allowance.opening()).await?;
+        line.request("DATE").await?;
+        if let Some(took) = line.take_time() {
+            self.took(took);
+        }
+        Ok(line)
+    }
+
+    /// Whether something was heard of the server since the start.
+    pub fn was_heard(&self) -> bool {
+        self.pulse.was_heard()
+    }
+
+    /// The most connections that the server lets us have, where it has refused one more.
+    pub fn limit(&self) -> Option<usize> {
+        self.allowance.limit()
     }
 
     /// A connection that was kept.
@@ -211,16 +320,31 @@ impl Pool {
         }
     }
 
-    /// What became of a question; the connection is kept if it is of more use.
-    async fn answered<T>(&self, answer: Result<T, Trouble>, mut line: Line) -> Result<T, Trouble> {
+    /// Judges the outcome of a question that was asked at `begun`, and keeps the connection if it is of more
+    /// use. `may_break`: the question is asked again if its answer breaks off.
+    async fn answered<T>(
+        &self,
+        answer: Result<T, Trouble>,
+        mut line: Line,
+        (begun, may_break): (Instant, bool),
+    ) -> Result<T, Trouble> {
         add(&self.tally.bytes, line.take_bytes());
-        if let Some(took) = line.take_time() {
-            self.health.lock().took(took);
+        let took = line.take_time();
+        if let Some(took) = took {
+            self.took(took);
         }
         match &answer {
-            Ok(_) | Err(Trouble::Refused(..)) => self.health.lock().failures = 0,
+            Ok(_) | Err(Trouble::Refused(..)) => {
+                let mut health = self.health.lock();
+                (health.failures, health.silences) = (0, 0);
+            }
             Err(Trouble::Stale | Trouble::Missing | Trouble::Slow) => {}
-            Err(Trouble::Away(text)) => self.failed(text),
+            Err(Trouble::Broken(_)) if may_break => {}
+            Err(Trouble::Away(text) | Trouble::Broken(text)) => self.failed(text),
+            // An answer that has begun, or another connection, says that the server is not silent.
+            Err(Trouble::Silent(text)) if took.is_some() => self.failed(text),
+            Err(Trouble::Silent(_)) if self.pulse.was_heard_since(begun) => add(&self.tally.failures, 1),
+            Err(Trouble::Silent(text)) => self.fell_silent(text),
             Err(Trouble::Wrong(text)) => {
                 self.told_wrong();
                 warn!(upstream = self.name, "wrong answer: {text}");
@@ -245,7 +369,7 @@ impl Pool {
         if health.failures == 0 {
             warn!(upstream = self.name, "the upstream is away: {text}");
         }
-        let pause = PAUSE_FIRST.saturating_mul(1 << health.failures.min(10)).min(PAUSE_LONGEST);
+        let pause = paused(health.failures);
         health.failures = health.failures.saturating_add(1);
         health.retry_at = Some(Instant::now() + pause);
         text.clone_into(&mut health.last_error);
@@ -255,17 +379,27 @@ impl Pool {
         self.kept.lock().clear();
     }
 
-    /// A new connection. While the server is away one tries, and the others learn of it.
-    async fn connected(&self) -> Result<Line, Trouble> {
+    /// A new connection. While the server is away one tries, and the others learn of it. `None`: the server
+    /// has refused it, and others are open.
+    async fn connected(&self) -> Result<Option<Line>, Trouble> {
         let _trying = if self.health.lock().failures > 0 { Some(self.trying.lock().await) } else { None };
         self.may_ask()?;
-        match self.connect().await {
+        match self.connect(self.allowance.opening()).await {
             Ok(line) => {
                 let failures = std::mem::take(&mut self.health.lock().failures);
                 if failures > 0 {
                     info!(upstream = self.name, "the upstream is back");
                 }
-                Ok(line)
+                Ok(Some(line))
+            }
+            Err(Trouble::Refused(code, text)) if self.allowance.others() > 0 => {
+                let others = self.allowance.others();
+                info!(upstream = self.name, others, "no further connection: {code} {text}");
+                Ok(None)
+            }
+            Err(Trouble::Silent(text)) => {
+                self.fell_silent(&text);
+                Err(Trouble::Away(text))
             }
             Err(trouble) => {
                 self.failed(&trouble.to_string());
@@ -274,10 +408,27 @@ impl Pool {
         }
     }
 
-    async fn connect(&self) -> Result<Line, Trouble> {
+    async fn connect(&self, opening: Opening) -> Result<Line, Trouble> {
         let target = block_in_place(|| self.dial.target(Role::Reader, self.limits.clone()));
         let client = Client::connect(&target.map_err(Trouble::Away)?).await?;
         add(&self.tally.connections, 1);
-        Ok(Line::new(client, self.health.lock().lacking.clone()))
+        let lacking = self.health.lock().lacking.clone();
+        Ok(Line::new(client, lacking, (self.pulse.clone(), opening.done())))
     }
+}
+
+/// Tries a silent server until it answers, or is no longer configured.
+async fn probe(pool: Weak<Pool>) {
+    while let Some(pause) = pool.upgrade().map(|pool| pool.next_pause()) {
+        sleep(pause).await;
+        let Some(pool) = pool.upgrade() else { return };
+        if pool.is_back().await {
+            return;
+        }
+    }
+}
+
+/// The pause after so many failures before.
+fn paused(failures: u32) -> Duration {
+    PAUSE_FIRST.saturating_mul(1 << failures.min(10)).min(PAUSE_LONGEST)
 }

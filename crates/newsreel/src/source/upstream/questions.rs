@@ -4,6 +4,7 @@
 //! was asked for and ascend, an overview row has its fields, an article is the one that was asked for.
 //! Sources: RFC 3977 sections 6.1.1, 6.1.2, 6.2.4, 7.4 and 8.3.
 
+use super::bringing::is_about_an_article;
 use super::line::{Line, Status};
 use super::pool::Question;
 use super::trouble::{Trouble, shown};
@@ -30,6 +31,8 @@ pub(super) struct AskMarks(pub Box<[u8]>);
 impl Question for AskMarks {
     type Answer = Option<Marks>;
 
+    const MAY_BREAK: bool = true;
+
     async fn ask(&mut self, line: &mut Line) -> Result<Self::Answer, Trouble> {
         // Also where it is selected.
         line.forget_selected();
@@ -46,6 +49,8 @@ pub(super) struct AskNumbers {
 
 impl Question for AskNumbers {
     type Answer = Vec<u64>;
+
+    const MAY_BREAK: bool = true;
 
     async fn ask(&mut self, line: &mut Line) -> Result<Vec<u64>, Trouble> {
         if line.lacking.ranges.load(Relaxed) {
@@ -100,6 +105,8 @@ pub(super) struct AskHeader {
 
 impl Question for AskHeader {
     type Answer = Option<HeaderValues>;
+
+    const MAY_BREAK: bool = true;
 
     async fn ask(&mut self, line: &mut Line) -> Result<Self::Answer, Trouble> {
         if line.lacking.hdr.load(Relaxed) {
@@ -158,14 +165,26 @@ impl AskHeader {
 /// STAT: whether there is an article with this Message-ID.
 pub(super) struct AskHas(pub Box<[u8]>);
 
-impl Question for AskHas {
-    type Answer = bool;
+/// A server's answer about a Message-ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdStatus {
+    Present,
+    Missing,
+    /// It does not show it, in other words than that it has none.
+    Refused,
+}
 
-    async fn ask(&mut self, line: &mut Line) -> Result<bool, Trouble> {
+impl Question for AskHas {
+    type Answer = IdStatus;
+
+    const MAY_BREAK: bool = true;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<IdStatus, Trouble> {
         let status = line.request([b"STAT ", &*self.0].concat()).await?;
         match status.code {
-            code::ARTICLE_EXISTS => Ok(true),
-            code::NO_SUCH_ARTICLE => Ok(false),
+            code::ARTICLE_EXISTS => Ok(IdStatus::Present),
+            code::NO_SUCH_ARTICLE => Ok(IdStatus::Missing),
+            other if is_about_an_article(other) => Ok(IdStatus::Refused),
             _ => Err(status.refused()),
         }
     }
@@ -226,6 +245,8 @@ pub(super) struct AskArrived {
 
 impl Question for AskArrived {
     type Answer = Vec<u8>;
+
+    const MAY_BREAK: bool = true;
 
     async fn ask(&mut self, line: &mut Line) -> Result<Vec<u8>, Trouble> {
         let digits = format_nntp(i64::try_from(self.since).unwrap_or_default());

@@ -35,6 +35,8 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> Question for AskRows<F> {
     /// Whether there is such a group.
     type Answer = bool;
 
+    const MAY_BREAK: bool = true;
+
     async fn ask(&mut self, line: &mut Line) -> Result<bool, Trouble> {
         if line.lacking.xover.load(Relaxed) {
             return self.ask_by("OVER", line).await;

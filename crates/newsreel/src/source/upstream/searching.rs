@@ -2,8 +2,9 @@
 //!
 //! By its number it is asked for at the server that numbers the group, by its Message-ID at the others, in
 //! the order of [`Table::in_order_of`]. What one server of an owner does not have is not asked for at
-//! another. A server whose answer does not begin is not waited for while there is another one to ask; if none
-//! of them has the article, it is asked once more.
+//! another. Where there are several, a server whose answer does not begin is not waited for. If it only had
+//! too much to do it is asked once more in the end; one that is silent is not. An article that all have
+//! denied is missing; where one could not be asked, that is said.
 
 use super::articles::Place;
 use super::bringing::{About, AskArticle, Brought, Expected, Wanted};
@@ -19,9 +20,12 @@ use hashbrown::HashSet;
 use netnews::overview_row::{self, index};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tracing::warn;
+
+/// How many times as long the last server is waited for as one after which another is asked.
+const PATIENCE_TIMES_LAST: u32 = 2;
 
 /// The search for one article.
 pub(super) struct Search<'a> {
@@ -40,6 +44,8 @@ struct Progress<'a> {
     trouble: Option<Trouble>,
     /// The server that numbers the group has given a wrong answer for the number.
     is_wrong_by_number: bool,
+    /// A server has refused to show it, in other words than that it has none.
+    is_refused: bool,
 }
 
 impl<'a> Search<'a> {
@@ -49,14 +55,24 @@ impl<'a> Search<'a> {
             Place::Id(id) => Some(id.to_vec()),
             Place::Number(group, number) => group.shelf.id_of(*number),
         };
-        let mut progress = Progress { id, without: HashSet::new(), trouble: None, is_wrong_by_number: false };
+        let mut progress = Progress {
+            id,
+            without: HashSet::new(),
+            trouble: None,
+            is_wrong_by_number: false,
+            is_refused: false,
+        };
         let (order, mut slow) = (self.order(&progress), Vec::new());
         for (at, upstream) in order.iter().copied().enumerate() {
-            let patience = (at + 1 < order.len()).then(|| upstream.pool.patience());
+            let times = if at + 1 < order.len() { 1 } else { PATIENCE_TIMES_LAST };
+            let patience = (order.len() > 1).then(|| upstream.pool.patience() * times);
             match self.step(upstream, patience, &mut progress).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(_) => slow.push(upstream),
+            }
+            if progress.id.is_none() && at + 1 < order.len() {
+                progress.id = self.id_by_row().await;
             }
         }
         if progress.is_wrong_by_number {
@@ -69,7 +85,7 @@ impl<'a> Search<'a> {
                 return Ok(());
             }
         }
-        Err(self.not_found(progress.trouble))
+        Err(self.not_found(progress))
     }
 
     /// Whom to ask. Without a Message-ID the server that numbers the group must be asked first.
@@ -109,6 +125,13 @@ impl<'a> Search<'a> {
         };
         match brought {
             Ok(Brought::Whole) => return Ok(true),
+            Ok(Brought::Refused) => {
+                progress.is_refused = true;
+                progress.without.insert(owner);
+            }
+            Ok(Brought::Otherwise) => {
+                progress.trouble = Some(Trouble::Away("an article broke off".into()));
+            }
             Ok(_) => _ = progress.without.insert(owner),
             Err(Trouble::Slow) => return Err(Trouble::Slow),
             Err(other) => progress.trouble = Some(other),
@@ -118,11 +141,20 @@ impl<'a> Search<'a> {
 
     /// Why it is not brought. A number whose article nobody has is forgotten; where another server has it,
     /// its row is still needed.
-    fn not_found(&self, trouble: Option<Trouble>) -> Trouble {
-        if let (None, Place::Number(group, number)) = (&trouble, self.place) {
+    fn not_found(&self, progress: Progress<'_>) -> Trouble {
+        if let (None, false, Place::Number(group, number)) =
+            (&progress.trouble, progress.is_refused, self.place)
+        {
             group.shelf.forget(*number);
         }
-        trouble.unwrap_or(Trouble::Missing)
+        progress.trouble.unwrap_or(Trouble::Missing)
+    }
+
+    /// The Message-ID of an article that the server which numbers the group does not show, by its overview
+    /// row: another server may have it.
+    async fn id_by_row(&self) -> Option<Vec<u8>> {
+        let Place::Number(group, number) = self.place else { return None };
+        id_in_row(group, *number).await.ok().flatten()
     }
 
     fn group(&self) -> Option<&[u8]> {
@@ -160,11 +192,12 @@ impl<'a> Search<'a> {
                 cargo.bytes.clear();
             }
         });
+        let begun = Instant::now();
         match timeout(patience, &mut asked).await {
             Ok(answer) => answer,
             Err(_) if self.landing.change(|cargo| !cargo.bytes.is_empty()) => asked.await,
             Err(_) => {
-                pool.was_slow(patience);
+                pool.was_slow(begun);
                 Err(Trouble::Slow)
             }
         }
@@ -185,7 +218,7 @@ impl<'a> Search<'a> {
         progress.is_wrong_by_number = matches!(brought, Err(Trouble::Wrong(_)) | Ok(Brought::Other(_)));
         let brought = brought?;
         match &brought {
-            Brought::Other(other) if row_says(group, number, other).await? => {
+            Brought::Other(other) if id_in_row(group, number).await?.as_ref() == Some(other) => {
                 group.begin_anew();
                 (progress.id, progress.is_wrong_by_number) = (None, false);
                 return Err(Trouble::Away(format!("{} was renumbered", shown(&group.name))));
@@ -197,14 +230,14 @@ impl<'a> Search<'a> {
                 group.pool.told_wrong();
                 return Err(Trouble::Wrong(format!("another article by the number {number}")));
             }
-            Brought::Missing | Brought::Whole => {}
+            Brought::Missing | Brought::Refused | Brought::Otherwise | Brought::Whole => {}
         }
         Ok(brought)
     }
 }
 
-/// Whether the overview of the server says now that a number is this article's.
-async fn row_says(group: &Group, number: u64, id: &[u8]) -> Result<bool, Trouble> {
+/// The Message-ID that the overview of the server has for a number now.
+async fn id_in_row(group: &Group, number: u64) -> Result<Option<Vec<u8>>, Trouble> {
     let said = Arc::<Leaf<Vec<u8>>>::default();
     let rows = said.clone();
     let question = AskRows {
@@ -216,5 +249,5 @@ async fn row_says(group: &Group, number: u64, id: &[u8]) -> Result<bool, Trouble
     };
     group.pool.ask(question).await?;
     let row = said.lock();
-    Ok(overview_row::field(&row, index::MESSAGE_ID) == Some(id))
+    Ok(overview_row::field(&row, index::MESSAGE_ID).map(<[u8]>::to_vec))
 }

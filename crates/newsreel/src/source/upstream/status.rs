@@ -15,6 +15,8 @@ pub struct UpstreamStatus {
     pub host: String,
     /// Connections made.
     pub connections: u64,
+    /// The most connections that the server lets us have at once, if it has refused one more; 0: it has not.
+    pub connections_limit: u64,
     /// Questions asked.
     pub questions: u64,
     /// Questions without an answer.
@@ -38,6 +40,7 @@ impl UpstreamStatus {
             name: upstream.config.name.clone(),
             host: upstream.config.host.clone(),
             connections: read(&tally.connections),
+            connections_limit: upstream.pool.limit().map_or(0, |limit| limit as u64),
             questions: read(&tally.questions),
             failures: read(&tally.failures),
             wrong: read(&tally.wrong),

@@ -57,8 +57,18 @@ pub(super) struct Upstream {
 }
 
 impl Upstream {
-    /// A group of it; `None`: it has none of this name.
+    /// A group of it; `None`: it has none of this name. Where marks of the group are known, a silent server
+    /// is not waited for.
     pub async fn group(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
+        self.group_within(name, false).await
+    }
+
+    /// As [`Upstream::group`], without waiting for a silent server.
+    pub async fn group_soon(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
+        self.group_within(name, true).await
+    }
+
+    async fn group_within(&self, name: &[u8], is_soon: bool) -> Answer<Option<Arc<Group>>> {
         if let Some(known) = self.groups.lock().get(name) {
             return Ok(Some(known));
         }
@@ -69,8 +79,10 @@ impl Upstream {
         if let Some(at) = self.marks_asked_at(name) {
             return Ok(Some(add(Group::new(name, self, Some(at)))));
         }
-        let asked = self.pool.ask_apart(AskMarks(name.into())).await;
-        match asked {
+        let asked = self.pool.ask_apart(AskMarks(name.into()));
+        let is_soon = is_soon || self.cache.known_marks(&self.config.name, name).is_some();
+        let answer = if is_soon { self.pool.soon(asked).await } else { asked.await };
+        match answer {
             // Those that do not exist are not kept.
             Ok(None) => Ok(None),
             Ok(Some(marks)) => {
@@ -102,6 +114,11 @@ impl Upstream {
         if let Some(group) = known {
             group.look_again();
         }
+    }
+
+    /// Whether nothing was ever heard of it, as far as is known.
+    pub fn is_unheard(&self) -> bool {
+        !self.pool.was_heard() && self.cache.known_groups(&self.config.name).is_empty()
     }
 
     /// Counts a request of a reader.
@@ -153,7 +170,7 @@ impl Table {
             let cache = cache.clone()?;
             let mut known = old.into_iter().flat_map(|old| &old.upstreams);
             let known = known.find(|known| known.config == *section);
-            let pool = known.map_or_else(|| Arc::new(Pool::new(section)), |known| known.pool.clone());
+            let pool = known.map_or_else(|| Pool::new(section), |known| known.pool.clone());
             let routes = routes.clone();
             Some(Arc::new(Upstream {
                 cache,
@@ -306,8 +323,8 @@ mod tests {
         let named =
             |name: &str| table.upstreams.iter().find(|upstream| upstream.config.name == name).unwrap();
         // Of equals the quicker one; but no other one for that.
-        named("all").pool.was_slow(Duration::from_secs(1));
-        named("comp").pool.was_slow(Duration::from_millis(15));
+        named("all").pool.took(Duration::from_secs(1));
+        named("comp").pool.took(Duration::from_millis(15));
         assert_eq!(order(None), ["comp", "all", "all again", "fill"]);
         assert_eq!(order(Some(b"misc.test")), ["all", "all again"]);
         // Who lies is asked at last.

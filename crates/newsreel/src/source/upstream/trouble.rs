@@ -11,6 +11,10 @@ pub(super) enum Trouble {
     Away(String),
     /// The connection that was kept for it had ended; another one may do.
     Stale,
+    /// The connection ended in the middle of an answer; another one may do. Questions do not end so.
+    Broken(String),
+    /// Nothing came in the time that an answer may take. Questions do not end so.
+    Silent(String),
     /// It does not answer such questions, or not ours.
     Refused(u16, String),
     /// Its answer is wrong, in this way.
@@ -24,7 +28,9 @@ pub(super) enum Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Away(text) | Self::Wrong(text) => f.write_str(text),
+            Self::Away(text) | Self::Broken(text) | Self::Silent(text) | Self::Wrong(text) => {
+                f.write_str(text)
+            }
             Self::Missing => f.write_str("no server has the article"),
             Self::Slow => f.write_str("no answer in the time that others take"),
             Self::Stale => f.write_str("the server closed the connection"),
@@ -39,7 +45,18 @@ impl From<Error> for Trouble {
             Error::Refused { code, text, .. } => Self::Refused(code, text.into()),
             Error::Protocol(Fault::Stream(_)) => Self::Away(error.to_string()),
             Error::Protocol(fault) => Self::Wrong(fault.to_string()),
+            Error::TimedOut(_) => Self::Silent(error.to_string()),
             other => Self::Away(other.to_string()),
+        }
+    }
+}
+
+impl Trouble {
+    /// As questions end.
+    pub fn outward(self) -> Self {
+        match self {
+            Self::Stale | Self::Broken(_) | Self::Silent(_) => Self::Away(self.to_string()),
+            other => other,
         }
     }
 }

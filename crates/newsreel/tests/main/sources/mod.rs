@@ -69,7 +69,7 @@ fn memory_beside_the_local_spool_passes_the_transcripts() {
 }
 
 #[test]
-fn what_a_source_cannot_tell_now_is_403_or_of_an_article_the_end() {
+fn what_a_source_cannot_tell_now_is_403_and_the_connection_stays() {
     let (server, gate) = start_gated();
     let mut client = server.client();
     file(&mut client, "<a@x.example>", "body");
@@ -80,6 +80,9 @@ fn what_a_source_cannot_tell_now_is_403_or_of_an_article_the_end() {
         "LISTGROUP",
         "STAT 1",
         "STAT <a@x.example>",
+        "ARTICLE 1",
+        "HEAD",
+        "BODY <a@x.example>",
         "NEXT",
         "LAST",
         "OVER 1-",
@@ -104,16 +107,6 @@ fn what_a_source_cannot_tell_now_is_403_or_of_an_article_the_end() {
         "NEWNEWS * 19990101 000000 GMT",
     ] {
         assert_eq!(client.ask(command), UNAVAILABLE, "{command}");
-    }
-    // Of an article it is 400, and the end: after anything else newsreaders mark it as read.
-    for command in ["ARTICLE 1", "HEAD", "BODY <a@x.example>"] {
-        let mut client = server.client();
-        gate.closed.store(false, Ordering::SeqCst);
-        assert_eq!(client.ask("GROUP misc.test"), "211 1 1 1 misc.test");
-        gate.closed.store(true, Ordering::SeqCst);
-        let answer = client.ask(command);
-        assert_eq!(answer, "400 The article is not available now, connect again later", "{command}");
-        assert_eq!(client.line_or_end(), None, "{command}");
     }
     // What the source is not needed for is answered, articles still arrive, and nothing of the session is
     // lost.

@@ -24,6 +24,12 @@ pub enum Fault {
     Truncated,
     /// It ends in the middle, with the connection.
     BreaksOff,
+    /// It ends in the middle once, with the connection.
+    BreaksOffOnce,
+    /// As `BreaksOffOnce`; from then on articles have other bodies.
+    ContinuesOtherwise,
+    /// Articles are refused with this code.
+    Refuses(u16),
     /// NUL octets in place of the article.
     Garbage,
     /// No answer.
@@ -68,6 +74,9 @@ struct State {
     posts: Vec<String>,
     /// How long each answer takes to begin.
     delay: Duration,
+    /// The most connections at once, and how many there are.
+    connections_max: Option<usize>,
+    connections: usize,
     /// Articles stop after this many bytes, lists after this many lines, until it is lifted.
     held: Option<usize>,
 }
@@ -88,7 +97,14 @@ impl Fake {
             for stream in listener.incoming().flatten() {
                 let own = own.clone();
                 // Its end is the client's matter.
-                std::thread::spawn(move || own.serve(stream).unwrap_or_default());
+                std::thread::spawn(move || {
+                    if own.counted(1) {
+                        own.serve(stream).unwrap_or_default();
+                    } else {
+                        let _ended = write!(&stream, "502 Too many connections\r\n");
+                    }
+                    own.counted(-1);
+                });
             }
         });
         fake
@@ -122,6 +138,11 @@ impl Fake {
         self.state.0.lock().unwrap().delay = delay;
     }
 
+    /// Further connections are refused.
+    pub fn allow(&self, connections: usize) {
+        self.state.0.lock().unwrap().connections_max = Some(connections);
+    }
+
     pub fn hold(&self, held: Option<usize>) {
         self.state.0.lock().unwrap().held = held;
         self.state.1.notify_all();
@@ -136,6 +157,13 @@ impl Fake {
     /// The posts that it has taken, in their order.
     pub fn posts(&self) -> Vec<String> {
         self.state.0.lock().unwrap().posts.clone()
+    }
+
+    /// Counts connections; false: these are too many.
+    fn counted(&self, more: isize) -> bool {
+        let mut state = self.state.0.lock().unwrap();
+        state.connections = state.connections.saturating_add_signed(more);
+        state.connections_max.is_none_or(|max| state.connections <= max)
     }
 
     fn fault(&self) -> Fault {
@@ -185,6 +213,13 @@ impl Fake {
                     write!(stream, "{}{}.\r\n", group_line(name, &group), numbers.collect::<String>())?;
                 }
                 ["OVER" | "XOVER", range] => self.rows(&mut stream, &selected, ends(range))?,
+                ["ARTICLE" | "HEAD" | "STAT", _] if matches!(self.fault(), Fault::Refuses(_)) => {
+                    let Fault::Refuses(code) = self.fault() else { continue };
+                    write!(stream, "{code} no\r\n")?;
+                    if code == 400 {
+                        return Ok(());
+                    }
+                }
                 ["ARTICLE", which] => self.article(&mut stream, &selected, which, false)?,
                 ["HEAD", which] => self.article(&mut stream, &selected, which, true)?,
                 ["HDR" | "XHDR", name, range] => self.header(&mut stream, &selected, name, ends(range))?,
@@ -282,7 +317,17 @@ impl Fake {
             return write!(stream, "221 {shown} {id}\r\n{head}\r\n.\r\n");
         }
         write!(stream, "220 {shown} {id}\r\n")?;
-        if self.fault() == Fault::BreaksOff {
+        let fault = self.fault();
+        if matches!(fault, Fault::BreaksOff | Fault::BreaksOffOnce | Fault::ContinuesOtherwise) {
+            if fault == Fault::ContinuesOtherwise {
+                let articles = |group: &mut Group| {
+                    group.articles.values_mut().for_each(|text| *text = text.replace("xx\r\n", "xy\r\n"));
+                };
+                self.change(|groups| groups.values_mut().for_each(articles));
+            }
+            if fault != Fault::BreaksOff {
+                self.fail(Fault::None);
+            }
             stream.write_all(&text.as_bytes()[..text.len() / 2])?;
             return stream.shutdown(std::net::Shutdown::Both);
         }

@@ -93,8 +93,8 @@ fn what_is_asked_for_while_an_upstream_is_away_is_fetched_later() {
     assert!(client.ask("OVER 1-").starts_with("224 "));
     client.block();
     fake.fail(Fault::Dead);
-    assert!(client.ask("ARTICLE 2").starts_with("400 "));
-    assert!(server.client().ask(&format!("ARTICLE {}", id("comp.a", 1))).starts_with("400 "));
+    assert!(client.ask("ARTICLE 2").starts_with("403 "));
+    assert!(client.ask(&format!("ARTICLE {}", id("comp.a", 1))).starts_with("403 "));
     // Also after a restart.
     drop(client);
     server = server.again_as_configured();

@@ -230,7 +230,7 @@ fn the_log_names_who_lies_and_who_is_away() {
     let mut serving = site.serve();
     liar.fail(Fault::Exchanged);
     dead.fail(Fault::Dead);
-    assert!(serving.client().ask(&format!("ARTICLE {}", id("comp.a", 1))).starts_with("400 "));
+    assert!(serving.client().ask(&format!("ARTICLE {}", id("comp.a", 1))).starts_with("403 "));
     let told = serving.logged(|line| line.contains("wrong answer"));
     assert!(told.contains("liar"), "{told}");
     let told = serving.logged(|line| line.contains("is away"));

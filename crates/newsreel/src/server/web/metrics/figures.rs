@@ -165,6 +165,11 @@ pub(super) const FIGURES: &[Figure] = &[
     figure(Left, "server.upstreams.name", ""),
     figure(Text, "server.upstreams.host", ""),
     figure(Counter, "server.upstreams.connections", "Connections made to the upstream"),
+    figure(
+        Gauge,
+        "server.upstreams.connections_limit",
+        "The most connections that the upstream allows, where it has refused one more",
+    ),
     figure(Counter, "server.upstreams.questions", "Questions asked"),
     figure(Counter, "server.upstreams.failures", "Questions without an answer"),
     figure(Counter, "server.upstreams.wrong", "Answers that were wrong"),

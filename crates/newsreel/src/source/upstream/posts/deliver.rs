@@ -1,7 +1,7 @@
 //! Posts on their way: who takes them, queued for all, then sent to each.
 
 use super::super::Upstreams;
-use super::super::questions::AskHas;
+use super::super::questions::{AskHas, IdStatus};
 use super::super::table::{Table, Upstream};
 use super::queue::QueuedPost;
 use super::sending::{AskPost, PostAnswer};
@@ -52,7 +52,7 @@ impl Upstreams {
     pub(crate) async fn taker(&self, group: &[u8]) -> Option<Taker> {
         let table = self.shared.table.load_full();
         let numbering = table.numbering(group)?;
-        let is_there = match numbering.group(group).await {
+        let is_there = match numbering.group_soon(group).await {
             Ok(Some(group)) => !matches!(group.marks().await, Ok(None)),
             Ok(None) => false,
             Err(_) => newsgroups::valid_name(group),
@@ -124,7 +124,7 @@ impl Upstreams {
         let table = self.shared.table.load_full();
         let fate = match table.named(&post.upstream) {
             None => Fate::Waits(format!("no [[upstream]] is called {}", post.upstream)),
-            Some(upstream) => self.ask(upstream, &post, was_tried).await,
+            Some(upstream) => self.ask(upstream, &post, (was_tried, is_told)).await,
         };
         if fate == Fate::Taken {
             table.is_posted(&post);
@@ -133,13 +133,23 @@ impl Upstreams {
         Some(fate)
     }
 
-    async fn ask(&self, upstream: &Upstream, post: &QueuedPost, was_tried: bool) -> Fate {
+    /// Sends a post. Where its poster waits, a silent upstream is not waited for.
+    async fn ask(&self, upstream: &Upstream, post: &QueuedPost, (was_tried, is_told): (bool, bool)) -> Fate {
         let pool = &upstream.pool;
         let has = || AskHas(post.message_id.as_bytes().into());
-        match pool.ask_apart(AskPost(post.wire.clone())).await {
+        let question = AskPost(post.wire.clone());
+        let answer = match is_told {
+            true => pool.soon_taken(pool.ask(question), post.wire.len()).await,
+            false => pool.ask_apart(question).await,
+        };
+        match answer {
             Ok(PostAnswer::Taken) => Fate::Taken,
             Ok(PostAnswer::Known(_)) if was_tried => Fate::Taken,
-            Ok(PostAnswer::Refused(_)) if was_tried && pool.ask_apart(has()).await == Ok(true) => Fate::Taken,
+            Ok(PostAnswer::Refused(_))
+                if was_tried && pool.ask_apart(has()).await == Ok(IdStatus::Present) =>
+            {
+                Fate::Taken
+            }
             Ok(PostAnswer::Known(text) | PostAnswer::Refused(text)) => Fate::Refused(text),
             Ok(PostAnswer::Later(text)) => Fate::Waits(text),
             Err(trouble) => Fate::Waits(trouble.to_string()),
