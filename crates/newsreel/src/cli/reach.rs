@@ -103,7 +103,7 @@ impl Reach {
                     operations::posts::execute(&posts, command, &mut hear)
                 }
                 Request::Why { message_id, peer } => {
-                    operations::why(spool, config, message_id, peer, &mut hear)
+                    operations::why(spool, config, message_id, peer, None, &mut hear)
                 }
                 other => operations::execute(other, spool, &mut hear),
             }),

@@ -1,19 +1,19 @@
 //! One connection to a peer: offers in a pipeline (RFC 4644), their answers in order.
 //!
 //! Articles that were asked for go before new offers. Whatever a connection has taken and the peer has not
-//! answered is given back when it ends, however that happens ([`Held`]). An answer about another article than
-//! the one whose turn it is ends the connection: nothing it says can be trusted any more.
+//! answered is given back when it ends, however that happens ([`Held`]). An answer that the protocol does not
+//! have concerns the article ([`nntp_io::JUDGEMENTS`]), which is set aside; one about another article than
+//! the one whose turn it is ends the connection as well: nothing it says can be trusted any more.
 
 use super::headers_only;
 use super::ihave;
 use super::pause::now_ms;
 use super::peer::{Peer, Trouble};
-use super::queue::{Taken, Ticket};
+use super::queue::Taken;
 use super::shared::Shared;
 use super::target::{self, OFFERS_MAX};
 use crate::base::counters::add;
-use netnews::nntp::response::code;
-use nntp_io::{Client, Error, Fault, Verdict, WireArticle};
+use nntp_io::{Answer, ArticleRequest, Client, Error, Fault, Judgement, ODD_IN_A_ROW_MAX, WireArticle};
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
@@ -50,8 +50,10 @@ pub(super) enum Broken {
     Connection(Error),
     /// The peer closes it.
     Closing(String),
-    /// An answer that makes no sense.
+    /// An answer after which it is not known any more what the next one is about.
     Answer(String),
+    /// Odd answers to one article after the other; this is the last.
+    Odd(String),
 }
 
 impl From<Error> for Broken {
@@ -66,6 +68,9 @@ impl std::fmt::Display for Broken {
             Self::Connection(error) => write!(f, "{error}"),
             Self::Closing(text) => write!(f, "the peer closed the connection: {text}"),
             Self::Answer(text) => write!(f, "unexpected answer: {text}"),
+            Self::Odd(text) => {
+                write!(f, "{ODD_IN_A_ROW_MAX} articles in a row had unexpected answers; the last: {text}")
+            }
         }
     }
 }
@@ -89,7 +94,7 @@ pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool
     }
     peer.connections.fetch_add(1, Ordering::Relaxed);
     peer.attention.notify_one();
-    let mut line = Line { peer: &peer, shared: &shared, is_only, end, progressed: false };
+    let mut line = Line { peer: &peer, shared: &shared, is_only, end, progressed: false, odd_in_a_row: 0 };
     let result = if peer.send.streaming && client.streaming() {
         stream(&mut line, &mut client).await
     } else {
@@ -132,6 +137,8 @@ pub(super) struct Line<'a> {
     is_only: bool,
     end: watch::Receiver<bool>,
     pub progressed: bool,
+    /// Odd answers since the last proper one.
+    odd_in_a_row: usize,
 }
 
 /// Ends a connection: with a reason, or (`None`) since the peer closed it while nothing was on its way.
@@ -173,6 +180,38 @@ impl Line<'_> {
         })
     }
 
+    /// Notes what kind of an answer the peer gave about an article, which is set aside if it was an odd one,
+    /// shown as `text`.
+    pub fn judged(&mut self, taken: &Taken, judgement: Judgement, text: &str) -> Result<(), Stop> {
+        match judgement {
+            Judgement::Closing => return Err(Some(Broken::Closing(text.to_owned()))),
+            Judgement::Odd | Judgement::OutOfStep => {
+                self.odd_in_a_row += 1;
+                self.peer.set_aside(taken, text);
+            }
+            _ => {
+                (self.odd_in_a_row, self.progressed) = (0, true);
+                self.peer.answered_properly(taken);
+                self.peer.works(Trouble::Peer);
+            }
+        }
+        if judgement == Judgement::OutOfStep {
+            let about = String::from_utf8_lossy(&taken.offer.message_id);
+            return Err(Some(Broken::Answer(format!("`{text}` about {about}"))));
+        }
+        if self.odd_in_a_row < ODD_IN_A_ROW_MAX { Ok(()) } else { Err(Some(Broken::Odd(text.to_owned()))) }
+    }
+
+    /// The offer of an article is over.
+    pub fn settle(&self, taken: &Taken, judgement: Judgement) {
+        match judgement {
+            Judgement::Accepted => add(&self.peer.counts.accepted, 1),
+            Judgement::Rejected => add(&self.peer.counts.rejected, 1),
+            _ => {}
+        }
+        self.peer.settle(taken.ticket);
+    }
+
     /// What the peer says of an offer: whether it wants the article.
     pub fn offered(&mut self, wanted: bool) {
         let counts = &self.peer.counts;
@@ -209,10 +248,12 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         let mut window = self.peer.window.lock();
         let queue = &mut window.queue;
-        // The first article that was sent may be what the peer could not bear.
-        let mut is_first = true;
+        // The offer that was to be answered next, or the first article that was sent, may be what the peer
+        // could not bear.
+        let (mut is_next, mut is_first_sent) = (true, true);
         for Flying { taken, step } in self.flying.drain(..) {
-            if step != Step::Check && std::mem::take(&mut is_first) {
+            let is_sent = step != Step::Check && std::mem::take(&mut is_first_sent);
+            if std::mem::take(&mut is_next) || is_sent {
                 queue.give_back_suspect(taken.ticket, now_ms(), |tries| self.peer.pause_ms(tries));
             } else {
                 queue.give_back(taken.ticket);
@@ -258,17 +299,15 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
         tokio::select! {
             biased;
             answered = client.answer() => {
-                let answer = answered.map_err(Broken::from)?;
-                judge(line, &mut held, answer.code, answer.line())?;
+                judge(line, &mut held, answered)?;
                 // Those that have come with it.
                 for _ in 1..NOTE_ANSWERS {
                     if !client.has_answer() {
                         break;
                     }
-                    let answer = client.answer().await.map_err(Broken::from)?;
-                    judge(line, &mut held, answer.code, answer.line())?;
+                    let answered = client.answer().await;
+                    judge(line, &mut held, answered)?;
                 }
-                peer.works(Trouble::Peer);
                 peer.note(&line.shared.hub.frontier);
             }
             () = woken, if has_room => {}
@@ -358,89 +397,70 @@ fn send(
     }
 }
 
-/// What an answer means.
-fn judge(line: &mut Line<'_>, held: &mut Held<'_>, code: u16, text: &[u8]) -> Result<(), Stop> {
-    let shown = || String::from_utf8_lossy(text.get(..200).unwrap_or(text)).into_owned();
-    if code == code::UNAVAILABLE {
-        return Err(Some(Broken::Closing(shown())));
-    }
+/// Carries out what an answer means.
+fn judge(line: &mut Line<'_>, held: &mut Held<'_>, answered: Result<Answer<'_>, Error>) -> Result<(), Stop> {
     let Some(Flying { taken, step }) = held.flying.pop_front() else {
-        return Err(Some(Fault::UnexpectedCode(code)).map(|fault| Error::Protocol(fault).into()));
+        let code = answered.map_err(Broken::from)?.code;
+        return Err(Some(Error::Protocol(Fault::UnexpectedCode(code)).into()));
     };
-    let id = text.get(4..).unwrap_or_default().split(|b| *b == b' ').next().unwrap_or_default();
-    let verdict = match code {
-        code::CHECK_SEND | code::CHECK_NOT_WANTED if step == Step::Check => Some(code == code::CHECK_SEND),
-        code::TAKETHIS_ACCEPTED | code::TAKETHIS_REJECTED if step != Step::Check => {
-            Some(code == code::TAKETHIS_ACCEPTED)
-        }
-        code::CHECK_LATER | code::TRANSFER_LATER => None,
-        _ => {
-            held.flying.push_front(Flying { taken, step });
-            return Err(Some(Broken::Answer(shown())));
-        }
-    };
-    if *id != *taken.offer.message_id {
-        let about = String::from_utf8_lossy(&taken.offer.message_id).into_owned();
-        held.flying.push_front(Flying { taken, step });
-        return Err(Some(Broken::Answer(format!("`{}` to the offer of {about}", shown()))));
+    let request = if step == Step::Check { ArticleRequest::Check } else { ArticleRequest::Takethis };
+    let judged = judgement_of(answered, request, &taken);
+    if !matches!(judged, Ok((judgement, _)) if judgement != Judgement::Closing) {
+        held.flying.push_front(Flying { taken: taken.clone(), step });
     }
-    line.progressed = true;
-    let Some(is_good) = verdict else {
-        line.peer.defer(taken.ticket);
-        return Ok(());
-    };
-    if step != Step::Asked {
-        line.offered(is_good);
+    let (judgement, text) = judged?;
+    line.judged(&taken, judgement, &text)?;
+    if step != Step::Asked
+        && matches!(
+            judgement,
+            Judgement::Wanted | Judgement::Refused | Judgement::Accepted | Judgement::Rejected
+        )
+    {
+        line.offered(matches!(judgement, Judgement::Wanted | Judgement::Accepted));
     }
-    match (step, is_good) {
-        (Step::Check, true) => held.wanted.push_back(taken),
-        (Step::Check, false) => line.peer.settle(taken.ticket),
-        (_, is_good) => {
-            let counts = &line.peer.counts;
-            add(if is_good { &counts.accepted } else { &counts.rejected }, 1);
-            line.peer.settle(taken.ticket);
-        }
+    match judgement {
+        Judgement::Wanted => held.wanted.push_back(taken),
+        Judgement::Later => line.peer.defer(taken.ticket),
+        Judgement::Refused | Judgement::Accepted | Judgement::Rejected => line.settle(&taken, judgement),
+        Judgement::Odd | Judgement::OutOfStep | Judgement::Closing => {}
     }
     Ok(())
+}
+
+/// What an answer means, and how it is shown. An error is that of the connection.
+pub(super) fn judgement_of(
+    answered: Result<Answer<'_>, Error>,
+    request: ArticleRequest,
+    taken: &Taken,
+) -> Result<(Judgement, String), Stop> {
+    match answered {
+        Ok(answer) => {
+            let text = answer.line().get(..200).unwrap_or(answer.line());
+            let judgement = answer.judged(request, &taken.offer.message_id);
+            Ok((judgement, String::from_utf8_lossy(text).into_owned()))
+        }
+        Err(error) if error.is_odd_answer() => Ok((Judgement::OutOfStep, error.to_string())),
+        Err(error) => Err(Some(error.into())),
+    }
 }
 
 /// An offer that is made alone; given back when this is dropped before it is settled.
 pub(super) struct HeldOne<'a> {
     pub peer: &'a Peer,
     pub taken: Option<Taken>,
-    /// The article is on its way.
-    pub is_sent: bool,
-}
-
-impl HeldOne<'_> {
-    /// The offer needs nothing more, but for what `then` does.
-    pub fn release(&mut self, then: impl FnOnce(&Peer, Ticket)) {
-        if let Some(taken) = self.taken.take() {
-            then(self.peer, taken.ticket);
-        }
-    }
+    /// Its answer is waited for.
+    pub is_asked: bool,
 }
 
 impl Drop for HeldOne<'_> {
     fn drop(&mut self) {
         let Some(taken) = self.taken.take() else { return };
         let mut window = self.peer.window.lock();
-        if self.is_sent {
+        if self.is_asked {
             let pause = |tries| self.peer.pause_ms(tries);
             window.queue.give_back_suspect(taken.ticket, now_ms(), pause);
         } else {
             window.queue.give_back(taken.ticket);
         }
-    }
-}
-
-/// What a verdict of a single transfer means.
-pub(super) fn verdict_of(code: u16) -> Option<Verdict> {
-    match code {
-        code::TRANSFERRED => Some(Verdict::Accepted),
-        code::TRANSFER_LATER => Some(Verdict::Later),
-        code::NOT_WANTED | code::TRANSFER_REJECTED => Some(Verdict::Never),
-        code::SEND_IT => Some(Verdict::Wanted),
-        _ => None,
     }
 }

@@ -5,11 +5,12 @@ use super::no_check::NoCheck;
 use super::order::{Order, Place, place_of};
 use super::outlet::Outlet;
 use super::pause::{now_ms, pause_ms};
-use super::queue::{Queue, Taken, Ticket, WINDOW_MAX};
+use super::queue::{Queue, SetAside, Taken, Ticket, WINDOW_MAX};
 use super::rank;
+use super::set_aside::{SetAsideArticle, SetAsideLog};
 use super::target::OFFERS_MAX;
 use crate::base::clock::unix_secs;
-use crate::base::counters::add;
+use crate::base::counters::{add, read};
 use crate::base::lock::Leaf;
 use crate::config::{FeedOrder, FeedStart, PeerSend};
 use crate::ingest::routing::Route;
@@ -46,6 +47,10 @@ pub(super) struct Counts {
     pub rejected: AtomicU64,
     /// Times that it wanted one later.
     pub deferred: AtomicU64,
+    /// Articles that were given up after odd answers.
+    pub given_up: AtomicU64,
+    /// Answers to offers and transfers that the protocol has.
+    pub proper: AtomicU64,
     /// Articles that it was not offered, since they were overwritten or too old, or cannot be sent.
     pub missed: AtomicU64,
     /// Bytes of articles sent.
@@ -136,6 +141,7 @@ pub(super) struct Peer {
     pub no_check: Leaf<NoCheck>,
     pub counts: Counts,
     pub missed: Leaf<VecDeque<Box<[u8]>>>,
+    pub set_aside: Leaf<SetAsideLog>,
     pub doing: Leaf<Doing>,
     pub last_error: Leaf<Option<(Trouble, String)>>,
     pub connections: AtomicUsize,
@@ -184,6 +190,7 @@ impl Peer {
             no_check: Leaf::default(),
             counts: Counts::default(),
             missed: Leaf::default(),
+            set_aside: Leaf::default(),
             doing: Leaf::new(Doing::Idle),
             last_error: Leaf::default(),
             connections: AtomicUsize::new(0),
@@ -347,6 +354,38 @@ impl Peer {
     pub fn defer(&self, ticket: Ticket) {
         add(&self.counts.deferred, 1);
         self.window.lock().queue.defer(ticket, now_ms(), |tries| self.pause_ms(tries));
+    }
+
+    /// The peer has answered as the protocol says.
+    pub fn answered_properly(&self, taken: &Taken) {
+        add(&self.counts.proper, 1);
+        if taken.is_aside {
+            self.set_aside.lock().forget(&taken.offer.message_id);
+        }
+    }
+
+    /// The peer has given an article an odd answer.
+    pub fn set_aside(&self, taken: &Taken, answer: &str) {
+        let proper = read(&self.counts.proper);
+        let aside = {
+            let mut window = self.window.lock();
+            let pause = |tries| self.pause_ms(tries);
+            let aside = window.queue.set_aside(taken.ticket, proper, now_ms(), pause);
+            self.feed(&mut window);
+            aside
+        };
+        // None: an operator has sent the feed elsewhere.
+        let Some(SetAside { answers, is_given_up }) = aside else { return };
+        let message_id = String::from_utf8_lossy(&taken.offer.message_id).into_owned();
+        if is_given_up {
+            add(&self.counts.given_up, 1);
+            warn!(peer = self.name, id = message_id, answer, answers, "article given up: odd answers");
+        } else if answers == 1 {
+            warn!(peer = self.name, id = message_id, answer, "article set aside: odd answer");
+        }
+        let (answer, answers) = (answer.to_owned(), u64::from(answers));
+        let article = SetAsideArticle { message_id, answer, answers, given_up: is_given_up };
+        self.set_aside.lock().note(article);
     }
 
     /// An article is not offered, or cannot be sent.

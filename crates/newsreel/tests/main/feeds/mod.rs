@@ -9,6 +9,8 @@ mod inn;
 mod keys;
 mod lines;
 mod manners;
+mod odd_answers;
+pub(crate) mod odd_peer;
 mod page;
 mod recorder;
 mod restarts;
