@@ -18,13 +18,15 @@ use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::info;
 
-/// Offers on their way at first; their number doubles while the peer keeps up.
+/// Offers on their way at first; later as many as the peer answers in a second.
 const OFFERS_MIN: usize = 32;
+/// Between two looks at how many it answers.
+const PACE_INTERVAL: Duration = Duration::from_millis(250);
 /// After so long without anything to send, a connection beside another one is closed.
 const SPARE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest that one round of answers is noted after.
@@ -267,14 +269,14 @@ impl Drop for Held<'_> {
 async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     let peer = line.peer.clone();
     let mut held = Held { peer: &peer, flying: VecDeque::new(), wanted: VecDeque::new() };
-    let mut window = OFFERS_MIN;
+    let mut pace = Pace::new(Instant::now());
     let shared = line.shared.clone();
     let mut place = shared.in_step.place();
     loop {
         line.shared.rest();
         let mut woken = pin!(peer.offers.notified());
         woken.as_mut().enable();
-        let mut submitted = submit(line, client, &mut held, window)?;
+        let mut submitted = submit(line, client, &mut held, pace.window)?;
         while submitted == Submitted::Enough {
             // Others go first: articles of one peer must not wait long for those of another.
             line.shared.rest();
@@ -283,7 +285,7 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
                 true => sleep(STEP_ASIDE).await,
                 false => tokio::task::yield_now().await,
             }
-            submitted = submit(line, client, &mut held, window)?;
+            submitted = submit(line, client, &mut held, pace.window)?;
         }
         place.waits();
         let has_room = submitted == Submitted::All;
@@ -291,23 +293,21 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
             if !line.idle(client).await? {
                 return Ok(());
             }
+            pace.begin(Instant::now());
             continue;
-        }
-        if !has_room {
-            grow(&peer, &mut window, held.flying.len());
         }
         tokio::select! {
             biased;
             answered = client.answer() => {
                 judge(line, &mut held, answered)?;
+                let mut answers = 1;
                 // Those that have come with it.
-                for _ in 1..NOTE_ANSWERS {
-                    if !client.has_answer() {
-                        break;
-                    }
+                while answers < NOTE_ANSWERS && client.has_answer() {
                     let answered = client.answer().await;
                     judge(line, &mut held, answered)?;
+                    answers += 1;
                 }
+                pace.answered(answers, Instant::now());
                 peer.note(&line.shared.hub.frontier);
             }
             () = woken, if has_room => {}
@@ -316,18 +316,34 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     }
 }
 
-/// The peer keeps up as far as it is asked: more may be on its way, and if that is not enough, on another
-/// connection.
-fn grow(peer: &Peer, window: &mut usize, flying: usize) {
-    if flying >= *window && *window < OFFERS_MAX {
-        *window = (*window * 2).min(OFFERS_MAX);
+/// How many commands are on their way at once: about what the peer answers in a second. With more a slow peer
+/// would have all that waits on its first connection.
+#[derive(Debug)]
+struct Pace {
+    window: usize,
+    since: Instant,
+    answers: usize,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self { window: OFFERS_MIN, since: now, answers: 0 }
     }
-    if peer.send.connections > 1
-        && !peer.is_crowded.load(Ordering::Relaxed)
-        && peer.window.lock().queue.fresh() > 2 * OFFERS_MAX
-    {
-        peer.is_crowded.store(true, Ordering::Relaxed);
-        peer.attention.notify_one();
+
+    /// Counts from now on: nothing was on its way.
+    fn begin(&mut self, now: Instant) {
+        (self.since, self.answers) = (now, 0);
+    }
+
+    fn answered(&mut self, answers: usize, now: Instant) {
+        self.answers += answers;
+        let elapsed = now.saturating_duration_since(self.since);
+        if elapsed >= PACE_INTERVAL {
+            let per_second = self.answers as u128 * 1_000 / elapsed.as_millis().max(1);
+            let per_second = usize::try_from(per_second).unwrap_or(OFFERS_MAX);
+            self.window = per_second.clamp(OFFERS_MIN, OFFERS_MAX);
+            self.begin(now);
+        }
     }
 }
 
@@ -462,5 +478,25 @@ impl Drop for HeldOne<'_> {
         } else {
             window.queue.give_back(taken.ticket);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_is_on_its_way_as_the_peer_answers_in_a_second() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun);
+        pace.answered(100, begun + PACE_INTERVAL / 2);
+        assert_eq!(pace.window, OFFERS_MIN, "too soon to say");
+        pace.answered(25, begun + PACE_INTERVAL);
+        assert_eq!(pace.window, 500);
+        pace.answered(1, begun + PACE_INTERVAL * 2);
+        assert_eq!(pace.window, OFFERS_MIN);
+        pace.begin(begun + PACE_INTERVAL * 40);
+        pace.answered(10_000, begun + PACE_INTERVAL * 41);
+        assert_eq!(pace.window, OFFERS_MAX);
     }
 }

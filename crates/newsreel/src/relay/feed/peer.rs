@@ -57,6 +57,13 @@ pub(super) struct Counts {
     pub sent_bytes: AtomicU64,
 }
 
+impl Counts {
+    /// Articles that were taken, refused or rejected.
+    pub fn settled(&self) -> u64 {
+        [&self.accepted, &self.refused, &self.rejected].into_iter().map(read).sum()
+    }
+}
+
 /// What a feed is doing, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
@@ -154,8 +161,8 @@ pub(super) struct Peer {
     pub offers: Notify,
     /// The feed has something to look at: an order, an answer, a connection that has ended.
     pub attention: Notify,
-    /// Connections cannot keep up.
-    pub is_crowded: AtomicBool,
+    /// Connections have taken offers since the feed last looked whether they keep up.
+    pub is_working: AtomicBool,
     /// By an operator.
     pub is_stopped: AtomicBool,
     /// Something was settled and could not be noted at once.
@@ -187,7 +194,7 @@ impl Peer {
             send: route.send.clone(),
             window: Ordered::new(window),
             durable: Ordered::new(Durable { cursor, deferrals, is_dirty: false }),
-            no_check: Leaf::default(),
+            no_check: Leaf::new(NoCheck::new(route.send.no_check_high, route.send.no_check_low)),
             counts: Counts::default(),
             missed: Leaf::default(),
             set_aside: Leaf::default(),
@@ -199,7 +206,7 @@ impl Peer {
             decided_from: AtomicU64::new(decided_from),
             offers: Notify::new(),
             attention: Notify::new(),
-            is_crowded: AtomicBool::new(false),
+            is_working: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
             is_unnoted: AtomicBool::new(false),
             is_hurried: AtomicBool::new(false),
@@ -264,10 +271,19 @@ impl Peer {
                 Ticket::Deferred(_) => None,
             };
             let Some(why) = self.is_too_late(taken.offer.arrived, position, frontier) else {
+                self.works_on();
                 return Some(taken);
             };
             self.miss(&taken.offer.message_id, why);
             self.settle(taken.ticket);
+        }
+    }
+
+    /// An offer was taken: the feed is to look whether its connections keep up.
+    fn works_on(&self) {
+        if self.outlet.tasks_max(&self.send) > 1 && !self.is_working.load(Ordering::Relaxed) {
+            self.is_working.store(true, Ordering::Relaxed);
+            self.attention.notify_one();
         }
     }
 

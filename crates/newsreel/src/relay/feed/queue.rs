@@ -155,6 +155,11 @@ impl Queue {
         !self.has_room() && self.out == 0
     }
 
+    /// Whether connections have offers.
+    pub fn has_out(&self) -> bool {
+        self.out > 0
+    }
+
     /// Bytes of the articles in the window that nobody has, as they are sent.
     pub fn open_bytes(&self) -> u64 {
         self.bytes

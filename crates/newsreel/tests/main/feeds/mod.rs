@@ -15,6 +15,7 @@ mod page;
 mod recorder;
 mod restarts;
 mod sendme;
+mod slow;
 mod transit;
 mod triangle;
 

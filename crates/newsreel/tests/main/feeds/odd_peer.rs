@@ -121,7 +121,7 @@ fn converse(
             });
             let answer = script(verb, id, before).unwrap_or_else(|| format!("{proper} {id}"));
             // Before the sender can know of it.
-            if answer.starts_with("239") || answer.starts_with("235") {
+            if proper.starts_with("23") && verb != "CHECK" && answer.starts_with(proper) {
                 note(seen, |seen| seen.articles.insert(id.to_owned()));
             }
             if answer == "HANG UP" { Err(std::io::Error::other("hangs up")) } else { Ok(answer) }
