@@ -10,11 +10,13 @@
 
 mod capabilities;
 mod connect;
+mod judgement;
 mod login;
 mod scram;
 
 pub use capabilities::Capabilities;
 pub use connect::{Compression, Role, Security, Target, Tls};
+pub use judgement::{ArticleRequest, JUDGEMENTS, Judgement, ODD_ANSWERS_MAX, ODD_IN_A_ROW_MAX};
 pub use login::{Credentials, Login, Mechanism};
 
 use crate::connection::{Connection, Progress};
@@ -66,19 +68,6 @@ pub struct Answer<'a> {
     line: &'a [u8],
 }
 
-/// What the answer to an offer or a transfer says of the article (RFC 3977 section 6.3, RFC 4644 section 2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The article is to be sent: 238, 335, 340.
-    Wanted,
-    /// The article has been accepted: 235, 239, 240.
-    Accepted,
-    /// The article may be offered again later: 400, 403, 431, 436.
-    Later,
-    /// The article is not to be offered again: 435, 437, 438, 439, 440, 441.
-    Never,
-}
-
 impl<'a> Answer<'a> {
     /// The line, with its code.
     pub fn line(&self) -> &'a [u8] {
@@ -94,24 +83,6 @@ impl<'a> Answer<'a> {
     /// 4644 sections 2.4.1 and 2.5.1), by which a client notices that it has lost its place.
     pub fn first_word(&self) -> &'a [u8] {
         self.text().split(|&byte| byte == b' ').next().unwrap_or_default()
-    }
-
-    /// What it says of an article; `None` if its code is not one for that.
-    pub fn verdict(&self) -> Option<Verdict> {
-        match self.code {
-            code::CHECK_SEND | code::SEND_IT | code::SEND_POST => Some(Verdict::Wanted),
-            code::TRANSFERRED | code::TAKETHIS_ACCEPTED | code::POSTED => Some(Verdict::Accepted),
-            code::UNAVAILABLE | code::INTERNAL_FAULT | code::CHECK_LATER | code::TRANSFER_LATER => {
-                Some(Verdict::Later)
-            }
-            code::NOT_WANTED
-            | code::TRANSFER_REJECTED
-            | code::CHECK_NOT_WANTED
-            | code::TAKETHIS_REJECTED
-            | code::POSTING_NOT_PERMITTED
-            | code::POSTING_FAILED => Some(Verdict::Never),
-            _ => None,
-        }
     }
 }
 

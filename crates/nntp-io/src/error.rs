@@ -96,6 +96,9 @@ pub enum Fault {
     NoCode(Box<str>),
     /// An answer with this code makes no sense where it came.
     UnexpectedCode(u16),
+    /// The answer to the offer or the transfer of an article is none that the protocol has; this is its
+    /// beginning.
+    OddAnswer(Box<str>),
     /// Octets arrived where nothing may: after the answer to STARTTLS or COMPRESS. Somebody may have put
     /// them there.
     EarlyInput,
@@ -235,6 +238,7 @@ impl fmt::Display for Fault {
             Self::BlockTooLong(bytes_max) => write!(f, "a block of more than {bytes_max} bytes"),
             Self::NoCode(line) => write!(f, "`{line}` does not begin with a response code"),
             Self::UnexpectedCode(code) => write!(f, "an unexpected answer with code {code}"),
+            Self::OddAnswer(line) => write!(f, "unexpected answers about articles, the last `{line}`"),
             Self::EarlyInput => f.write_str("octets before TLS or compression began"),
             Self::Sasl(what) => f.write_str(what),
             Self::ServerProof => f.write_str("the server could not prove that it knows the password"),

@@ -35,8 +35,8 @@ mod transport;
 
 pub use blocking::block_on;
 pub use client::{
-    Answer, Capabilities, Client, Compression, Credentials, Login, Mechanism, Role, Security, Target, Tls,
-    Verdict, WireArticle,
+    Answer, ArticleRequest, Capabilities, Client, Compression, Credentials, JUDGEMENTS, Judgement, Login,
+    Mechanism, ODD_ANSWERS_MAX, ODD_IN_A_ROW_MAX, Role, Security, Target, Tls, WireArticle,
 };
 pub use connection::Connection;
 pub use error::{Error, Fault, Retry, Step, Wait};

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::locate::Where;
-use super::reach::Reach;
+use super::reach::{self, Reach};
 use super::screen::{Failure, complain, say};
-use crate::ingest::Filer;
 use crate::operations;
 use crate::operations::request::{Reply, Request};
 use crate::relay::feed::batch_without_server;
@@ -21,7 +20,7 @@ pub(super) fn batch(peer: &str, at: &Where) -> Result<(), Failure> {
     let ok = match Reach::new(&config)? {
         Reach::Server(mut control) => control.ask(&Request::Batch { peer: peer.to_owned() }, &mut hear)?,
         Reach::Here(spool) => {
-            let filer = Arc::new(Filer::new(Arc::new(config.clone()), spool.clone()));
+            let filer = Arc::new(reach::filer(&config, &spool)?);
             let made = batch_without_server(&spool, &filer, &config, peer);
             let ok = operations::batch(made, peer, &mut hear);
             drop(filer);

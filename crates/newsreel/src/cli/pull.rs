@@ -8,11 +8,10 @@ use clap::Args;
 use super::args::host_port;
 use super::bar::Bar;
 use super::locate::Where;
-use super::reach::Reach;
+use super::reach::{self, Reach};
 use super::screen::{Failure, complain, problem, say, say_json};
 use crate::base::units;
 use crate::config::{Config, Groups, Link, LinkTls, PullBy};
-use crate::ingest::Filer;
 use crate::operations::pull::standing;
 use crate::operations::pull::{Ground, PullSpec};
 use crate::operations::request::{Reply, Request};
@@ -189,7 +188,7 @@ fn here(
     hear: &mut (dyn FnMut(Reply) + Send),
 ) -> Result<bool, Failure> {
     let ground = Ground {
-        filer: Arc::new(Filer::new(Arc::new(config.clone()), spool.clone())),
+        filer: Arc::new(reach::filer(config, &spool)?),
         spool: spool.clone(),
         data: Path::to_owned(&config.site.data),
         identity: config.site.path_identity.clone(),

@@ -17,6 +17,7 @@ use crate::moderation::Moderation;
 use crate::operations;
 use crate::operations::archive::Archives;
 use crate::operations::request::{BufferCommand, Carried, Reply, Request};
+use crate::relay::feed::begin_without_server;
 use crate::source::Posts;
 
 /// How long a spool is waited for that another process has.
@@ -86,7 +87,7 @@ impl Reach {
                 }
                 Request::Buffer { command } => operations::buffers::run(spool, config, command, &mut hear),
                 Request::Filter { command } => {
-                    let filer = Filer::new(Arc::new(config.clone()), spool.clone());
+                    let filer = filer(config, spool)?;
                     operations::filter::execute(&filer, command, &mut hear)
                 }
                 Request::Moderation { command } => {
@@ -103,7 +104,7 @@ impl Reach {
                     operations::posts::execute(&posts, command, &mut hear)
                 }
                 Request::Why { message_id, peer } => {
-                    operations::why(spool, config, message_id, peer, &mut hear)
+                    operations::why(spool, config, message_id, peer, None, &mut hear)
                 }
                 other => operations::execute(other, spool, &mut hear),
             }),
@@ -117,6 +118,12 @@ impl Reach {
             Self::Here(spool) => Ok(spool.close()?),
         }
     }
+}
+
+/// What files articles while no server runs, for every peer that is configured.
+pub(super) fn filer(config: &Config, spool: &Arc<Spool>) -> Result<Filer, Failure> {
+    begin_without_server(spool, config).map_err(problem)?;
+    Ok(Filer::new(Arc::new(config.clone()), spool.clone()))
 }
 
 /// Carries out one request and hears its replies; returns whether all was well.

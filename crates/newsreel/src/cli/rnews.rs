@@ -18,7 +18,6 @@ use super::reach::{self, Reach};
 use super::screen::{Failure, complain, problem, say};
 use crate::base::units::grouped;
 use crate::config::Config;
-use crate::ingest::Filer;
 use crate::ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
 use spool::{Disk, RealDisk};
 
@@ -160,7 +159,7 @@ fn file_here(
     mut next: impl FnMut() -> Option<Parcel> + Send,
     settle: &mut Settle<'_>,
 ) -> Result<(), Failure> {
-    let filer = Filer::new(Arc::new(config), Arc::clone(&spool));
+    let filer = reach::filer(&config, &spool)?;
     filer.start_filters();
     std::thread::scope(|scope| {
         let (parcels, ready) = sync_channel(PARCELS_AHEAD);

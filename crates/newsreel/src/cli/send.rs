@@ -102,7 +102,11 @@ fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bo
             grouped(counts.refused),
             grouped(counts.rejected)
         );
-        for (count, what) in [(counts.later, "wanted later"), (counts.damaged, "damaged pieces not sent")] {
+        for (count, what) in [
+            (counts.later, "wanted later"),
+            (counts.given_up, "given up after unexpected answers"),
+            (counts.damaged, "damaged pieces not sent"),
+        ] {
             if count > 0 {
                 text.push_str(&format!(", {} {what}", grouped(count)));
             }
@@ -111,7 +115,7 @@ fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bo
     }
     match () {
         () if !ok || counts.later > 0 => Err(Failure::TryLater(Box::new(Failure::Told))),
-        () if counts.damaged > 0 => Err(Failure::Told),
+        () if counts.damaged + counts.given_up > 0 => Err(Failure::Told),
         () => Ok(()),
     }
 }

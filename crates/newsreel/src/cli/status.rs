@@ -162,7 +162,7 @@ fn pulls_text(pulls: &[PullStatus], now: u64) -> String {
 }
 
 /// What peers are sent.
-fn feeds_text(server: &ServerStatus) -> [String; 3] {
+fn feeds_text(server: &ServerStatus) -> [String; 4] {
     type Fed<'a> = (&'a str, &'a FeedStatus);
     let feeds: Vec<Fed<'_>> =
         server.peers.iter().filter_map(|peer| Some((peer.name.as_str(), peer.feed.as_ref()?))).collect();
@@ -206,7 +206,17 @@ fn feeds_text(server: &ServerStatus) -> [String; 3] {
         .right("handed over", |(_, output)| grouped(output.batches_handed_over))
         .left("at", |(_, output)| output.to.clone())
         .text_if_any();
-    [now, done, waiting]
+    let aside: Vec<Fed<'_>> =
+        feeds.iter().filter(|(_, feed)| feed.set_aside + feed.given_up > 0).copied().collect();
+    let last = |feed: &FeedStatus| feed.set_aside_articles.last().cloned().unwrap_or_default();
+    let aside = Columns::of(&aside)
+        .left("odd answers from", |(name, _)| (*name).to_owned())
+        .right("set aside", |(_, feed)| grouped(feed.set_aside))
+        .right("given up", |(_, feed)| grouped(feed.given_up))
+        .left("the last to", |(_, feed)| last(feed).message_id)
+        .left("answer", |(_, feed)| last(feed).answer)
+        .text_if_any();
+    [now, done, waiting, aside]
 }
 
 /// For how long no articles have been accepted, why, and what ends it.

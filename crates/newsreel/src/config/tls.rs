@@ -181,19 +181,26 @@ section! {
         order: FeedOrder = word(), default "oldest", example "newest";
         /// How long an article waits before it is offered, such as to a peer that others should serve first.
         delay: Duration = Span, default "0ms", example "30 s";
-        /// Connections to it at once. There is one as long as it suffices. As articles pile up others are
-        /// added, one at a time, as long as the peer takes more by them.
+        /// Connections to it at once. There is one as long as it suffices. While more articles wait than the
+        /// peer settles in half a second, others are added, one each half second, as long as the peer takes
+        /// more by them.
         connections: usize = 1..=100, default 4, example 1;
         /// Whether to stream (CHECK and TAKETHIS, RFC 4644) where the peer can. Without, or where it cannot,
         /// articles are offered one by one with IHAVE.
         streaming: bool = Switch, default true, example false;
+        /// Percentage of the last 1,000 articles offered that the peer wanted, above which articles are sent
+        /// without an offer (TAKETHIS without CHECK; INN's no-check-high). 0: always, from the first article
+        /// on; 100: never.
+        no_check_high: usize = 0..=100, default 95, example 98;
+        /// Percentage below which articles are offered again (INN's no-check-low).
+        no_check_low: usize = 0..=100, default 90, example 95;
         /// Whether only headers are sent, with the size of the whole article in Bytes; control messages are
         /// sent whole. The peer must take MODE HEADFEED, as Diablo does, and have the bodies from elsewhere.
         headers_only: bool = Switch, default false, example true;
         /// A peer that leaves an answer open for so long is taken for dead: the connection is closed.
         answer_timeout: Duration = Timeout, default "5 min", example "1 min";
-        /// How long to wait before a failed connection, or an article that the peer wants later, is tried
-        /// again; each further time twice as long, give or take a quarter.
+        /// How long to wait before a failed connection, or an article that the peer wants later or has given
+        /// an unexpected answer, is tried again; each further time twice as long, give or take a quarter.
         retry_first: Duration = Pause, default "1 s", example "10 s";
         /// The longest such wait.
         retry_longest: Duration = Pause, default "10 min", example "1 h";

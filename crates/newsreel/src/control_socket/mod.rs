@@ -250,7 +250,9 @@ fn answer(
                     standing::once(spec, &standing::ground(site, &site.config.current()), &mut sink, &is_over)
                 }
                 Request::Why { message_id, peer } => {
-                    operations::why(&site.spool, &site.config.current(), message_id, peer, &mut sink)
+                    let feed = server.feeds.status(peer);
+                    let config = site.config.current();
+                    operations::why(&site.spool, &config, message_id, peer, feed.as_ref(), &mut sink)
                 }
                 Request::Pause { reason } => operations::pause::begin(site, reason, &mut sink),
                 Request::Go => operations::pause::end(site, &mut sink),

@@ -5,6 +5,8 @@ use super::sink::Sink;
 use crate::config::Config;
 use crate::ingest::kind;
 use crate::ingest::routing::{Decision, Facts, Route, Router};
+use crate::relay::feed::SetAsideArticle;
+use crate::relay::feed::status::FeedStatus;
 use netnews::Article;
 use spool::{ArticleBuf, ArticleKind, Batch, Event, Key, Lookup, Patience, Spool, Start};
 use std::convert::Infallible;
@@ -20,10 +22,24 @@ struct Recorded {
     kept_here: bool,
 }
 
-/// Explains why an article goes to a peer, or does not; false if it cannot be explained.
-pub(crate) fn why(spool: &Spool, config: &Config, message_id: &str, peer: &str, sink: &mut Sink<'_>) -> bool {
+/// Explains why an article goes to a peer, or does not; false if it cannot be explained. `feed`: the peer's,
+/// if it runs.
+pub(crate) fn why(
+    spool: &Spool,
+    config: &Config,
+    message_id: &str,
+    peer: &str,
+    feed: Option<&FeedStatus>,
+    sink: &mut Sink<'_>,
+) -> bool {
     match explain(spool, config, message_id, peer, sink) {
-        Ok(()) => true,
+        Ok(()) => {
+            let articles = feed.map(|feed| feed.set_aside_articles.as_slice()).unwrap_or_default();
+            if let Some(article) = articles.iter().find(|article| article.message_id == message_id) {
+                sink(Reply::Text(format!("{:<14} {}", "answers", answers(article))));
+            }
+            true
+        }
         Err(text) => {
             sink(Reply::Error(text));
             false
@@ -93,6 +109,13 @@ fn explain(
         },
     );
     Ok(())
+}
+
+/// The odd answers to an article, and their consequence.
+fn answers(article: &SetAsideArticle) -> String {
+    let consequence = if article.given_up { "given up" } else { "set aside, and offered again later" };
+    let SetAsideArticle { answer, answers, .. } = article;
+    format!("{consequence}: unexpected answer, {answers} times, the last `{answer}`")
 }
 
 /// How many bytes of a stored article are sent: without its Xref line.

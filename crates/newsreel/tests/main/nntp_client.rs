@@ -10,8 +10,8 @@ use crate::operated::PATIENCE;
 use crate::running::Server;
 use crate::tls::Site;
 use nntp_io::{
-    Client, Compression, Credentials, Error, Login, Mechanism, Retry, Role, Security, Step, Target, Tls,
-    Verdict, block_on,
+    ArticleRequest, Client, Compression, Credentials, Error, Judgement, Login, Mechanism, Retry, Role,
+    Security, Step, Target, Tls, block_on,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,8 +73,9 @@ fn tls_and_compression_in_every_combination() {
             client.submit(format!("BODY {id}")).unwrap();
             client.submit(format!("STAT {id}")).unwrap();
             let wanted = block_on(client.answer()).unwrap();
-            assert_eq!((wanted.verdict(), wanted.first_word()), (Some(Verdict::Wanted), id.as_bytes()));
-            assert_eq!(block_on(client.answer()).unwrap().verdict(), Some(Verdict::Accepted));
+            assert_eq!(wanted.judged(ArticleRequest::Check, id.as_bytes()), Judgement::Wanted);
+            let sent = block_on(client.answer()).unwrap();
+            assert_eq!(sent.judged(ArticleRequest::Takethis, id.as_bytes()), Judgement::Accepted);
             assert_eq!(block_on(client.answer()).unwrap().code, 222);
             let mut body = Vec::new();
             block_on(client.read_block(&mut body, 1 << 20)).unwrap();
@@ -200,10 +201,8 @@ fn a_thousand_commands_fill_the_buffers_of_both_sides() {
             let mut read = 0;
             for _ in 0..COMMANDS / 2 {
                 let answer = block_on(client.answer()).unwrap();
-                assert_eq!(
-                    (answer.verdict(), answer.first_word()),
-                    (Some(Verdict::Never), &b"<long@x.example>"[..])
-                );
+                let judgement = answer.judged(ArticleRequest::Takethis, b"<long@x.example>");
+                assert_eq!(judgement, Judgement::Rejected);
                 assert_eq!(block_on(client.answer()).unwrap().code, 222);
                 while let Some(chunk) = block_on(client.chunk()).unwrap() {
                     read += chunk.len();
@@ -229,7 +228,8 @@ fn articles_arrive_in_pieces_and_may_be_left_unread() {
     );
     block_on(client.request("IHAVE <a@x.example>")).unwrap();
     client.submit_article(wire.strip_suffix(".\r\n").unwrap().as_bytes()).unwrap();
-    assert_eq!(block_on(client.answer()).unwrap().verdict(), Some(Verdict::Accepted));
+    let sent = block_on(client.answer()).unwrap();
+    assert_eq!(sent.judged(ArticleRequest::Transfer, b"<a@x.example>"), Judgement::Accepted);
     for command in ["BODY <a@x.example>", "BODY <a@x.example>", "BODY <b@x.example>", "DATE"] {
         client.submit(command).unwrap();
     }

@@ -1,6 +1,7 @@
 //! `newsreel send`: articles of files and groups to a server, by streaming and by IHAVE.
 
 use crate::client::article;
+use crate::feeds::odd_peer::OddPeer;
 use crate::operated::{Operated, complaints};
 use crate::running::Server;
 use std::fs;
@@ -161,4 +162,44 @@ fn nothing_is_left_out_when_connections_break_and_articles_are_wanted_later() {
     assert!(said.contains(" 0 rejected"), "{said}");
     assert!(connections.load(Ordering::Relaxed) >= 4);
     assert_eq!(taken.load(Ordering::Relaxed), 300);
+}
+
+#[test]
+fn send_skips_articles_with_odd_answers_and_those_on_which_connections_end() {
+    for (streaming, verb, answer) in [
+        (true, "CHECK", "501 too long"),
+        (true, "CHECK", "HANG UP"),
+        (true, "CHECK", "238 <other@x.example>"),
+        (true, "TAKETHIS", "437 unwanted"),
+        (true, "TAKETHIS", "what?"),
+        (false, "IHAVE", "438 had it"),
+        (false, "ARTICLE", "501 bad"),
+        (false, "IHAVE", "HANG UP"),
+    ] {
+        let peer = OddPeer::start(streaming, move |own, id, _| {
+            (own == verb && id == "<2@x.example>").then(|| answer.to_owned())
+        });
+        let site = site();
+        let sent =
+            site.run_with(&["send", "-", &peer.address.to_string()], batch(0..6, "misc.test").as_bytes());
+        let said = printed(&sent);
+        assert_eq!(peer.articles().len(), 5, "{verb} {answer}: {said}");
+        assert!(
+            said.starts_with("6 articles offered: ")
+                && said.contains(", 1 given up after unexpected answers"),
+            "{verb} {answer}: {said}"
+        );
+        let complaints = complaints(&sent);
+        assert!(complaints.contains("<2@x.example>: given up after 3 unexpected answers"), "{complaints}");
+        assert_eq!((sent.status.code(), peer.count(verb, "<2@x.example>")), (Some(1), 3), "{verb} {answer}");
+    }
+}
+
+#[test]
+fn send_ends_when_a_server_has_only_odd_answers() {
+    let peer = OddPeer::start(true, |verb, _, _| (verb == "CHECK").then(|| "500 what?".to_owned()));
+    let sent =
+        site().run_with(&["send", "-", &peer.address.to_string()], batch(0..60, "misc.test").as_bytes());
+    assert_eq!(sent.status.code(), Some(75), "{}", complaints(&sent));
+    assert!(complaints(&sent).contains("unexpected answers about articles"), "{}", complaints(&sent));
 }

@@ -28,10 +28,14 @@ struct Last {
 }
 
 /// Processor time of the machine since its start, in ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Times {
     all: u64,
     idle: u64,
+    /// Time of programs of low priority.
+    nice: u64,
+    /// Time of this process, some of which may be of low priority too.
+    own: u64,
 }
 
 impl Default for Load {
@@ -48,11 +52,13 @@ impl Load {
             && (last.times.is_none() || now.saturating_duration_since(last.at) >= HOLDS)
         {
             let times = fs::read_to_string("/proc/stat").ok().and_then(|stat| Times::parse(&stat));
+            let own = fs::read_to_string("/proc/self/stat").ok().and_then(|stat| own_time(&stat));
+            let times = times.map(|times| Times { own: own.unwrap_or(times.nice), ..times });
             if let (Some(before), Some(times)) = (last.times, times) {
                 let limit = if self.is_busy.load(Ordering::Relaxed) { IDLE_ENDS } else { IDLE_BEGINS };
                 self.is_busy.store(times.idle_since(before) < limit, Ordering::Relaxed);
             }
-            *last = Last { at: now, times: times.or(Some(Times { all: 0, idle: 0 })) };
+            *last = Last { at: now, times: times.or(Some(Times::default())) };
         }
         self.is_busy.load(Ordering::Relaxed)
     }
@@ -68,14 +74,25 @@ impl Times {
         }
         let fields: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
         let idle = fields.get(3)?.saturating_add(*fields.get(4)?);
-        Some(Self { all: fields.iter().fold(0, |sum, ticks| sum.saturating_add(*ticks)), idle })
+        let all = fields.iter().fold(0_u64, |sum, ticks| sum.saturating_add(*ticks));
+        Some(Self { all, idle, nice: *fields.get(1)?, own: 0 })
     }
 
-    /// Hundredths of the time since `before` that were idle.
+    /// Hundredths of the time since `before` that were idle, or of other programs that give way.
     fn idle_since(self, before: Self) -> u64 {
-        let idle = self.idle.saturating_sub(before.idle);
+        let own = self.own.saturating_sub(before.own);
+        let gives_way = self.nice.saturating_sub(before.nice).saturating_sub(own);
+        let idle = self.idle.saturating_sub(before.idle).saturating_add(gives_way);
         idle.saturating_mul(100).checked_div(self.all.saturating_sub(before.all)).unwrap_or(100)
     }
+}
+
+/// Processor time of the process whose `/proc/PID/stat` (proc_pid_stat(5)) this is, in ticks: `utime` and
+/// `stime`, which follow the name in brackets as the twelfth and thirteenth field.
+fn own_time(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_ascii_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
+    Some(times.next()?.saturating_add(times.next()?))
 }
 
 /// How fast a client takes what it is sent.
@@ -132,9 +149,13 @@ mod tests {
     #[test]
     fn idle_time_is_what_counts() {
         let stat = "cpu  500 20 150 200 100 10 15 5 7 0\ncpu0 1 2 3 4 5\n";
-        let (before, times) = (Times { all: 0, idle: 0 }, Times::parse(stat).unwrap());
-        assert_eq!(times, Times { all: 1000, idle: 300 });
-        assert_eq!(times.idle_since(before), 30);
+        let (before, times) = (Times::default(), Times::parse(stat).unwrap());
+        assert_eq!(times, Times { all: 1000, idle: 300, nice: 20, own: 0 });
+        assert_eq!(times.idle_since(before), 32, "20 of others that give way");
+        assert_eq!(Times { own: 15, ..times }.idle_since(before), 30);
+        assert_eq!(Times { own: 99, ..times }.idle_since(before), 30, "of its own none gives way");
+        let own = "7 (a (b) c) S 1 7 7 0 -1 4194304 1 2 3 4 120 30 5 6 20 0 1 0";
+        assert_eq!((own_time(own), own_time("7 (x"), own_time("7 (x) S 1")), (Some(150), None, None));
         assert_eq!(times.idle_since(times), 100, "no time has passed");
         for bad in ["", "cpu", "cpu 1 2 3", "cpu0 1 2 3 4 5", "cpu x 2 3 4 5 6"] {
             assert_eq!(Times::parse(bad), None, "{bad}");

@@ -449,6 +449,13 @@ fn details(peer: &PeerStatus) -> Vec<Line> {
     );
     add("missed", grouped(feed.missed));
     feed.missed_ids.iter().for_each(|id| add("", id.clone()));
+    add(
+        "odd answers",
+        format!("{} articles set aside, {} given up", grouped(feed.set_aside), grouped(feed.given_up)),
+    );
+    for article in &feed.set_aside_articles {
+        add("", format!("{}: {}", article.message_id, article.answer));
+    }
     if let Some(output) = &feed.output {
         add(
             "output",

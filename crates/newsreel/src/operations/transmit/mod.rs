@@ -3,7 +3,8 @@
 //!
 //! One connection with a window of offers; after a broken one, what was not answered is offered again, so
 //! that an article may be offered twice and none is left out. Articles that the server wants later are
-//! offered again at the end. Called by `newsreel send` and, for the articles of a group, by the control
+//! offered again at the end, and so are those with answers that the protocol does not have, or on which
+//! connections end: an article that the server cannot answer for does not hold up the others. Called by `newsreel send` and, for the articles of a group, by the control
 //! socket. Sources: RFC 4644, RFC 3977 section 6.3.2.
 
 pub(crate) mod progress;
@@ -15,8 +16,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use netnews::nntp::response::code;
-use nntp_io::{Client, Error, Fault, Limits, Retry, Role, Target, Verdict};
+use nntp_io::{
+    Answer, ArticleRequest, Client, Error, Fault, Judgement, Limits, ODD_ANSWERS_MAX, ODD_IN_A_ROW_MAX,
+    Retry, Role, Target,
+};
 use serde::{Deserialize, Serialize};
 use tokio::task::block_in_place;
 use tokio::time::sleep;
@@ -51,6 +54,9 @@ pub struct SendCounts {
     pub rejected: u64,
     /// Articles that the server wants later.
     pub later: u64,
+    /// Articles that were given up, since their offer or transfer was not answered as the protocol says.
+    #[serde(default)]
+    pub given_up: u64,
     /// Pieces of the batch that are no articles.
     pub damaged: u64,
 }
@@ -85,7 +91,7 @@ impl From<Error> for SendError {
     }
 }
 
-/// Sends all articles of `source`. `told` hears of each article that is rejected.
+/// Sends all articles of `source`. `told` hears of each article that is rejected, and of odd answers.
 pub(crate) async fn transmit(
     dial: &Dial,
     source: &mut dyn Source,
@@ -94,8 +100,8 @@ pub(crate) async fn transmit(
 ) -> Result<(), SendError> {
     let target =
         block_in_place(|| dial.target(Role::Transit, Limits::default())).map_err(SendError::Config)?;
-    let mut sending =
-        Sending { source, counts, told, fresh: VecDeque::new(), is_end: false, later: Later::default() };
+    let (fresh, later) = (VecDeque::new(), Later::default());
+    let mut sending = Sending { source, counts, told, fresh, is_end: false, later, answered: 0 };
     sending.all(&target).await?;
     for pause in LATER_PAUSES {
         if sending.later.articles.is_empty() {
@@ -123,28 +129,29 @@ struct Sending<'a> {
     fresh: VecDeque<Outgoing>,
     is_end: bool,
     later: Later,
+    /// Proper answers so far.
+    answered: u64,
 }
 
-/// What the next answer is to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// CHECK or IHAVE.
-    Offer,
-    /// The article.
-    Article,
-}
+/// Offers and articles that wait for their answers, in order.
+type Open = VecDeque<(Outgoing, ArticleRequest)>;
 
 impl Sending<'_> {
     /// Sends until nothing is left, over as many connections as it takes.
     async fn all(&mut self, target: &Target) -> Result<(), SendError> {
         let mut failures = 0;
         loop {
-            let before = *self.counts;
+            let before = self.answered;
             let error = match Client::connect(target).await {
                 Ok(client) => {
-                    // Offers and articles that wait for their answers, in order.
-                    let mut open = VecDeque::new();
+                    let mut open = Open::new();
                     let ended = self.converse(client, &mut open).await;
+                    if ended.is_err()
+                        && let Some((next, _)) = open.front_mut()
+                    {
+                        // It may be why.
+                        next.failures += 1;
+                    }
                     for (outgoing, _) in open.into_iter().rev() {
                         self.fresh.push_front(outgoing);
                     }
@@ -156,64 +163,70 @@ impl Sending<'_> {
                 }
                 Err(error) => error,
             };
-            failures = if *self.counts == before { failures + 1 } else { 1 };
+            failures = if self.answered == before { failures + 1 } else { 1 };
             if error.retry() == Retry::Never || failures >= TRIES_MAX {
                 return Err(error.into());
+            }
+            if let Some(next) = self.fresh.pop_front_if(|next| next.failures >= ODD_ANSWERS_MAX) {
+                self.set_aside(next, &error.to_string());
             }
             sleep(RETRY_FIRST.saturating_mul(1 << (failures - 1).min(10))).await;
         }
     }
 
-    async fn converse(
-        &mut self,
-        mut client: Client,
-        open: &mut VecDeque<(Outgoing, Step)>,
-    ) -> Result<(), SendError> {
-        let streaming = client.streaming();
-        let window = if streaming { WINDOW_ARTICLES_MAX } else { 1 };
+    async fn converse(&mut self, mut client: Client, open: &mut Open) -> Result<(), SendError> {
+        let mut odd_in_a_row = 0;
         loop {
-            let mut bytes: usize = open.iter().map(|(outgoing, _)| outgoing.wire.len()).sum();
-            while open.len() < window && bytes < WINDOW_BYTES_MAX && client.has_room() {
-                let Some(next) = self.next()? else { break };
-                bytes += next.wire.len();
-                let verb = if streaming { "CHECK" } else { "IHAVE" };
-                client.submit(format!("{verb} {}", next.id))?;
-                open.push_back((next, Step::Offer));
-            }
-            let Some((outgoing, step)) = open.front() else {
+            self.offer(&mut client, open)?;
+            if open.is_empty() {
                 // All was answered.
                 let _gone = client.quit().await;
                 return Ok(());
-            };
-            let answer = client.answer().await?;
-            let Some(verdict) = answer.verdict().filter(|_| answer.code != code::UNAVAILABLE) else {
-                let error = if answer.code == code::UNAVAILABLE {
-                    Error::Ended
-                } else {
-                    Error::Protocol(Fault::UnexpectedCode(answer.code))
-                };
-                return Err(error.into());
-            };
-            // A server that answers about another article has lost its place, and so have we.
-            if streaming && answer.first_word() != outgoing.id.as_bytes() {
-                return Err(Error::Protocol(Fault::UnexpectedCode(answer.code)).into());
             }
-            let text = String::from_utf8_lossy(answer.line()).into_owned();
-            let wants = verdict == Verdict::Wanted && *step == Step::Offer;
-            let Some((outgoing, step)) = open.pop_front() else { continue };
-            if wants && streaming {
-                // Its answer comes after those of the offers that are on their way.
-                let sent = client.submit_takethis(outgoing.id.as_bytes(), outgoing.wire.as_slice());
-                open.push_back((outgoing, Step::Article));
-                sent?;
-            } else if wants {
-                let sent = client.submit_article(outgoing.wire.as_slice());
-                open.push_front((outgoing, Step::Article));
-                sent?;
-            } else {
-                self.answered(outgoing, step, verdict, &text);
+            let judged = judged(client.answer().await, open);
+            let (judgement, text) = judged?;
+            let Some((outgoing, request)) = open.pop_front() else { continue };
+            match judgement {
+                Judgement::Wanted if request == ArticleRequest::Check => {
+                    // Its answer comes after those of the offers that are on their way.
+                    let sent = client.submit_takethis(outgoing.id.as_bytes(), outgoing.wire.as_slice());
+                    open.push_back((outgoing, ArticleRequest::Takethis));
+                    sent?;
+                }
+                Judgement::Wanted => {
+                    let sent = client.submit_article(outgoing.wire.as_slice());
+                    open.push_front((outgoing, ArticleRequest::Transfer));
+                    sent?;
+                }
+                Judgement::Odd | Judgement::OutOfStep => {
+                    odd_in_a_row += 1;
+                    self.set_aside(Outgoing { failures: outgoing.failures + 1, ..outgoing }, &text);
+                    if judgement == Judgement::OutOfStep || odd_in_a_row >= ODD_IN_A_ROW_MAX {
+                        return Err(Error::Protocol(Fault::OddAnswer(text.into())).into());
+                    }
+                    continue;
+                }
+                judgement => self.conclude(outgoing, judgement, &text),
             }
+            (odd_in_a_row, self.answered) = (0, self.answered + 1);
         }
+    }
+
+    /// Offers as much as may be on its way.
+    fn offer(&mut self, client: &mut Client, open: &mut Open) -> Result<(), SendError> {
+        let (window, verb, request) = match client.streaming() {
+            true => (WINDOW_ARTICLES_MAX, "CHECK", ArticleRequest::Check),
+            false => (1, "IHAVE", ArticleRequest::Ihave),
+        };
+        let mut bytes: usize = open.iter().map(|(outgoing, _)| outgoing.wire.len()).sum();
+        while open.len() < window && bytes < WINDOW_BYTES_MAX && client.has_room() {
+            let Some(next) = self.next()? else { break };
+            bytes += next.wire.len();
+            let submitted = client.submit(format!("{verb} {}", next.id));
+            open.push_back((next, request));
+            submitted?;
+        }
+        Ok(())
     }
 
     /// The next article to offer.
@@ -231,25 +244,39 @@ impl Sending<'_> {
         Ok(next)
     }
 
-    fn answered(&mut self, outgoing: Outgoing, step: Step, verdict: Verdict, line: &str) {
-        match verdict {
-            Verdict::Accepted => {
+    /// Carries out the last answer about an article.
+    fn conclude(&mut self, outgoing: Outgoing, judgement: Judgement, line: &str) {
+        match judgement {
+            Judgement::Accepted => {
                 self.counts.accepted += 1;
                 self.counts.bytes += outgoing.wire.len() as u64;
             }
-            Verdict::Never if step == Step::Offer => self.counts.refused += 1,
-            Verdict::Never => {
+            Judgement::Refused => self.counts.refused += 1,
+            Judgement::Later => self.later(outgoing),
+            _ => {
                 self.counts.rejected += 1;
-                (self.told)(&outgoing.id, line);
+                (self.told)(&outgoing.id, &format!("rejected: {line}"));
             }
-            Verdict::Later | Verdict::Wanted => {
-                self.counts.later += 1;
-                let bytes = self.later.bytes + outgoing.wire.len();
-                if self.later.articles.len() < LATER_ARTICLES_MAX && bytes <= LATER_BYTES_MAX {
-                    self.later.bytes = bytes;
-                    self.later.articles.push(outgoing);
-                }
-            }
+        }
+    }
+
+    /// An article has got an odd answer, or a connection has ended on it: it is offered again later, until
+    /// that has happened too often.
+    fn set_aside(&mut self, outgoing: Outgoing, line: &str) {
+        if outgoing.failures < ODD_ANSWERS_MAX {
+            return self.later(outgoing);
+        }
+        self.counts.given_up += 1;
+        let times = outgoing.failures;
+        (self.told)(&outgoing.id, &format!("given up after {times} unexpected answers: {line}"));
+    }
+
+    fn later(&mut self, outgoing: Outgoing) {
+        self.counts.later += 1;
+        let bytes = self.later.bytes + outgoing.wire.len();
+        if self.later.articles.len() < LATER_ARTICLES_MAX && bytes <= LATER_BYTES_MAX {
+            self.later.bytes = bytes;
+            self.later.articles.push(outgoing);
         }
     }
 
@@ -258,5 +285,21 @@ impl Sending<'_> {
         let Later { articles, .. } = std::mem::take(&mut self.later);
         self.counts.later -= articles.len() as u64;
         self.fresh.extend(articles);
+    }
+}
+
+/// What an answer means for the article that it is about, and how it is shown.
+fn judged(answered: Result<Answer<'_>, Error>, open: &Open) -> Result<(Judgement, String), SendError> {
+    let answer = match answered {
+        Ok(answer) => answer,
+        Err(error) if error.is_odd_answer() => return Ok((Judgement::OutOfStep, error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    let Some((outgoing, request)) = open.front() else {
+        return Err(Error::Protocol(Fault::UnexpectedCode(answer.code)).into());
+    };
+    match answer.judged(*request, outgoing.id.as_bytes()) {
+        Judgement::Closing => Err(Error::Ended.into()),
+        judgement => Ok((judgement, String::from_utf8_lossy(answer.line()).into_owned())),
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(
     let replies = Ordered::<_, { rank::PROGRESS }>::new((sink, Instant::now()));
     let mut source = Reporting { source, replies: &replies, progress: &progress };
     let mut told = |id: &str, line: &str| {
-        let text = format!("{id}: rejected: {line}");
+        let text = format!("{id}: {line}");
         (replies.lock().0)(Reply::Text(text));
     };
     let sent = transmit(dial, &mut source, &mut counts, &mut told);

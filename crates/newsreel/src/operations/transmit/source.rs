@@ -15,6 +15,8 @@ pub(crate) struct Outgoing {
     pub id: Box<str>,
     /// Wire format without the final `.` line.
     pub wire: Vec<u8>,
+    /// Odd answers to it, and connections that ended on it.
+    pub failures: u8,
 }
 
 /// Articles, one after the other. Blocks.
@@ -103,5 +105,5 @@ fn outgoing(wire: Vec<u8>) -> Option<Outgoing> {
     // Of some only the headers are here.
     let is_whole = wire.ends_with(b"\r\n") && article.bodiless().is_none();
     let id = id.as_str().into();
-    is_whole.then_some(Outgoing { id, wire })
+    is_whole.then_some(Outgoing { id, wire, failures: 0 })
 }

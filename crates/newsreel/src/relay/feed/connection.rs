@@ -1,30 +1,32 @@
 //! One connection to a peer: offers in a pipeline (RFC 4644), their answers in order.
 //!
 //! Articles that were asked for go before new offers. Whatever a connection has taken and the peer has not
-//! answered is given back when it ends, however that happens ([`Held`]). An answer about another article than
-//! the one whose turn it is ends the connection: nothing it says can be trusted any more.
+//! answered is given back when it ends, however that happens ([`Held`]). An answer that the protocol does not
+//! have concerns the article ([`nntp_io::JUDGEMENTS`]), which is set aside; one about another article than
+//! the one whose turn it is ends the connection as well: nothing it says can be trusted any more.
 
 use super::headers_only;
 use super::ihave;
 use super::pause::now_ms;
 use super::peer::{Peer, Trouble};
-use super::queue::{Taken, Ticket};
+use super::queue::Taken;
 use super::shared::Shared;
 use super::target::{self, OFFERS_MAX};
 use crate::base::counters::add;
-use netnews::nntp::response::code;
-use nntp_io::{Client, Error, Fault, Verdict, WireArticle};
+use nntp_io::{Answer, ArticleRequest, Client, Error, Fault, Judgement, ODD_IN_A_ROW_MAX, WireArticle};
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::info;
 
-/// Offers on their way at first; their number doubles while the peer keeps up.
+/// Offers on their way at first; later as many as the peer answers in a second.
 const OFFERS_MIN: usize = 32;
+/// Between two looks at how many it answers.
+const PACE_INTERVAL: Duration = Duration::from_millis(250);
 /// After so long without anything to send, a connection beside another one is closed.
 const SPARE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest that one round of answers is noted after.
@@ -50,8 +52,10 @@ pub(super) enum Broken {
     Connection(Error),
     /// The peer closes it.
     Closing(String),
-    /// An answer that makes no sense.
+    /// An answer after which it is not known any more what the next one is about.
     Answer(String),
+    /// Odd answers to one article after the other; this is the last.
+    Odd(String),
 }
 
 impl From<Error> for Broken {
@@ -66,6 +70,9 @@ impl std::fmt::Display for Broken {
             Self::Connection(error) => write!(f, "{error}"),
             Self::Closing(text) => write!(f, "the peer closed the connection: {text}"),
             Self::Answer(text) => write!(f, "unexpected answer: {text}"),
+            Self::Odd(text) => {
+                write!(f, "{ODD_IN_A_ROW_MAX} articles in a row had unexpected answers; the last: {text}")
+            }
         }
     }
 }
@@ -89,7 +96,7 @@ pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool
     }
     peer.connections.fetch_add(1, Ordering::Relaxed);
     peer.attention.notify_one();
-    let mut line = Line { peer: &peer, shared: &shared, is_only, end, progressed: false };
+    let mut line = Line { peer: &peer, shared: &shared, is_only, end, progressed: false, odd_in_a_row: 0 };
     let result = if peer.send.streaming && client.streaming() {
         stream(&mut line, &mut client).await
     } else {
@@ -132,6 +139,8 @@ pub(super) struct Line<'a> {
     is_only: bool,
     end: watch::Receiver<bool>,
     pub progressed: bool,
+    /// Odd answers since the last proper one.
+    odd_in_a_row: usize,
 }
 
 /// Ends a connection: with a reason, or (`None`) since the peer closed it while nothing was on its way.
@@ -173,6 +182,38 @@ impl Line<'_> {
         })
     }
 
+    /// Notes what kind of an answer the peer gave about an article, which is set aside if it was an odd one,
+    /// shown as `text`.
+    pub fn judged(&mut self, taken: &Taken, judgement: Judgement, text: &str) -> Result<(), Stop> {
+        match judgement {
+            Judgement::Closing => return Err(Some(Broken::Closing(text.to_owned()))),
+            Judgement::Odd | Judgement::OutOfStep => {
+                self.odd_in_a_row += 1;
+                self.peer.set_aside(taken, text);
+            }
+            _ => {
+                (self.odd_in_a_row, self.progressed) = (0, true);
+                self.peer.answered_properly(taken);
+                self.peer.works(Trouble::Peer);
+            }
+        }
+        if judgement == Judgement::OutOfStep {
+            let about = String::from_utf8_lossy(&taken.offer.message_id);
+            return Err(Some(Broken::Answer(format!("`{text}` about {about}"))));
+        }
+        if self.odd_in_a_row < ODD_IN_A_ROW_MAX { Ok(()) } else { Err(Some(Broken::Odd(text.to_owned()))) }
+    }
+
+    /// The offer of an article is over.
+    pub fn settle(&self, taken: &Taken, judgement: Judgement) {
+        match judgement {
+            Judgement::Accepted => add(&self.peer.counts.accepted, 1),
+            Judgement::Rejected => add(&self.peer.counts.rejected, 1),
+            _ => {}
+        }
+        self.peer.settle(taken.ticket);
+    }
+
     /// What the peer says of an offer: whether it wants the article.
     pub fn offered(&mut self, wanted: bool) {
         let counts = &self.peer.counts;
@@ -209,10 +250,12 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         let mut window = self.peer.window.lock();
         let queue = &mut window.queue;
-        // The first article that was sent may be what the peer could not bear.
-        let mut is_first = true;
+        // The offer that was to be answered next, or the first article that was sent, may be what the peer
+        // could not bear.
+        let (mut is_next, mut is_first_sent) = (true, true);
         for Flying { taken, step } in self.flying.drain(..) {
-            if step != Step::Check && std::mem::take(&mut is_first) {
+            let is_sent = step != Step::Check && std::mem::take(&mut is_first_sent);
+            if std::mem::take(&mut is_next) || is_sent {
                 queue.give_back_suspect(taken.ticket, now_ms(), |tries| self.peer.pause_ms(tries));
             } else {
                 queue.give_back(taken.ticket);
@@ -226,14 +269,14 @@ impl Drop for Held<'_> {
 async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     let peer = line.peer.clone();
     let mut held = Held { peer: &peer, flying: VecDeque::new(), wanted: VecDeque::new() };
-    let mut window = OFFERS_MIN;
+    let mut pace = Pace::new(Instant::now());
     let shared = line.shared.clone();
     let mut place = shared.in_step.place();
     loop {
         line.shared.rest();
         let mut woken = pin!(peer.offers.notified());
         woken.as_mut().enable();
-        let mut submitted = submit(line, client, &mut held, window)?;
+        let mut submitted = submit(line, client, &mut held, pace.window)?;
         while submitted == Submitted::Enough {
             // Others go first: articles of one peer must not wait long for those of another.
             line.shared.rest();
@@ -242,7 +285,7 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
                 true => sleep(STEP_ASIDE).await,
                 false => tokio::task::yield_now().await,
             }
-            submitted = submit(line, client, &mut held, window)?;
+            submitted = submit(line, client, &mut held, pace.window)?;
         }
         place.waits();
         let has_room = submitted == Submitted::All;
@@ -250,25 +293,21 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
             if !line.idle(client).await? {
                 return Ok(());
             }
+            pace.begin(Instant::now());
             continue;
-        }
-        if !has_room {
-            grow(&peer, &mut window, held.flying.len());
         }
         tokio::select! {
             biased;
             answered = client.answer() => {
-                let answer = answered.map_err(Broken::from)?;
-                judge(line, &mut held, answer.code, answer.line())?;
+                judge(line, &mut held, answered)?;
+                let mut answers = 1;
                 // Those that have come with it.
-                for _ in 1..NOTE_ANSWERS {
-                    if !client.has_answer() {
-                        break;
-                    }
-                    let answer = client.answer().await.map_err(Broken::from)?;
-                    judge(line, &mut held, answer.code, answer.line())?;
+                while answers < NOTE_ANSWERS && client.has_answer() {
+                    let answered = client.answer().await;
+                    judge(line, &mut held, answered)?;
+                    answers += 1;
                 }
-                peer.works(Trouble::Peer);
+                pace.answered(answers, Instant::now());
                 peer.note(&line.shared.hub.frontier);
             }
             () = woken, if has_room => {}
@@ -277,18 +316,34 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     }
 }
 
-/// The peer keeps up as far as it is asked: more may be on its way, and if that is not enough, on another
-/// connection.
-fn grow(peer: &Peer, window: &mut usize, flying: usize) {
-    if flying >= *window && *window < OFFERS_MAX {
-        *window = (*window * 2).min(OFFERS_MAX);
+/// How many commands are on their way at once: about what the peer answers in a second. With more a slow peer
+/// would have all that waits on its first connection.
+#[derive(Debug)]
+struct Pace {
+    window: usize,
+    since: Instant,
+    answers: usize,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self { window: OFFERS_MIN, since: now, answers: 0 }
     }
-    if peer.send.connections > 1
-        && !peer.is_crowded.load(Ordering::Relaxed)
-        && peer.window.lock().queue.fresh() > 2 * OFFERS_MAX
-    {
-        peer.is_crowded.store(true, Ordering::Relaxed);
-        peer.attention.notify_one();
+
+    /// Counts from now on: nothing was on its way.
+    fn begin(&mut self, now: Instant) {
+        (self.since, self.answers) = (now, 0);
+    }
+
+    fn answered(&mut self, answers: usize, now: Instant) {
+        self.answers += answers;
+        let elapsed = now.saturating_duration_since(self.since);
+        if elapsed >= PACE_INTERVAL {
+            let per_second = self.answers as u128 * 1_000 / elapsed.as_millis().max(1);
+            let per_second = usize::try_from(per_second).unwrap_or(OFFERS_MAX);
+            self.window = per_second.clamp(OFFERS_MIN, OFFERS_MAX);
+            self.begin(now);
+        }
     }
 }
 
@@ -358,74 +413,66 @@ fn send(
     }
 }
 
-/// What an answer means.
-fn judge(line: &mut Line<'_>, held: &mut Held<'_>, code: u16, text: &[u8]) -> Result<(), Stop> {
-    let shown = || String::from_utf8_lossy(text.get(..200).unwrap_or(text)).into_owned();
-    if code == code::UNAVAILABLE {
-        return Err(Some(Broken::Closing(shown())));
-    }
+/// Carries out what an answer means.
+fn judge(line: &mut Line<'_>, held: &mut Held<'_>, answered: Result<Answer<'_>, Error>) -> Result<(), Stop> {
     let Some(Flying { taken, step }) = held.flying.pop_front() else {
-        return Err(Some(Fault::UnexpectedCode(code)).map(|fault| Error::Protocol(fault).into()));
+        let code = answered.map_err(Broken::from)?.code;
+        return Err(Some(Error::Protocol(Fault::UnexpectedCode(code)).into()));
     };
-    let id = text.get(4..).unwrap_or_default().split(|b| *b == b' ').next().unwrap_or_default();
-    let verdict = match code {
-        code::CHECK_SEND | code::CHECK_NOT_WANTED if step == Step::Check => Some(code == code::CHECK_SEND),
-        code::TAKETHIS_ACCEPTED | code::TAKETHIS_REJECTED if step != Step::Check => {
-            Some(code == code::TAKETHIS_ACCEPTED)
-        }
-        code::CHECK_LATER | code::TRANSFER_LATER => None,
-        _ => {
-            held.flying.push_front(Flying { taken, step });
-            return Err(Some(Broken::Answer(shown())));
-        }
-    };
-    if *id != *taken.offer.message_id {
-        let about = String::from_utf8_lossy(&taken.offer.message_id).into_owned();
-        held.flying.push_front(Flying { taken, step });
-        return Err(Some(Broken::Answer(format!("`{}` to the offer of {about}", shown()))));
+    let request = if step == Step::Check { ArticleRequest::Check } else { ArticleRequest::Takethis };
+    let judged = judgement_of(answered, request, &taken);
+    if !matches!(judged, Ok((judgement, _)) if judgement != Judgement::Closing) {
+        held.flying.push_front(Flying { taken: taken.clone(), step });
     }
-    line.progressed = true;
-    let Some(is_good) = verdict else {
-        line.peer.defer(taken.ticket);
-        return Ok(());
-    };
-    if step != Step::Asked {
-        line.offered(is_good);
+    let (judgement, text) = judged?;
+    line.judged(&taken, judgement, &text)?;
+    if step != Step::Asked
+        && matches!(
+            judgement,
+            Judgement::Wanted | Judgement::Refused | Judgement::Accepted | Judgement::Rejected
+        )
+    {
+        line.offered(matches!(judgement, Judgement::Wanted | Judgement::Accepted));
     }
-    match (step, is_good) {
-        (Step::Check, true) => held.wanted.push_back(taken),
-        (Step::Check, false) => line.peer.settle(taken.ticket),
-        (_, is_good) => {
-            let counts = &line.peer.counts;
-            add(if is_good { &counts.accepted } else { &counts.rejected }, 1);
-            line.peer.settle(taken.ticket);
-        }
+    match judgement {
+        Judgement::Wanted => held.wanted.push_back(taken),
+        Judgement::Later => line.peer.defer(taken.ticket),
+        Judgement::Refused | Judgement::Accepted | Judgement::Rejected => line.settle(&taken, judgement),
+        Judgement::Odd | Judgement::OutOfStep | Judgement::Closing => {}
     }
     Ok(())
+}
+
+/// What an answer means, and how it is shown. An error is that of the connection.
+pub(super) fn judgement_of(
+    answered: Result<Answer<'_>, Error>,
+    request: ArticleRequest,
+    taken: &Taken,
+) -> Result<(Judgement, String), Stop> {
+    match answered {
+        Ok(answer) => {
+            let text = answer.line().get(..200).unwrap_or(answer.line());
+            let judgement = answer.judged(request, &taken.offer.message_id);
+            Ok((judgement, String::from_utf8_lossy(text).into_owned()))
+        }
+        Err(error) if error.is_odd_answer() => Ok((Judgement::OutOfStep, error.to_string())),
+        Err(error) => Err(Some(error.into())),
+    }
 }
 
 /// An offer that is made alone; given back when this is dropped before it is settled.
 pub(super) struct HeldOne<'a> {
     pub peer: &'a Peer,
     pub taken: Option<Taken>,
-    /// The article is on its way.
-    pub is_sent: bool,
-}
-
-impl HeldOne<'_> {
-    /// The offer needs nothing more, but for what `then` does.
-    pub fn release(&mut self, then: impl FnOnce(&Peer, Ticket)) {
-        if let Some(taken) = self.taken.take() {
-            then(self.peer, taken.ticket);
-        }
-    }
+    /// Its answer is waited for.
+    pub is_asked: bool,
 }
 
 impl Drop for HeldOne<'_> {
     fn drop(&mut self) {
         let Some(taken) = self.taken.take() else { return };
         let mut window = self.peer.window.lock();
-        if self.is_sent {
+        if self.is_asked {
             let pause = |tries| self.peer.pause_ms(tries);
             window.queue.give_back_suspect(taken.ticket, now_ms(), pause);
         } else {
@@ -434,13 +481,22 @@ impl Drop for HeldOne<'_> {
     }
 }
 
-/// What a verdict of a single transfer means.
-pub(super) fn verdict_of(code: u16) -> Option<Verdict> {
-    match code {
-        code::TRANSFERRED => Some(Verdict::Accepted),
-        code::TRANSFER_LATER => Some(Verdict::Later),
-        code::NOT_WANTED | code::TRANSFER_REJECTED => Some(Verdict::Never),
-        code::SEND_IT => Some(Verdict::Wanted),
-        _ => None,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_much_is_on_its_way_as_the_peer_answers_in_a_second() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun);
+        pace.answered(100, begun + PACE_INTERVAL / 2);
+        assert_eq!(pace.window, OFFERS_MIN, "too soon to say");
+        pace.answered(25, begun + PACE_INTERVAL);
+        assert_eq!(pace.window, 500);
+        pace.answered(1, begun + PACE_INTERVAL * 2);
+        assert_eq!(pace.window, OFFERS_MIN);
+        pace.begin(begun + PACE_INTERVAL * 40);
+        pace.answered(10_000, begun + PACE_INTERVAL * 41);
+        assert_eq!(pace.window, OFFERS_MAX);
     }
 }

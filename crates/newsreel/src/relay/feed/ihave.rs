@@ -1,16 +1,15 @@
 //! Offers one by one with IHAVE (RFC 3977 section 6.3.2), for peers that do not stream.
 
-use super::connection::{Broken, HeldOne, Line, Stop, verdict_of};
-use super::peer::{Peer, Trouble};
+use super::connection::{Broken, HeldOne, Line, Stop, judgement_of};
 use crate::base::counters::add;
-use netnews::nntp::response::code;
-use nntp_io::{Client, Verdict};
+use nntp_io::{ArticleRequest, Client, Judgement, WireArticle};
 
 /// Offers until there is nothing more to send.
 pub(super) async fn run(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     let peer = line.peer.clone();
     loop {
-        let mut held = HeldOne { peer: &peer, taken: peer.take(&line.shared.hub.frontier), is_sent: false };
+        let taken = peer.take(&line.shared.hub.frontier);
+        let mut held = HeldOne { peer: &peer, taken, is_asked: false };
         let Some(taken) = held.taken.clone() else {
             if !line.idle(client).await? {
                 return Ok(());
@@ -22,45 +21,60 @@ pub(super) async fn run(line: &mut Line<'_>, client: &mut Client) -> Result<(), 
             held.taken = None;
             continue;
         };
-        let offer = [b"IHAVE ", &*taken.offer.message_id].concat();
-        match request(client, Some(&offer)).await? {
-            Verdict::Wanted => line.offered(true),
-            Verdict::Never => {
-                line.offered(false);
-                held.release(Peer::settle);
-            }
-            _ => held.release(Peer::defer),
-        }
-        line.progressed = true;
-        peer.works(Trouble::Peer);
-        if held.taken.is_some() {
-            held.is_sent = true;
-            client.submit_article(wire.bytes()).map_err(Broken::from)?;
-            let verdict = request(client, None).await?;
-            add(&peer.counts.sent_bytes, wire.bytes().len());
-            match verdict {
-                Verdict::Accepted => add(&peer.counts.accepted, 1),
-                Verdict::Never => add(&peer.counts.rejected, 1),
-                Verdict::Later | Verdict::Wanted => held.release(Peer::defer),
-            }
-            held.release(Peer::settle);
-        }
+        offer(line, client, &mut held, &wire).await?;
         peer.note(&line.shared.hub.frontier);
         line.shared.rest();
     }
 }
 
-/// Sends a command, if there is one, and waits for what the peer says of the article.
-async fn request(client: &mut Client, command: Option<&[u8]>) -> Result<Verdict, Stop> {
-    if let Some(command) = command {
-        client.submit(command).map_err(Broken::from)?;
+/// Offers one article, and sends it if it is wanted.
+async fn offer(
+    line: &mut Line<'_>,
+    client: &mut Client,
+    held: &mut HeldOne<'_>,
+    wire: &WireArticle,
+) -> Result<(), Stop> {
+    let Some(taken) = &held.taken else { return Ok(()) };
+    client.submit([b"IHAVE ", &*taken.offer.message_id].concat()).map_err(Broken::from)?;
+    match answer(line, client, held, ArticleRequest::Ihave).await? {
+        Judgement::Wanted => line.offered(true),
+        judgement => {
+            if judgement == Judgement::Refused {
+                line.offered(false);
+            }
+            conclude(line, held, judgement);
+            return Ok(());
+        }
     }
-    let answer = client.answer().await.map_err(Broken::from)?;
-    let shown = || String::from_utf8_lossy(answer.line().get(..200).unwrap_or(answer.line())).into_owned();
-    match (answer.code, verdict_of(answer.code)) {
-        (code::UNAVAILABLE, _) => Err(Some(Broken::Closing(shown()))),
-        (_, None) => Err(Some(Broken::Answer(shown()))),
-        (_, Some(Verdict::Wanted)) if command.is_none() => Err(Some(Broken::Answer(shown()))),
-        (_, Some(verdict)) => Ok(verdict),
+    client.submit_article(wire.bytes()).map_err(Broken::from)?;
+    let judgement = answer(line, client, held, ArticleRequest::Transfer).await?;
+    add(&line.peer.counts.sent_bytes, wire.bytes().len());
+    conclude(line, held, judgement);
+    Ok(())
+}
+
+/// Waits for what the peer says of the article; if that is odd, the article has been set aside.
+async fn answer(
+    line: &mut Line<'_>,
+    client: &mut Client,
+    held: &mut HeldOne<'_>,
+    request: ArticleRequest,
+) -> Result<Judgement, Stop> {
+    let Some(taken) = held.taken.clone() else { return Ok(Judgement::Odd) };
+    held.is_asked = true;
+    let (judgement, text) = judgement_of(client.answer().await, request, &taken)?;
+    if matches!(judgement, Judgement::Odd | Judgement::OutOfStep) {
+        held.taken = None;
+    }
+    line.judged(&taken, judgement, &text)?;
+    Ok(judgement)
+}
+
+/// Carries out the last answer about an article.
+fn conclude(line: &Line<'_>, held: &mut HeldOne<'_>, judgement: Judgement) {
+    let Some(taken) = held.taken.take() else { return };
+    match judgement {
+        Judgement::Later => line.peer.defer(taken.ticket),
+        _ => line.settle(&taken, judgement),
     }
 }

@@ -36,6 +36,7 @@ mod rank;
 mod recent;
 mod run;
 mod sendme;
+mod set_aside;
 mod share;
 mod shared;
 pub(crate) mod status;
@@ -51,6 +52,7 @@ pub(crate) use batches::Made;
 use lock_order::Ordered;
 pub(crate) use order::{Order, Place};
 use peer::{CURSOR_PREFIX, Peer};
+pub(crate) use set_aside::SetAsideArticle;
 use shared::Shared;
 use spool::Spool;
 use status::FeedStatus;
@@ -246,6 +248,13 @@ fn stop_answering(answering: &mut Option<(JoinHandle<()>, watch::Sender<bool>)>)
         };
         tokio::task::block_in_place(|| Handle::current().block_on(waiting));
     }
+}
+
+/// Begins the feeds of all configured peers that were never fed, so that they are sent what is filed without a
+/// server from now on. Called before a filer is made for that. Writes the journal; blocks.
+pub(crate) fn begin_without_server(spool: &Arc<Spool>, config: &Config) -> io::Result<()> {
+    let routes = Route::all(config, |name| spool.site(name)).map_err(io::Error::other)?;
+    routes.iter().try_for_each(|route| Peer::open(spool, route, &config.site.path_identity).map(drop))
 }
 
 /// Makes batches for a peer while no server runs: see [`Feeds::batch`].

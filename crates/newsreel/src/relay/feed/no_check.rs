@@ -1,14 +1,10 @@
 //! Whether articles are sent without being offered first: TAKETHIS without CHECK.
 //!
 //! Where a peer wants nearly everything, offers cost more than they save. Decided by the last offers, as
-//! innfeed does (its no-check-high and no-check-low).
+//! innfeed does (its no-check-high and no-check-low, here keys of the same names).
 
 /// Offers that are remembered; without so many nothing is decided.
 const OFFERS: usize = 1_000;
-/// Wanted of them, above which checking ends.
-const ON_ABOVE: usize = 950;
-/// Wanted of them, below which it begins again.
-const OFF_BELOW: usize = 900;
 
 /// What became of the last offers to a peer.
 #[derive(Debug)]
@@ -17,15 +13,27 @@ pub(super) struct NoCheck {
     next: usize,
     count: usize,
     is_on: bool,
-}
-
-impl Default for NoCheck {
-    fn default() -> Self {
-        Self { wanted: Vec::with_capacity(OFFERS), next: 0, count: 0, is_on: false }
-    }
+    /// Wanted of [`OFFERS`], above which checking ends.
+    on_above: usize,
+    /// Wanted of them, below which it begins again.
+    off_below: usize,
 }
 
 impl NoCheck {
+    /// With the percentages above which checking ends and below which it begins again. With 0 nothing is
+    /// ever checked, with 100 everything. The second is at most the first.
+    pub fn new(high_percent: usize, low_percent: usize) -> Self {
+        let of = |percent: usize| OFFERS * percent / 100;
+        Self {
+            wanted: Vec::with_capacity(OFFERS),
+            next: 0,
+            count: 0,
+            is_on: high_percent == 0,
+            on_above: of(high_percent),
+            off_below: of(low_percent.min(high_percent)),
+        }
+    }
+
     /// Whether articles are sent without an offer.
     pub fn is_on(&self) -> bool {
         self.is_on
@@ -40,7 +48,7 @@ impl NoCheck {
         self.next = (self.next + 1) % OFFERS;
         self.count += usize::from(wanted);
         if self.wanted.len() == OFFERS {
-            self.is_on = if self.is_on { self.count >= OFF_BELOW } else { self.count > ON_ABOVE };
+            self.is_on = if self.is_on { self.count >= self.off_below } else { self.count > self.on_above };
         }
     }
 }
@@ -51,7 +59,7 @@ mod tests {
 
     #[test]
     fn it_begins_above_95_percent_and_ends_below_90() {
-        let mut no_check = NoCheck::default();
+        let mut no_check = NoCheck::new(95, 90);
         let mut record = |offers: usize, wanted| {
             (0..offers).for_each(|_| no_check.record(wanted));
             no_check.is_on()
@@ -63,5 +71,16 @@ mod tests {
         assert!(!record(50, false));
         assert!(!record(100, true));
         assert!(record(1_000, true));
+    }
+
+    #[test]
+    fn zero_never_checks_and_a_hundred_always_does() {
+        let mut no_check = NoCheck::new(0, 0);
+        assert!(no_check.is_on());
+        (0..OFFERS).for_each(|_| no_check.record(false));
+        assert!(no_check.is_on());
+        let mut no_check = NoCheck::new(100, 90);
+        (0..2 * OFFERS).for_each(|_| no_check.record(true));
+        assert!(!no_check.is_on());
     }
 }

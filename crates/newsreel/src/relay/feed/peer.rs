@@ -5,11 +5,12 @@ use super::no_check::NoCheck;
 use super::order::{Order, Place, place_of};
 use super::outlet::Outlet;
 use super::pause::{now_ms, pause_ms};
-use super::queue::{Queue, Taken, Ticket, WINDOW_MAX};
+use super::queue::{Queue, SetAside, Taken, Ticket, WINDOW_MAX};
 use super::rank;
+use super::set_aside::{SetAsideArticle, SetAsideLog};
 use super::target::OFFERS_MAX;
 use crate::base::clock::unix_secs;
-use crate::base::counters::add;
+use crate::base::counters::{add, read};
 use crate::base::lock::Leaf;
 use crate::config::{FeedOrder, FeedStart, PeerSend};
 use crate::ingest::routing::Route;
@@ -46,10 +47,21 @@ pub(super) struct Counts {
     pub rejected: AtomicU64,
     /// Times that it wanted one later.
     pub deferred: AtomicU64,
+    /// Articles that were given up after odd answers.
+    pub given_up: AtomicU64,
+    /// Answers to offers and transfers that the protocol has.
+    pub proper: AtomicU64,
     /// Articles that it was not offered, since they were overwritten or too old, or cannot be sent.
     pub missed: AtomicU64,
     /// Bytes of articles sent.
     pub sent_bytes: AtomicU64,
+}
+
+impl Counts {
+    /// Articles that were taken, refused or rejected.
+    pub fn settled(&self) -> u64 {
+        [&self.accepted, &self.refused, &self.rejected].into_iter().map(read).sum()
+    }
 }
 
 /// What a feed is doing, for people.
@@ -136,6 +148,7 @@ pub(super) struct Peer {
     pub no_check: Leaf<NoCheck>,
     pub counts: Counts,
     pub missed: Leaf<VecDeque<Box<[u8]>>>,
+    pub set_aside: Leaf<SetAsideLog>,
     pub doing: Leaf<Doing>,
     pub last_error: Leaf<Option<(Trouble, String)>>,
     pub connections: AtomicUsize,
@@ -148,8 +161,8 @@ pub(super) struct Peer {
     pub offers: Notify,
     /// The feed has something to look at: an order, an answer, a connection that has ended.
     pub attention: Notify,
-    /// Connections cannot keep up.
-    pub is_crowded: AtomicBool,
+    /// Connections have taken offers since the feed last looked whether they keep up.
+    pub is_working: AtomicBool,
     /// By an operator.
     pub is_stopped: AtomicBool,
     /// Something was settled and could not be noted at once.
@@ -181,9 +194,10 @@ impl Peer {
             send: route.send.clone(),
             window: Ordered::new(window),
             durable: Ordered::new(Durable { cursor, deferrals, is_dirty: false }),
-            no_check: Leaf::default(),
+            no_check: Leaf::new(NoCheck::new(route.send.no_check_high, route.send.no_check_low)),
             counts: Counts::default(),
             missed: Leaf::default(),
+            set_aside: Leaf::default(),
             doing: Leaf::new(Doing::Idle),
             last_error: Leaf::default(),
             connections: AtomicUsize::new(0),
@@ -192,7 +206,7 @@ impl Peer {
             decided_from: AtomicU64::new(decided_from),
             offers: Notify::new(),
             attention: Notify::new(),
-            is_crowded: AtomicBool::new(false),
+            is_working: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
             is_unnoted: AtomicBool::new(false),
             is_hurried: AtomicBool::new(false),
@@ -257,10 +271,19 @@ impl Peer {
                 Ticket::Deferred(_) => None,
             };
             let Some(why) = self.is_too_late(taken.offer.arrived, position, frontier) else {
+                self.works_on();
                 return Some(taken);
             };
             self.miss(&taken.offer.message_id, why);
             self.settle(taken.ticket);
+        }
+    }
+
+    /// An offer was taken: the feed is to look whether its connections keep up.
+    fn works_on(&self) {
+        if self.outlet.tasks_max(&self.send) > 1 && !self.is_working.load(Ordering::Relaxed) {
+            self.is_working.store(true, Ordering::Relaxed);
+            self.attention.notify_one();
         }
     }
 
@@ -347,6 +370,38 @@ impl Peer {
     pub fn defer(&self, ticket: Ticket) {
         add(&self.counts.deferred, 1);
         self.window.lock().queue.defer(ticket, now_ms(), |tries| self.pause_ms(tries));
+    }
+
+    /// The peer has answered as the protocol says.
+    pub fn answered_properly(&self, taken: &Taken) {
+        add(&self.counts.proper, 1);
+        if taken.is_aside {
+            self.set_aside.lock().forget(&taken.offer.message_id);
+        }
+    }
+
+    /// The peer has given an article an odd answer.
+    pub fn set_aside(&self, taken: &Taken, answer: &str) {
+        let proper = read(&self.counts.proper);
+        let aside = {
+            let mut window = self.window.lock();
+            let pause = |tries| self.pause_ms(tries);
+            let aside = window.queue.set_aside(taken.ticket, proper, now_ms(), pause);
+            self.feed(&mut window);
+            aside
+        };
+        // None: an operator has sent the feed elsewhere.
+        let Some(SetAside { answers, is_given_up }) = aside else { return };
+        let message_id = String::from_utf8_lossy(&taken.offer.message_id).into_owned();
+        if is_given_up {
+            add(&self.counts.given_up, 1);
+            warn!(peer = self.name, id = message_id, answer, answers, "article given up: odd answers");
+        } else if answers == 1 {
+            warn!(peer = self.name, id = message_id, answer, "article set aside: odd answer");
+        }
+        let (answer, answers) = (answer.to_owned(), u64::from(answers));
+        let article = SetAsideArticle { message_id, answer, answers, given_up: is_given_up };
+        self.set_aside.lock().note(article);
     }
 
     /// An article is not offered, or cannot be sent.

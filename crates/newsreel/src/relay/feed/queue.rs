@@ -7,6 +7,7 @@
 //! it stays in the window, which then fills up, and nothing is lost. Knows no clock, no disk and no network.
 
 use super::offer::Offer;
+use nntp_io::ODD_ANSWERS_MAX;
 use spool::{Deferred, Key, Mark};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,11 +28,30 @@ pub(super) enum Ticket {
     Deferred(Key),
 }
 
+/// Odd answers to one article.
+#[derive(Debug, Clone, Copy, Default)]
+struct OddAnswers {
+    count: u8,
+    /// Proper answers of the peer before the first of them.
+    proper_before: u64,
+}
+
+/// Result of an odd answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SetAside {
+    /// Odd answers to the article so far.
+    pub answers: u8,
+    /// The article is not offered again.
+    pub is_given_up: bool,
+}
+
 /// An offer that a connection has taken.
 #[derive(Debug, Clone)]
 pub(super) struct Taken {
     pub ticket: Ticket,
     pub offer: Arc<Offer>,
+    /// It was set aside before.
+    pub is_aside: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +71,7 @@ struct Slot {
     tries: u32,
     /// Connections that ended on it.
     deaths: u8,
+    odd: OddAnswers,
 }
 
 #[derive(Debug)]
@@ -59,6 +80,7 @@ struct Waiting {
     tries: u32,
     due_ms: u64,
     is_out: bool,
+    odd: OddAnswers,
 }
 
 /// Changes to the list of deferred articles that are not on disk yet.
@@ -105,7 +127,9 @@ impl Queue {
             let mark = Mark::default();
             let offer = Arc::new(Offer { key, token, message_id, wire_bytes, arrived, mark });
             queue.due.insert((due_ms, key));
-            queue.deferred.insert(key, Waiting { offer, tries, due_ms, is_out: false });
+            queue
+                .deferred
+                .insert(key, Waiting { offer, tries, due_ms, is_out: false, odd: OddAnswers::default() });
         }
         queue
     }
@@ -129,6 +153,11 @@ impl Queue {
     /// Whether the window is full of articles that nobody has.
     pub fn is_stuck(&self) -> bool {
         !self.has_room() && self.out == 0
+    }
+
+    /// Whether connections have offers.
+    pub fn has_out(&self) -> bool {
+        self.out > 0
     }
 
     /// Bytes of the articles in the window that nobody has, as they are sent.
@@ -181,7 +210,13 @@ impl Queue {
         if let Some(untaken) = &mut self.untaken {
             untaken.insert(self.first + self.slots.len() as u64);
         }
-        self.slots.push_back(Slot { offer, state: State::Open, tries: 0, deaths: 0 });
+        self.slots.push_back(Slot {
+            offer,
+            state: State::Open,
+            tries: 0,
+            deaths: 0,
+            odd: OddAnswers::default(),
+        });
     }
 
     /// The next offer that may be made now; those that wait for another attempt go first. An article is
@@ -196,7 +231,8 @@ impl Queue {
             let waiting = self.deferred.get_mut(&key)?;
             waiting.is_out = true;
             self.out += 1;
-            return Some(Taken { ticket: Ticket::Deferred(key), offer: waiting.offer.clone() });
+            let (offer, is_aside) = (waiting.offer.clone(), waiting.odd.count > 0);
+            return Some(Taken { ticket: Ticket::Deferred(key), offer, is_aside });
         }
         if self.untaken.is_some() {
             return self.take_newest(now_ms, delay_ms);
@@ -218,10 +254,10 @@ impl Queue {
     fn take_slot(&mut self, number: u64) -> Option<Taken> {
         let slot = self.slot(number)?;
         slot.state = State::Out;
-        let offer = slot.offer.clone();
+        let (offer, is_aside) = (slot.offer.clone(), slot.odd.count > 0);
         self.bytes = self.bytes.saturating_sub(offer.wire_bytes);
         self.out += 1;
-        Some(Taken { ticket: Ticket::Slot(number), offer })
+        Some(Taken { ticket: Ticket::Slot(number), offer, is_aside })
     }
 
     fn fresh_due(&self, delay_ms: u64) -> Option<u64> {
@@ -275,7 +311,8 @@ impl Queue {
             Ticket::Slot(number) => {
                 let Some(slot) = self.slot(number) else { return };
                 slot.tries += 1;
-                let (due_ms, tries, offer) = (now_ms + pause(slot.tries), slot.tries, slot.offer.clone());
+                let (due_ms, tries, odd) = (now_ms + pause(slot.tries), slot.tries, slot.odd);
+                let offer = slot.offer.clone();
                 slot.state = State::Moving;
                 if !has_room {
                     self.open_again(number, due_ms);
@@ -284,13 +321,48 @@ impl Queue {
                 let key = offer.key;
                 // It was among them before: an operator has had it offered again.
                 self.changes.remove.retain(|own| *own != key);
-                let waiting = Waiting { offer, tries, due_ms, is_out: false };
+                let waiting = Waiting { offer, tries, due_ms, is_out: false, odd };
                 self.changes.add.push(entry(&waiting));
                 self.changes.slots.push(number);
                 self.due.insert((due_ms, key));
                 self.deferred.insert(key, waiting);
             }
         }
+    }
+
+    /// The peer has given the article an odd answer, after `proper` proper ones to any: it is offered again,
+    /// as one that is wanted later, until there were too many. It is given up only if the peer has given
+    /// proper answers since the first odd one: else the article may not be the reason.
+    pub fn set_aside(
+        &mut self,
+        ticket: Ticket,
+        proper: u64,
+        now_ms: u64,
+        pause: impl Fn(u32) -> u64,
+    ) -> Option<SetAside> {
+        let odd = match ticket {
+            Ticket::Slot(number) => &mut self.slot(number)?.odd,
+            Ticket::Deferred(key) => &mut self.deferred.get_mut(&key)?.odd,
+        };
+        if odd.count == 0 {
+            odd.proper_before = proper;
+        }
+        odd.count = odd.count.saturating_add(1);
+        let is_given_up = odd.count >= ODD_ANSWERS_MAX && proper > odd.proper_before;
+        let answers = odd.count;
+        if is_given_up {
+            self.settle(ticket);
+        } else {
+            self.defer(ticket, now_ms, pause);
+        }
+        Some(SetAside { answers, is_given_up })
+    }
+
+    /// Articles that were set aside and wait to be offered again.
+    pub fn set_aside_count(&self) -> usize {
+        let deferred = self.deferred.values().filter(|waiting| waiting.odd.count > 0).count();
+        let is_aside = |slot: &&Slot| slot.odd.count > 0 && slot.state == State::Open;
+        deferred + self.slots.iter().filter(is_aside).count()
     }
 
     /// A connection ended before the peer had answered: the offer is open again.
@@ -329,7 +401,7 @@ impl Queue {
         if self.deferred.len() >= DEFERRED_MAX {
             return false;
         }
-        let waiting = Waiting { offer, tries: 0, due_ms: now_ms, is_out: false };
+        let waiting = Waiting { offer, tries: 0, due_ms: now_ms, is_out: false, odd: OddAnswers::default() };
         self.changes.add.push(entry(&waiting));
         self.due.insert((now_ms, key));
         self.deferred.insert(key, waiting);
@@ -582,6 +654,28 @@ mod tests {
         queue.give_back_suspect(ticket, 0, |_| 1_000);
         assert_eq!(take(&mut queue, 0).map(|(n, _)| n), Some(1));
         assert_eq!(take(&mut queue, 1_000).map(|(n, _)| n), Some(0));
+    }
+
+    #[test]
+    fn an_article_with_odd_answers_is_given_up_once_others_got_proper_ones() {
+        let mut queue = queue(2);
+        let (_, ticket) = take(&mut queue, 0).unwrap();
+        let aside = |answers, is_given_up| Some(SetAside { answers, is_given_up });
+        assert_eq!(queue.set_aside(ticket, 7, 0, |_| 100), aside(1, false));
+        let changes = queue.changes();
+        assert_eq!(changes.add.len(), 1, "a crash leaves it on the list");
+        queue.recorded(changes);
+        assert_eq!((queue.mark(at(2)), queue.set_aside_count()), (at(1), 1), "the cursor passes it");
+        let (n, other) = take(&mut queue, 50).unwrap();
+        assert_eq!(n, 1, "others go first");
+        for (answers, proper) in [(2, 7), (3, 7), (4, 7), (5, 8)] {
+            let (n, ticket) = take(&mut queue, 1_000).unwrap();
+            assert_eq!(n, 0);
+            assert_eq!(queue.set_aside(ticket, proper, 0, |_| 100), aside(answers, proper > 7));
+        }
+        queue.settle(other);
+        let changes = queue.changes();
+        assert_eq!((changes.remove.len(), queue.set_aside_count(), queue.deferred()), (1, 0, 0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::backlog::{Filled, fill};
 use super::connection::{End, converse};
-use super::growth::Growth;
+use super::growth::{Growth, Look};
 use super::outlet::Outlet;
 use super::pause::now_ms;
 use super::peer::{Doing, Peer, Source, Trouble};
@@ -125,20 +125,20 @@ impl Feed {
         }
         let open = self.connections.len();
         let due = peer.next_due().is_some_and(|due| due <= now_ms());
-        let accepted = peer.counts.accepted.load(Ordering::Relaxed);
+        let settled = peer.counts.settled();
         let may = due && !peer.is_halted() && self.not_before <= now;
-        let may_grow = may && open < peer.outlet.tasks_max(&peer.send) && self.growth.after <= now;
-        let is_crowded = open > 0 && may_grow && peer.is_crowded.load(Ordering::Relaxed);
         let mut adds = false;
-        if is_crowded && self.shared.load.is_busy(now) {
-            // Connections would only compete.
-            self.growth.wait(now, Duration::ZERO);
-        } else if is_crowded {
-            peer.is_crowded.store(false, Ordering::Relaxed);
-            adds = self.growth.adds(now, open, accepted);
+        if open > 0 && self.may_grow() && self.growth.after <= now {
+            let (waiting, is_working) = {
+                let queue = &peer.window.lock().queue;
+                (queue.open(), queue.has_out())
+            };
+            peer.is_working.store(is_working, Ordering::Relaxed);
+            let waiting = if may { waiting } else { 0 };
+            adds = self.growth.adds(now, Look { open, waiting, settled }, || self.shared.load.is_busy(now));
         }
         if open == 0 && may {
-            self.growth.begin(now, accepted);
+            self.growth.begin(now, settled);
             // What is found when connections cannot keep up is then about the time since now.
             self.shared.load.is_busy(now);
         }
@@ -150,6 +150,14 @@ impl Feed {
             peer.offers.notify_waiters();
         }
         self.tell(due);
+    }
+
+    /// Whether a further connection may be opened when those there do not keep up.
+    fn may_grow(&self) -> bool {
+        let peer = &self.peer;
+        peer.is_working.load(Ordering::Relaxed)
+            && !peer.is_halted()
+            && self.connections.len() < peer.outlet.tasks_max(&peer.send)
     }
 
     /// Notes what the feed is doing.
@@ -212,10 +220,7 @@ impl Feed {
         if reads {
             next = next.min(self.fill_at);
         }
-        if peer.is_crowded.load(Ordering::Relaxed)
-            && !peer.is_halted()
-            && self.connections.len() < peer.outlet.tasks_max(&peer.send)
-        {
+        if self.may_grow() && !self.connections.is_empty() {
             next = next.min(self.growth.after.max(self.not_before));
         }
         // Connections that are open know for themselves what is due.

@@ -2,6 +2,7 @@
 
 use super::outlet::Outlet;
 use super::peer::{Doing, Peer, Source};
+use super::set_aside::SetAsideArticle;
 use crate::base::clock::unix_secs;
 use crate::base::counters::read;
 use crate::config::WayOut;
@@ -45,6 +46,12 @@ pub struct FeedStatus {
     pub missed: u64,
     /// Message-IDs of the last missed articles, as far as they are known.
     pub missed_ids: Vec<String>,
+    /// Articles that got odd answers and are to be offered again.
+    pub set_aside: u64,
+    /// Articles that were given up after odd answers.
+    pub given_up: u64,
+    /// The last articles that got odd answers, with the answers.
+    pub set_aside_articles: Vec<SetAsideArticle>,
     /// Articles it took in a second, on average since the feed began.
     pub articles_per_sec: f64,
     /// Bytes of articles sent.
@@ -97,14 +104,15 @@ fn output(peer: &Peer) -> Option<OutputStatus> {
 /// Of a feed, as the hub is at `hub`.
 pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
     let counts = &peer.counts;
-    let (in_window, waiting, oldest, mark, read_to) = {
+    let (in_window, waiting, set_aside, oldest, mark, read_to) = {
         let window = peer.window.lock();
         let read_to = match window.source {
             Source::Hub(_) => hub,
             Source::Cursor(mark) | Source::Seek(mark) => mark,
         };
         let queue = &window.queue;
-        (queue.len(), queue.deferred(), queue.oldest(), queue.mark(read_to), read_to)
+        let (mark, set_aside) = (queue.mark(read_to), queue.set_aside_count());
+        (queue.len(), queue.deferred(), set_aside, queue.oldest(), mark, read_to)
     };
     let unread = match (read_to.sequence, hub.sequence) {
         (Some(read), Some(end)) => end.saturating_sub(read),
@@ -122,6 +130,7 @@ pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
     };
     // One after the other: in the value itself the first lock would be held while the others are taken.
     let missed = peer.missed.lock().iter().map(|id| String::from_utf8_lossy(id).into_owned()).collect();
+    let set_aside_articles = peer.set_aside.lock().all();
     let no_check = peer.no_check.lock().is_on();
     let last_error = peer.last_error.lock().as_ref().map(|(_, error)| error.clone());
     FeedStatus {
@@ -140,6 +149,9 @@ pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
         waiting: waiting as u64,
         missed: read(&counts.missed),
         missed_ids: missed,
+        set_aside: set_aside as u64,
+        given_up: read(&counts.given_up),
+        set_aside_articles,
         articles_per_sec: read(&counts.accepted) as f64 / peer.began.elapsed().as_secs_f64().max(1.0),
         sent_bytes: read(&counts.sent_bytes),
         no_check,

@@ -186,9 +186,8 @@ fn as_many_batches_wait_as_may_and_the_cursor_waits_with_the_rest() {
 #[test]
 fn what_is_filed_without_a_server_leaves_as_well() {
     let site = lower();
+    // No server has run yet.
     site.edit(|text| text + &section("leaf", ""));
-    // From its first start on.
-    site.serve().stop();
     let wire = article(&id(1), "misc.test", "body");
     let text = wire.replace("\r\n", "\n").strip_suffix(".\n").unwrap().to_owned();
     let filed = site.run_with(&["rnews"], text.as_bytes());

@@ -9,10 +9,13 @@ mod inn;
 mod keys;
 mod lines;
 mod manners;
+mod odd_answers;
+pub(crate) mod odd_peer;
 mod page;
 mod recorder;
 mod restarts;
 mod sendme;
+mod slow;
 mod transit;
 mod triangle;
 

@@ -100,6 +100,13 @@ pub(super) const FIGURES: &[Figure] = &[
     figure(Left, "server.peers.feed.missed_ids", ""),
     figure(
         Gauge,
+        "server.peers.feed.set_aside",
+        "Articles that got unexpected answers and are to be offered again",
+    ),
+    figure(Counter, "server.peers.feed.given_up", "Articles that were given up after unexpected answers"),
+    figure(Left, "server.peers.feed.set_aside_articles", ""),
+    figure(
+        Gauge,
         "server.peers.feed.articles_per_sec",
         "Articles that the peer took in a second, since the feed began",
     ),

@@ -1,0 +1,198 @@
+//! Peers whose answers about some articles are none that the protocol has.
+
+use super::odd_peer::OddPeer;
+use super::{hand_in_all, section_to, status, wait_for_status};
+use crate::client::article;
+use crate::operated::Operated;
+use crate::running::Server;
+use nntp_io::{ArticleRequest, JUDGEMENTS, Judgement, ODD_ANSWERS_MAX};
+use std::collections::BTreeSet;
+
+fn feeding(peer: &OddPeer, keys: &str) -> Server {
+    let section = section_to("down.example", peer.address, keys);
+    Server::start_with(|text| text + &section)
+}
+
+fn hand_in(server: &Server, ids: &[String]) {
+    let all: Vec<_> = ids.iter().map(|id| (id.clone(), article(id, "misc.test", "body"))).collect();
+    hand_in_all(&mut server.client(), &all);
+}
+
+fn plain(n: usize) -> String {
+    format!("<plain.{n}@x.example>")
+}
+
+fn verb_of(request: ArticleRequest) -> &'static str {
+    match request {
+        ArticleRequest::Check => "CHECK",
+        ArticleRequest::Takethis => "TAKETHIS",
+        ArticleRequest::Ihave => "IHAVE",
+        ArticleRequest::Transfer => "ARTICLE",
+    }
+}
+
+/// An article whose Message-ID says what is answered to which command.
+fn scripted(verb: &str, answer: &str) -> String {
+    format!("<{verb}.{}@x.example>", answer.replace(' ', "_"))
+}
+
+/// The answer that the Message-ID of an article asks for.
+fn script(verb: &str, id: &str) -> Option<String> {
+    let (own, answer) = id.trim_start_matches('<').split_once('@')?.0.split_once('.')?;
+    let answer = answer.replace('_', " ").replace("SELF", id).replace("OTHER", "<other@x.example>");
+    (own == verb).then_some(answer)
+}
+
+/// Answers that are in no row of the table, with what they mean.
+const OTHERS: [(&str, &str, Judgement); 16] = [
+    ("CHECK", "501 Message-ID too long", Judgement::Odd),
+    ("CHECK", "500 what", Judgement::Odd),
+    ("CHECK", "503 not now", Judgement::Odd),
+    ("CHECK", "480 log in", Judgement::Odd),
+    ("CHECK", "438", Judgement::Odd),
+    ("CHECK", "436 later", Judgement::Odd),
+    ("CHECK", "239 SELF", Judgement::Odd),
+    ("CHECK", "238 OTHER", Judgement::OutOfStep),
+    ("CHECK", "100 help follows", Judgement::OutOfStep),
+    ("CHECK", "what do you mean", Judgement::OutOfStep),
+    ("TAKETHIS", "501 bad", Judgement::Odd),
+    ("TAKETHIS", "437 unwanted", Judgement::Odd),
+    ("TAKETHIS", "439 OTHER", Judgement::OutOfStep),
+    ("IHAVE", "501 too long", Judgement::Odd),
+    ("IHAVE", "438 had it", Judgement::Odd),
+    ("ARTICLE", "435 had it", Judgement::Odd),
+];
+
+/// Each row of the table, and the answers of no row, that belong to one way of feeding.
+fn rows(streaming: bool) -> Vec<(String, Judgement)> {
+    let mut rows = Vec::new();
+    for (requests, code, judgement) in JUDGEMENTS {
+        for request in *requests {
+            rows.push((verb_of(*request), format!("{code} SELF"), *judgement));
+        }
+    }
+    rows.extend(OTHERS.map(|(verb, answer, judgement)| (verb, answer.to_owned(), judgement)));
+    rows.retain(|(verb, ..)| streaming == ["CHECK", "TAKETHIS"].contains(verb));
+    rows.into_iter().map(|(verb, answer, judgement)| (scripted(verb, &answer), judgement)).collect()
+}
+
+#[test]
+fn every_answer_of_the_table_has_its_consequence_and_other_articles_are_sent() {
+    for streaming in [true, false] {
+        let rows = rows(streaming);
+        let passing: BTreeSet<String> = rows
+            .iter()
+            .filter(|(_, judgement)| matches!(judgement, Judgement::Later | Judgement::Closing))
+            .map(|(id, _)| id.clone())
+            .collect();
+        let first_only = passing.clone();
+        let peer = OddPeer::start(streaming, move |verb, id, before| {
+            if before > 0 && first_only.contains(id) { None } else { script(verb, id) }
+        });
+        let server = feeding(&peer, "connections = 1");
+        let mut ids: Vec<String> = (0..40).map(plain).collect();
+        for (n, (id, _)) in rows.iter().enumerate() {
+            ids.insert(2 * n % 36, id.clone());
+        }
+        hand_in(&server, &ids);
+        let is_odd = |judgement: &Judgement| matches!(judgement, Judgement::Odd | Judgement::OutOfStep);
+        let odd = rows.iter().filter(|(_, judgement)| is_odd(judgement)).count();
+        wait_for_status(&server, "down.example", |feed| {
+            feed["lag_articles"] == 0 && feed["waiting"] == 0 && feed["given_up"] == odd
+        });
+        let taken = peer.articles();
+        (0..40).for_each(|n| assert!(taken.contains(&plain(n)), "{n}"));
+        for (id, judgement) in &rows {
+            let is_taken = matches!(judgement, Judgement::Wanted | Judgement::Accepted);
+            assert_eq!(taken.contains(id), is_taken || passing.contains(id), "{id} {judgement:?}");
+        }
+        let feed = status(&server, "down.example");
+        assert_eq!((&feed["missed"], &feed["set_aside"]), (&0.into(), &0.into()), "{feed}");
+        let listed = feed["set_aside_articles"].as_array().unwrap();
+        assert_eq!(listed.len(), odd, "{feed}");
+        assert!(listed.iter().all(|of| of["answers"].as_u64() >= Some(u64::from(ODD_ANSWERS_MAX))), "{feed}");
+    }
+}
+
+#[test]
+fn an_article_with_odd_answers_is_offered_three_times_on_one_connection_and_named() {
+    for (streaming, verb, answer) in
+        [(true, "CHECK", "501 too long"), (true, "TAKETHIS", "501 bad"), (false, "IHAVE", "480 log in")]
+    {
+        let bad = scripted(verb, answer);
+        let peer = OddPeer::start(streaming, |verb, id, _| script(verb, id));
+        let server = feeding(&peer, "connections = 1");
+        let ids: Vec<String> = (0..5).map(plain).chain([bad.clone()]).chain((5..10).map(plain)).collect();
+        hand_in(&server, &ids);
+        peer.wait_for(10);
+        wait_for_status(&server, "down.example", |feed| feed["given_up"] == 1 && feed["waiting"] == 0);
+        assert_eq!((peer.count(verb, &bad), peer.connections()), (usize::from(ODD_ANSWERS_MAX), 1));
+        let feed = status(&server, "down.example");
+        let named = &feed["set_aside_articles"][0];
+        assert_eq!((&named["message_id"], &named["answer"]), (&bad.clone().into(), &answer.into()), "{feed}");
+        let request = serde_json::json!({ "do": "why", "message_id": bad, "peer": "down.example" });
+        let (replies, ok) = server.control(&request);
+        let said = serde_json::to_string(&replies).unwrap();
+        assert!(
+            ok && said.contains("given up: unexpected answer, 3 times") && said.contains(answer),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn an_article_on_whose_offer_a_peer_hangs_up_does_not_hold_up_others() {
+    for (streaming, verb) in [(true, "CHECK"), (false, "IHAVE")] {
+        let peer = OddPeer::start(streaming, |verb, id, _| script(verb, id));
+        let server = feeding(&peer, "connections = 1");
+        let ids: Vec<String> = [scripted(verb, "HANG UP")].into_iter().chain((0..10).map(plain)).collect();
+        hand_in(&server, &ids);
+        peer.wait_for(10);
+        // The connection is at fault, so the article is never given up.
+        wait_for_status(&server, "down.example", |feed| {
+            feed["lag_articles"] == 0 && feed["waiting"] == 1 && feed["given_up"] == 0
+        });
+    }
+}
+
+#[test]
+fn a_peer_that_has_only_odd_answers_loses_nothing() {
+    let peer = OddPeer::start(true, |verb, _, before| {
+        (verb == "CHECK" && before < 4).then(|| "503 out of order".to_owned())
+    });
+    let server = feeding(&peer, "");
+    hand_in(&server, &(0..30).map(plain).collect::<Vec<_>>());
+    wait_for_status(&server, "down.example", |feed| {
+        feed["last_error"].as_str().is_some_and(|error| error.contains("articles in a row"))
+    });
+    peer.wait_for(30);
+    wait_for_status(&server, "down.example", |feed| feed["waiting"] == 0 && feed["given_up"] == 0);
+}
+
+#[test]
+fn an_article_that_was_set_aside_is_offered_again_after_a_crash() {
+    let peer = OddPeer::start(true, |verb, id, before| if before < 1 { script(verb, id) } else { None });
+    let site = Operated::unmade();
+    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    site.done(&["group", "add", "misc.test"]);
+    let section = section_to("down.example", peer.address, "")
+        .replace("\"10ms\"", "\"1 h\"")
+        .replace("\"200ms\"", "\"1 h\"");
+    site.edit(|text| text + &section);
+    let bad = scripted("CHECK", "501 too long");
+    let serving = site.serve();
+    let ids = [bad.clone(), plain(0)].map(|id| (id.clone(), article(&id, "misc.test", "body")));
+    hand_in_all(&mut serving.client(), &ids);
+    peer.wait_for(1);
+    let begun = std::time::Instant::now();
+    while super::difficult::feed_of(&site)["lag_articles"] != 0 {
+        assert!(begun.elapsed() < crate::operated::PATIENCE);
+    }
+    // Killed with -9.
+    drop(serving);
+    let serving = site.serve();
+    site.done(&["ctl", "feed", "down.example", "flush"]);
+    peer.wait_for(2);
+    assert!(peer.articles().contains(&bad));
+    drop(serving);
+}

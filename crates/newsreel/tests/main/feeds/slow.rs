@@ -1,0 +1,59 @@
+//! Peers that are slow to answer on each connection.
+
+use super::odd_peer::OddPeer;
+use super::{hand_in, section_to, status, wait_for_status};
+use crate::running::Server;
+use std::time::Duration;
+
+const ANSWER: Duration = Duration::from_millis(10);
+
+fn feeding(peer: &OddPeer, keys: &str) -> Server {
+    let section = section_to("down.example", peer.address, keys);
+    Server::start_with(|text| text + &section)
+}
+
+#[test]
+fn a_peer_that_is_slow_on_each_connection_gets_all_that_it_may() {
+    for streaming in [true, false] {
+        let peer = OddPeer::start_slow(streaming, ANSWER, |_, _, _| None);
+        let server = feeding(&peer, "connections = 4");
+        // Ten seconds over one connection.
+        hand_in(&mut server.client(), 0..500, "misc.test");
+        peer.wait_for(500);
+        assert_eq!(peer.open_most(), 4, "streaming: {streaming}");
+        wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0);
+    }
+}
+
+#[test]
+fn an_article_behind_one_that_is_not_answered_takes_another_connection() {
+    for streaming in [true, false] {
+        let peer = OddPeer::start(streaming, |_, id, _| {
+            if id == super::id(0) {
+                std::thread::sleep(crate::operated::PATIENCE);
+            }
+            None
+        });
+        let server = feeding(&peer, "connections = 2");
+        let mut client = server.client();
+        hand_in(&mut client, 0..1, "misc.test");
+        wait_for_status(&server, "down.example", |feed| feed["connections"] == 1);
+        // More than may be on its way over the first.
+        hand_in(&mut client, 1..200, "misc.test");
+        peer.wait_for(if streaming { 168 } else { 199 });
+        assert_eq!(peer.open_most(), 2);
+    }
+}
+
+#[test]
+fn a_peer_is_checked_or_not_as_the_keys_say() {
+    for (keys, checks) in [("no_check_high = 0", 0), ("no_check_high = 100", 1_200)] {
+        let peer = OddPeer::start(true, |_, _, _| None);
+        let server = feeding(&peer, &format!("connections = 1\n{keys}"));
+        hand_in(&mut server.client(), 0..1_200, "misc.test");
+        peer.wait_for(1_200);
+        let checked = (0..1_200).map(|n| peer.count("CHECK", &super::id(n))).sum::<usize>();
+        assert_eq!(checked, checks, "{keys}");
+        assert_eq!(status(&server, "down.example")["no_check"], checks == 0);
+    }
+}

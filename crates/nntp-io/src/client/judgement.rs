@@ -1,0 +1,164 @@
+//! Judging the answer to an offer or a transfer: one table for everything that sends articles.
+//!
+//! The answers that RFC 3977 section 6.3.2 and RFC 4644 sections 2.4 and 2.5 have for a command concern the
+//! article, and so does any other answer, except for those that close the connection: an article that a
+//! server cannot answer for must not hold up the ones after it. Such an article is set aside and offered
+//! again, [`ODD_ANSWERS_MAX`] times in all. [`ODD_IN_A_ROW_MAX`] such answers in a row concern the server.
+//! The same table for people is in `docs/feeding.md`.
+
+use super::Answer;
+use crate::error::{Error, Fault};
+use netnews::nntp::response::code;
+
+/// Odd answers to one article, after which it is given up.
+pub const ODD_ANSWERS_MAX: u8 = 3;
+/// Odd answers on one connection without a proper one between them, after which the server is not asked for
+/// a while: the articles are not the reason.
+pub const ODD_IN_A_ROW_MAX: usize = 8;
+
+/// The request whose answer is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArticleRequest {
+    /// CHECK.
+    Check,
+    /// TAKETHIS, with its article.
+    Takethis,
+    /// IHAVE.
+    Ihave,
+    /// The article that an answer to IHAVE has asked for.
+    Transfer,
+}
+
+/// Consequence of an answer to an offer or a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// The article is to be sent.
+    Wanted,
+    /// The article was taken.
+    Accepted,
+    /// The article is not wanted.
+    Refused,
+    /// The article was sent and not taken.
+    Rejected,
+    /// The article is to be offered again later.
+    Later,
+    /// The command has no such answer: the article is set aside, and the connection continues.
+    Odd,
+    /// As [`Judgement::Odd`], and it is not known any more which answer belongs to which command: the
+    /// connection is to be closed.
+    OutOfStep,
+    /// The server closes the connection, or refuses to serve it: nothing is said of the article.
+    Closing,
+}
+
+use ArticleRequest::{Check, Ihave, Takethis, Transfer};
+
+const ALL: &[ArticleRequest] = &[Check, Takethis, Ihave, Transfer];
+
+/// Answers that are not just odd.
+pub const JUDGEMENTS: &[(&[ArticleRequest], u16, Judgement)] = &[
+    (&[Check], code::CHECK_SEND, Judgement::Wanted),
+    (&[Check], code::CHECK_NOT_WANTED, Judgement::Refused),
+    (&[Takethis], code::TAKETHIS_ACCEPTED, Judgement::Accepted),
+    (&[Takethis], code::TAKETHIS_REJECTED, Judgement::Rejected),
+    (&[Check, Takethis], code::CHECK_LATER, Judgement::Later),
+    // Of no RFC, but clear enough with the Message-ID.
+    (&[Check, Takethis], code::TRANSFER_LATER, Judgement::Later),
+    (&[Ihave], code::SEND_IT, Judgement::Wanted),
+    (&[Ihave], code::NOT_WANTED, Judgement::Refused),
+    (&[Transfer], code::TRANSFERRED, Judgement::Accepted),
+    (&[Transfer], code::TRANSFER_REJECTED, Judgement::Rejected),
+    (&[Ihave, Transfer], code::TRANSFER_LATER, Judgement::Later),
+    // The article is there already, and another one is asked for.
+    (&[Transfer], code::SEND_IT, Judgement::OutOfStep),
+    (ALL, code::CLOSING, Judgement::Closing),
+    (ALL, code::UNAVAILABLE, Judgement::Closing),
+    (ALL, code::NOT_PERMITTED, Judgement::Closing),
+];
+
+impl Answer<'_> {
+    /// What the answer to `request` about the article `id` means.
+    pub fn judged(&self, request: ArticleRequest, id: &[u8]) -> Judgement {
+        let listed =
+            JUDGEMENTS.iter().find(|(requests, code, _)| *code == self.code && requests.contains(&request));
+        let judgement = listed.map_or(Judgement::Odd, |(_, _, judgement)| *judgement);
+        if judgement == Judgement::Closing {
+            return judgement;
+        }
+        // Answers with these codes have more lines: what follows are not answers.
+        if self.has_block || self.code < 200 {
+            return Judgement::OutOfStep;
+        }
+        if matches!(request, Ihave | Transfer) || self.first_word() == id {
+            return judgement;
+        }
+        // Answers of streaming name the article (RFC 4644 sections 2.4.1 and 2.5.1).
+        if self.first_word().starts_with(b"<") { Judgement::OutOfStep } else { Judgement::Odd }
+    }
+}
+
+impl Error {
+    /// Whether what came instead of an answer concerns the article that the answer was to be about: then the
+    /// article is set aside, as by [`Judgement::OutOfStep`].
+    pub fn is_odd_answer(&self) -> bool {
+        matches!(self, Self::Protocol(Fault::NoCode(_) | Fault::LineTooLong(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(request: ArticleRequest, line: &str) -> Judgement {
+        let code = line.get(..3).and_then(|code| code.parse().ok()).unwrap();
+        let has_block = crate::reply::has_block(code, false);
+        Answer { code, has_block, line: line.as_bytes() }.judged(request, b"<a@x>")
+    }
+
+    #[test]
+    fn every_row_holds_with_the_message_id() {
+        for (requests, code, judgement) in JUDGEMENTS {
+            for request in *requests {
+                assert_eq!(judged(*request, &format!("{code} <a@x>")), *judgement, "{request:?} {code}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_code_that_is_not_listed_is_odd() {
+        for request in ALL {
+            for code in 200..600 {
+                let is_listed = JUDGEMENTS
+                    .iter()
+                    .any(|(requests, listed, _)| *listed == code && requests.contains(request));
+                let expected = match judged(*request, &format!("{code} <a@x>")) {
+                    _ if is_listed => continue,
+                    Judgement::OutOfStep if crate::reply::has_block(code, false) => continue,
+                    judgement => judgement,
+                };
+                assert_eq!(expected, Judgement::Odd, "{request:?} {code}");
+            }
+        }
+        assert_eq!(judged(Check, "100 help"), Judgement::OutOfStep);
+        assert_eq!(judged(Ihave, "220 1 <a@x>"), Judgement::OutOfStep);
+    }
+
+    #[test]
+    fn streaming_answers_name_their_article() {
+        for (request, line, expected) in [
+            (Check, "438", Judgement::Odd),
+            (Check, "438 had it", Judgement::Odd),
+            (Check, "238 <b@x>", Judgement::OutOfStep),
+            (Takethis, "437 unwanted", Judgement::Odd),
+            (Takethis, "239 <b@x>", Judgement::OutOfStep),
+            (Takethis, "239 <a@x> thank you", Judgement::Accepted),
+            (Check, "501 too long", Judgement::Odd),
+            (Check, "400 <b@x>", Judgement::Closing),
+            (Ihave, "435 had it", Judgement::Refused),
+            (Transfer, "435 had it", Judgement::Odd),
+            (Ihave, "438 had it", Judgement::Odd),
+        ] {
+            assert_eq!(judged(request, line), expected, "{request:?} {line}");
+        }
+    }
+}
