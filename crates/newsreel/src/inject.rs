@@ -18,7 +18,7 @@ mod stamp;
 
 pub(crate) use poster::Poster;
 pub(crate) use refusal::Refusal;
-pub(crate) use secret::Secret;
+pub(crate) use secret::{Secret, is_whole as is_secret_whole};
 
 use crate::base::clock::unix_now;
 use crate::config::{Access, Config, Groups, Live};

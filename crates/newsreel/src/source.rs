@@ -23,7 +23,7 @@ pub(crate) use local::is_bodiless;
 #[cfg(feature = "testing")]
 pub(crate) use upstream::parsers;
 pub use upstream::{CacheCounts, CacheStatus, LocalFirst, UpstreamStatus, Upstreams};
-pub(crate) use upstream::{Fate, NotQueued, Outbox, Posts, QueuedPost, Taker, Waiting};
+pub(crate) use upstream::{Fate, NotQueued, Outbox, Posts, QueuedPost, Taker, Waiting, is_post_whole};
 
 use crate::config::Live;
 use netnews::MessageId;

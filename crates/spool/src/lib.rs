@@ -36,7 +36,7 @@ pub use base::latency::{Latency, LatencyCounts};
 pub use base::leaving::{Leaving, MayLeave};
 pub use base::progress::Progress;
 pub use base::read_mode::Patience;
-pub use base::status::{BufferStatus, ClassStatus, KeptStatus, ReaderStatus, Saved, Status};
+pub use base::status::{BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, Saved, Status};
 pub use base::threads::thread_number;
 pub use base::token::{MethodKind, Token};
 pub use care::apart::{BufferApart, Fetched, GroupApart, RecordApart, SpoolApart};
@@ -51,8 +51,9 @@ pub use care::reconfigure::{Objection, Prepared, Subject};
 pub use care::repair::{RepairReport, Repaired};
 pub use care::verify;
 pub use disk::{
-    About, Access, AppendLog, Disk, DiskFile, FileSystem, Line, Mapping, NewFile, Open, RealDisk,
-    Replacements, durable_create, durable_replace, read_small,
+    About, Access, AppendLog, Checked, Disk, DiskFile, FileSystem, Line, Mapping, NewFile, Open, RealDisk,
+    Replacements, checked_lines, durable_create, durable_replace, is_set_aside, read_or_set_aside,
+    read_small, set_aside,
 };
 #[cfg(feature = "testing")]
 pub use disk::{CrashKind, SimDisk};

@@ -368,24 +368,133 @@ fn a_note_outlives_the_process_and_a_save_the_machine() {
     }
 }
 
-/// Without a valid copy a cursor is as one that is new, and the spool opens.
-#[test]
-fn a_cursor_with_both_copies_damaged_is_as_a_new_one() {
+const CURSOR_FILE: &str = "/s/journal/durable.cursor";
+/// Distance of the two copies, and the length of each.
+const COPY_BYTES: usize = 4_096;
+const STATE_BYTES: usize = 76;
+
+/// A spool whose durable reader is done with the first batch, and not with the second.
+fn half_read(is_new: bool) -> (SimDisk, Vec<u8>) {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &tail_config());
     add_groups(&spool, GROUPS);
     let mut cursor = spool.cursor("durable", Start::Now).unwrap();
     commit(&spool, &batch(0)).unwrap();
-    assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(0)));
+    if !is_new {
+        assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(0)));
+    }
+    let (ticket, _) = commit(&spool, &batch(1)).unwrap();
+    await_durable(&spool, ticket).unwrap();
+    if !is_new {
+        cursor.save_at(Mark { position: cursor.saved().position, ..cursor.mark() }).unwrap();
+        cursor.save().unwrap();
+    }
     spool.close().unwrap();
-    cursor.save().unwrap();
-    drop((cursor, spool));
-    sim.spoil(Path::new("/s/journal/durable.cursor"), 0..8192).unwrap();
+    let file = read_small(&sim, Path::new(CURSOR_FILE), 1 << 20).unwrap().unwrap();
+    (sim, file)
+}
+
+/// Opens the spool with this in place of the cursor's file, and returns what the reader then reads; what is
+/// told of it must be `damage`.
+fn read_after(
+    sim: &SimDisk,
+    file: Option<&[u8]>,
+    damage: Option<CursorDamage>,
+    verifies: bool,
+) -> Vec<String> {
+    let image = sim.image_after(CrashKind::Kill, 1).unwrap();
+    match file {
+        Some(bytes) => durable_replace(&image, Path::new(CURSOR_FILE), &[bytes], Access::Group).unwrap(),
+        None => image.remove(Path::new(CURSOR_FILE)).unwrap(),
+    }
+    let disk: Arc<dyn Disk> = Arc::new(image);
     let (spool, _) = open(&disk, &tail_config());
-    assert_eq!(spool.journal_readers(), []);
+    let findings = || {
+        let found = spool.verify(&()).findings;
+        found.into_iter().map(|finding| finding.place).collect::<Vec<_>>()
+    };
+    if verifies {
+        assert_eq!(findings(), damage.iter().map(|_| CURSOR_FILE).collect::<Vec<_>>());
+    }
     let mut cursor = spool.cursor("durable", Start::Now).unwrap();
-    commit(&spool, &batch(1)).unwrap();
+    let told = |spool: &Spool, name: &str| {
+        spool.journal_readers().into_iter().find(|reader| reader.name == name).unwrap().damage
+    };
+    assert_eq!(told(&spool, "durable"), damage);
+    let rows = drain_cursor(&mut cursor).unwrap();
+    let aside = format!("{CURSOR_FILE}.damaged");
+    assert_eq!(
+        disk.about(Path::new(&aside)).unwrap().is_some(),
+        damage == Some(CursorDamage::BothCopies),
+        "what is damaged is set aside"
+    );
+    if verifies {
+        let expected = if damage == Some(CursorDamage::BothCopies) { vec![aside] } else { Vec::new() };
+        assert_eq!(findings(), expected, "the file is whole again");
+    }
+    // A reader that is new begins where it is told to.
+    let mut new = spool.cursor("new", Start::Now).unwrap();
+    assert_eq!((drain_cursor(&mut new).unwrap(), told(&spool, "new")), (Vec::new(), None));
+    rows
+}
+
+#[test]
+fn each_damaged_byte_of_a_cursor_is_told_and_costs_no_row() {
+    let all = [ids(&batch(0)), ids(&batch(1))].concat();
+    for is_new in [true, false] {
+        let (sim, whole) = half_read(is_new);
+        let left = if is_new { all.clone() } else { ids(&batch(1)) };
+        assert_eq!(read_after(&sim, Some(&whole), None, true), left);
+        let one = Some(CursorDamage::OneCopy);
+        let both = Some(CursorDamage::BothCopies);
+        for at in 0..STATE_BYTES {
+            let flipped = |places: &[usize]| {
+                let mut bytes = whole.clone();
+                places.iter().for_each(|place| bytes[*place] ^= 1 << (at % 8));
+                bytes
+            };
+            let verifies = at % 19 == 0;
+            for copy in [0, COPY_BYTES] {
+                let rows = read_after(&sim, Some(&flipped(&[copy + at])), one, verifies);
+                assert!(rows == left || rows == all, "{at} of the copy at {copy}: {rows:?}");
+                let mut zeroed = whole.clone();
+                zeroed[copy..copy + STATE_BYTES].fill(0);
+                let rows = read_after(&sim, Some(&zeroed), one, false);
+                assert!(rows == left || rows == all, "zeros in the copy at {copy}: {rows:?}");
+            }
+            let rows = read_after(&sim, Some(&flipped(&[at, COPY_BYTES + at])), both, verifies);
+            assert_eq!(rows, all, "{at} of both copies");
+            assert_eq!(read_after(&sim, Some(&whole[..at]), both, verifies), all, "cut at {at}");
+            let rows = read_after(&sim, Some(&whole[..COPY_BYTES + at]), one, false);
+            assert!(rows == left || rows == all, "cut at {at} of the second copy: {rows:?}");
+        }
+        assert_eq!(read_after(&sim, Some(&vec![0; whole.len()]), both, true), all);
+        assert_eq!(read_after(&sim, None, Some(CursorDamage::Missing), true), all);
+    }
+}
+
+#[test]
+fn repair_makes_the_file_of_a_cursor_whole_while_it_is_read_with() {
+    let (sim, whole) = half_read(false);
+    let disk: Arc<dyn Disk> = Arc::new(sim);
+    let (spool, _) = open(&disk, &tail_config());
+    let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+    for spoiled in [0..STATE_BYTES, COPY_BYTES..COPY_BYTES + STATE_BYTES, 0..whole.len()] {
+        let file = disk.open(Path::new(CURSOR_FILE), Open::Existing).unwrap();
+        file.write_all_at(&[std::io::IoSlice::new(&vec![7; spoiled.len()])], spoiled.start as u64).unwrap();
+        let report = spool.repair(false, &());
+        assert_eq!((report.before.problems(), report.after.unwrap().problems()), (1, 0), "{spoiled:?}");
+    }
+    disk.remove(Path::new(CURSOR_FILE)).unwrap();
+    disk.remove(Path::new("/s/journal/readers")).unwrap();
+    let report = spool.repair(false, &());
+    assert_eq!((report.before.problems(), report.after.unwrap().problems()), (2, 0));
+    assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(1)));
+    drop((cursor, spool));
+    // Where it was saved when it was mended: nothing is left out.
+    let (spool, _) = open(&disk, &tail_config());
+    let mut cursor = spool.cursor("durable", Start::Now).unwrap();
     assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(1)));
 }
 

@@ -128,7 +128,7 @@ impl Gate {
 
     /// Whether the file of users has anybody in it.
     pub fn has_users(&self) -> bool {
-        self.store.recent().is_some_and(|table| !table.is_empty())
+        self.store.recent().is_some_and(|table| !table.is_empty()) || self.store.is_unknown()
     }
 
     /// Reads the file of users again if it has changed.
@@ -164,6 +164,8 @@ impl Gate {
         match verdict {
             Verdict::Right(user) => Ok(self.welcome(caller, user, how)),
             Verdict::Wrong => Err(self.deny(caller, name, how)),
+            // A program might let in as somebody else whom the file has.
+            Verdict::NotHere if self.store.is_unknown() => Err(Denial::Trouble),
             Verdict::NotHere => match self.ask_programs(caller, name, password).await {
                 Some(user) => Ok(self.welcome(caller, user, how)),
                 None => Err(self.deny(caller, name, how)),
@@ -192,6 +194,9 @@ impl Gate {
     pub async fn keys(&self, caller: &Caller, name: &str) -> Result<ScramKeys, Denial> {
         self.open_to(caller, name.as_bytes())?;
         self.refresh().await;
+        if self.store.is_unknown() {
+            return Err(Denial::Trouble);
+        }
         let table = self.store.recent();
         let credentials = table.as_ref().and_then(|table| table.get(name)?.credentials.as_ref());
         let decoy = table.as_ref().map_or(&self.decoy, |table| &table.decoy);

@@ -64,17 +64,18 @@ impl<E: Entry> DurableTable<E> {
         }
     }
 
-    /// That of the site in `data`; `read` is called with each line of the file.
+    /// That of the site in `data`; `read` is called with each line of the file, and returns whether it
+    /// understands the line.
     pub fn open(
         disk: Arc<dyn Disk>,
         data: &Path,
-        mut read: impl FnMut(&mut Self, Line<'_>),
+        mut read: impl FnMut(&mut Self, Line<'_>) -> bool,
     ) -> io::Result<Self> {
         let mut table = Self::unread();
         let path = data.join(E::FILE_NAME);
         let log = AppendLog::open(disk, path, Access::Group, E::FILE_BYTES_MAX, |line| {
             table.lines += 1;
-            read(&mut table, line);
+            read(&mut table, line)
         })?;
         table.log = Some(log);
         Ok(table)
@@ -214,12 +215,13 @@ mod tests {
 
     fn open(sim: &SimDisk) -> io::Result<Numbers> {
         Numbers::open(Arc::new(sim.clone()), Path::new("/d"), |table, line| {
-            let Line::Whole(text) = line else { return };
+            let Line::Whole(text) = line else { return false };
             match text.split_once(' ') {
                 Some((key, "gone")) => drop(table.remove(&key.parse().unwrap())),
                 Some((key, n)) => drop(table.insert(key.parse().unwrap(), Number(n.parse().unwrap()))),
                 None => table.head = Some(text.to_owned()),
             }
+            true
         })
     }
 
@@ -268,7 +270,7 @@ mod tests {
     fn entries_of_many_lines_are_not_written_again_at_each_change() {
         let sim = disk();
         let mut table =
-            DurableTable::<Many>::open(Arc::new(sim.clone()), Path::new("/d"), |_, _| {}).unwrap();
+            DurableTable::<Many>::open(Arc::new(sim.clone()), Path::new("/d"), |_, _| true).unwrap();
         let mut replaced = 0;
         for n in 0..1_000 {
             table.insert(n, Many);

@@ -13,4 +13,5 @@ pub(crate) mod memory;
 pub(crate) mod patiently;
 pub(crate) mod printable;
 pub(crate) mod program;
+pub(crate) mod summed;
 pub mod units;

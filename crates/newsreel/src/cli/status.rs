@@ -477,7 +477,11 @@ fn readers_text(spool: &SpoolStatus) -> String {
         .right("position", |reader| grouped(reader.position))
         .right("backlog", |reader| about_size(reader.backlog_bytes))
         .right("articles lost", |reader| grouped(reader.lost_articles))
-        .left("", |reader| if reader.durable { String::new() } else { "until it ends".into() })
+        .left("", |reader| match &reader.damage {
+            Some(damage) => format!("DAMAGED: {damage}"),
+            None if reader.durable => String::new(),
+            None => "until it ends".into(),
+        })
         .text_if_any()
 }
 
@@ -581,13 +585,18 @@ mod tests {
             backlog_bytes: 3 << 20,
             lost_bytes: 1_024,
             lost_articles: 1_200,
+            damage: None,
         };
         let memory = ReaderStatus { name: "tail".into(), position: 7, ..ReaderStatus::default() };
-        report.spool.readers = vec![slow, memory];
+        let damage = Some("its file was missing; it went back to the oldest row".into());
+        let back = ReaderStatus { name: "days".into(), durable: true, damage, ..ReaderStatus::default() };
+        report.spool.readers = vec![slow, memory, back];
         let shown = text(&report, 8_205);
         let expected = "\n\nreader of the journal   position   backlog  articles lost\n\
                         feed.peer              1,000,000  3.00 MiB          1,200\n\
-                        tail                           7       0 B              0  until it ends";
+                        tail                           7       0 B              0  until it ends\n\
+                        days                           0       0 B              0  DAMAGED: its file was missing; it \
+                        went back to the oldest row";
         assert!(shown.ends_with(expected), "{shown}");
     }
 

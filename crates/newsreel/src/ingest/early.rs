@@ -155,19 +155,27 @@ fn text(key: u128, since: i64, keys: &str) -> String {
     format!("{key:032x} {since} {keys}")
 }
 
+/// A line of the file; it may be one without a checksum, as earlier versions wrote it.
+fn entry(line: Line<'_>) -> Option<(u128, i64, &str)> {
+    match line {
+        Line::Whole(text) => parsed(text),
+        Line::Other(bytes) => std::str::from_utf8(bytes).ok().and_then(parsed),
+    }
+}
+
+/// Whether a line of the file is whole.
+pub(crate) fn is_whole(line: Line<'_>) -> bool {
+    entry(line).is_some()
+}
+
 /// Reads the file; lines that make no sense are skipped.
 fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64) -> io::Result<Table> {
     Table::open(disk, data, |table, line| {
-        let text = match line {
-            Line::Whole(text) => Some(text),
-            // Written without a checksum by earlier versions.
-            Line::Other(bytes) => std::str::from_utf8(bytes).ok(),
-        };
-        if let Some((key, since, keys)) = text.and_then(parsed)
-            && since >= oldest
-        {
+        let Some((key, since, keys)) = entry(line) else { return false };
+        if since >= oldest {
             add(table, key, since, keys);
         }
+        true
     })
 }
 

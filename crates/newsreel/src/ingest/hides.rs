@@ -184,26 +184,47 @@ fn text(key: u128, since: i64, hider: &Hider) -> String {
     format!("{key:032x}\t{}\t{since}\t{}\t{}", hider.by, hider.groups.as_str(), hider.reason)
 }
 
+/// A line of the file.
+enum HideLine<'a> {
+    Waits(u128, i64, Hider),
+    /// What an issuer said of an article is taken back.
+    Back(u128, &'a str),
+}
+
+fn entry(line: Line<'_>) -> Option<HideLine<'_>> {
+    let Line::Whole(line) = line else { return None };
+    let mut fields = line.splitn(5, '\t');
+    let (key, by) = (u128::from_str_radix(fields.next()?, 16).ok()?, fields.next()?);
+    let (Some(since), Some(groups), Some(reason)) = (fields.next(), fields.next(), fields.next()) else {
+        return Some(HideLine::Back(key, by));
+    };
+    let groups = Groups::parse(groups).ok()?;
+    let hider = Hider { by: by.to_owned(), reason: reason.to_owned(), groups };
+    Some(HideLine::Waits(key, since.parse().ok()?, hider))
+}
+
+/// Whether a line of the file is whole.
+pub(crate) fn is_whole(line: Line<'_>) -> bool {
+    entry(line).is_some()
+}
+
 /// Reads the file; lines that make no sense are skipped.
 fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64) -> io::Result<Table> {
     let mut last: Option<Arc<Hider>> = None;
     Table::open(disk, data, |table, line| {
-        let Line::Whole(line) = line else { return };
-        let mut fields = line.splitn(5, '\t');
-        let (Some(key), Some(by)) = (fields.next(), fields.next()) else { return };
-        let Ok(key) = u128::from_str_radix(key, 16) else { return };
-        let (Some(since), Some(groups), Some(reason)) = (fields.next(), fields.next(), fields.next()) else {
-            remove(table, key, by);
-            return;
-        };
-        let (Ok(since), Ok(groups)) = (since.parse(), Groups::parse(groups)) else { return };
-        let hider = Hider { by: by.to_owned(), reason: reason.to_owned(), groups };
-        // Those of one notice share it.
-        let hider = last.take().filter(|last| **last == hider).unwrap_or_else(|| Arc::new(hider));
-        if since >= oldest {
-            add(table, key, since, &hider);
+        match entry(line) {
+            None => return false,
+            Some(HideLine::Back(key, by)) => _ = remove(table, key, by),
+            Some(HideLine::Waits(key, since, hider)) => {
+                // Those of one notice share it.
+                let hider = last.take().filter(|last| **last == hider).unwrap_or_else(|| Arc::new(hider));
+                if since >= oldest {
+                    add(table, key, since, &hider);
+                }
+                last = Some(hider);
+            }
         }
-        last = Some(hider);
+        true
     })
 }
 

@@ -119,6 +119,22 @@ impl Review {
     }
 }
 
+/// Whether a line of the findings is whole.
+pub(crate) fn is_whole(line: Line<'_>) -> bool {
+    matches!(line, Line::Whole(text) if Review::parsed(text).is_some())
+}
+
+/// Whether a line of the releases is whole.
+pub(crate) fn is_release_whole(line: Line<'_>) -> bool {
+    matches!(line, Line::Whole(text) if released(text).is_some())
+}
+
+/// The key and the filter of a line of the releases.
+fn released(line: &str) -> Option<(u128, String)> {
+    let (key, filter) = line.split_once(' ')?;
+    Some((u128::from_str_radix(key, 16).ok()?, filter.to_owned()))
+}
+
 /// Keys that were released, each with the filter that does not judge it any more, as of a length of the
 /// file.
 #[derive(Debug, Default)]
@@ -171,7 +187,7 @@ impl Reviews {
     }
 
     fn append(&self, log: &mut Option<AppendLog>, text: &str) -> io::Result<()> {
-        let open = || self.open(FILE_NAME, &mut |_| ());
+        let open = || self.open(FILE_NAME, &mut |_| true);
         let opened = match log {
             Some(log) => log,
             None => log.insert(open()?),
@@ -200,17 +216,21 @@ impl Reviews {
     pub fn all(&self) -> io::Result<Vec<Review>> {
         let mut all = Vec::new();
         for name in [OLD_NAME, FILE_NAME] {
-            self.open(name, &mut |line| all.extend(Review::parsed(line)))?;
+            self.open(name, &mut |line| {
+                let review = Review::parsed(line);
+                let is_one = review.is_some();
+                all.extend(review);
+                is_one
+            })?;
         }
         Ok(all)
     }
 
-    fn open(&self, name: &str, each: &mut dyn FnMut(&str)) -> io::Result<AppendLog> {
+    fn open(&self, name: &str, each: &mut dyn FnMut(&str) -> bool) -> io::Result<AppendLog> {
         let bytes_max = if name == RELEASED_NAME { RELEASED_BYTES_MAX } else { FILE_BYTES_MAX };
         AppendLog::open(self.disk.clone(), self.dir.join(name), Access::Group, bytes_max, |line| {
-            if let Line::Whole(text) = line {
-                each(text);
-            }
+            let Line::Whole(text) = line else { return false };
+            each(text)
         })
     }
 
@@ -232,9 +252,10 @@ impl Reviews {
     fn read_released(&self) -> io::Result<(AppendLog, Vec<(u128, String)>)> {
         let mut all = Vec::new();
         let log = self.open(RELEASED_NAME, &mut |line| {
-            let fields = line.split_once(' ');
-            let key = fields.and_then(|(key, _)| u128::from_str_radix(key, 16).ok());
-            all.extend(key.zip(fields.map(|(_, filter)| filter.to_owned())));
+            let release = released(line);
+            let is_one = release.is_some();
+            all.extend(release);
+            is_one
         })?;
         let old = all.len().saturating_sub(RELEASED_MAX);
         all.drain(..old);

@@ -112,6 +112,11 @@ fn write(data: &Path, path: &Path, octets: &[u8; SECRET_BYTES]) -> io::Result<()
     durable_replace(&disk, path, &[text.as_bytes()], Access::Owner)
 }
 
+/// Whether the file of the secret is whole.
+pub(crate) fn is_whole(text: &[u8]) -> bool {
+    parse(text).is_some()
+}
+
 /// The octets that a text stands for, and whether their checksum follows, which is right then.
 fn parse(text: &[u8]) -> Option<([u8; SECRET_BYTES], bool)> {
     let (digits, sum) = text.trim_ascii_end().split_at_checked(2 * SECRET_BYTES)?;

@@ -8,7 +8,7 @@ use crate::base::fields;
 use crate::base::lock::Leaf;
 use hashbrown::HashSet;
 use ring::digest::{SHA256, digest};
-use spool::{Access, Disk, durable_create, read_small};
+use spool::{Access, Checked, Disk, durable_create, read_or_set_aside};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use tracing::error;
 
 /// Directory below `site.data`.
 const DIR: &str = "moderation/held";
-const FIRST_LINE: &str = "newsreel held 1";
+/// How the first line of a file begins.
+const KIND: &str = "newsreel held";
 /// How the name of a post's file ends.
 const POST: &str = ".post";
 /// Octets of the Message-ID's SHA-256 hash in the name, in hexadecimal.
@@ -93,10 +94,11 @@ impl HeldPosts {
         }
         self.disk.create_dir(&self.dir)?;
         let HeldPost { message_id, group, address, user, queued, wire } = post;
-        let head = format!(
-            "{FIRST_LINE}\nid {message_id}\ngroup {group}\nfrom {address}\nuser {user}\nqueued {queued}\n\n"
-        );
-        let parts = [head.as_bytes(), wire];
+        let queued = queued.to_string();
+        let fields: [(&str, &str); 5] =
+            [("id", message_id), ("group", group), ("from", address), ("user", user), ("queued", &queued)];
+        let (head, sum) = fields::around(KIND, &fields, wire);
+        let parts = [head.as_bytes(), wire, sum.as_bytes()];
         let is_new = durable_create(&*self.disk, &self.path(message_id), &parts, Access::Owner)?;
         self.waiting.fetch_add(usize::from(is_new), Ordering::Relaxed);
         Ok(if is_new { Put::Waits } else { Put::Known })
@@ -126,14 +128,13 @@ impl HeldPosts {
     }
 
     fn read(&self, path: &Path) -> Option<HeldPost> {
-        match read_small(&*self.disk, path, POST_BYTES_MAX) {
-            Ok(None) => None,
-            Ok(Some(bytes)) => {
-                let post = parsed(&bytes);
-                if post.is_none() {
-                    error!(file = %path.display(), "not a post that waits for a moderator");
-                }
-                post
+        let costs = "this post does not wait for a moderator any more";
+        match read_or_set_aside(&*self.disk, path, POST_BYTES_MAX, costs, parsed) {
+            Ok(Checked::Absent) => None,
+            Ok(Checked::Whole(post)) => Some(post),
+            Ok(Checked::SetAside(_)) => {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                None
             }
             Err(error) => {
                 error!(file = %path.display(), %error, "cannot read a post that waits for a moderator");
@@ -162,9 +163,14 @@ impl HeldPosts {
     }
 }
 
+/// Whether a file of this kind is whole.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    parsed(bytes).is_some()
+}
+
 fn parsed(bytes: &[u8]) -> Option<HeldPost> {
     let names = ["id", "group", "from", "user", "queued"];
-    let ([message_id, group, address, user, queued], wire) = fields::read(bytes, FIRST_LINE, names)?;
+    let ([message_id, group, address, user, queued], wire) = fields::read(bytes, KIND, names)?;
     Some(HeldPost { message_id, group, address, user, queued: queued.parse().ok()?, wire: wire.to_vec() })
 }
 
@@ -207,7 +213,8 @@ mod tests {
         held.remove("<1@x.example>").unwrap();
         assert_eq!((held.all(), held.len()), (vec![post(3)], 1));
         spool::durable_replace(&sim, &held.path("<3@x.example>"), &[b"garbage"], Access::Owner).unwrap();
-        assert_eq!(held.all(), []);
+        assert_eq!((held.all(), held.len()), (Vec::new(), 0));
+        assert_eq!(held.put(&post(3), 1).unwrap(), Put::Waits, "it may be posted again");
     }
 
     #[test]

@@ -17,7 +17,8 @@ use crate::base::file_name::FileName;
 
 /// Directory below `site.data`.
 const DIR: &str = "moderation";
-const FIRST_LINE: &str = "newsreel moderation 1";
+/// How the first line of a file begins.
+const KIND: &str = "newsreel moderation";
 /// How the name of a queued mail ends, and of one being written.
 const QUEUED: &str = ".mail";
 const UNFINISHED: &str = ".new";
@@ -88,8 +89,10 @@ impl Queue {
         self.disk.create_dir(&self.failed)?;
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let name = format!("{nanos:020}-{}{QUEUED}", self.count.fetch_add(1, Ordering::Relaxed));
-        let head = format!("{FIRST_LINE}\nto {}\nfrom {}\nqueued {}\n\n", mail.to, mail.from, mail.queued);
-        let parts = [head.as_bytes(), &mail.text];
+        let queued = mail.queued.to_string();
+        let fields: [(&str, &str); 3] = [("to", &mail.to), ("from", &mail.from), ("queued", &queued)];
+        let (head, sum) = fields::around(KIND, &fields, &mail.text);
+        let parts = [head.as_bytes(), &mail.text, sum.as_bytes()];
         match durable_create(&*self.disk, &self.dir.join(name), &parts, Access::Owner)? {
             true => Ok(()),
             false => Err(ErrorKind::AlreadyExists.into()),
@@ -144,8 +147,13 @@ impl Queue {
     }
 }
 
+/// Whether a file of this kind is whole.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    parsed(bytes).is_some()
+}
+
 fn parsed(bytes: &[u8]) -> Option<Mail> {
-    let ([to, from, queued], text) = fields::read(bytes, FIRST_LINE, ["to", "from", "queued"])?;
+    let ([to, from, queued], text) = fields::read(bytes, KIND, ["to", "from", "queued"])?;
     Some(Mail { to, from, queued: queued.parse().ok()?, text: text.to_vec() })
 }
 

@@ -36,7 +36,7 @@ pub(crate) mod retention;
 #[cfg(feature = "search")]
 pub(crate) mod search;
 mod sink;
-mod summed;
+mod state_files;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transmit;

@@ -333,6 +333,9 @@ pub struct ReaderStatus {
     pub lost_bytes: u64,
     /// Articles that it lost with them.
     pub lost_articles: u64,
+    /// What was found wrong with its file since the start, and what was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
 }
 
 /// What articles without numbers have saved.
@@ -665,6 +668,15 @@ fn of_status(status: &spool::Status, config: &Config) -> Report {
     }
 }
 
+/// What was wrong with the file of a durable reader, and what it did.
+fn cursor_damage(damage: spool::CursorDamage) -> &'static str {
+    match damage {
+        spool::CursorDamage::OneCopy => "one of two copies was damaged; it continued with the other",
+        spool::CursorDamage::BothCopies => "its file was damaged; it went back to the oldest row",
+        spool::CursorDamage::Missing => "its file was missing; it went back to the oldest row",
+    }
+}
+
 fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
     let buffer = |buffer: &spool::BufferStatus| BufferStatus {
         name: buffer.name.clone(),
@@ -696,6 +708,7 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         backlog_bytes: reader.backlog_bytes,
         lost_bytes: reader.lost_bytes,
         lost_articles: reader.lost_articles,
+        damage: reader.damage.map(|damage| cursor_damage(damage).to_owned()),
     };
     SpoolStatus {
         dir: config.site.data.display().to_string(),

@@ -71,6 +71,11 @@ fn spool(spool: &SpoolStatus, now: u64, found: &mut Vec<Trouble>) {
         let advice = "Raise journal_claim_bytes in [site], or mend what it waits for.";
         found.push(trouble(Weight::Warn, what, advice));
     }
+    for (reader, damage) in spool.readers.iter().filter_map(|reader| Some((reader, reader.damage.as_ref()?)))
+    {
+        let what = format!("Where {} was in the journal: {damage}", reader.name);
+        found.push(trouble(Weight::Warn, what, "The disk may be failing: `newsreel verify`, `smartctl -a`."));
+    }
     for kept in spool.kept.iter().filter(|kept| kept.full) {
         let what = format!("The volume {} accepts nothing more for now", kept.name);
         found.push(trouble(

@@ -33,7 +33,8 @@ pub(crate) mod rank {
     pub const BLOCKS: u8 = 26;
     /// What the syncing thread is to do (`SyncState::wanted`).
     pub const WANTED: u8 = 27;
-    /// A volume's own tables, the journal's list of files.
+    /// A volume's own tables, the journal's list of files, the names of its readers' files, the writing of a
+    /// cursor.
     pub const TABLES: u8 = 28;
     /// A class's samples for its dictionary.
     pub const SAMPLES: u8 = 29;

@@ -87,6 +87,26 @@ pub struct ReaderStatus {
     pub lost_bytes: u64,
     /// Articles whose rows were among them.
     pub lost_articles: u64,
+    /// What was found wrong with its file since the spool was opened.
+    pub damage: Option<CursorDamage>,
+}
+
+/// Damage of the file of a durable reader of the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CursorDamage {
+    /// One of its two copies was damaged; the reader continued with the other.
+    OneCopy,
+    /// Both copies were damaged; the reader went back to the oldest row.
+    BothCopies,
+    /// The file was missing; the reader went back to the oldest row.
+    Missing,
+}
+
+impl CursorDamage {
+    /// Whether the reader went back to the oldest row.
+    pub fn went_back(self) -> bool {
+        self != Self::OneCopy
+    }
 }
 
 /// The whole spool.

@@ -75,6 +75,10 @@ pub(crate) enum Damage {
     Rebuilt,
     /// A copy of `newsreel.tree`.
     TreeFile { dir: PathBuf },
+    /// The file of a durable reader of the journal.
+    Cursor { name: String },
+    /// The names of the readers' files.
+    ReaderNames,
 }
 
 impl Damage {
@@ -102,6 +106,10 @@ impl Damage {
             Self::Stray { .. } => "remove it",
             Self::NotIndexed { .. } => "enter the article into journal and indexes",
             Self::Rebuilt => "rebuilt already",
+            Self::Cursor { .. } => {
+                "write it again from the other copy, or from what is claimed for the reader"
+            }
+            Self::ReaderNames => "write them again",
         }
     }
 }
@@ -183,6 +191,8 @@ impl Spool {
         match damage {
             Damage::Dictionary => self.mend_dictionaries().map(drop).map_err(text),
             Damage::Secret => self.write_secret().map_err(text),
+            Damage::Cursor { name } => self.readers.mend_cursor(name).map_err(text),
+            Damage::ReaderNames => self.readers.mend_names().map_err(text),
             Damage::Rebuilt | Damage::Checkpointed | Damage::Block { .. } => Ok(()),
             Damage::Journal { start } => self.leave_journal_file(*start).map_err(text),
             Damage::HistoryIndex { number, key } => {

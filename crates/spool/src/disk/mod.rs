@@ -30,7 +30,8 @@ pub(crate) use sim::Random;
 pub use sim::{CrashKind, SimDisk};
 pub(crate) use small::UNFINISHED;
 pub use small::{
-    Access, AppendLog, Line, NewFile, Replacements, durable_create, durable_replace, read_small,
+    Access, AppendLog, Checked, Line, NewFile, Replacements, checked_lines, durable_create, durable_replace,
+    is_set_aside, read_or_set_aside, read_small, set_aside,
 };
 
 /// How [`Disk::open`] treats a file that exists or does not.

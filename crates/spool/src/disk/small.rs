@@ -3,10 +3,16 @@
 //! For state beside the spool, such as users, secrets, queues and the configuration. A machine that crashes
 //! at any moment leaves what was there or what is to be there; after a call has returned, what is to be
 //! there.
-//! Whoever writes the same file from several places keeps them apart with a lock.
+//! Whoever writes the same file from several places keeps them apart with a lock. A file that is damaged is
+//! set aside before another one takes its place ([`aside`]); lines have checksums of their own ([`lines`]).
+
+mod aside;
+mod lines;
+
+pub use aside::{Checked, is_set_aside, read_or_set_aside, set_aside};
+pub use lines::{AppendLog, Line, checked_lines};
 
 use super::{Disk, DiskFile, Open};
-use crate::base::crc::crc32c;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
@@ -14,8 +20,6 @@ use std::sync::Arc;
 
 /// How the name of a file ends that is not there yet.
 pub(crate) const UNFINISHED: &str = ".new";
-/// Digits of a line's checksum.
-const CRC_DIGITS: usize = 8;
 
 /// Who may read a file that did not exist. One that is replaced keeps its owner and, unless its owner alone
 /// may read it, its mode.
@@ -226,127 +230,19 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A line of an [`AppendLog`] that is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Line<'a> {
-    /// One that was appended.
-    Whole(&'a str),
-    /// One without the right checksum: damaged, or written by something else.
-    Other(&'a [u8]),
-}
-
-/// A text file of lines `CHECKSUM TEXT`, where the checksum is the CRC-32C of the text as 8 hexadecimal
-/// digits. Lines are appended, and the file is replaced when too many of them are of no use.
-#[derive(Debug)]
-pub struct AppendLog {
-    disk: Arc<dyn Disk>,
-    path: PathBuf,
-    access: Access,
-    bytes_max: u64,
-    file: Option<Arc<dyn DiskFile>>,
-    end: u64,
-    is_dirty: bool,
-}
-
-impl AppendLog {
-    /// Reads the file, if there is one, and passes on each line. An unfinished last line, as a crash leaves
-    /// it, is overwritten by the next one. Beyond `bytes_max` nothing is read, and nothing appended.
-    pub fn open(
-        disk: Arc<dyn Disk>,
-        path: PathBuf,
-        access: Access,
-        bytes_max: u64,
-        mut each: impl FnMut(Line<'_>),
-    ) -> io::Result<Self> {
-        let bytes = read_small(&*disk, &path, bytes_max)?.unwrap_or_default();
-        let end = end_of_lines(&bytes);
-        for line in bytes.get(..end as usize).unwrap_or_default().split_inclusive(|b| *b == b'\n') {
-            let line = line.strip_suffix(b"\n").unwrap_or(line);
-            each(checked(line).map_or(Line::Other(line), Line::Whole));
-        }
-        Ok(Self { disk, path, access, bytes_max, file: None, end, is_dirty: false })
-    }
-
-    /// Appends a line, which the next [`AppendLog::sync`] makes durable. After an error the line may be there
-    /// or not.
-    pub fn append(&mut self, text: &str) -> io::Result<()> {
-        let line = line(text);
-        let end = self.end + line.len() as u64;
-        if end > self.bytes_max {
-            return Err(io::Error::new(ErrorKind::FileTooLarge, "the file has reached its limit"));
-        }
-        let file = match &self.file {
-            Some(file) => file,
-            None => {
-                let file = self.disk.open(&self.path, self.access.open())?;
-                // What follows the last whole line is not one.
-                file.set_len(self.end)?;
-                self.disk.sync_dir(parent(&self.path))?;
-                self.file.insert(file)
-            }
-        };
-        self.is_dirty = true;
-        file.write_all_at(&[IoSlice::new(line.as_bytes())], self.end)?;
-        self.end = end;
-        Ok(())
-    }
-
-    /// Makes all lines durable.
-    pub fn sync(&mut self) -> io::Result<()> {
-        if let Some(file) = self.file.as_ref().filter(|_| self.is_dirty) {
-            file.sync()?;
-            self.is_dirty = false;
-        }
-        Ok(())
-    }
-
-    /// Puts other lines in the place of all of them, durably.
-    pub fn replace<'a>(&mut self, texts: impl Iterator<Item = &'a str>) -> io::Result<()> {
-        let content: String = texts.map(line).collect();
-        let replaced = durable_replace(&*self.disk, &self.path, &[content.as_bytes()], self.access);
-        // The open file may be the old one or, if only the last step failed, neither here nor there.
-        self.file = None;
-        self.is_dirty = false;
-        self.end = match &replaced {
-            Ok(()) => content.len() as u64,
-            Err(_) => end_of_lines(&read_small(&*self.disk, &self.path, self.bytes_max)?.unwrap_or_default()),
-        };
-        replaced
-    }
-}
-
-/// Where the last whole line ends.
-fn end_of_lines(bytes: &[u8]) -> u64 {
-    bytes.iter().rposition(|b| *b == b'\n').map_or(0, |last| last as u64 + 1)
-}
-
-/// A line with its checksum. A line end in the text would begin another one, and is a blank.
-fn line(text: &str) -> String {
-    let text = text.replace(['\r', '\n'], " ");
-    format!("{:0width$x} {text}\n", crc32c(text.as_bytes()), width = CRC_DIGITS)
-}
-
-/// The text of a line with the right checksum.
-fn checked(line: &[u8]) -> Option<&str> {
-    let (digits, text) = line.split_at_checked(CRC_DIGITS)?;
-    let text = text.strip_prefix(b" ")?;
-    let crc = u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    std::str::from_utf8(text).ok().filter(|_| crc == crc32c(text))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::disk::{CrashKind, SimDisk};
 
-    const PATH: &str = "/d/state";
+    pub(super) const PATH: &str = "/d/state";
 
-    fn on(sim: &SimDisk) -> Option<Vec<u8>> {
+    pub(super) fn on(sim: &SimDisk) -> Option<Vec<u8>> {
         read_small(sim, Path::new(PATH), 1 << 20).unwrap()
     }
 
     /// Lets `change` meet every crash, and looks at what is left.
-    fn crashes(
+    pub(super) fn crashes(
         prepare: impl Fn(&SimDisk) -> io::Result<()>,
         change: impl Fn(&SimDisk) -> io::Result<()>,
         check: impl Fn(&SimDisk, bool, &str),
@@ -467,92 +363,5 @@ mod tests {
         assert!(begin(&sim).is_err(), "it is being written");
         drop(new);
         assert_eq!(sim.list(Path::new("/d")).unwrap(), Vec::<String>::new());
-    }
-
-    fn log(sim: &SimDisk) -> (AppendLog, Vec<String>) {
-        let mut lines = Vec::new();
-        let each = |line: Line<'_>| lines.push(format!("{line:?}"));
-        let log = AppendLog::open(Arc::new(sim.clone()), PATH.into(), Access::Owner, 300, each).unwrap();
-        (log, lines)
-    }
-
-    #[test]
-    fn a_crash_leaves_the_lines_that_were_synced_and_whole_ones_after_them() {
-        crashes(
-            |sim| {
-                let mut log = log(sim).0;
-                log.append("zero").and_then(|()| log.sync())
-            },
-            |sim| {
-                let mut log = log(sim).0;
-                log.append("one")?;
-                log.append("two\r\nlines")?;
-                log.sync()
-            },
-            |sim, done, what| {
-                let (mut log, lines) = log(sim);
-                let whole: Vec<_> = lines.iter().filter(|line| line.starts_with("Whole")).collect();
-                let all = ["Whole(\"zero\")", "Whole(\"one\")", "Whole(\"two  lines\")"];
-                assert!(
-                    !whole.is_empty()
-                        && all.starts_with(&whole.iter().map(|l| l.as_str()).collect::<Vec<_>>()),
-                    "{what}: {lines:?}"
-                );
-                assert!(whole.len() == 3 || !done, "{what}: {lines:?}");
-                log.append("next").unwrap();
-                let after = self::log(sim).1;
-                assert_eq!(after.len(), lines.len() + 1, "{what}");
-                assert_eq!(after.last().unwrap(), "Whole(\"next\")", "{what}");
-            },
-        );
-        crashes(
-            |sim| {
-                let mut log = log(sim).0;
-                ["a", "b", "c"].iter().try_for_each(|text| log.append(text))?;
-                log.sync()
-            },
-            |sim| log(sim).0.replace(["b"].into_iter()),
-            |sim, done, what| {
-                let lines = log(sim).1.len();
-                assert!(lines == 1 || (!done && lines == 3), "{what}");
-            },
-        );
-    }
-
-    #[test]
-    fn a_replacement_that_fails_at_any_step_leaves_a_log_that_goes_on() {
-        for step in 0..8 {
-            let sim = SimDisk::new();
-            sim.create_dir(Path::new("/d")).unwrap();
-            let mut log = log(&sim).0;
-            log.append("a").and_then(|()| log.append("b")).unwrap();
-            sim.fail_at(sim.steps() + step, SimDisk::EIO, false);
-            let replaced = log.replace(["b"].into_iter()).is_ok();
-            sim.stop_failing();
-            log.append("c").unwrap();
-            let lines = self::log(&sim).1.join(" ");
-            let (new, old) = ("Whole(\"b\") Whole(\"c\")", "Whole(\"a\") Whole(\"b\") Whole(\"c\")");
-            assert!(lines == new || (!replaced && lines == old), "step {step}: {lines}");
-        }
-    }
-
-    #[test]
-    fn damaged_and_foreign_lines_are_told_apart_and_the_file_is_bounded() {
-        let sim = SimDisk::new();
-        sim.create_dir(Path::new("/d")).unwrap();
-        let content =
-            [line("whole").as_bytes(), b"of another kind\n", b"00000000 damaged\n\n\xff\xff\xff\n12"]
-                .concat();
-        durable_replace(&sim, Path::new(PATH), &[&content], Access::Owner).unwrap();
-        let (mut log, lines) = log(&sim);
-        assert_eq!(lines.iter().filter(|line| line.starts_with("Other")).count(), 4);
-        assert_eq!(lines[0], "Whole(\"whole\")");
-        while log.append("one more").is_ok() {}
-        let error = log.append("one more").unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
-        assert!(on(&sim).unwrap().len() <= 300);
-        log.replace(["a", "b"].into_iter()).unwrap();
-        log.append("c").unwrap();
-        assert_eq!(self::log(&sim).1, ["Whole(\"a\")", "Whole(\"b\")", "Whole(\"c\")"]);
     }
 }

@@ -4,22 +4,27 @@
 //! is done with the rows before it: so after any crash no row is skipped, and those since the last
 //! [`Cursor::save`] come again. [`Cursor::note`] is cheaper, and enough for the death of the process. The
 //! file has two copies, written in turn. As long as it exists it claims the journal, whether somebody reads
-//! with it or not.
+//! with it or not. A reader whose file is damaged or missing goes back to the oldest row: rows that come
+//! twice are harmless, rows that are left out are not.
 
 use super::JournalReader;
+use super::context::ReaderContext;
 use super::follow::{Claim, Follow, Pin};
+use super::known::{CURSOR as EXTENSION, KnownFiles};
 use super::mark::Mark;
-use super::tail::{Batch, Tail};
-use super::writer::SyncSet;
+use super::sync_set::SyncSet;
+use super::tail::{Batch, Start, Tail};
 use crate::base::codec::{Reader, put_u64};
 use crate::base::crc::crc32c;
-use crate::disk::{Disk, DiskFile, Open, read_around};
-use std::io::{self, IoSlice};
+use crate::base::status::CursorDamage;
+use crate::disk::{Disk, DiskFile, Open, read_around, set_aside};
+use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tracing::{error, info, warn};
 
 const MAGIC: &[u8; 8] = b"NCursor2";
 /// Of the version that had no mark for a kill, and no number of the first row that was decided.
@@ -34,7 +39,13 @@ const STATE_OLD_BYTES: usize = 52;
 const NAME_BYTES_MAX: usize = 64;
 /// For a sequence number that is not known.
 const UNKNOWN: u64 = u64::MAX;
-const EXTENSION: &str = ".cursor";
+/// The ending of a cursor's file while it is made.
+const EXTENSION_NEW: &str = "cursor-new";
+/// Generation of the newer copy of a file that is made: both copies are written, and earlier versions, which
+/// wrote one, began with 1.
+const FIRST_GENERATION: u64 = 3;
+/// How often a file that may just be written is read again.
+const TRIES: usize = 3;
 
 /// What a copy says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,21 +109,80 @@ impl State {
         whole.then_some(state)
     }
 
-    /// The newer copy; `None` if both are damaged.
-    fn read(file: &dyn DiskFile) -> io::Result<Option<Self>> {
-        let mut newest: Option<Self> = None;
+    /// The newer copy, and whether the other one is damaged; `None` if both are.
+    fn read(file: &dyn DiskFile) -> io::Result<Option<(Self, bool)>> {
+        let (mut copies, mut blank) = (Vec::new(), 0);
         for copy in 0..2 {
             let mut bytes = [0; STATE_BYTES];
             read_around(file, &mut bytes, copy * COPY_BYTES)?;
-            let state = Self::decode(&bytes);
-            newest = newest.into_iter().chain(state).max_by_key(|state| state.generation);
+            blank += usize::from(bytes == [0; STATE_BYTES]);
+            copies.extend(Self::decode(&bytes));
         }
-        Ok(newest)
+        let count = copies.len();
+        let newest = copies.into_iter().max_by_key(|state| state.generation);
+        Ok(newest.map(|newest| {
+            // Earlier versions wrote one copy at first.
+            let was_alone = blank == 1 && newest.generation == 1;
+            (newest, count < 2 && !was_alone)
+        }))
+    }
+
+    /// What there is at `path`.
+    fn find(disk: &dyn Disk, path: &Path) -> io::Result<CursorFile> {
+        let file = match disk.open(path, Open::Existing) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CursorFile::Missing),
+            file => file?,
+        };
+        Ok(match Self::read(&*file)? {
+            Some((state, is_lone)) => CursorFile::Readable { file, state, is_lone },
+            None => CursorFile::Damaged(file),
+        })
     }
 
     /// Writes the copy that is older; not durable yet.
     fn write(&self, file: &dyn DiskFile) -> io::Result<()> {
         file.write_all_at(&[IoSlice::new(&self.encode())], self.generation % 2 * COPY_BYTES)
+    }
+
+    /// Writes it as both copies, durably.
+    fn write_both(&self, file: &dyn DiskFile) -> io::Result<()> {
+        file.allocate(2 * COPY_BYTES)?;
+        Self { generation: self.generation - 1, ..*self }.write(file)?;
+        self.write(file)?;
+        file.sync()
+    }
+
+    /// Makes a file of it, which has its name once it is whole.
+    fn create(&self, readers: &ReaderContext, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let new = path.with_extension(EXTENSION_NEW);
+        let file = readers.disk.open(&new, Open::Create)?;
+        self.write_both(&*file)?;
+        readers.disk.rename(&new, path)?;
+        readers.disk.sync_dir(&readers.dir)?;
+        Ok(file)
+    }
+}
+
+/// The file of a cursor as it was found.
+enum CursorFile {
+    /// At least one copy is whole; `is_lone`: the other one is damaged.
+    Readable {
+        file: Arc<dyn DiskFile>,
+        state: State,
+        is_lone: bool,
+    },
+    /// Both copies are damaged.
+    Damaged(Arc<dyn DiskFile>),
+    Missing,
+}
+
+impl CursorFile {
+    fn damage(&self) -> Option<CursorDamage> {
+        match self {
+            Self::Readable { is_lone, .. } => is_lone.then_some(CursorDamage::OneCopy),
+            Self::Damaged(_) => Some(CursorDamage::BothCopies),
+            Self::Missing => Some(CursorDamage::Missing),
+        }
     }
 }
 
@@ -145,77 +215,177 @@ fn path(dir: &Path, name: &str) -> io::Result<PathBuf> {
     Ok(dir.join(format!("{name}{EXTENSION}")))
 }
 
-/// Claims the journal for all cursors that have a file.
-pub(super) fn claim_all(disk: &dyn Disk, dir: &Path, follow: &Follow) -> io::Result<()> {
-    for file_name in disk.list(dir)? {
+/// Claims the journal for all cursors that have a file or are to have one. What cannot be read claims all of
+/// it.
+pub(super) fn claim_all(disk: &dyn Disk, dir: &Path, known: &KnownFiles, follow: &Follow) -> io::Result<()> {
+    for file_name in known.all() {
         let Some(name) = file_name.strip_suffix(EXTENSION) else { continue };
-        let file = disk.open(&dir.join(&file_name), Open::ReadOnly)?;
-        if let Some(state) = State::read(&*file)? {
-            let claim = Claim::new(name, true, state.mark.position);
-            claim.lost_bytes.store(state.lost_bytes, Ordering::Relaxed);
-            claim.lost_articles.store(state.lost_articles, Ordering::Relaxed);
-            follow.add(claim)?;
-        }
+        let found = State::find(disk, &dir.join(&file_name))?;
+        let state = if let CursorFile::Readable { state, .. } = found { state } else { State::default() };
+        let claim = Claim::new(name, true, state.mark.position);
+        claim.lost_bytes.store(state.lost_bytes, Ordering::Relaxed);
+        claim.lost_articles.store(state.lost_articles, Ordering::Relaxed);
+        found.damage().filter(|damage| damage.went_back()).into_iter().for_each(|d| claim.note_damage(d));
+        follow.add(claim)?;
     }
     Ok(())
 }
 
 /// Removes a cursor and its claim; false if there is none of this name.
-pub(super) fn remove(disk: &dyn Disk, dir: &Path, follow: &Arc<Follow>, name: &str) -> io::Result<bool> {
-    let path = path(dir, name)?;
-    let Some(claim) = follow.of_cursor(name) else { return Ok(false) };
-    let _in_use = Pin::new(follow, claim.clone())?;
-    disk.remove(&path)?;
-    disk.sync_dir(dir)?;
-    follow.remove(&claim);
+pub(super) fn remove(readers: &ReaderContext, name: &str) -> io::Result<bool> {
+    let path = path(&readers.dir, name)?;
+    let Some(claim) = readers.follow.of_cursor(name) else { return Ok(false) };
+    let _in_use = Pin::new(&readers.follow, claim.clone())?;
+    readers.known.remove(&[&file_name(name)]);
+    match readers.disk.remove(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => readers.disk.sync_dir(&readers.dir)?,
+    }
+    readers.follow.remove(&claim);
     Ok(true)
 }
 
-impl Cursor {
-    /// The cursor of this name; a new one begins at `start`. Without `power_lost` all that was noted holds.
-    pub(super) fn open(
-        disk: &Arc<dyn Disk>,
-        dir: &Path,
-        (follow, set): (&Arc<Follow>, &Arc<SyncSet>),
-        (name, power_lost): (&str, bool),
-        start: Mark,
-    ) -> io::Result<Self> {
-        let path = path(dir, name)?;
-        if let Some(claim) = follow.of_cursor(name) {
-            let pin = Pin::new(follow, claim)?;
-            let file = disk.open(&path, Open::Existing)?;
-            let mut saved = State::read(&*file)?.ok_or(io::ErrorKind::InvalidData)?;
-            if power_lost || saved.ahead.position > set.written() {
-                saved.ahead = saved.mark;
+fn file_name(name: &str) -> String {
+    format!("{name}{EXTENSION}")
+}
+
+/// What is wrong with the files of cursors now: their names, and what it is.
+pub(super) fn damaged(readers: &ReaderContext) -> io::Result<Vec<(String, CursorDamage)>> {
+    let mut damaged = Vec::new();
+    for claim in readers.follow.cursors() {
+        let path = path(&readers.dir, &claim.name)?;
+        let mut damage = None;
+        for _ in 0..TRIES {
+            let _writing = claim.writing.lock();
+            damage = State::find(&*readers.disk, &path)?.damage();
+            // It may be on its way, or the cursor may have been removed meanwhile.
+            if damage.is_none() || readers.follow.of_cursor(&claim.name).is_none() {
+                damage = None;
+                break;
             }
-            if saved.mark.position > set.written() {
-                // The journal was lost, and continues before that.
-                saved.mark.position = JournalReader::open(disk, dir, None)?.oldest().unwrap_or_default();
-                saved.ahead = saved.mark;
-                pin.move_to(saved.mark.position);
-            }
-            return Ok(Self::at(disk, dir, (follow, set), pin, file, saved));
         }
-        // Nothing, or what a crash left of the making of one.
-        let mark = Mark { position: start.position.min(set.synced()), ..start };
-        let saved = State { generation: 1, mark, ahead: start, ..State::default() };
-        let file = disk.open(&path, Open::Create)?;
-        file.allocate(2 * COPY_BYTES)?;
-        saved.write(&*file)?;
-        file.sync()?;
-        disk.sync_dir(dir)?;
-        let pin = Pin::new(follow, follow.add(Claim::new(name, true, saved.mark.position))?)?;
-        Ok(Self::at(disk, dir, (follow, set), pin, file, saved))
+        damaged.extend(damage.map(|damage| (claim.name.clone(), damage)));
+    }
+    Ok(damaged)
+}
+
+/// Makes the file of a cursor whole, whether somebody reads with it or not: from the copy that is whole, or
+/// from what is claimed for it.
+pub(super) fn mend(readers: &ReaderContext, name: &str) -> io::Result<()> {
+    let path = path(&readers.dir, name)?;
+    let Some(claim) = readers.follow.of_cursor(name) else { return Ok(()) };
+    let _writing = claim.writing.lock();
+    let saved = Mark { position: claim.position.load(Ordering::Acquire), sequence: None };
+    let again = State { generation: FIRST_GENERATION, mark: saved, ahead: saved, ..State::default() };
+    match State::find(&*readers.disk, &path)? {
+        CursorFile::Readable { is_lone: false, .. } => Ok(()),
+        CursorFile::Readable { file, state, .. } => {
+            // The copy that is there stays the newer one.
+            State { generation: state.generation.saturating_sub(1), ..state }.write(&*file)?;
+            file.sync()
+        }
+        // Its reader, which has the file open, writes newer ones there.
+        CursorFile::Damaged(file) => again.write_both(&*file),
+        CursorFile::Missing => again.create(readers, &path).map(drop),
+    }
+}
+
+impl Cursor {
+    /// The cursor of this name; a new one begins at `start`, and one whose file is damaged or missing at the
+    /// oldest row. Without a power cut all that was noted holds.
+    pub(super) fn open(readers: &ReaderContext, name: &str, start: Start) -> io::Result<Self> {
+        let path = path(&readers.dir, name)?;
+        if let Some(claim) = readers.follow.of_cursor(name) {
+            let pin = Pin::new(&readers.follow, claim)?;
+            let found = State::find(&*readers.disk, &path)?;
+            return match found {
+                CursorFile::Readable { file, state, is_lone } => {
+                    Self::resume(readers, pin, file, state, is_lone)
+                }
+                lost => {
+                    let aside = match lost {
+                        CursorFile::Damaged(_) => Some(set_aside(&*readers.disk, &path)?),
+                        _ => None,
+                    };
+                    let damage =
+                        if aside.is_some() { CursorDamage::BothCopies } else { CursorDamage::Missing };
+                    pin.claim().note_damage(damage);
+                    let cursor = Self::begin(readers, &path, name, (Start::Oldest, Some(pin)))?;
+                    let position = cursor.saved().position;
+                    error!(
+                        file = %path.display(), ?damage, ?aside, position,
+                        "where a reader of the journal was is lost: it begins with the oldest row again"
+                    );
+                    Ok(cursor)
+                }
+            };
+        }
+        let start = if readers.known.has(&file_name(name)) { Start::Oldest } else { start };
+        Self::begin(readers, &path, name, (start, None))
     }
 
-    fn at(
-        disk: &Arc<dyn Disk>,
-        dir: &Path,
-        (follow, set): (&Arc<Follow>, &Arc<SyncSet>),
+    /// One that is new, or whose file is lost.
+    fn begin(
+        readers: &ReaderContext,
+        path: &Path,
+        name: &str,
+        (start, pin): (Start, Option<Pin>),
+    ) -> io::Result<Self> {
+        let start = readers.place_of(start)?;
+        let mark = Mark { position: start.position.min(readers.set.synced()), ..start };
+        let saved = State { generation: FIRST_GENERATION, mark, ahead: start, ..State::default() };
+        let file = saved.create(readers, path)?;
+        readers.known.add(&file_name(name));
+        let new = || Pin::new(&readers.follow, readers.follow.add(Claim::new(name, true, mark.position))?);
+        let pin = pin.map_or_else(new, Ok)?;
+        pin.move_to(mark.position);
+        Ok(Self::at(readers, pin, file, saved))
+    }
+
+    /// One that continues.
+    fn resume(
+        readers: &ReaderContext,
         pin: Pin,
         file: Arc<dyn DiskFile>,
-        saved: State,
-    ) -> Self {
+        mut saved: State,
+        is_lone: bool,
+    ) -> io::Result<Self> {
+        let written = readers.set.written();
+        if readers.power_lost || saved.ahead.position > written {
+            saved.ahead = saved.mark;
+        }
+        if saved.mark.position > written {
+            // The journal was lost, and continues before that.
+            let journal = JournalReader::open(&readers.disk, &readers.dir, None)?;
+            saved.mark.position = journal.oldest().unwrap_or_default();
+            saved.ahead = saved.mark;
+            pin.move_to(saved.mark.position);
+        }
+        let mut cursor = Self::at(readers, pin, file, saved);
+        if is_lone {
+            cursor.write_other_copy(readers.power_lost)?;
+        }
+        Ok(cursor)
+    }
+
+    /// Writes the copy that is damaged.
+    fn write_other_copy(&mut self, power_lost: bool) -> io::Result<()> {
+        let (name, position) = (self.tail.pin().claim().name.clone(), self.saved.mark.position);
+        if power_lost {
+            info!(name, position, "a power cut has torn a copy of a reader's position; the other one counts");
+        } else {
+            warn!(name, position, "a copy of a reader's position is damaged; the other one counts");
+            self.tail.pin().claim().note_damage(CursorDamage::OneCopy);
+        }
+        let state = State { generation: self.saved.generation + 1, ..self.saved };
+        state.write(&*self.file)?;
+        self.file.sync()?;
+        self.saved = state;
+        Ok(())
+    }
+
+    fn at(readers: &ReaderContext, pin: Pin, file: Arc<dyn DiskFile>, saved: State) -> Self {
+        let ReaderContext { disk, dir, follow, set, .. } = readers;
         let mut tail = Tail::new(disk, dir, follow, pin, saved.ahead.sequence).of_cursor();
         tail.seek(saved.ahead);
         Self { tail, set: set.clone(), file, saved, noted: None }
@@ -282,7 +452,7 @@ impl Cursor {
         if !is_new && self.noted.is_none() {
             return Ok(());
         }
-        state.write(&*self.file)?;
+        self.write(&state)?;
         self.file.sync()?;
         (self.saved, self.noted) = (state, None);
         self.tail.pin().move_to(state.mark.position);
@@ -296,9 +466,15 @@ impl Cursor {
         if !is_new {
             return Ok(());
         }
-        state.write(&*self.file)?;
+        self.write(&state)?;
         self.noted = Some(state);
         Ok(())
+    }
+
+    /// Writes the copy that is older, while nobody looks at it or mends it.
+    fn write(&self, state: &State) -> io::Result<()> {
+        let _writing = self.tail.pin().claim().writing.lock();
+        state.write(&*self.file)
     }
 
     /// What the file says now.
@@ -338,13 +514,15 @@ mod tests {
             let mark = Mark { position: generation * 100, sequence: None };
             State { generation, mark, ahead: mark, ..State::default() }
         };
-        (1..=4).for_each(|generation| state(generation).write(&*file).unwrap());
-        assert_eq!(State::read(&*file).unwrap(), Some(state(4)));
+        state(1).write(&*file).unwrap();
+        assert_eq!(State::read(&*file).unwrap(), Some((state(1), false)), "as earlier versions began");
+        (2..=4).for_each(|generation| state(generation).write(&*file).unwrap());
+        assert_eq!(State::read(&*file).unwrap(), Some((state(4), false)));
         file.write_all_at(&[IoSlice::new(&[0xff])], 20).unwrap();
-        assert_eq!(State::read(&*file).unwrap(), Some(state(3)));
+        assert_eq!(State::read(&*file).unwrap(), Some((state(3), true)));
         state(4).write(&*file).unwrap();
         file.write_all_at(&[IoSlice::new(&[0xff])], COPY_BYTES + 50).unwrap();
-        assert_eq!(State::read(&*file).unwrap(), Some(state(4)));
+        assert_eq!(State::read(&*file).unwrap(), Some((state(4), true)));
     }
 
     #[test]

@@ -3,20 +3,25 @@
 //!
 //! A small log: each entry is added when it is put off and removed when it is settled. Written after every
 //! change, so that it outlives the process, and synced before the cursor is saved, so that it outlives the
-//! machine. Rewritten once most of it is of no use. What follows a damaged entry is ignored.
+//! machine. Rewritten once most of it is of no use. Damaged entries are passed over; their reader has to go
+//! back to the oldest row ([`Deferrals::is_damaged`]), since nothing else knows these articles.
 
+use super::context::ReaderContext;
+use super::known::{DEFERRED as EXTENSION, KnownFiles};
 use crate::base::codec::{Reader, put_u64, put_varint};
 use crate::base::crc::crc32c;
 use crate::base::key::Key;
 use crate::base::token::Token;
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskFile, Open, read_around, set_aside};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::error;
 
 const MAGIC: &[u8; 8] = b"NDefer01";
-const EXTENSION: &str = ".deferred";
+/// How often a file that may just be written is read again.
+const TRIES: usize = 3;
 /// Length and checksum before each entry.
 const FRAME_BYTES: usize = 8;
 /// Longest entry.
@@ -73,12 +78,71 @@ impl Deferred {
     }
 }
 
+/// What a file holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Content {
+    live: BTreeMap<Key, Deferred>,
+    entries: usize,
+    /// Where the last whole entry ends.
+    len: u64,
+    /// What follows that.
+    rest: u64,
+    /// Entries, or the beginning of the file, are damaged.
+    is_damaged: bool,
+}
+
+impl Content {
+    fn read(bytes: &[u8]) -> Self {
+        let mut content = Self::default();
+        let mut r = match bytes.strip_prefix(MAGIC) {
+            Some(entries) => Reader(entries),
+            None => {
+                content.is_damaged = true;
+                Reader(bytes.get(MAGIC.len()..).unwrap_or_default())
+            }
+        };
+        content.len = MAGIC.len().min(bytes.len()) as u64;
+        loop {
+            while let Some(payload) = next_entry(&mut r) {
+                content.take(payload);
+                content.len = (bytes.len() - r.0.len()) as u64;
+            }
+            // A whole entry further on shows that this one was once whole, too.
+            match (1..r.0.len()).find_map(|skipped| {
+                let mut further = Reader(r.0.get(skipped..)?);
+                let at = further.0;
+                next_entry(&mut further).map(|_| at)
+            }) {
+                Some(at) => (r.0, content.is_damaged) = (at, true),
+                None => break,
+            }
+        }
+        content.rest = r.0.len() as u64;
+        content
+    }
+
+    fn take(&mut self, payload: &[u8]) {
+        let mut payload = Reader(payload);
+        match (payload.u8(), payload.u128().map(Key)) {
+            (Some(op::ADD), Some(key)) => {
+                if let Some(deferred) = Deferred::decode(key, payload) {
+                    self.live.insert(key, deferred);
+                }
+            }
+            (Some(op::REMOVE), Some(key)) => _ = self.live.remove(&key),
+            _ => {}
+        }
+        self.entries += 1;
+    }
+}
+
 /// The articles that one reader has put off.
 #[derive(Debug)]
 pub struct Deferrals {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     path: PathBuf,
+    known: Arc<KnownFiles>,
     /// Made with the first entry.
     file: Option<Arc<dyn DiskFile>>,
     len: u64,
@@ -87,28 +151,77 @@ pub struct Deferrals {
     is_synced: bool,
     /// False after a failed write or sync: the file may lack some of `live`, and is written again as a whole.
     is_whole: bool,
+    /// The file lacked articles when it was opened; it is written again as a whole.
+    is_damaged: bool,
 }
 
 impl Deferrals {
-    pub(super) fn open(disk: &Arc<dyn Disk>, dir: &Path, name: &str) -> io::Result<Self> {
-        let path = dir.join(format!("{name}{EXTENSION}"));
+    pub(super) fn open(readers: &ReaderContext, name: &str) -> io::Result<Self> {
+        let file_name = file_name(name);
         let mut new = Self {
-            disk: disk.clone(),
-            dir: dir.to_owned(),
-            path,
+            disk: readers.disk.clone(),
+            dir: readers.dir.clone(),
+            path: readers.dir.join(&file_name),
+            known: readers.known.clone(),
             file: None,
             len: 0,
             entries: 0,
             live: BTreeMap::new(),
             is_synced: true,
             is_whole: true,
+            is_damaged: false,
         };
-        new.load()?;
+        match read(&*readers.disk, &new.path)? {
+            Some((file, content)) => new.load(file, content, readers.crashed)?,
+            None => new.is_damaged = readers.known.has(&file_name),
+        }
+        if new.is_damaged {
+            new.is_whole = false;
+            let (file, articles) = (new.path.display(), new.live.len());
+            error!(%file, articles, "articles that were put off are damaged or missing: these are left");
+        }
         Ok(new)
     }
 
-    pub(super) fn remove(disk: &dyn Disk, dir: &Path, name: &str) -> io::Result<()> {
-        match disk.remove(&dir.join(format!("{name}{EXTENSION}"))) {
+    /// Whether the file of this reader is damaged, or missing.
+    pub(super) fn is_damaged(readers: &ReaderContext, name: &str) -> io::Result<bool> {
+        let file_name = file_name(name);
+        for _ in 0..TRIES {
+            let is_whole = match read(&*readers.disk, &readers.dir.join(&file_name))? {
+                Some((_, content)) => !content.is_damaged && content.rest == 0,
+                None => !readers.known.has(&file_name),
+            };
+            if is_whole {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether articles may be missing that were put off. Their rows lie before the reader's position: it
+    /// goes back to the oldest row, and then calls [`Deferrals::mend`].
+    pub fn lacks_articles(&self) -> bool {
+        self.is_damaged
+    }
+
+    /// Sets the damaged file aside and writes one of what is left; durable when this returns. Nothing if
+    /// nothing is damaged.
+    pub fn mend(&mut self) -> io::Result<()> {
+        if !self.is_damaged {
+            return Ok(());
+        }
+        if self.file.take().is_some() {
+            set_aside(&*self.disk, &self.path)?;
+        }
+        self.rewrite()?;
+        self.is_damaged = false;
+        Ok(())
+    }
+
+    pub(super) fn remove(readers: &ReaderContext, name: &str) -> io::Result<()> {
+        let file_name = file_name(name);
+        readers.known.remove(&[&file_name]);
+        match readers.disk.remove(&readers.dir.join(&file_name)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => Ok(()),
         }
@@ -186,32 +299,13 @@ impl Deferrals {
         Ok(())
     }
 
-    fn load(&mut self) -> io::Result<()> {
-        let file = match self.disk.open(&self.path, Open::Existing) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            file => file?,
-        };
-        let mut bytes = vec![0; file.len()? as usize];
-        let read = file.read_at(&mut bytes, 0)?;
-        bytes.truncate(read);
-        let Some(entries) = bytes.strip_prefix(MAGIC) else { return Ok(()) };
-        let mut r = Reader(entries);
-        while let Some(payload) = next_entry(&mut r) {
-            let mut payload = Reader(payload);
-            match (payload.u8(), payload.u128().map(Key)) {
-                (Some(op::ADD), Some(key)) => {
-                    if let Some(deferred) = Deferred::decode(key, payload) {
-                        self.live.insert(key, deferred);
-                    }
-                }
-                (Some(op::REMOVE), Some(key)) => _ = self.live.remove(&key),
-                _ => {}
-            }
-            self.entries += 1;
-        }
-        self.len = (bytes.len() - r.0.len()) as u64;
-        if !r.0.is_empty() {
-            // What follows a damaged entry must not come back once that is written over.
+    /// Takes over what the file holds. Only a crash leaves an unfinished entry that nothing needs: the
+    /// cursor has not passed its row, which comes again.
+    fn load(&mut self, file: Arc<dyn DiskFile>, content: Content, crashed: bool) -> io::Result<()> {
+        self.is_damaged = content.is_damaged || content.rest > 0 && !crashed;
+        (self.live, self.entries, self.len) = (content.live, content.entries, content.len);
+        if content.rest > 0 && !self.is_damaged {
+            // It must not come back once what precedes it is written over.
             file.set_len(self.len)?;
         }
         self.file = Some(file);
@@ -231,10 +325,28 @@ impl Deferrals {
         file.sync()?;
         self.disk.rename(&new, &self.path)?;
         self.disk.sync_dir(&self.dir)?;
+        self.known.add(&self.path.file_name().unwrap_or_default().to_string_lossy());
         (self.file, self.len, self.entries) = (Some(file), bytes.len() as u64, self.live.len());
         (self.is_synced, self.is_whole) = (true, true);
         Ok(())
     }
+}
+
+fn file_name(name: &str) -> String {
+    format!("{name}{EXTENSION}")
+}
+
+/// The file at `path`, and what it holds; `None` if there is none.
+fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<(Arc<dyn DiskFile>, Content)>> {
+    let file = match disk.open(path, Open::Existing) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut bytes = vec![0; file.len()? as usize];
+    let read = read_around(&*file, &mut bytes, 0)?;
+    bytes.truncate(read);
+    let content = Content::read(&bytes);
+    Ok(Some((file, content)))
 }
 
 fn frame(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
@@ -250,7 +362,11 @@ fn next_entry<'a>(r: &mut Reader<'a>) -> Option<&'a [u8]> {
     let (head, rest) = r.0.split_at_checked(FRAME_BYTES)?;
     let mut head = Reader(head);
     let (len, crc) = (head.u32()? as usize, head.u32()?);
-    let payload = rest.get(..len).filter(|payload| len <= ENTRY_BYTES_MAX && crc32c(payload) == crc)?;
+    let payload = rest.get(..len)?;
+    // Zeros are no entry.
+    if !(1..=ENTRY_BYTES_MAX).contains(&len) || crc32c(payload) != crc {
+        return None;
+    }
     r.0 = rest.get(len..)?;
     Some(payload)
 }
@@ -259,7 +375,7 @@ fn next_entry<'a>(r: &mut Reader<'a>) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
     use crate::base::token::MethodKind;
-    use crate::disk::{CrashKind, SimDisk};
+    use crate::disk::{Access, CrashKind, SimDisk, durable_replace, read_small};
 
     fn deferred(n: u64) -> Deferred {
         Deferred {
@@ -273,8 +389,22 @@ mod tests {
         }
     }
 
+    fn readers(disk: &Arc<dyn Disk>, crashed: bool) -> ReaderContext {
+        let (dir, known) = (Path::new("/j"), KnownFiles::open(disk, Path::new("/j"), &[EXTENSION]).unwrap());
+        let (follow, set) = Default::default();
+        ReaderContext {
+            disk: disk.clone(),
+            dir: dir.into(),
+            follow,
+            set,
+            known: Arc::new(known),
+            power_lost: crashed,
+            crashed,
+        }
+    }
+
     fn open(disk: &Arc<dyn Disk>) -> Deferrals {
-        Deferrals::open(disk, Path::new("/j"), "peer").unwrap()
+        Deferrals::open(&readers(disk, false), "peer").unwrap()
     }
 
     #[test]
@@ -292,8 +422,10 @@ mod tests {
         // A torn entry ends the list; what is added then goes over it.
         let file = disk.open(Path::new("/j/peer.deferred"), Open::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(&[9, 0, 0, 0, 1, 2])], list.len).unwrap();
-        let mut again = open(&disk);
+        assert!(open(&disk).lacks_articles(), "only a crash tears an entry");
+        let mut again = Deferrals::open(&readers(&disk, true), "peer").unwrap();
         assert_eq!(again.all().cloned().collect::<Vec<_>>(), expected);
+        assert!(!again.lacks_articles());
         again.change(&[deferred(7)], &[]).unwrap();
         assert_eq!(open(&disk).len(), 3);
     }
@@ -337,7 +469,49 @@ mod tests {
         list.change(&[deferred(5)], &[]).unwrap();
         assert!(list.len < 200_000, "{}", list.len);
         assert_eq!(open(&disk).all().cloned().collect::<Vec<_>>(), [deferred(5)]);
-        Deferrals::remove(&*disk, Path::new("/j"), "peer").unwrap();
-        assert!(open(&disk).is_empty());
+        Deferrals::remove(&readers(&disk, false), "peer").unwrap();
+        assert!(open(&disk).is_empty() && !open(&disk).lacks_articles());
+    }
+
+    #[test]
+    fn each_damaged_byte_is_noticed_and_costs_one_entry_at_most() {
+        let path = Path::new("/j/peer.deferred");
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        disk.create_dir(Path::new("/j")).unwrap();
+        let mut list = open(&disk);
+        list.change(&[deferred(1), deferred(2), deferred(3)], &[]).unwrap();
+        list.change(&[], &[Key(2)]).unwrap();
+        list.sync().unwrap();
+        let whole = read_small(&*disk, path, 4_096).unwrap().unwrap();
+        let ends: Vec<usize> =
+            (MAGIC.len()..=whole.len()).filter(|end| Content::read(&whole[..*end]).rest == 0).collect();
+        assert_eq!(ends.len(), 5, "the beginning, and four entries");
+        let look = |bytes: Option<&[u8]>| {
+            match bytes {
+                Some(bytes) => durable_replace(&*disk, path, &[bytes], Access::Group).unwrap(),
+                None => disk.remove(path).unwrap(),
+            }
+            let all = readers(&disk, false);
+            let (mut list, told) = (open(&disk), Deferrals::is_damaged(&all, "peer").unwrap());
+            assert_eq!(told, list.lacks_articles());
+            let (lacks, left) = (list.lacks_articles(), list.len());
+            list.mend().unwrap();
+            assert!(!open(&disk).lacks_articles() && open(&disk).len() == left, "it was not mended");
+            (lacks, left)
+        };
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1;
+            let (lacks, left) = look(Some(&flipped));
+            // Without the removal there is one more.
+            assert!(lacks && (1..=3).contains(&left), "{at}: {left}");
+            // A file that ends with an entry is as whole as one to which the next was never appended.
+            let (lacks, _) = look(Some(&whole[..at]));
+            assert_eq!(lacks, !ends.contains(&at), "cut at {at}");
+        }
+        assert_eq!(look(Some(&vec![0; whole.len()])), (true, 0));
+        assert_eq!(look(None), (true, 0));
+        let names = disk.list(Path::new("/j")).unwrap();
+        assert!(names.contains(&"peer.deferred.damaged".to_owned()), "{names:?}");
     }
 }

@@ -7,10 +7,10 @@
 //! one load of a counter; otherwise for one short lock, and one call for each reader that waits.
 
 use crate::base::ordered::{Ordered, rank};
-use crate::base::status::ReaderStatus;
+use crate::base::status::{CursorDamage, ReaderStatus};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 /// Readers of the journal at once.
@@ -26,6 +26,10 @@ pub(super) struct Claim {
     pub position: AtomicU64,
     pub lost_bytes: AtomicU64,
     pub lost_articles: AtomicU64,
+    /// What was found wrong with a cursor's file first.
+    pub damage: OnceLock<CursorDamage>,
+    /// Held while a cursor's file is written.
+    pub writing: Ordered<(), { rank::TABLES }>,
 }
 
 impl Claim {
@@ -37,7 +41,15 @@ impl Claim {
             position: AtomicU64::new(position),
             lost_bytes: AtomicU64::new(0),
             lost_articles: AtomicU64::new(0),
+            damage: OnceLock::new(),
+            writing: Ordered::default(),
         }
+    }
+
+    /// Notes what was found wrong with its file.
+    pub fn note_damage(&self, damage: CursorDamage) {
+        // The first is shown.
+        let _ = self.damage.set(damage);
     }
 }
 
@@ -148,6 +160,7 @@ impl Follow {
                 backlog_bytes: end.saturating_sub(position),
                 lost_bytes: claim.lost_bytes.load(Ordering::Relaxed),
                 lost_articles: claim.lost_articles.load(Ordering::Relaxed),
+                damage: claim.damage.get().copied(),
             }
         };
         self.claims.lock().iter().map(status).collect()
@@ -168,6 +181,11 @@ impl Follow {
     /// The claim of the cursor of this name.
     pub(super) fn of_cursor(&self, name: &str) -> Option<Arc<Claim>> {
         self.claims.lock().iter().find(|claim| claim.durable && claim.name == name).cloned()
+    }
+
+    /// The claims of all cursors.
+    pub(super) fn cursors(&self) -> Vec<Arc<Claim>> {
+        self.claims.lock().iter().filter(|claim| claim.durable).cloned().collect()
     }
 
     pub(super) fn remove(&self, claim: &Arc<Claim>) {
@@ -203,6 +221,11 @@ impl Pin {
     /// Rows from here on are claimed.
     pub fn position(&self) -> u64 {
         self.claim.position.load(Ordering::Acquire)
+    }
+
+    /// The claim itself.
+    pub(super) fn claim(&self) -> &Arc<Claim> {
+        &self.claim
     }
 
     /// See [`Follow::poll`].

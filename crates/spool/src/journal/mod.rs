@@ -4,14 +4,17 @@
 //! count over all files; a file's name is the position of its first byte. Opening cuts off what follows the
 //! last whole row, so that leftovers of an earlier life can never be read as rows.
 
+mod context;
 mod cursor;
 mod deferred;
 mod follow;
 mod groups_file;
+mod known;
 mod mark;
 mod reader;
 mod readers;
 mod row;
+mod sync_set;
 mod tail;
 mod writer;
 
@@ -26,12 +29,13 @@ use follow::Follow;
 
 pub(crate) use groups_file::{GroupsFile, GroupsFound, GroupsState};
 pub(crate) use reader::JournalReader;
-pub(crate) use readers::Readers;
+pub(crate) use readers::{ReaderDamage, Readers};
 pub(crate) use row::{
     GroupRow, Row, VolumeRow, put_group, put_hidden, put_numbers, put_volume, read_group, read_hidden,
     read_numbers, read_volume,
 };
-pub(crate) use writer::{Bounds, JournalWriter, SyncSet, reserved_bytes};
+pub(crate) use sync_set::SyncSet;
+pub(crate) use writer::{Bounds, JournalWriter, reserved_bytes};
 
 /// Head of a file: magic and start position.
 const FILE_HEAD_BYTES: u64 = 16;

@@ -1,105 +1,116 @@
 //! Creates the tails and cursors of an open journal.
 
+use super::JournalWriter;
+use super::context::ReaderContext;
 use super::cursor::{self, Cursor};
 use super::deferred::Deferrals;
 use super::follow::{Claim, Follow, Pin};
 use super::mark::Mark;
 use super::tail::{Start, Tail};
-use super::writer::SyncSet;
-use super::{JournalReader, JournalWriter, row};
-use crate::base::status::ReaderStatus;
-use crate::disk::Disk;
+use crate::base::status::{CursorDamage, ReaderStatus};
+use crate::disk::is_set_aside;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What readers of the journal need of it.
+/// The readers of an open journal.
 #[derive(Debug, Clone)]
 pub(crate) struct Readers {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
-    follow: Arc<Follow>,
-    set: Arc<SyncSet>,
-    /// Rows that were not durable may be others now.
-    power_lost: bool,
+    context: ReaderContext,
+}
+
+/// Something wrong with a file of a reader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ReaderDamage {
+    /// The cursor of this name.
+    Cursor(String, CursorDamage),
+    /// The articles that the reader of this name has put off.
+    Deferred(String),
+    /// The names of the readers' files.
+    Names,
+    /// A damaged file that was set aside, by its name.
+    SetAside(String),
 }
 
 impl Readers {
-    pub fn of(journal: &JournalWriter, power_lost: bool) -> Self {
+    pub fn of(journal: &JournalWriter, power_lost: bool, crashed: bool) -> Self {
         let (disk, dir) = journal.place();
         let (follow, set) = (journal.follow().clone(), journal.sync_set().clone());
-        Self { disk: disk.clone(), dir: dir.to_owned(), follow, set, power_lost }
+        let known = journal.known().clone();
+        let (disk, dir) = (disk.clone(), dir.to_owned());
+        Self { context: ReaderContext { disk, dir, follow, set, known, power_lost, crashed } }
     }
 
     /// What readers share with the writer.
     pub fn follow(&self) -> &Arc<Follow> {
-        &self.follow
+        &self.context.follow
     }
 
     /// A claim on all there is of the journal, for a reader that is about to begin. The caller lets the
     /// writer reveal what it has written after this, so that the reader may begin anywhere up to there.
     pub fn pin(&self, name: &str) -> io::Result<Pin> {
-        Pin::new(&self.follow, self.follow.add(Claim::new(name, false, 0))?)
+        Pin::new(&self.context.follow, self.context.follow.add(Claim::new(name, false, 0))?)
     }
 
     /// A reader that begins at `start`, with this claim.
     pub fn tail(&self, pin: Pin, start: Start) -> io::Result<Tail> {
         let Mark { position, sequence } = self.place_of(start)?;
         pin.move_to(position);
-        Ok(Tail::new(&self.disk, &self.dir, &self.follow, pin, sequence))
+        Ok(Tail::new(&self.context.disk, &self.context.dir, &self.context.follow, pin, sequence))
     }
 
     /// The durable reader of this name; a new one begins at `start`.
     pub fn cursor(&self, name: &str, start: Start) -> io::Result<Cursor> {
-        let start = self.place_of(start)?;
-        Cursor::open(&self.disk, &self.dir, (&self.follow, &self.set), (name, self.power_lost), start)
+        Cursor::open(&self.context, name, start)
     }
 
     /// The articles that the durable reader of this name has put off.
     pub fn deferrals(&self, name: &str) -> io::Result<Deferrals> {
-        Deferrals::open(&self.disk, &self.dir, name)
+        Deferrals::open(&self.context, name)
     }
 
     /// Where a new reader begins.
     pub fn place_of(&self, start: Start) -> io::Result<Mark> {
-        let (end, next) = self.follow.end();
-        if start == Start::Now {
-            return Ok(Mark { position: end, sequence: Some(next) });
-        }
-        loop {
-            match self.oldest(end) {
-                // A checkpoint that was taken before this reader came has just removed the file.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                oldest => {
-                    let (position, sequence) = oldest?;
-                    return Ok(Mark { position, sequence: sequence.or(Some(next)) });
-                }
-            }
-        }
-    }
-
-    /// Position of the oldest row that is kept, and the sequence number of the first article from there up to
-    /// `end`, if there is one.
-    fn oldest(&self, end: u64) -> io::Result<(u64, Option<u64>)> {
-        let oldest = JournalReader::open(&self.disk, &self.dir, None)?.oldest().unwrap_or_default();
-        let mut reader = JournalReader::open_to(&self.disk, &self.dir, oldest, end)?;
-        while let Some((_, payload)) = reader.next()? {
-            if let Some(sequence) = row::sequence_of(payload) {
-                return Ok((oldest, Some(sequence)));
-            }
-        }
-        Ok((oldest, None))
+        self.context.place_of(start)
     }
 
     /// Removes a durable reader; false if there is none of this name.
     pub fn remove_cursor(&self, name: &str) -> io::Result<bool> {
-        let removed = cursor::remove(&*self.disk, &self.dir, &self.follow, name)?;
-        Deferrals::remove(&*self.disk, &self.dir, name)?;
+        let removed = cursor::remove(&self.context, name)?;
+        Deferrals::remove(&self.context, name)?;
         Ok(removed)
     }
 
     /// How all readers stand.
     pub fn status(&self) -> Vec<ReaderStatus> {
-        self.follow.status()
+        self.context.follow.status()
+    }
+
+    /// What is wrong with the files of readers.
+    pub fn damaged(&self) -> io::Result<Vec<ReaderDamage>> {
+        let mut damaged = Vec::new();
+        if !self.context.known.is_whole() {
+            damaged.push(ReaderDamage::Names);
+        }
+        damaged.extend(
+            cursor::damaged(&self.context)?.into_iter().map(|(name, what)| ReaderDamage::Cursor(name, what)),
+        );
+        for name in self.context.follow.cursors().iter().map(|claim| &claim.name) {
+            if Deferrals::is_damaged(&self.context, name)? {
+                damaged.push(ReaderDamage::Deferred(name.clone()));
+            }
+        }
+        let aside = self.context.disk.list(&self.context.dir)?.into_iter().filter(|name| is_set_aside(name));
+        damaged.extend(aside.map(ReaderDamage::SetAside));
+        Ok(damaged)
+    }
+
+    /// Makes the file of a cursor whole.
+    pub fn mend_cursor(&self, name: &str) -> io::Result<()> {
+        cursor::mend(&self.context, name)
+    }
+
+    /// Writes the file with the names again.
+    pub fn mend_names(&self) -> io::Result<()> {
+        self.context.known.mend()
     }
 }

@@ -1,72 +1,17 @@
 //! Appends rows to the journal and tells the syncing thread which files to sync.
 
+use super::known::{self, KnownFiles};
+use super::sync_set::SyncSet;
 use super::{
     FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, Follow, JournalReader, ROW_BYTES_MAX, Row, checksum, cursor,
     file_name, starts,
 };
 use crate::base::clock::unix_now;
-use crate::base::ordered::{Ordered, rank};
 use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX, read_around};
-use crate::journal::GroupsFile;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-
-/// What a sync of the journal has to touch; shared with the syncing thread.
-#[derive(Debug, Default)]
-pub(crate) struct SyncSet {
-    files: Ordered<Vec<Arc<dyn DiskFile>>, { rank::TABLES }>,
-    /// Its promises are durable before the journal's.
-    groups: OnceLock<Arc<GroupsFile>>,
-    /// Held during a sync: one that waited finds its work done.
-    syncing: Ordered<(), { rank::PLACE_SYNCING }>,
-    written: AtomicU64,
-    synced: AtomicU64,
-    syncs: AtomicU64,
-}
-
-impl SyncSet {
-    /// Position up to which rows are written.
-    pub fn written(&self) -> u64 {
-        self.written.load(Ordering::Acquire)
-    }
-
-    /// Position up to which rows are durable.
-    pub fn synced(&self) -> u64 {
-        self.synced.load(Ordering::Acquire)
-    }
-
-    /// How often rows were made durable.
-    pub fn syncs(&self) -> u64 {
-        self.syncs.load(Ordering::Relaxed)
-    }
-
-    /// Syncs this file, too, before the journal.
-    pub fn put_groups(&self, groups: &Arc<GroupsFile>) {
-        // There is one for each opening.
-        let _ = self.groups.set(groups.clone());
-    }
-
-    /// Makes all rows written so far durable; returns the position.
-    pub fn sync(&self) -> io::Result<u64> {
-        let _one_at_a_time = self.syncing.lock();
-        let upto = self.written();
-        if upto == self.synced() {
-            return Ok(upto);
-        }
-        self.groups.get().map_or(Ok(()), |groups| groups.sync())?;
-        let files = self.files.lock().clone();
-        files.iter().try_for_each(|f| f.sync())?;
-        // All of them but the last, which may be written on, are whole and synced now.
-        let done = files.len().saturating_sub(1);
-        self.files.lock().drain(..done);
-        self.synced.fetch_max(upto, Ordering::AcqRel);
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        self.groups.get().map_or(Ok(()), |groups| groups.note_synced(upto))?;
-        Ok(upto)
-    }
-}
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// How much of the journal readers may claim.
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +38,8 @@ pub(crate) struct JournalWriter {
     ahead: Ahead,
     set: Arc<SyncSet>,
     follow: Arc<Follow>,
+    /// Which files readers have.
+    known: Arc<KnownFiles>,
     /// Where files begin, and when they were begun (Unix seconds); those of which it is known.
     begun: Vec<(u64, u64)>,
 }
@@ -139,7 +86,8 @@ impl JournalWriter {
         set.written.store(end, Ordering::Release);
         set.synced.store(end, Ordering::Release);
         let follow = Arc::new(Follow::default());
-        cursor::claim_all(&**disk, dir, &follow)?;
+        let known = Arc::new(KnownFiles::open(disk, dir, &[known::CURSOR, known::DEFERRED])?);
+        cursor::claim_all(&**disk, dir, &known, &follow)?;
         let mut begun = Vec::new();
         for start in starts(&**disk, dir)?.into_iter().filter(|s| *s < start) {
             begun.extend(begun_at(disk, dir, start)?.map(|at| (start, at)));
@@ -157,6 +105,7 @@ impl JournalWriter {
             ahead: Ahead::default(),
             set,
             follow,
+            known,
             begun,
         })
     }
@@ -164,6 +113,11 @@ impl JournalWriter {
     /// Where it is.
     pub fn place(&self) -> (&Arc<dyn Disk>, &Path) {
         (&self.disk, &self.dir)
+    }
+
+    /// Which files readers have.
+    pub fn known(&self) -> &Arc<KnownFiles> {
+        &self.known
     }
 
     /// What readers share.

@@ -74,7 +74,7 @@ pub struct Spool {
     pub(crate) sync: Arc<SyncState>,
     thread: Ordered<Option<JoinHandle<()>>, { rank::THREAD }>,
     pub(crate) reservations: Arc<Reservations>,
-    readers: Readers,
+    pub(crate) readers: Readers,
     rows_replayed: u64,
     /// Unix seconds after the newest remembered hash of another server; 0: there is none.
     newest_hash: AtomicU64,
@@ -118,7 +118,8 @@ impl Spool {
         taken.map_err(SpoolError::io("take a checkpoint in", dir))?;
         recovery.log(dir);
         let shared = writer.folds.shared.clone();
-        let (sync, readers) = (writer.sync.clone(), Readers::of(&writer.journal, power_lost));
+        let (sync, readers) =
+            (writer.sync.clone(), Readers::of(&writer.journal, power_lost, recovery.crashed));
         let thread = {
             let (sync, shared) = (sync.clone(), shared.clone());
             std::thread::Builder::new().name("spool-sync".into()).spawn(move || sync.run(&shared))

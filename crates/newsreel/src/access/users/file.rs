@@ -7,6 +7,7 @@
 use super::User;
 use super::credentials::{Argon2Hash, Credentials, ScramKeys};
 use super::name::prepared;
+use crate::base::summed::{text_without_sum, with_sum};
 use hashbrown::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read as _};
@@ -16,8 +17,10 @@ use std::path::Path;
 pub(crate) const FILE_NAME: &str = "users";
 /// First word of the file.
 const MAGIC: &str = "newsreel-users";
-/// Version of the format.
-const VERSION: &str = "1";
+/// Version of the format: with a hash of everything in its last line.
+const VERSION: &str = "2";
+/// The version before it, without a hash.
+const VERSION_OLD: &str = "1";
 /// Longest file that is read, in bytes: about a million users.
 const FILE_BYTES_MAX: u64 = 512 << 20;
 /// Octets of the decoy secret.
@@ -100,16 +103,22 @@ impl Table {
             let _infallible =
                 writeln!(text, "{}\t{groups}\t{}\t{argon2}\t{scram}", record.user.name, record.changed);
         }
-        text
+        with_sum(text)
     }
 
     /// Reads the file's text; the error names the line.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut lines = text.lines();
-        let head = lines.next().unwrap_or_default();
-        let decoy = parse_head(head).ok_or_else(|| {
+        let (decoy, version) = parse_head(text.lines().next().unwrap_or_default()).ok_or_else(|| {
             format!("line 1: not \"{MAGIC} {VERSION} SECRET\"; it is another version's, or damaged")
         })?;
+        let text = match version {
+            VERSION_OLD => text,
+            _ => text_without_sum(text.as_bytes()).ok_or(
+                "it is damaged, or was changed by hand: the hash in its last line is of something else",
+            )?,
+        };
+        let mut lines = text.lines();
+        let _head = lines.next();
         let mut table = Self::empty(decoy);
         for (at, line) in lines.enumerate() {
             let record = parse_record(line).map_err(|what| format!("line {}: {what}", at + 2))?;
@@ -122,8 +131,11 @@ impl Table {
     }
 }
 
-fn parse_head(line: &str) -> Option<[u8; DECOY_BYTES]> {
-    let secret = line.strip_prefix(MAGIC)?.strip_prefix(' ')?.strip_prefix(VERSION)?.strip_prefix(' ')?;
+fn parse_head(line: &str) -> Option<([u8; DECOY_BYTES], &str)> {
+    let (version, secret) = line.strip_prefix(MAGIC)?.strip_prefix(' ')?.split_once(' ')?;
+    if ![VERSION, VERSION_OLD].contains(&version) {
+        return None;
+    }
     if secret.len() != 2 * DECOY_BYTES || !secret.is_ascii() {
         return None;
     }
@@ -131,7 +143,7 @@ fn parse_head(line: &str) -> Option<[u8; DECOY_BYTES]> {
     for (octet, digits) in decoy.iter_mut().zip(secret.as_bytes().chunks(2)) {
         *octet = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
     }
-    Some(decoy)
+    Some((decoy, version))
 }
 
 fn parse_record(line: &str) -> Result<Record, &'static str> {
@@ -167,6 +179,11 @@ pub(crate) fn is_group_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }
 
+/// Whether the file of users is whole.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| Table::parse(text).is_ok())
+}
+
 /// Reads the file of users in `data`; `None` if there is none.
 pub(crate) fn load(data: &Path) -> io::Result<Option<Table>> {
     let path = data.join(FILE_NAME);
@@ -200,8 +217,15 @@ mod tests {
         table.put(record("fred", &["staff", "moderators"], Some(b"flintstone")));
         table.put(record("wilma", &[], None));
         let text = table.text();
-        assert!(text.starts_with("newsreel-users 1 07070707070707070707070707070707\nfred\tstaff,moderators\t1234567890\t$argon2id$"));
-        assert!(text.ends_with("\nwilma\t\t1234567890\t-\t-\n"));
+        assert!(text.starts_with("newsreel-users 2 07070707070707070707070707070707\nfred\tstaff,moderators\t1234567890\t$argon2id$"));
+        assert!(text.contains("\nwilma\t\t1234567890\t-\t-\nsum "));
+        let old = text_without_sum(text.as_bytes()).unwrap().replacen(" 2 ", " 1 ", 1);
+        assert_eq!(Table::parse(&old).unwrap(), table, "as earlier versions wrote it");
+        for at in 0..text.len() {
+            let mut flipped = text.clone().into_bytes();
+            flipped[at] ^= 1;
+            assert!(!is_whole(&flipped) && !is_whole(&text.as_bytes()[..at]), "{at}");
+        }
         let mut again = Table::parse(&text).unwrap();
         assert_eq!(again, table);
         assert!(again.has_group("staff") && !again.has_group("staf"));
@@ -214,7 +238,7 @@ mod tests {
         let head = format!("newsreel-users 1 {}\n", "ab".repeat(DECOY_BYTES));
         for (text, told) in [
             (String::new(), "line 1: "),
-            ("newsreel-users 2 ab\n".to_owned(), "line 1: "),
+            ("newsreel-users 3 ab\n".to_owned(), "line 1: "),
             (format!("{head}fred\n"), "line 2: not five fields"),
             (format!("{head}a b\t\t1\t-\t-\n"), "line 2: not a name"),
             (format!("{head}a\t\t1\t-\t-\na\t\t1\t-\t-\n"), "line 3: a second user `a`"),

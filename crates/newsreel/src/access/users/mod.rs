@@ -11,7 +11,7 @@ mod store;
 
 pub(crate) use credentials::{Credentials, HASH_LEN, ScramKeys, decoy_check, hmac_sha256, random, sha256};
 pub(crate) use edit::{EditError, edit};
-pub(crate) use file::{FILE_NAME as USERS_FILE_NAME, Record, Table, is_group_name, load};
+pub(crate) use file::{FILE_NAME as USERS_FILE_NAME, Record, Table, is_group_name, is_whole, load};
 pub(crate) use name::{prepared, prepared_password};
 pub(crate) use store::Store;
 

@@ -29,13 +29,15 @@ struct Current {
     stamp: Stamp,
     looked: Instant,
     table: Option<Arc<Table>>,
+    /// There is a file that could not be read, and none was read before it: who the users are is not known.
+    is_unknown: bool,
 }
 
 impl Store {
     /// The users in `data`, read now.
     pub fn open(data: PathBuf) -> Self {
-        let store =
-            Self { data, current: Leaf::new(Current { stamp: None, looked: Instant::now(), table: None }) };
+        let current = Current { stamp: None, looked: Instant::now(), table: None, is_unknown: false };
+        let store = Self { data, current: Leaf::new(current) };
         store.table();
         store
     }
@@ -53,13 +55,23 @@ impl Store {
                 let users = table.as_ref().map_or(0, |table| table.iter().count());
                 info!(users, "read the file of users");
                 current.table = table.map(Arc::new);
+                current.is_unknown = false;
+            }
+            Err(error) if current.table.is_some() => {
+                error!(%error, "cannot read the file of users; going on with the users known so far")
             }
             Err(error) => {
-                error!(%error, "cannot read the file of users; going on with the users known so far")
+                error!(%error, "cannot read the file of users; nobody can log in with a password");
+                current.is_unknown = true;
             }
         }
         current.stamp = stamp;
         current.table.clone()
+    }
+
+    /// Whether it is not known who the users are: there is a file, and it was damaged from the start.
+    pub fn is_unknown(&self) -> bool {
+        self.current.lock().is_unknown
     }
 
     /// The users as of a moment ago: looks at the disk once a second at most while there are users, and reads
@@ -107,7 +119,10 @@ mod tests {
         assert!(store.table().unwrap().get("wilma").is_some());
         std::fs::write(dir.path().join(FILE_NAME), b"rubbish").unwrap();
         assert!(store.table().unwrap().get("wilma").is_some());
+        assert!(!store.is_unknown());
+        let damaged = Store::open(dir.path().to_owned());
+        assert!(damaged.table().is_none() && damaged.is_unknown());
         std::fs::remove_file(dir.path().join(FILE_NAME)).unwrap();
-        assert!(store.table().is_none());
+        assert!(store.table().is_none() && damaged.table().is_none() && !damaged.is_unknown());
     }
 }

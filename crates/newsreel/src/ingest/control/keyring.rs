@@ -8,10 +8,11 @@ use crate::base::lock::Leaf;
 use netnews::openpgp::{
     Certificate, Kind, PublicKey, SelfSignature, certificates, crc24, dearmored, outdated,
 };
-use spool::{Access, Disk, durable_create, read_small};
+use spool::{Access, Checked, Disk, durable_create, read_or_set_aside};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::error;
 
 /// Directory below `site.data`.
 const DIR: &str = "keyring";
@@ -110,6 +111,23 @@ impl Key {
     }
 }
 
+/// The key in a file of this name. One that was altered, or renamed by hand, is none of ours.
+fn parsed(name: &str, bytes: &[u8]) -> Option<Key> {
+    let mut key = certificates(bytes).into_iter().find_map(|certificate| Key::of(certificate).ok())?;
+    key.is_trusted = name.ends_with(TRUSTED);
+    (key.file_name() == name).then_some(key)
+}
+
+/// Whether `name` is that of a key's file.
+pub(crate) fn is_key_file(name: &str) -> bool {
+    name.ends_with(TRUSTED) || name.ends_with(UNTRUSTED)
+}
+
+/// Whether the file of this name holds the key that it is to hold.
+pub(crate) fn is_whole(name: &str, bytes: &[u8]) -> bool {
+    parsed(name, bytes).is_some()
+}
+
 /// Whether `name` is a user, or a user's first word or address.
 fn is_user(user: &str, name: &str) -> bool {
     let address = user.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(a, _)| a);
@@ -148,7 +166,7 @@ impl Keyring {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             names => names?,
         };
-        names.retain(|name| name.ends_with(TRUSTED) || name.ends_with(UNTRUSTED));
+        names.retain(|name| is_key_file(name));
         names.sort_unstable();
         let mut cache = self.cache.lock();
         if cache.0 != names {
@@ -159,11 +177,16 @@ impl Keyring {
     }
 
     fn read(&self, name: &str) -> Option<Key> {
-        let bytes = read_small(&*self.disk, &self.dir.join(name), KEY_BYTES_MAX).ok()??;
-        let mut key = certificates(&bytes).into_iter().find_map(|certificate| Key::of(certificate).ok())?;
-        key.is_trusted = name.ends_with(TRUSTED);
-        // A file that was altered, or renamed by hand, is none of ours.
-        (key.file_name() == name).then_some(key)
+        let costs = "what this key has signed is not obeyed until it is imported and trusted again";
+        let path = self.dir.join(name);
+        match read_or_set_aside(&*self.disk, &path, KEY_BYTES_MAX, costs, |bytes| parsed(name, bytes)) {
+            Ok(Checked::Whole(key)) => Some(key),
+            Ok(Checked::Absent | Checked::SetAside(_)) => None,
+            Err(error) => {
+                error!(file = %path.display(), %error, "cannot read a key: {costs}");
+                None
+            }
+        }
     }
 
     /// Takes in the keys of an exported file, armored or not; one that is here already is replaced, and stays
@@ -264,10 +287,22 @@ mod tests {
         );
         assert_eq!(keyring.keys().unwrap().len(), 1);
         let path = Path::new("/d").join(DIR).join(key.file_name());
+        let name = key.file_name();
+        assert!(is_whole(&name, &key.bytes) && is_key_file(&name));
+        for at in 0..key.bytes.len() {
+            let mut flipped = key.bytes.clone();
+            flipped[at] ^= 1;
+            assert!(!is_whole(&name, &flipped) && !is_whole(&name, &key.bytes[..at]), "byte {at}");
+        }
         let mut bytes = key.bytes.clone();
         *bytes.last_mut().unwrap() ^= 1;
         spool::durable_replace(&sim, &path, &[&bytes], Access::Group).unwrap();
         assert!(open(&sim).keys().unwrap().is_empty());
         assert!(open(&sim).import(b"nothing").unwrap().keys.is_empty());
+        // The damaged file is set aside, so that the key may be imported again.
+        assert_eq!(open(&sim).import(KEY).unwrap().keys.len(), 1);
+        assert_eq!(open(&sim).keys().unwrap().len(), 1);
+        let names = sim.list(&Path::new("/d").join(DIR)).unwrap();
+        assert!(names.contains(&format!("{}.damaged", key.file_name())), "{names:?}");
     }
 }

@@ -12,6 +12,6 @@ mod proof;
 mod verify;
 
 pub(crate) use asked::{Asked, address};
-pub(crate) use keyring::{Key, Keyring};
+pub(crate) use keyring::{Key, Keyring, is_key_file, is_whole as is_key_whole};
 pub(crate) use policy::{Permit, Policy};
 pub(crate) use proof::{Proof, Signed, signer_of};

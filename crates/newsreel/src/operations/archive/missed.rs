@@ -54,10 +54,10 @@ impl MissedLog {
         let (mut lines, mut bytes) = (Vec::new(), 0);
         let (disk, path) = (self.disk.clone(), self.path.clone());
         let log = AppendLog::open(disk, path, Access::Group, FILE_BYTES_MAX, |line| {
-            if let Line::Whole(text) = line {
-                bytes += text.len() as u64;
-                lines.push(text.to_owned());
-            }
+            let Line::Whole(text) = line else { return false };
+            bytes += text.len() as u64;
+            lines.push(text.to_owned());
+            true
         })?;
         Ok((log, lines, bytes))
     }

@@ -33,6 +33,7 @@ use lock_order::Ordered;
 use missed::MissedLog;
 use section::Section;
 use spool::{Archivist, ArticleBuf, Disk, Key, Leaving, MayLeave, Spool, Token};
+pub(super) use state::is_whole as is_state_whole;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What an archive remembers, durably (`docs/formats/archive.md`).
 
-use crate::operations::summed::{with_sum, without_sum};
-use spool::{Access, Disk, Key, durable_replace, read_small};
+use crate::base::summed::{text_without_sum, with_sum};
+use spool::{Access, Disk, Key, durable_replace, read_or_set_aside};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ impl Memory {
     }
 
     fn parsed(text: &[u8]) -> Option<Self> {
-        let mut lines = without_sum(text)?.lines();
+        let mut lines = text_without_sum(text)?.lines();
         if lines.next() != Some(FIRST_LINE) {
             return None;
         }
@@ -109,6 +109,11 @@ impl Memory {
     }
 }
 
+/// Whether the file of an archive's memory is whole.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    Memory::parsed(bytes).is_some()
+}
+
 /// The file of an archive's memory.
 #[derive(Debug)]
 pub(super) struct MemoryFile {
@@ -124,8 +129,9 @@ impl MemoryFile {
 
     /// What it says. A damaged one is as good as none: what is not known to be done is done again.
     pub fn read(&self) -> io::Result<Memory> {
-        let text = read_small(&*self.disk, &self.path, FILE_BYTES_MAX)?;
-        Ok(text.and_then(|text| Memory::parsed(&text)).unwrap_or_default())
+        let costs = "what is not known to be in the archive is copied again; an mbox may get articles twice";
+        let read = read_or_set_aside(&*self.disk, &self.path, FILE_BYTES_MAX, costs, Memory::parsed)?;
+        Ok(read.whole().unwrap_or_default())
     }
 
     /// Durable when this returns.

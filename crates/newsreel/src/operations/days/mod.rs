@@ -11,6 +11,7 @@ mod record;
 
 pub(crate) use forecast::foretell;
 pub(crate) use keeping::{DayKeeper, start};
+pub(super) use record::is_whole as is_record_whole;
 pub(crate) use record::{ClassDay, DayRecord, PeerDay, day_text, days, read};
 
 use arc_swap::ArcSwap;

@@ -1,10 +1,10 @@
 //! The record of a day: a small file of JSON that is replaced whole.
 
 use super::{DAY_SECS, DAYS_KEPT};
+use crate::base::summed::{text_without_sum, with_sum};
 use crate::operations::report::LoginStatus;
-use crate::operations::summed::{with_sum, without_sum};
 use serde::{Deserialize, Serialize};
-use spool::{Access, Disk, durable_replace, read_small};
+use spool::{Access, Disk, durable_replace, read_or_set_aside};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -125,11 +125,20 @@ pub(crate) fn days(disk: &dyn Disk, data: &Path) -> Vec<u64> {
     names.iter().filter_map(day).collect()
 }
 
-/// The record of a day; `None`: there is none, or it is damaged.
+/// The record of a day; `None`: there is none, or it was damaged.
 pub(crate) fn read(disk: &dyn Disk, data: &Path, day: u64) -> io::Result<Option<DayRecord>> {
-    let Some(bytes) = read_small(disk, &path(data, day), FILE_BYTES_MAX)? else { return Ok(None) };
-    let text = without_sum(&bytes).and_then(|lines| lines.strip_prefix(FIRST_LINE));
-    Ok(text.and_then(|json| serde_json::from_str(json.trim_end()).ok()))
+    let costs = "what was counted on that day is lost";
+    Ok(read_or_set_aside(disk, &path(data, day), FILE_BYTES_MAX, costs, parsed)?.whole())
+}
+
+fn parsed(bytes: &[u8]) -> Option<DayRecord> {
+    let json = text_without_sum(bytes)?.strip_prefix(FIRST_LINE)?;
+    serde_json::from_str(json.trim_end()).ok()
+}
+
+/// Whether the record of a day is whole.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    parsed(bytes).is_some()
 }
 
 /// Replaces the record of a day; durable when this returns. The first one of a day removes those that are too

@@ -45,11 +45,9 @@ impl Done {
     /// That of the site in `data`.
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
         let table = DurableTable::open(disk, data, |table, line| {
-            if let Line::Whole(text) = line
-                && let Some((subject, last)) = parsed(text)
-            {
-                table.insert(subject, last);
-            }
+            let Some((subject, last)) = entry(line) else { return false };
+            table.insert(subject, last);
+            true
         })?;
         Ok(Self(table))
     }
@@ -126,6 +124,15 @@ fn text(subject: &Subject, last: &Last) -> String {
     };
     let serial = if last.serial.is_empty() { "-" } else { &last.serial };
     format!("{word} {} {serial} {name}", last.date)
+}
+
+fn entry(line: Line<'_>) -> Option<(Subject, Last)> {
+    if let Line::Whole(text) = line { parsed(text) } else { None }
+}
+
+/// Whether a line of the file is whole.
+pub(crate) fn is_whole(line: Line<'_>) -> bool {
+    entry(line).is_some()
 }
 
 fn parsed(line: &str) -> Option<(Subject, Last)> {

@@ -14,6 +14,9 @@ mod notice;
 mod notices_done;
 mod pace;
 
+pub(super) use done::is_whole as is_done_whole;
+pub(super) use notices_done::is_whole as is_notice_whole;
+
 use crate::base::clock::unix_now;
 use crate::ingest::control::{Keyring, Proof};
 use crate::ingest::is_from_journal;

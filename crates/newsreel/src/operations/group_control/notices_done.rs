@@ -52,12 +52,13 @@ impl NoticesDone {
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
         let mut forgotten = 0;
         let table = DurableTable::open(disk, data, |table, line| {
-            let Line::Whole(text) = line else { return };
-            let went = match text.strip_prefix(FORGOTTEN) {
-                Some(time) => Some(time.parse().unwrap_or_default()),
-                None => parsed(text).and_then(|(digest, notice)| went(table.insert(digest, notice))),
+            let time = match entry(line) {
+                Some(NoticeLine::Forgotten(time)) => Some(time),
+                Some(NoticeLine::Done(digest, notice)) => went(table.insert(digest, notice)),
+                None => return false,
             };
-            forgotten = went.unwrap_or(forgotten).max(forgotten);
+            forgotten = time.unwrap_or(forgotten).max(forgotten);
+            true
         })?;
         let mut done = Self { table, forgotten: 0 };
         done.forget_before(forgotten);
@@ -93,6 +94,26 @@ impl NoticesDone {
         self.table.tidy_up()?;
         self.table.sync().map(drop)
     }
+}
+
+/// A line of the file.
+enum NoticeLine {
+    Done(Digest, DoneNotice),
+    /// Notices that were signed before this may have been forgotten.
+    Forgotten(i64),
+}
+
+fn entry(line: Line<'_>) -> Option<NoticeLine> {
+    let Line::Whole(text) = line else { return None };
+    match text.strip_prefix(FORGOTTEN) {
+        Some(time) => time.parse().ok().map(NoticeLine::Forgotten),
+        None => parsed(text).map(|(digest, notice)| NoticeLine::Done(digest, notice)),
+    }
+}
+
+/// Whether a line of the file is whole.
+pub(crate) fn is_whole(line: Line<'_>) -> bool {
+    entry(line).is_some()
 }
 
 /// Before when the notices were signed that are forgotten with this one.

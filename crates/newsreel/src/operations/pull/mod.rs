@@ -15,6 +15,7 @@ mod worker;
 
 pub(crate) use counts::Counts;
 pub use counts::PullCounts;
+pub(super) use state::is_whole as is_marks_file_whole;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

@@ -10,9 +10,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use spool::{Access, Disk, RealDisk, durable_replace, read_small};
+use spool::{Access, Checked, Disk, RealDisk, durable_replace, read_or_set_aside};
 
-use crate::operations::summed::{with_sum, without_sum};
+use crate::base::summed::{text_without_sum, with_sum};
 
 /// Directory below `site.data`.
 const DIR: &str = "pull";
@@ -57,10 +57,10 @@ impl Marks {
                 _ => error,
             })?;
         let file = dir.join(format!("{name}.marks"));
-        let text = read_small(&RealDisk::new(), &file, FILE_BYTES_MAX)?;
-        let parsed = text.as_deref().map(parse);
-        let is_damaged = matches!(parsed, Some(None));
-        let (groups, newnews) = parsed.flatten().unwrap_or_default();
+        let costs = "what was fetched from this server is looked at again, and what is here is not fetched";
+        let read = read_or_set_aside(&RealDisk::new(), &file, FILE_BYTES_MAX, costs, parse)?;
+        let is_damaged = matches!(read, Checked::SetAside(_));
+        let (groups, newnews) = read.whole().unwrap_or_default();
         Ok((Self { file, groups, newnews, is_changed: false, _lock: lock }, is_damaged))
     }
 
@@ -103,10 +103,15 @@ impl Marks {
     }
 }
 
+/// Whether a file of marks is whole.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    parse(bytes).is_some()
+}
+
 type Parsed = (BTreeMap<String, u64>, BTreeMap<String, u64>);
 
 fn parse(text: &[u8]) -> Option<Parsed> {
-    let lines = without_sum(text)?;
+    let lines = text_without_sum(text)?;
     let mut lines = lines.lines();
     if lines.next() != Some(FIRST_LINE) {
         return None;

@@ -166,9 +166,12 @@ impl<'a> Indexing<'a> {
         let readers = spool.journal_readers();
         let reader = readers.iter().find(|reader| reader.name == CURSOR);
         let mut progress = writer.progress().and_then(Progress::parse);
-        if reader.is_none_or(|reader| reader.lost_articles > 0) || progress.is_none() {
+        let lost = |reader: &spool::ReaderStatus| {
+            reader.lost_articles > 0 || reader.damage.is_some_and(|damage| damage.went_back())
+        };
+        if reader.is_none_or(lost) || progress.is_none() {
             if writer.progress().is_some() {
-                warn!("the journal was faster than the search index, which is built again");
+                warn!("rows of the journal are lost to the search index, which is built again");
             }
             drop(searcher);
             writer.close()?;

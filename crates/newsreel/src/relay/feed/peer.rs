@@ -179,8 +179,15 @@ impl Peer {
     pub fn open(spool: &Arc<Spool>, route: &Route, identity: &str) -> io::Result<Self> {
         let name = format!("{CURSOR_PREFIX}{}", route.name);
         let start = if route.send.from == FeedStart::Now { Start::Now } else { Start::Oldest };
-        let cursor = spool.cursor(&name, start)?;
-        let deferrals = spool.deferrals(&name)?;
+        let mut cursor = spool.cursor(&name, start)?;
+        let mut deferrals = spool.deferrals(&name)?;
+        if deferrals.lacks_articles() {
+            // Their rows lie before the cursor.
+            let oldest = spool.journal_mark(Start::Oldest)?;
+            cursor.seek(oldest);
+            cursor.save_at(oldest)?;
+            deferrals.mend()?;
+        }
         let queue = Queue::with(deferrals.all().cloned());
         let queue = if route.send.order == FeedOrder::Newest { queue.newest_first() } else { queue };
         let window = Window { queue, source: Source::Cursor(cursor.mark()), wakes_at: None };

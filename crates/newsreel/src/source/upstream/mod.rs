@@ -62,7 +62,7 @@ use tokio::task::{JoinHandle, block_in_place};
 use tracing::{error, info, warn};
 use trouble::Trouble;
 
-pub(crate) use posts::{Fate, NotQueued, Outbox, Posts, QueuedPost, Taker, Waiting};
+pub(crate) use posts::{Fate, NotQueued, Outbox, Posts, QueuedPost, Taker, Waiting, is_post_whole};
 pub use status::{CacheCounts, CacheStatus, UpstreamStatus};
 
 /// Numbers of a huge group that are asked for at first to find an article's neighbour, and how many times

@@ -289,3 +289,52 @@ fn after_kills_every_article_is_in_one_batch() {
         fs::read_dir(data.join("out/leaf")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| name.to_str().unwrap().ends_with(".rnews")), "{names:?}");
 }
+
+#[test]
+fn no_damage_of_a_cursor_takes_a_waiting_article_from_its_peer() {
+    let site = lower();
+    site.edit(|text| text + &section("leaf", "") + "\n[[peer]]\nname = \"up\"\naddresses = \"127.0.0.1\"\n");
+    let cursor = site.dir().join("journal/feed.leaf.cursor");
+    let server = site.serve();
+    hand_in(&mut server.client(), 0..10, "misc.test");
+    drop(server);
+    let whole = fs::read(&cursor).unwrap();
+    let mut flipped = whole.clone();
+    (flipped[30], flipped[4_126]) = (!flipped[30], !flipped[4_126]);
+    let mut in_one = whole.clone();
+    in_one[30] ^= 4;
+    for (at, (damaged, told)) in [
+        (Some(in_one), "one of two copies was damaged"),
+        (Some(flipped), "its file was damaged"),
+        (Some(vec![0; whole.len()]), "its file was damaged"),
+        (Some(whole[..50].to_vec()), "its file was damaged"),
+        (Some(Vec::new()), "its file was damaged"),
+        (None, "its file was missing"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        match damaged {
+            Some(bytes) => fs::write(&cursor, bytes).unwrap(),
+            None => fs::remove_file(&cursor).unwrap(),
+        }
+        // A peer that is new begins with what arrives from now on.
+        let new = format!("new{at}");
+        site.edit(|text| text + &section(&new, ""));
+        let server = site.serve();
+        let shown = site.done(&["status"]);
+        let line = shown.lines().find(|line| line.starts_with("feed.leaf ")).unwrap();
+        assert!(line.contains(told), "{shown}");
+        assert_eq!(site.done(&["batch", &new]).trim(), format!("{new}: nothing waits for a batch"));
+        let count = 10 + at;
+        let said = site.done(&["batch", "leaf"]);
+        assert!(said.starts_with(&format!("leaf: 1 batch with {count} articles, ")), "{told}: {said}");
+        assert_eq!(articles(&waiting(&site.dir(), "leaf")), each_once(count), "{told}");
+        waiting(&site.dir(), "leaf").iter().for_each(|path| fs::remove_file(path).unwrap());
+        // One more waits then, and all of it comes again with the next damage.
+        hand_in(&mut server.client(), count..count + 1, "misc.test");
+        drop(server);
+    }
+    let log = fs::read_to_string(site.home().join("log")).unwrap();
+    assert!(log.contains("where a reader of the journal was is lost"), "{log}");
+}

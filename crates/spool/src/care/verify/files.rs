@@ -1,11 +1,12 @@
 //! The files that have checksums of their own: secret, buffers' headers, checkpoint, journal, residents,
-//! dictionaries.
+//! dictionaries, and the files of the journal's readers.
 
 use super::VerifyReport;
+use crate::base::status::CursorDamage;
 use crate::care::repair::Damage;
 use crate::disk::Open;
 use crate::index::checkpoint::{Checkpoint, NAMES};
-use crate::journal::JournalReader;
+use crate::journal::{JournalReader, ReaderDamage};
 use crate::method::Volume;
 use crate::open::paths::Paths;
 use crate::open::recovery::read_secret;
@@ -29,6 +30,7 @@ impl Spool {
             });
         }
         self.verify_residents(report);
+        self.verify_readers(&paths, report);
         self.shared.packing.verify(&mut |place, what, mendable| {
             report.found(place, what, mendable.then_some(Damage::Dictionary))
         });
@@ -126,6 +128,49 @@ impl Spool {
                 let place = format!("residents of {}, page at {page}", volume.name());
                 report.found(place, what, Some(damage));
             });
+        }
+    }
+
+    /// Cursors, the articles that were put off, and what was set aside of both.
+    fn verify_readers(&self, paths: &Paths, report: &mut VerifyReport) {
+        let damaged = match self.readers.damaged() {
+            Ok(damaged) => damaged,
+            Err(e) => {
+                let place = paths.journal.display().to_string();
+                return report.found(place, format!("files of readers cannot be read: {e}"), None);
+            }
+        };
+        for damage in damaged {
+            let (file, what, damage) = match damage {
+                ReaderDamage::Cursor(name, what) => {
+                    let text = match what {
+                        CursorDamage::OneCopy => {
+                            "a copy of where the reader is is damaged; the other one counts"
+                        }
+                        CursorDamage::BothCopies => {
+                            "where the reader is is damaged: after a start it goes back to the oldest row"
+                        }
+                        CursorDamage::Missing => {
+                            "where the reader is is missing: after a start it goes back to the oldest row"
+                        }
+                    };
+                    (format!("{name}.cursor"), text, Some(Damage::Cursor { name }))
+                }
+                ReaderDamage::Deferred(name) => {
+                    let text = "articles that were put off are damaged or missing: after a start the reader \
+                        goes back to the oldest row";
+                    (format!("{name}.deferred"), text, None)
+                }
+                ReaderDamage::Names => {
+                    let text = "the names of the readers are damaged or missing; a start takes those that \
+                        have files";
+                    ("readers".to_owned(), text, Some(Damage::ReaderNames))
+                }
+                ReaderDamage::SetAside(name) => {
+                    (name, "was damaged and set aside; remove it when nothing of it is needed", None)
+                }
+            };
+            report.found(paths.journal.join(file).display().to_string(), what, damage);
         }
     }
 }

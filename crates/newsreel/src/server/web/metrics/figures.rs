@@ -241,6 +241,7 @@ pub(super) const FIGURES: &[Figure] = &[
     figure(Gauge, "spool.readers.backlog_bytes", "Bytes of journal from there to the end"),
     figure(Counter, "spool.readers.lost_bytes", "Bytes of journal that were removed before it read them"),
     figure(Counter, "spool.readers.lost_articles", "Articles that it lost with them"),
+    figure(Left, "spool.readers.damage", ""),
     figure(Gauge, "spool.rows_to_replay", "Journal rows that a start after a crash now would replay"),
     figure(Gauge, "spool.history_bytes", "Bytes of history files"),
     figure(Gauge, "spool.overview_bytes", "Bytes of overview files"),

@@ -41,7 +41,7 @@ pub(crate) fn full_report(name: &str) -> Report {
     };
     let spool = SpoolStatus {
         unopened: Some(name()),
-        readers: vec![ReaderStatus { name: name(), ..ReaderStatus::default() }],
+        readers: vec![ReaderStatus { name: name(), damage: Some(name()), ..ReaderStatus::default() }],
         hot_memory_bytes: Some(0),
         unnumbered: Some(Unnumbered::default()),
         overhead: Some(Overhead::default()),

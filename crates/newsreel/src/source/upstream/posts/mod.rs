@@ -12,9 +12,9 @@ mod queue;
 mod sending;
 
 pub(crate) use deliver::{Fate, Outbox, Taker};
-pub(crate) use queue::QueuedPost;
 #[cfg(feature = "testing")]
 pub(crate) use queue::rewritten;
+pub(crate) use queue::{QueuedPost, is_whole as is_post_whole};
 
 use crate::base::file_name::FileName;
 use crate::base::lock::Leaf;

@@ -7,7 +7,7 @@
 use crate::base::fields;
 use crate::base::file_name::FileName;
 use ring::digest::{SHA256, digest};
-use spool::{Access, Disk, durable_create, durable_replace, read_small};
+use spool::{Access, Checked, Disk, durable_create, durable_replace, read_or_set_aside};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use tracing::error;
 
 /// Directory below `site.data`.
 const DIR: &str = "posts";
-const FIRST_LINE: &str = "newsreel post 1";
+/// How the first line of a file begins.
+const KIND: &str = "newsreel post";
 /// How the name of a post's file ends, and of one being written.
 const POST: &str = ".post";
 const UNFINISHED: &str = ".new";
@@ -79,15 +80,10 @@ impl Queue {
 
     pub fn read(&self, name: &FileName) -> Option<QueuedPost> {
         let path = name.path_in(&self.dir);
-        match read_small(&*self.disk, &path, POST_BYTES_MAX) {
-            Ok(None) => None,
-            Ok(Some(bytes)) => {
-                let post = parsed(&bytes);
-                if post.is_none() {
-                    error!(file = %path.display(), "not a post for an upstream");
-                }
-                post
-            }
+        let costs = "this post does not go to its upstream";
+        match read_or_set_aside(&*self.disk, &path, POST_BYTES_MAX, costs, parsed) {
+            Ok(Checked::Absent | Checked::SetAside(_)) => None,
+            Ok(Checked::Whole(post)) => Some(post),
             Err(error) => {
                 error!(file = %path.display(), %error, "cannot read a post for an upstream");
                 None
@@ -98,14 +94,16 @@ impl Queue {
     /// Adds a post; durable when this returns. False: it is there already.
     pub fn create(&self, name: &FileName, post: &QueuedPost) -> io::Result<bool> {
         self.disk.create_dir(&self.dir)?;
-        let head = head_of(post);
-        durable_create(&*self.disk, &name.path_in(&self.dir), &[head.as_bytes(), &post.wire], Access::Owner)
+        let (head, sum) = around(post);
+        let parts = [head.as_bytes(), &post.wire, sum.as_bytes()];
+        durable_create(&*self.disk, &name.path_in(&self.dir), &parts, Access::Owner)
     }
 
     /// Replaces a post; durable when this returns.
     pub fn replace(&self, name: &FileName, post: &QueuedPost) -> io::Result<()> {
-        let head = head_of(post);
-        durable_replace(&*self.disk, &name.path_in(&self.dir), &[head.as_bytes(), &post.wire], Access::Owner)
+        let (head, sum) = around(post);
+        let parts = [head.as_bytes(), &post.wire, sum.as_bytes()];
+        durable_replace(&*self.disk, &name.path_in(&self.dir), &parts, Access::Owner)
     }
 
     /// It is there no longer; durable when this returns.
@@ -118,21 +116,35 @@ impl Queue {
 /// What a file says, written again; `None`: it is no post.
 #[cfg(feature = "testing")]
 pub(crate) fn rewritten(bytes: &[u8]) -> Option<Vec<u8>> {
-    parsed(bytes).map(|post| [head_of(&post).as_bytes(), &post.wire].concat())
+    parsed(bytes).map(|post| {
+        let (head, sum) = around(&post);
+        [head.as_bytes(), &post.wire, sum.as_bytes()].concat()
+    })
 }
 
-fn head_of(post: &QueuedPost) -> String {
+/// Whether a file of this kind is whole.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    parsed(bytes).is_some()
+}
+
+/// What precedes the post in its file, and what follows it.
+fn around(post: &QueuedPost) -> (String, String) {
     let QueuedPost { message_id, upstream, address, user, queued, refused, .. } = post;
-    format!(
-        "{FIRST_LINE}\nid {message_id}\nto {upstream}\nfrom {address}\nuser {user}\nqueued {queued}\n\
-         refused {refused}\n\n"
-    )
+    let queued = queued.to_string();
+    let fields: [(&str, &str); 6] = [
+        ("id", message_id),
+        ("to", upstream),
+        ("from", address),
+        ("user", user),
+        ("queued", &queued),
+        ("refused", refused),
+    ];
+    fields::around(KIND, &fields, &post.wire)
 }
 
 fn parsed(bytes: &[u8]) -> Option<QueuedPost> {
     let names = ["id", "to", "from", "user", "queued", "refused"];
-    let ([message_id, upstream, address, user, queued, refused], wire) =
-        fields::read(bytes, FIRST_LINE, names)?;
+    let ([message_id, upstream, address, user, queued, refused], wire) = fields::read(bytes, KIND, names)?;
     let queued = queued.parse().ok()?;
     Some(QueuedPost { message_id, upstream, address, user, queued, refused, wire: wire.to_vec() })
 }

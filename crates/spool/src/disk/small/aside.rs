@@ -1,0 +1,131 @@
+//! What becomes of a small file that is damaged: it is set aside, as `NAME.damaged`, before anything is
+//! written in its place. Nothing removes it: a person may want what is left of it.
+
+use super::{Disk, parent, read_small};
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use tracing::error;
+
+/// How the name of a file ends that was set aside; later ones have a number after it.
+const ASIDE: &str = ".damaged";
+/// Files of one name that are set aside; the last takes the place of the one before.
+const ASIDE_MAX: usize = 9;
+
+/// A small file that was read and checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Checked<T> {
+    /// There is none.
+    Absent,
+    /// It is whole.
+    Whole(T),
+    /// It was damaged, and is here now.
+    SetAside(PathBuf),
+}
+
+impl<T> Checked<T> {
+    /// What it holds if it is whole.
+    pub fn whole(self) -> Option<T> {
+        match self {
+            Self::Whole(value) => Some(value),
+            Self::Absent | Self::SetAside(_) => None,
+        }
+    }
+}
+
+/// Reads a file of at most so many bytes; one that `parse` does not understand is set aside, and logged with
+/// what that `costs`.
+pub fn read_or_set_aside<T>(
+    disk: &dyn Disk,
+    path: &Path,
+    bytes_max: u64,
+    costs: &str,
+    parse: impl FnOnce(&[u8]) -> Option<T>,
+) -> io::Result<Checked<T>> {
+    let Some(bytes) = read_small(disk, path, bytes_max)? else { return Ok(Checked::Absent) };
+    if let Some(value) = parse(&bytes) {
+        return Ok(Checked::Whole(value));
+    }
+    let aside = set_aside(disk, path)?;
+    error!(file = %path.display(), set_aside = %aside.display(), "a file is damaged: {costs}");
+    Ok(Checked::SetAside(aside))
+}
+
+/// Gives a damaged file the name under which it is set aside, durably; returns that.
+pub fn set_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+    let aside = free_name(disk, path)?;
+    disk.rename(path, &aside)?;
+    disk.sync_dir(parent(path))?;
+    Ok(aside)
+}
+
+/// As [`set_aside`], and the file keeps its own name, too, until it is replaced.
+pub(super) fn copy_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+    let aside = free_name(disk, path)?;
+    match disk.remove(&aside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    disk.link(path, &aside)?;
+    disk.sync_dir(parent(path))?;
+    Ok(aside)
+}
+
+/// Whether a file of this name was set aside.
+pub fn is_set_aside(name: &str) -> bool {
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    name.strip_suffix('-').unwrap_or(name).ends_with(ASIDE)
+}
+
+/// A name for the file at `path` when it is set aside: the first that is free, or the last.
+fn free_name(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+    for n in 1..ASIDE_MAX {
+        let aside = aside_name(path, n);
+        if disk.about(&aside)?.is_none() {
+            return Ok(aside);
+        }
+    }
+    Ok(aside_name(path, ASIDE_MAX))
+}
+
+fn aside_name(path: &Path, n: usize) -> PathBuf {
+    let mut name: OsString = path.file_name().unwrap_or_default().to_owned();
+    name.push(ASIDE);
+    if n > 1 {
+        name.push(format!("-{n}"));
+    }
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Access, durable_replace};
+    use super::*;
+    use crate::disk::SimDisk;
+
+    #[test]
+    fn damaged_files_are_set_aside_under_names_of_their_own() {
+        let sim = SimDisk::new();
+        sim.create_dir(Path::new("/d")).unwrap();
+        let path = Path::new("/d/state");
+        let read = || {
+            read_or_set_aside(&sim, path, 100, "nothing is lost", |bytes| {
+                (bytes == b"whole").then(|| bytes.to_vec())
+            })
+        };
+        assert_eq!(read().unwrap(), Checked::Absent);
+        durable_replace(&sim, path, &[b"whole"], Access::Owner).unwrap();
+        assert_eq!(read().unwrap().whole().unwrap(), b"whole");
+        for n in 1..=ASIDE_MAX + 2 {
+            durable_replace(&sim, path, &[b"damaged ", n.to_string().as_bytes()], Access::Owner).unwrap();
+            assert!(matches!(read().unwrap(), Checked::SetAside(_)), "{n}");
+            assert_eq!(read().unwrap(), Checked::Absent, "{n}");
+        }
+        let names = sim.list(Path::new("/d")).unwrap();
+        assert!(names.len() == ASIDE_MAX && names.iter().all(|name| is_set_aside(name)), "{names:?}");
+        let text = |n| read_small(&sim, &aside_name(path, n), 100).unwrap().unwrap();
+        assert_eq!((text(1), text(2)), (b"damaged 1".to_vec(), b"damaged 2".to_vec()));
+        assert_eq!(text(ASIDE_MAX), format!("damaged {}", ASIDE_MAX + 2).into_bytes());
+        assert!(!is_set_aside("state") && !is_set_aside("state-2"));
+    }
+}

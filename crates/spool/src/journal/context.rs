@@ -1,0 +1,60 @@
+//! [`ReaderContext`]: what the readers of an open journal need of it.
+
+use super::follow::Follow;
+use super::known::KnownFiles;
+use super::mark::Mark;
+use super::sync_set::SyncSet;
+use super::tail::Start;
+use super::{JournalReader, row};
+use crate::disk::Disk;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The journal as its readers have it.
+#[derive(Debug, Clone)]
+pub(super) struct ReaderContext {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) dir: PathBuf,
+    pub(super) follow: Arc<Follow>,
+    pub(super) set: Arc<SyncSet>,
+    /// Which files are to be there.
+    pub(super) known: Arc<KnownFiles>,
+    /// Rows that were not durable may be others now.
+    pub(super) power_lost: bool,
+    /// The last run was cut off, perhaps while it wrote.
+    pub(super) crashed: bool,
+}
+
+impl ReaderContext {
+    /// Where a new reader begins.
+    pub fn place_of(&self, start: Start) -> io::Result<Mark> {
+        let (end, next) = self.follow.end();
+        if start == Start::Now {
+            return Ok(Mark { position: end, sequence: Some(next) });
+        }
+        loop {
+            match self.oldest(end) {
+                // A checkpoint that was taken before this reader came has just removed the file.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                oldest => {
+                    let (position, sequence) = oldest?;
+                    return Ok(Mark { position, sequence: sequence.or(Some(next)) });
+                }
+            }
+        }
+    }
+
+    /// Position of the oldest row that is kept, and the sequence number of the first article from there up to
+    /// `end`, if there is one.
+    fn oldest(&self, end: u64) -> io::Result<(u64, Option<u64>)> {
+        let oldest = JournalReader::open(&self.disk, &self.dir, None)?.oldest().unwrap_or_default();
+        let mut reader = JournalReader::open_to(&self.disk, &self.dir, oldest, end)?;
+        while let Some((_, payload)) = reader.next()? {
+            if let Some(sequence) = row::sequence_of(payload) {
+                return Ok((oldest, Some(sequence)));
+            }
+        }
+        Ok((oldest, None))
+    }
+}

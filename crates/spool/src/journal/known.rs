@@ -1,0 +1,195 @@
+//! [`KnownFiles`]: the names of the files that durable readers of the journal have.
+//!
+//! So that a file that was removed is distinguished from one that never was: a reader that is new begins
+//! where its configuration says, one whose file is missing goes back to the oldest row. Replaced as a whole
+//! with each reader that comes or ends. Format: `docs/formats/cursor.md`.
+
+use crate::base::ordered::{Ordered, rank};
+use crate::disk::{Access, AppendLog, Disk, Line, set_aside};
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tracing::{error, warn};
+
+/// How the name of a cursor's file ends.
+pub(super) const CURSOR: &str = ".cursor";
+/// How the name of a file of deferred articles ends.
+pub(super) const DEFERRED: &str = ".deferred";
+/// Name of the file.
+const FILE_NAME: &str = "readers";
+/// How its first line begins; the number of names follows.
+const FIRST_WORD: &str = "readers ";
+/// Length of the file at most: cursor and deferred articles of all readers.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Names {
+    names: BTreeSet<String>,
+    /// The file was damaged: any name may have been in it.
+    is_uncertain: bool,
+}
+
+/// The names, and their file.
+#[derive(Debug)]
+pub(crate) struct KnownFiles {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    names: Ordered<Names, { rank::TABLES }>,
+}
+
+impl KnownFiles {
+    /// Reads the file in the journal's directory, and adds the names that end so of the files that are there:
+    /// earlier versions, and crashes, leave files that it does not name.
+    pub fn open(disk: &Arc<dyn Disk>, dir: &Path, endings: &[&str]) -> io::Result<Self> {
+        let path = dir.join(FILE_NAME);
+        let read = read(disk, &path)?;
+        let mut names = read.clone().unwrap_or_default();
+        let is_file = |name: &String| endings.iter().any(|ending| name.ends_with(ending));
+        names.names.extend(disk.list(dir)?.into_iter().filter(is_file));
+        if names.is_uncertain {
+            let aside = set_aside(&**disk, &path)?;
+            let (file, set_aside) = (path.display(), aside.display());
+            error!(
+                %file, %set_aside,
+                "a file is damaged: readers of the journal without a file begin with its oldest row"
+            );
+        }
+        let known = Self { disk: disk.clone(), path, names: Ordered::new(names.clone()) };
+        if names.is_uncertain || read.map_or(!names.names.is_empty(), |read| read != names) {
+            known.write(&names.names);
+        }
+        Ok(known)
+    }
+
+    /// Whether the file of this name is to be there, or may have to be.
+    pub fn has(&self, name: &str) -> bool {
+        let names = self.names.lock();
+        names.is_uncertain || names.names.contains(name)
+    }
+
+    /// All names.
+    pub fn all(&self) -> Vec<String> {
+        self.names.lock().names.iter().cloned().collect()
+    }
+
+    /// A file was made.
+    pub fn add(&self, name: &str) {
+        self.change(|names| names.insert(name.to_owned()));
+    }
+
+    /// Files are about to be removed.
+    pub fn remove(&self, removed: &[&str]) {
+        self.change(|names| {
+            let before = names.len();
+            names.retain(|name| !removed.contains(&name.as_str()));
+            names.len() < before
+        });
+    }
+
+    /// Whether the file is as it was written.
+    pub fn is_whole(&self) -> bool {
+        let names = self.names.lock();
+        let read = read(&self.disk, &self.path);
+        read.is_ok_and(|read| {
+            let read = read.unwrap_or_default();
+            !read.is_uncertain && read.names == names.names
+        })
+    }
+
+    /// Writes the file again.
+    pub fn mend(&self) -> io::Result<()> {
+        write(&self.disk, &self.path, &self.names.lock().names)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeSet<String>) -> bool) {
+        let mut names = self.names.lock();
+        if change(&mut names.names) {
+            self.write(&names.names);
+        }
+    }
+
+    /// What cannot be written is found by the next start, as long as the files are there.
+    fn write(&self, names: &BTreeSet<String>) {
+        if let Err(error) = write(&self.disk, &self.path, names) {
+            warn!(file = %self.path.display(), %error, "cannot write which readers the journal has");
+        }
+    }
+}
+
+fn write(disk: &Arc<dyn Disk>, path: &Path, names: &BTreeSet<String>) -> io::Result<()> {
+    let mut log = AppendLog::open(disk.clone(), path.into(), Access::Group, FILE_BYTES_MAX, |_| true)?;
+    let first = format!("{FIRST_WORD}{}", names.len());
+    log.replace(std::iter::once(first.as_str()).chain(names.iter().map(String::as_str)))
+}
+
+/// What the file says; `None`: there is none.
+fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Option<Names>> {
+    if disk.about(path)?.is_none() {
+        return Ok(None);
+    }
+    let (mut names, mut expected) = (BTreeSet::new(), None);
+    let read = AppendLog::open(disk.clone(), path.into(), Access::Group, FILE_BYTES_MAX, |line| {
+        let Line::Whole(text) = line else { return false };
+        match text.strip_prefix(FIRST_WORD) {
+            Some(number) => expected = number.parse::<usize>().ok(),
+            None => _ = names.insert(text.to_owned()),
+        }
+        true
+    });
+    let is_whole = match read {
+        Ok(log) => log.damaged_lines() == 0 && expected == Some(names.len()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        // A sector that cannot be read.
+        Err(_) => false,
+    };
+    Ok(Some(Names { names, is_uncertain: !is_whole }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Open, SimDisk, durable_replace, read_small};
+
+    const DIR: &str = "/j";
+
+    fn known(disk: &Arc<dyn Disk>) -> KnownFiles {
+        KnownFiles::open(disk, Path::new(DIR), &[".cursor"]).unwrap()
+    }
+
+    #[test]
+    fn names_are_kept_and_any_damage_makes_all_of_them_possible() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        disk.create_dir(Path::new(DIR)).unwrap();
+        assert!(!known(&disk).has("a.cursor"));
+        disk.open(Path::new("/j/old.cursor"), Open::Create).unwrap();
+        let names = known(&disk);
+        ["a.cursor", "a.deferred", "b.cursor"].iter().for_each(|name| names.add(name));
+        names.remove(&["b.cursor", "b.deferred"]);
+        let names = known(&disk);
+        assert_eq!(names.all(), ["a.cursor", "a.deferred", "old.cursor"]);
+        assert!(!names.has("b.cursor") && names.is_whole());
+        let path = Path::new(DIR).join(FILE_NAME);
+        let whole = read_small(&*disk, &path, 1_000).unwrap().unwrap();
+        let damaged = (0..whole.len()).flat_map(|at| {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1;
+            [flipped, whole[..at].to_vec()]
+        });
+        for bytes in damaged.chain([vec![0; whole.len()]]) {
+            durable_replace(&*disk, &path, &[&bytes], Access::Group).unwrap();
+            assert!(!names.is_whole());
+            let damaged = known(&disk);
+            assert!(
+                damaged.has("a.cursor") && damaged.has("b.cursor"),
+                "{}",
+                String::from_utf8_lossy(&bytes)
+            );
+            assert!(damaged.all().contains(&"old.cursor".to_owned()), "its file is there");
+            assert!(damaged.is_whole(), "it was not written again");
+        }
+        // Without the file, the files that are there count.
+        disk.remove(&path).unwrap();
+        assert_eq!(known(&disk).all(), ["old.cursor"]);
+    }
+}

@@ -1,0 +1,63 @@
+//! [`SyncSet`]: what a sync of the journal has to touch, and how far rows are written and durable.
+
+use crate::base::ordered::{Ordered, rank};
+use crate::disk::DiskFile;
+use crate::journal::GroupsFile;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What a sync of the journal has to touch; shared with the syncing thread.
+#[derive(Debug, Default)]
+pub(crate) struct SyncSet {
+    pub(super) files: Ordered<Vec<Arc<dyn DiskFile>>, { rank::TABLES }>,
+    /// Its promises are durable before the journal's.
+    groups: OnceLock<Arc<GroupsFile>>,
+    /// Held during a sync: one that waited finds its work done.
+    syncing: Ordered<(), { rank::PLACE_SYNCING }>,
+    pub(super) written: AtomicU64,
+    pub(super) synced: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl SyncSet {
+    /// Position up to which rows are written.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// Position up to which rows are durable.
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// How often rows were made durable.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Syncs this file, too, before the journal.
+    pub fn put_groups(&self, groups: &Arc<GroupsFile>) {
+        // There is one for each opening.
+        let _ = self.groups.set(groups.clone());
+    }
+
+    /// Makes all rows written so far durable; returns the position.
+    pub fn sync(&self) -> io::Result<u64> {
+        let _one_at_a_time = self.syncing.lock();
+        let upto = self.written();
+        if upto == self.synced() {
+            return Ok(upto);
+        }
+        self.groups.get().map_or(Ok(()), |groups| groups.sync())?;
+        let files = self.files.lock().clone();
+        files.iter().try_for_each(|f| f.sync())?;
+        // All of them but the last, which may be written on, are whole and synced now.
+        let done = files.len().saturating_sub(1);
+        self.files.lock().drain(..done);
+        self.synced.fetch_max(upto, Ordering::AcqRel);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.groups.get().map_or(Ok(()), |groups| groups.note_synced(upto))?;
+        Ok(upto)
+    }
+}
