@@ -521,7 +521,8 @@ impl NewsSource for Upstreams {
         let one = match which {
             Which::All | Which::Like(_) => {
                 // All are asked before the first has answered.
-                let asked = table.upstreams.iter().enumerate().filter(|(_, u)| !u.config.fill);
+                let asked = table.upstreams.iter().enumerate();
+                let asked = asked.filter(|(_, u)| !u.config.fill && !u.config.is_unread());
                 let asked = asked.map(|(at, upstream)| (at, ask_list(upstream.clone(), list, &self.client)));
                 for (at, lines) in asked.collect::<Vec<_>>() {
                     let lines = lines.await.map_err(|error| SourceError::Fault(error.into()))??;
