@@ -221,7 +221,7 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat lab-web: build
 
 transcripts-inn:
 	INN=$(INN) INN17=$(INN17) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture --skip sixty_kills \
-	  transcripts::inn feeds::inn::inn_takes feeds::page feeds::triangle moving_in::a_site_that_has mounting::inn_on_a_mount
+	  transcripts::inn feeds::inn::inn_takes feeds::page feeds::triangle moving_in::a_site_that_has book::from_inn mounting::inn_on_a_mount
 
 batches-inn:
 	INN=$(INN) CNEWS=$(CNEWS) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture \

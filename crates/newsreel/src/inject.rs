@@ -119,7 +119,8 @@ impl Injector {
         // In a box: what asking other servers holds would make every session larger.
         let may_read = |name: &[u8]| poster.access.read.matches(name);
         let takers = Box::pin(elsewhere::takers(&self.upstreams, article, may_read, &table)).await;
-        let way = groups::judge(article, poster, &table, &takers)?;
+        let carried = |name: &[u8]| self.upstreams.taker_of_carried(name);
+        let way = groups::judge(article, poster, &table, (&takers, &carried))?;
         injection::check_body(article, &rules)?;
         Ok(way)
     }

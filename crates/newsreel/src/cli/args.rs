@@ -574,7 +574,7 @@ pub(super) enum ImportCommand {
         newsreel import inn-config /etc/news --out /var/lib/newsreel/newsreel.toml\n\n\
         Then:\n  newsreel check --config /var/lib/newsreel/newsreel.toml\n  \
         newsreel init --dir /var/lib/newsreel --groups /dev/null\n  newsreel import inn /etc/news --dir /var/lib/newsreel")]
-    InnConfig(super::import::SettingsOptions),
+    InnConfig(super::import::InnSettingsOptions),
     /// From C News: its sys, batchparms, explist, controlperm and mailpaths, as a newsreel.toml
     #[command(
         name = "cnews-config",

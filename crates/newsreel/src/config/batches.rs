@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::Groups;
 use super::kinds::*;
 
 section! {
@@ -16,5 +17,7 @@ section! {
         /// Bytes of batches that may wait. Beyond that, XBATCH is answered 436, and newsreel rnews exits with
         /// code 75, so that the batch is submitted again.
         waiting_bytes_max: u64 = Size { min: 1 << 20, max: u64::MAX }, default "1 GiB", example "20 GiB";
+        /// The groups in which articles of batches may be filed; those that name no other are rejected.
+        accept: Groups = Wildmat, default "*", example "comp.*,news.*";
     }
 }

@@ -654,6 +654,7 @@ impl RuleDraft {
             && is_left_out(&self.origin)
             && is_left_out(&self.expires_within)
             && is_left_out(&self.expires_beyond)
+            && is_left_out(&self.expires_absent)
     }
 }
 

@@ -102,5 +102,6 @@ fn rule(rule: &super::Rule) -> spool::RuleConfig {
         origin: rule.origin.clone(),
         expires_within_secs: secs(&rule.expires_within),
         expires_beyond_secs: secs(&rule.expires_beyond),
+        expires_absent: rule.expires_absent,
     }
 }

@@ -136,6 +136,8 @@ section! {
         expires_within: Option<Duration> = Maybe(Span), example "3 days";
         /// Condition: the article has an Expires date, farther away than this.
         expires_beyond: Option<Duration> = Maybe(Span), example "90 days";
+        /// Condition: the article has no Expires header (true), or has one (false).
+        expires_absent: Option<bool> = Maybe(Switch), example true;
     }
 }
 

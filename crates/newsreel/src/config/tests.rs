@@ -101,6 +101,7 @@ verdict = "binary"
 origin = "peer up*"
 expires_within = "3 days"
 expires_beyond = "1 h"
+expires_absent = false
 
 [[rule]]
 class = "text"

@@ -42,6 +42,11 @@ section! {
         /// The groups whose posts it takes; by default those that it numbers. Posts to a group that the
         /// server which numbers it does not take go to the one whose post names it with the longest pattern.
         post: Option<Groups> = Maybe(Wildmat), example "*,!comp.announce";
+        /// The groups carried here whose posts it takes as well, as where a [[pull]] fetches them from it: a
+        /// post is filed here and sent there, and one to a moderated group only sent there. Where several
+        /// upstreams match, the longest pattern decides, and of equals the first. With groups = "" this
+        /// server takes posts and is never read.
+        post_carried: Groups = Wildmat, default "", example "*,!local.*";
         /// Commands that this server does not know, and that are passed on to it for who may read: the word,
         /// and the code of the answer after which lines follow up to a `.`, if there is one.
         pass_commands: Vec<PassedCommand> = List(CommandToPass), default [], example ["XMOTD 217", "XVERSION"];
@@ -52,6 +57,11 @@ section! {
 }
 
 impl Upstream {
+    /// Whether it only takes posts.
+    pub fn is_unread(&self) -> bool {
+        self.groups.is_empty()
+    }
+
     /// Whose server it is.
     pub fn owner(&self) -> &str {
         self.owner.as_deref().unwrap_or(&self.name)

@@ -21,17 +21,38 @@ pub struct OtherGroup {
     pub creator: String,
 }
 
-/// The value of a key of inn.conf, without quotes.
-pub fn inn_conf<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+/// The value of a key of inn.conf, without quotes; of several the first.
+pub fn inn_conf(text: &str, key: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        (name.trim() == key).then(|| value.trim().trim_matches('"')).filter(|value| !value.is_empty())
+        (name.trim() == key).then(|| inn_conf_value(value.trim())).flatten().filter(|value| !value.is_empty())
     })
+}
+
+/// A value of inn.conf without its quotes and the comment after it; `None`: its quote is not closed.
+pub fn inn_conf_value(value: &str) -> Option<String> {
+    let Some(inner) = value.strip_prefix('"') else {
+        let comment = value.char_indices().find(|(at, c)| {
+            *c == '#'
+                && value.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with([' ', '\t']))
+        });
+        let plain = value.get(..comment.map_or(value.len(), |(at, _)| at)).unwrap_or_default();
+        return Some(plain.trim().to_owned());
+    };
+    let mut plain = String::new();
+    let mut chars = inner.chars();
+    loop {
+        match chars.next()? {
+            '"' => return Some(plain),
+            '\\' => plain.extend(chars.next()),
+            c => plain.push(c),
+        }
+    }
 }
 
 /// The buffers of a cycbuff.conf as (name, path), in its order.
 pub fn cycbuffs(text: &str) -> Vec<(String, String)> {
-    let joined = text.replace("\\\n", "");
+    let joined = text.replace("\r\n", "\n").replace("\\\n", "");
     let buffer = |line: &str| {
         let mut fields = line.trim().split(':');
         (fields.next()? == "cycbuff").then_some(())?;
@@ -42,10 +63,11 @@ pub fn cycbuffs(text: &str) -> Vec<(String, String)> {
 
 /// Whether a storage.conf names the method cnfs.
 pub fn uses_cnfs(text: &str) -> bool {
-    text.lines().any(|line| {
-        let mut words = line.split_ascii_whitespace();
-        words.next() == Some("method")
-            && words.next().is_some_and(|word| word.trim_end_matches('{') == "cnfs")
+    let plain = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let words: Vec<&str> = plain.flat_map(str::split_ascii_whitespace).collect();
+    words.windows(2).any(|pair| {
+        pair.first() == Some(&"method")
+            && pair.last().is_some_and(|word| word.trim_end_matches('{') == "cnfs")
     })
 }
 
@@ -57,6 +79,29 @@ pub fn active(text: &str) -> BTreeMap<String, OtherGroup> {
         words.next()?.parse::<u64>().ok()?;
         let flag = words.next()?.to_owned();
         Some((name.to_owned(), OtherGroup { high, flag, ..OtherGroup::default() }))
+    };
+    text.lines().filter_map(group).collect()
+}
+
+/// The groups of leafnode's groupinfo that have had articles, or of which `is_read` says so: a line is the
+/// name, the flag, the last and the first number, the time of creation and the description, with tabs
+/// between them. Others are only groups that its servers have.
+pub fn groupinfo(text: &str, is_read: impl Fn(&str) -> bool) -> BTreeMap<String, OtherGroup> {
+    let group = |line: &str| {
+        let mut fields = line.trim_end_matches('\r').split('\t');
+        let (name, flag, last) = (fields.next()?, fields.next()?, fields.next()?.parse::<u64>().ok()?);
+        let created = fields.nth(1).and_then(|age| age.parse().ok()).unwrap_or(0);
+        let description = fields.next().map(str::trim).filter(|text| *text != "-x-" && *text != "-");
+        (!name.is_empty() && (last > 0 || is_read(name))).then(|| {
+            let group = OtherGroup {
+                high: last,
+                flag: flag.to_owned(),
+                description: description.unwrap_or_default().to_owned(),
+                created,
+                creator: String::new(),
+            };
+            (name.to_owned(), group)
+        })
     };
     text.lines().filter_map(group).collect()
 }
@@ -120,14 +165,30 @@ mod tests {
     #[test]
     fn configuration_is_read_as_inn_writes_it() {
         let text = "# comment\npathhost: news.example.org\npathdb:   \"/var/lib/news\"\nempty:\n";
-        assert_eq!(inn_conf(text, "pathdb"), Some("/var/lib/news"));
-        assert_eq!(inn_conf(text, "pathhost"), Some("news.example.org"));
+        assert_eq!(inn_conf(text, "pathdb").as_deref(), Some("/var/lib/news"));
+        assert_eq!(inn_conf(text, "pathhost").as_deref(), Some("news.example.org"));
+        assert_eq!(inn_conf("a: \"x\\\"y\" # c\na: z\n", "a").as_deref(), Some("x\"y"));
+        assert_eq!(inn_conf("a: /x\t# c\n", "a").as_deref(), Some("/x"));
         assert_eq!((inn_conf(text, "empty"), inn_conf(text, "path")), (None, None));
         assert!(uses_cnfs("#x\nmethod cnfs {\n") && !uses_cnfs("# method cnfs {\nmethod tradspool {\n"));
         let text = "cycbuffupdate:25\n#cycbuff:NO:/x:1\ncycbuff:ONE:/export/one:512000\ncycbuff:TWO:/export/\\\ntwo:1\n\
                     metacycbuff:BIG:ONE,TWO:INTERLEAVE\ncycbuff:bad\n";
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         assert_eq!(cycbuffs(text), [pair("ONE", "/export/one"), pair("TWO", "/export/two")]);
+    }
+
+    #[test]
+    fn groupinfo_has_marks_flags_and_descriptions() {
+        let text = "comp.lang.c\ty\t40\t5\t1700000000\tThe C language\nnever.fetched\ty\t0\t1\t0\tx\n\
+                    read.now\tm\t0\t1\t0\t-x-\nbad line\n";
+        let groups = groupinfo(text, |name| name == "read.now");
+        assert_eq!(groups.keys().collect::<Vec<_>>(), ["comp.lang.c", "read.now"]);
+        let group = &groups["comp.lang.c"];
+        assert_eq!(
+            (group.high, group.created, group.description.as_str()),
+            (40, 1_700_000_000, "The C language")
+        );
+        assert_eq!((groups["read.now"].flag.as_str(), groups["read.now"].description.as_str()), ("m", ""));
     }
 
     #[test]

@@ -23,6 +23,8 @@ const TEXT_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct OtherSite {
     /// Groups of the active file; empty if there is none.
     pub groups: BTreeMap<String, OtherGroup>,
+    /// Articles may be in groups that the list lacks, as in leafnode's local ones.
+    pub has_other_groups: bool,
     pub found: Found,
     /// History, where arrivals are not in the spool itself.
     pub arrivals: Arrivals,
@@ -86,7 +88,7 @@ impl OtherSite {
     }
 
     fn group_files(&mut self, db: &Path) -> io::Result<()> {
-        let Some(active) = first([db.join("active")]) else { return Ok(()) };
+        let Some(active) = first([db.join("active")]) else { return self.groupinfo(db) };
         let mut groups = conf::active(&text(&active)?);
         if let Some(path) = first([db.join("newsgroups")]) {
             conf::descriptions(&text(&path)?, &mut groups);
@@ -96,6 +98,17 @@ impl OtherSite {
         }
         self.told.push(format!("{} with {} groups", active.display(), groups.len()));
         self.groups.append(&mut groups);
+        Ok(())
+    }
+
+    /// The groups of a leafnode's spool.
+    fn groupinfo(&mut self, spool: &Path) -> io::Result<()> {
+        let Some(path) = first([spool.join("leaf.node/groupinfo")]) else { return Ok(()) };
+        let is_read = |name: &str| spool.join("interesting.groups").join(name).exists();
+        let mut groups = conf::groupinfo(&text(&path)?, is_read);
+        self.told.push(format!("{} with {} groups that were fetched", path.display(), groups.len()));
+        self.groups.append(&mut groups);
+        self.has_other_groups = true;
         Ok(())
     }
 

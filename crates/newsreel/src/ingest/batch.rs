@@ -42,7 +42,9 @@ impl Filer {
     /// Files articles that a batch brought, in wire format without the final `.` line, in one commit;
     /// blocking. Returns what became of each, in order.
     pub fn file_batch(&self, wires: &[&[u8]]) -> Vec<Fate> {
-        self.file_from(&Origin::batch(&self.rules.load().config.site.path_names()), wires)
+        let rules = self.rules.load();
+        let origin = Origin::batch(&rules.config.site.path_names()).accepting(&rules.config.batches.accept);
+        self.file_from(&origin, wires)
     }
 
     /// The same for articles that came from elsewhere.

@@ -79,15 +79,18 @@ impl PathPrefix {
     }
 }
 
+impl Accepts {
+    fn only(groups: &Groups) -> Self {
+        if groups.as_str() == "*" { Self::All } else { Self::Matching(groups.clone()) }
+    }
+}
+
 impl Origin {
     /// A peer: our names in Path, its section of the configuration, its counts, where it connects from.
     pub fn peer(identity: &str, peer: &Peer, counters: Arc<PeerCounters>, address: &str) -> Self {
         Self {
             counters: Some(counters),
-            accepts: match peer.accept.as_str() {
-                "*" => Accepts::All,
-                _ => Accepts::Matching(peer.accept.clone()),
-            },
+            accepts: Accepts::only(&peer.accept),
             distributions: Some(peer.distributions.clone()),
             prefix: Some(PathPrefix::of_peer(identity, &peer.name, address)),
             for_rules: format!("peer {}", peer.name).into(),
@@ -102,12 +105,14 @@ impl Origin {
         Self { prefix, for_rules, ..Self::unlimited("batch") }
     }
 
+    /// The same, of whose articles these groups are taken.
+    pub fn accepting(self, groups: &Groups) -> Self {
+        Self { accepts: Accepts::only(groups), ..self }
+    }
+
     /// A server called `name` at `host`, from which articles of some groups are fetched.
     pub fn pulled(identity: &str, name: &str, host: &str, groups: &Groups) -> Self {
-        let accepts = match groups.as_str() {
-            "*" => Accepts::All,
-            _ => Accepts::Matching(groups.clone()),
-        };
+        let accepts = Accepts::only(groups);
         let prefix = Some(PathPrefix::of_peer(identity, host, host));
         let for_rules = format!("pull {name}").into();
         Self { accepts, prefix, for_rules, ..Self::unlimited(name) }

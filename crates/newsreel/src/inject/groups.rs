@@ -56,19 +56,20 @@ impl<'a> Target<'a> {
 }
 
 /// Judges the groups, and the rights to send control messages and approved articles. `takers` are the groups
-/// that upstreams have.
+/// that upstreams have, and `taker_of_carried` says which one takes posts to a group that is carried here.
 pub(super) fn judge(
     article: &Article<'_>,
     poster: &Poster<'_>,
     table: &GroupTable,
-    takers: &Takers,
+    (takers, taker_of_carried): (&Takers, &dyn Fn(&[u8]) -> Option<Arc<str>>),
 ) -> Result<Way, Refusal> {
     let is_control = article.count(Known::Control) > 0;
     let approved = article.count(Known::Approved) > 0;
     control_permitted(article, poster)?;
     let value = article.header(Known::Newsgroups).unwrap_or_default();
     let access = poster.access;
-    let (mut judged, mut elsewhere, mut moderated, mut approves) = (Vec::new(), Vec::new(), None, false);
+    let (mut judged, mut elsewhere, mut moderated) = (Vec::new(), Vec::new(), None);
+    let (mut approves, mut submitted) = (false, false);
     for name in newsgroups::split(value) {
         let Some(target) = Target::find(table, poster, name) else {
             reserved(name)?;
@@ -88,6 +89,9 @@ pub(super) fn judge(
         if !target.is_in(&access.post) {
             return Err(Refusal::NotYourGroup(shown(name)));
         }
+        let upstream = taker_of_carried(name);
+        let is_sent_on = upstream.is_some();
+        elsewhere.extend(upstream.filter(|upstream| !elsewhere.contains(upstream)));
         match target.flag {
             Flag::Open => {}
             Flag::Closed if target.is_in(&access.local) => {}
@@ -97,6 +101,8 @@ pub(super) fn judge(
             Flag::Moderated if approved => return Err(Refusal::MayNotApprove(shown(name))),
             // A cancel is not submitted to anybody: its key decides.
             Flag::Moderated if is_control => {}
+            // That server submits it, and nothing is filed before its moderator has approved it.
+            Flag::Moderated if is_sent_on => submitted = true,
             Flag::Moderated if moderated.is_none() => moderated = Some(target.group.name.to_string()),
             Flag::Moderated => {}
         }
@@ -110,6 +116,7 @@ pub(super) fn judge(
     }
     Ok(match moderated {
         Some(group) => Way::Moderator(group),
+        None if submitted => Way::File { here: Vec::new(), elsewhere },
         None => Way::File { here: judged, elsewhere },
     })
 }

@@ -24,7 +24,9 @@ const FIRST_BYTES: usize = 4 << 10;
 impl<S: NewsSource> Reader<S> {
     pub(super) async fn list(&mut self, kind: ListKind<'_>, out: &mut Output) -> io::Result<()> {
         match kind {
-            ListKind::Active(None) if self.view.is_everything() && !self.view.is_narrow() => {
+            ListKind::Active(None)
+                if self.view.is_everything() && !self.view.is_narrow() && self.view.has_plain_flags() =>
+            {
                 self.list_active(out).await
             }
             ListKind::Active(wildmat) => self.list_groups(GroupList::Active, wildmat, out).await,
@@ -246,7 +248,7 @@ fn append_active(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
     let marks = view.window(group.marks.high).shown_marks(group.marks);
     out.extend_from_slice(group.name);
     append_numbers(&[marks.high, marks.low], out);
-    append_flag(group, out);
+    append_flag(group, view, out);
 }
 
 /// `name high low count flag` (RFC 6048 section 2.2).
@@ -254,7 +256,7 @@ fn append_counts(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
     let marks = view.window(group.marks.high).shown_marks(group.marks);
     out.extend_from_slice(group.name);
     append_numbers(&[marks.high, marks.low, marks.count], out);
-    append_flag(group, out);
+    append_flag(group, view, out);
 }
 
 /// `name TAB description` (RFC 3977 section 7.6.6); nothing for a group without description.
@@ -289,9 +291,9 @@ fn append_numbers(numbers: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-fn append_flag(group: &GroupInfo<'_>, out: &mut Vec<u8>) {
+fn append_flag(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
     out.push(b' ');
-    out.extend_from_slice(group.flag);
+    out.extend_from_slice(view.flag(group.name, group.flag));
     out.extend_from_slice(b"\r\n");
 }
 

@@ -3,7 +3,7 @@
 //! Called by all of `serve`. Source: the `read` key of `[[access]]`.
 
 use super::window::Window;
-use crate::config::{Config, Groups, Moderator, Numbers, WAIT_HERE};
+use crate::config::{Access, Config, Groups, Moderator, Numbers, WAIT_HERE};
 use crate::moderation;
 use crate::source::{Base, newsgroups_of};
 use netnews::article::xref_places;
@@ -102,6 +102,20 @@ impl View {
         let named = self.config.moderators.iter();
         let named = named.map(move |moderator| (moderator.groups.as_str(), address(moderator)));
         named.chain(self.config.moderation.default_address.clone().map(|address| ("*", address)))
+    }
+
+    /// The flag of a group as the reader sees it: `n` says that posting is not allowed, so where this reader
+    /// may post all the same it is `y` (RFC 3977 section 7.6.3).
+    pub fn flag<'a>(&self, group: &[u8], flag: &'a [u8]) -> &'a [u8] {
+        let section = self.access.and_then(|access| self.config.access.get(access));
+        let may = |access: &Access| access.local.matches(group) && access.post.matches(group);
+        if flag == b"n" && section.is_some_and(may) { b"y" } else { flag }
+    }
+
+    /// Whether all groups have the flags for the reader that they have.
+    pub fn has_plain_flags(&self) -> bool {
+        let section = self.access.and_then(|access| self.config.access.get(access));
+        section.is_none_or(|access| access.local.is_empty())
     }
 
     fn groups(&self) -> Option<&Groups> {

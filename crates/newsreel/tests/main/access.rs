@@ -388,3 +388,18 @@ fn a_key_decides_whether_a_hidden_group_asks_for_a_login() {
         assert!(fred.ask("GROUP local.closed").starts_with("411 "));
     }
 }
+
+#[test]
+fn a_closed_group_has_the_flag_y_for_those_who_may_post_there() {
+    const OPEN: &str = "[[access]]\nfrom = \"all\"\npost = \"*\"\nlocal = \"local.*\"\n";
+    const CLOSED: &str = "[[access]]\nfrom = \"all\"\npost = \"misc.*\"\nlocal = \"local.*\"\n";
+    for (access, flag) in [(OPEN, "y"), (CLOSED, "n")] {
+        let server = Server::start_with(with_access(access));
+        let mut client = server.client();
+        for list in ["LIST ACTIVE", "LIST ACTIVE local.closed", "LIST COUNTS local.closed"] {
+            assert!(client.ask(list).starts_with("215 "));
+            let row = client.block().into_iter().find(|row| row.starts_with("local.closed ")).unwrap();
+            assert!(row.ends_with(&format!(" {flag}")), "{list}: {row}");
+        }
+    }
+}

@@ -2,11 +2,19 @@
 //! directory of its own, and each piece of configuration is used.
 //!
 //! Commands stand in blocks of the language `console`, after `$ `; pieces of newsreel.toml in blocks of
-//! `toml`. Ports are those that the system chooses, and sizes are a thousandth; nothing else is changed.
+//! `toml`. Ports are those that the system chooses, directories are below the test's own, and sizes are a
+//! thousandth. Commands about the machine's services and users have stand-ins, which do the same to the
+//! servers of the test; nothing else is changed.
 
-use crate::operated::{PATIENCE, complaints};
+use crate::client::{Client, article};
+use crate::clients::leafnode;
+use crate::leafnode_home::Home;
+use crate::operated::{Operated, PATIENCE, complaints};
+use crate::purging::feed;
+use crate::transcripts::inn::{Inn, free_ports};
 use std::cell::RefCell;
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,16 +28,19 @@ enum Item {
     Sections(String),
 }
 
+/// Places and servers of pages, and those of a test.
+const PLACES: [(&str, &str); 6] = [
+    ("/etc/news/leafnode", "leafnode/etc"),
+    ("/var/spool/news", "leafnode/spool"),
+    ("/var/lib/newsreel-trial", "trial"),
+    ("/var/lib/newsreel", "site"),
+    ("127.0.0.1:8119", "127.0.0.1:0"),
+    ("news.example.net:119", "news.invalid:119"),
+];
+
 /// What the page says, with the places and servers of a test.
 fn elsewhere(text: &str) -> String {
-    let places = [
-        ("/etc/news/leafnode", "leafnode/etc"),
-        ("/var/spool/news", "leafnode/spool"),
-        ("/var/lib/newsreel", "site"),
-        ("127.0.0.1:8119", "127.0.0.1:0"),
-        ("news.example.net:119", "news.invalid:119"),
-    ];
-    places.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here))
+    PLACES.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here))
 }
 
 fn book() -> PathBuf {
@@ -60,22 +71,58 @@ fn items(page: &str) -> Vec<Item> {
 struct Reader {
     home: TempDir,
     server: RefCell<Option<Child>>,
+    /// Places of this test that come before [`PLACES`].
+    places: Vec<(&'static str, String)>,
 }
+
+/// `systemctl` for the server of this test's site, and for INN; the user newsreel is not asked for.
+const STAND_INS: [(&str, &str); 3] = [
+    ("install", "for last; do :; done; exec mkdir -m 750 \"$last\""),
+    ("chown", "exit 0"),
+    (
+        "systemctl",
+        "case $1-$2 in\n  stop-newsreel) exit 0;;\n  stop-inn2) exec ./stop-inn;;\n  \
+         start-newsreel) newsreel serve --dir site > log 2>&1 & echo $! > pid;;\n  *) exit 1;;\nesac\n\
+         until newsreel status --dir site --json 2>/dev/null | grep -q '\"pid\"'; do\n  \
+         kill -0 $(cat pid) || { cat log >&2; exit 1; }\n  sleep 0.05\ndone",
+    ),
+];
 
 impl Reader {
     fn new() -> Self {
-        let reader = Self { home: TempDir::new().unwrap(), server: RefCell::default() };
+        let (home, server) = (TempDir::new().unwrap(), RefCell::default());
+        let reader = Self { home, server, places: Vec::new() };
         fs::create_dir(reader.home.path().join("bin")).unwrap();
-        let file = reader.home.path().join("bin/newsreel");
         // `up` would take the usual ports.
         let program = env!("CARGO_BIN_EXE_newsreel");
         let script = format!(
-            "#!/bin/sh\ncase $1 in\n  up) exec {program} \"$@\" --listen 127.0.0.1:0;;\n  \
+            "case $1 in\n  up) exec {program} \"$@\" --listen 127.0.0.1:0;;\n  \
              *) exec {program} \"$@\";;\nesac\n"
         );
-        fs::write(&file, script).unwrap();
-        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+        reader.program("bin/newsreel", &script);
+        STAND_INS.iter().for_each(|(name, script)| reader.program(&format!("bin/{name}"), script));
         reader
+    }
+
+    /// A reader who has installed the package, which has made a site.
+    fn with_package() -> Self {
+        let reader = Self::new();
+        reader.run("newsreel init --dir site --listen 127.0.0.1:0 --buffer '1 MiB'");
+        reader
+    }
+
+    /// A program of the shell.
+    fn program(&self, name: &str, script: &str) {
+        let file = self.home.path().join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Where the site of this directory listens.
+    fn address(&self, dir: &str) -> SocketAddr {
+        let output = self.command(&format!("newsreel status --json --dir {dir}")).output().unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        status["server"]["listen"][0].as_str().unwrap().parse().unwrap()
     }
 
     fn command(&self, text: &str) -> Command {
@@ -91,7 +138,17 @@ impl Reader {
     }
 
     fn run(&self, text: &str) {
-        let mut text = elsewhere(text).replace("512 MiB", "512 KiB").replace(" GiB", " MiB");
+        let text = self.places.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here));
+        // What has a place of this test has no other.
+        let is_own = |there: &str| self.places.iter().any(|(own, _)| *own == there);
+        let usual = PLACES.iter().filter(|(there, _)| !is_own(there));
+        let text = usual.fold(text, |text, (there, here)| text.replace(there, here));
+        let mut text = text.replace("512 MiB", "512 KiB").replace(" GiB", " MiB");
+        if text == "kill %1" {
+            return self.end_server();
+        }
+        // What the import of another server's configuration writes.
+        self.listens_elsewhere();
         for port in ["0.0.0.0:119", "0.0.0.0:563", "127.0.0.1:1119"] {
             text = text.replace(port, "127.0.0.1:0");
         }
@@ -113,6 +170,15 @@ impl Reader {
         let output = self.command(&text).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{text}: {said}{}", complaints(&output));
+    }
+
+    /// The port of leafnode is that of every other news server.
+    fn listens_elsewhere(&self) {
+        let file = self.home.path().join("site/newsreel.toml");
+        let Ok(text) = fs::read_to_string(&file) else { return };
+        if text.contains("127.0.0.1:119\"") {
+            fs::write(file, text.replace("127.0.0.1:119\"", "127.0.0.1:0\"")).unwrap();
+        }
     }
 
     fn configure(&self, sections: &str) {
@@ -139,12 +205,19 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
-    fn drop(&mut self) {
+impl Reader {
+    fn end_server(&self) {
         if let Some(mut server) = self.server.take() {
             self.command(&format!("kill {}", server.id())).status().unwrap();
             server.wait().unwrap();
         }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.end_server();
+        self.command("[ ! -e pid ] || kill $(cat pid)").status().unwrap();
     }
 }
 
@@ -170,8 +243,9 @@ fn archives_of_mailing_lists() {
 }
 
 #[test]
-fn from_leafnode() {
-    let reader = Reader::new();
+fn from_leafnode_without_leafnode() {
+    let reader = Reader::with_package();
+    reader.program("bin/fetchnews", "exit 0");
     let leafnode = reader.home.path().join("leafnode");
     let group = leafnode.join("spool/misc/test");
     for dir in ["etc", "spool/leaf.node", "spool/interesting.groups", "spool/misc/test"] {
@@ -186,6 +260,117 @@ fn from_leafnode() {
     let shown = reader.command("newsreel group list --dir site").output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.lines().any(|line| line.starts_with("misc.test") && line.contains('7')), "{shown}");
+}
+
+/// leafnode has fetched two groups of a server, which takes posts; it moves in as the page says.
+#[test]
+fn from_leafnode() {
+    if !leafnode::runs() {
+        return;
+    }
+    let upstream = Operated::new();
+    for group in ["misc.test", "local.quiet"] {
+        upstream.done(&["group", "add", group, "--description", "Trying things out"]);
+    }
+    let ids: Vec<String> = (1..=3).map(|n| format!("<{n}@moving.example>")).collect();
+    let articles: Vec<(&str, &str)> = ids.iter().map(|id| (id.as_str(), "misc.test")).collect();
+    upstream.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
+    feed(&upstream, &articles);
+    let serving = upstream.serve();
+    let mut reader = Reader::with_package();
+    let config = format!(
+        "server = 127.0.0.1\nport = {}\nexpire = 20000\nmaxage = 20000\nhostname = news.leafsite.net\n",
+        serving.address.port()
+    );
+    let dir = reader.home.path().join("leafnode");
+    fs::create_dir(&dir).unwrap();
+    let home = Home::make(&dir, &config, &["misc.test".into(), "local.quiet".into()]).unwrap();
+    let places = [
+        ("/etc/news/leafnode", home.etc.join("news/leafnode")),
+        ("/var/spool/news", home.spool.join("news")),
+    ];
+    reader.places = places.map(|(there, here)| (there, here.display().to_string())).into();
+    let fetched = home.fetch("fetchnews").output().unwrap();
+    assert!(fetched.status.success(), "{}", complaints(&fetched));
+    reader.program("bin/fetchnews", "exit 0");
+    reader.follow("from-leafnode.md");
+    let mut client = Client::greeted(reader.address("site"));
+    assert_eq!(client.ask("GROUP misc.test"), "211 3 1 3 misc.test");
+    assert!(client.ask("LIST NEWSGROUPS misc.test").starts_with("215 "));
+    assert_eq!(client.block(), ["misc.test\tTrying things out"]);
+    // Posts go where leafnode sent them.
+    assert!(client.ask("POST").starts_with("340 "));
+    client.send(
+        "From: me <me@moving.example>\r\nNewsgroups: misc.test\r\nSubject: moved\r\n\
+         Message-ID: <post@moving.example>\r\n\r\nbody\r\n.\r\n",
+    );
+    let answer = client.line();
+    assert!(
+        answer.starts_with("240 ") && !answer.contains("refused") && !answer.contains("queued"),
+        "{answer}"
+    );
+    assert!(client.ask("STAT <post@moving.example>").starts_with("223 "));
+    assert!(serving.client().ask("STAT <post@moving.example>").starts_with("223 "));
+}
+
+/// An INN with articles, which feeds the trial and then moves in as the page says.
+#[test]
+#[ignore = "needs INN and root: make transcripts-inn"]
+fn from_inn() {
+    let Some(inn) = Inn::found() else { return };
+    inn.change("newsfeeds", |text| text + "innfeed!:!*:Tc,Wnm*:/usr/lib/news/bin/innfeed\n");
+    inn.start_empty();
+    let mut peer = Client::greeted(inn.peer_address());
+    assert!(peer.ask("MODE STREAM").starts_with("203 "));
+    let mut hand_in = |n: u32| {
+        let id = format!("<{n}@moving.example>");
+        peer.send(format!("TAKETHIS {id}\r\n{}", article(&id, "misc.test", "body")));
+        assert!(peer.line().starts_with("239 "));
+    };
+    (1..=5).for_each(&mut hand_in);
+    let mut reader = Reader::with_package();
+    let (site, port) = (inn.site(), free_ports());
+    let path = |below: &str| site.join(below).display().to_string();
+    reader.places = vec![
+        ("/etc/news", path("etc")),
+        ("/var/lib/news/history", path("db/history")),
+        ("port-number: 1119", format!("port-number: {port}")),
+    ];
+    reader.program("bin/ctlinnd", &format!("exec {} \"$@\"", inn.command("ctlinnd")));
+    reader.program("stop-inn", &inn.stop_command());
+    let items = items(&fs::read_to_string(book().join("from-inn.md")).unwrap());
+    let mut fed = false;
+    for item in items {
+        let Item::Command(command) = item else { panic!("{item:?}") };
+        reader.run(&command);
+        if command.contains("inn-config") && command.contains("--trial") {
+            let file = reader.home.path().join("trial/newsreel.toml");
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(text.contains("path_identity = \"trial.site.example\""), "{text}");
+            fs::write(&file, text.replace(":1119\"", &format!(":{port}\""))).unwrap();
+        }
+        if command.starts_with("ctlinnd") && !fed {
+            fed = true;
+            (6..=8).for_each(&mut hand_in);
+            let mut trial = Client::greeted(reader.address("trial"));
+            let begun = Instant::now();
+            while !trial.ask("STAT <8@moving.example>").starts_with("223 ") {
+                assert!(begun.elapsed() < PATIENCE, "INN feeds nothing to the trial");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            trial.ask("GROUP misc.test");
+            assert!(trial.ask("HEAD <8@moving.example>").starts_with("221 "));
+            let path = trial.block().into_iter().find(|line| line.starts_with("Path: ")).unwrap();
+            assert!(
+                path.starts_with("Path: trial.site.example!") && path.contains("!site.example!"),
+                "{path}"
+            );
+        }
+    }
+    // It listens where INN did, and shows what INN had.
+    let mut client = Client::greeted(inn.peer_address());
+    assert_eq!(client.ask("GROUP misc.test"), "211 8 1 8 misc.test");
+    assert!(client.ask("IHAVE <3@moving.example>").starts_with("435 "));
 }
 
 #[test]

@@ -138,3 +138,25 @@ fn feed_refused(site: &Operated, id: &str) {
     let filed = site.run_with(&["rnews"], text.trim_end_matches(".\n").as_bytes());
     let _a_duplicate_is_no_failure = filed.status;
 }
+
+#[test]
+fn articles_of_a_removed_group_can_be_purged() {
+    for served in [true, false] {
+        let site = filled();
+        let serving = served.then(|| site.serve());
+        site.done(&["group", "remove", "junk.one", "junk.two"]);
+        let dry = site.done(&["purge", "--groups", "junk.*", "--dry-run"]);
+        assert_eq!(dry, "2 articles would be purged from 2 groups, with 0 article numbers\n");
+        let purged = site.done(&["purge", "--groups", "junk.*", "--yes"]);
+        assert_eq!(purged, dry.replace("would be purged", "purged"));
+        let again = site.done(&["purge", "--groups", "junk.one", "--yes"]);
+        assert_eq!(again, "0 articles purged from 1 group, with 0 article numbers\n");
+        let serving = serving.unwrap_or_else(|| site.serve());
+        let mut client = serving.client();
+        assert_eq!(count(&mut client, "keep.one"), "211 3 1 3 keep.one");
+        for (id, code) in [(1, "430 "), (2, "430 "), (3, "223 "), (4, "223 "), (5, "223 ")] {
+            assert!(client.ask(&format!("STAT <{id}@x.example>")).starts_with(code), "{id}");
+        }
+        assert!(site.run(&["verify"]).status.success());
+    }
+}

@@ -195,6 +195,8 @@ pub struct RuleConfig {
     pub expires_within_secs: Option<u64>,
     /// Has an Expires date more than this many seconds away.
     pub expires_beyond_secs: Option<u64>,
+    /// Has no Expires date, or has one.
+    pub expires_absent: Option<bool>,
 }
 
 /// A header that an article must have.

@@ -2,7 +2,8 @@
 //!
 //! Works from overview rows and reads no article. A batch of rows is durable, by one sync, before anything of
 //! it goes, so that a crash leaves the purge done in part and the indexes whole. An article that also lives
-//! in other groups stays there and loses its numbers in the purged ones. Called by `newsreel purge`.
+//! in other groups stays there and loses its numbers in the purged ones. Groups that were removed can be
+//! purged as well. Called by `newsreel purge`.
 
 use crate::base::error::{ReadError, Trouble, TroubleKind};
 use crate::base::ids::GroupId;
@@ -10,8 +11,10 @@ use crate::base::key::Key;
 use crate::base::progress::Progress;
 use crate::base::read_mode::Patience;
 use crate::base::token::Token;
+use crate::base::xref::pairs_of_line;
 use crate::index::groups::Group;
 use crate::journal::Row;
+use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, Which};
 use crate::spool::Spool;
 use netnews::overview_row::{field, index};
@@ -21,6 +24,8 @@ use std::sync::Arc;
 
 /// Bytes of overview rows read, and articles removed, in one batch: some 500 articles.
 const ROWS_BYTES_PER_BATCH: usize = 128 << 10;
+/// Articles of removed groups that are withdrawn at once.
+const KEYS_PER_BATCH: usize = 1_024;
 
 /// What a purge did, or would do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,11 +82,77 @@ impl Spool {
                 progress.step(seen);
             }
         }
+        self.purge_removed(wildmat, dry_run, progress, &mut report)?;
         progress.finish();
         if !dry_run {
             self.writer.lock().end_freeing();
         }
         Ok(report)
+    }
+
+    /// Like the rest of [`purge`](Self::purge), for groups that were removed: no overview names their
+    /// articles, so all stored articles are read.
+    fn purge_removed(
+        &self,
+        wildmat: &Wildmat,
+        dry_run: bool,
+        progress: &dyn Progress,
+        report: &mut PurgeReport,
+    ) -> Result<(), Trouble> {
+        let matches = |name: &str| wildmat.matches(name.as_bytes());
+        let removed: HashSet<Vec<u8>> = {
+            let writer = self.writer.lock();
+            writer.folds.retired.keys().filter(|name| matches(name)).map(|name| name.clone().into()).collect()
+        };
+        if removed.is_empty() {
+            return Ok(());
+        }
+        report.groups += removed.len() as u64;
+        progress.start("looking for articles of removed groups", self.shared.history.entries());
+        let mut buf = ArticleBuf::default();
+        let (mut keys, mut seen, mut outcome) = (Vec::new(), 0, Ok(()));
+        self.shared.history.for_each(0, &mut |_, record| {
+            seen += 1;
+            if outcome.is_err() {
+                return;
+            }
+            let token = record.and_then(|record| record.token);
+            keys.extend(token.and_then(|token| self.left_over(&token, &removed, &mut buf)));
+            if keys.len() >= KEYS_PER_BATCH {
+                outcome = self.purge_keys(&mut keys, dry_run, report);
+                progress.step(seen);
+            }
+        });
+        outcome?;
+        self.purge_keys(&mut keys, dry_run, report)
+    }
+
+    fn purge_keys(
+        &self,
+        keys: &mut Vec<Key>,
+        dry_run: bool,
+        report: &mut PurgeReport,
+    ) -> Result<(), Trouble> {
+        report.articles += match dry_run {
+            true => keys.len() as u64,
+            false => self.cancel_all(keys)?.iter().filter(|cancelled| **cancelled).count() as u64,
+        };
+        keys.clear();
+        Ok(())
+    }
+
+    /// The key of a stored article that one of the removed groups had, and that no group shows.
+    fn left_over(&self, token: &Token, removed: &HashSet<Vec<u8>>, buf: &mut ArticleBuf) -> Option<Key> {
+        // What cannot be read is for verify to report.
+        self.shared.read(token, None, Patience::Wait, buf).ok().filter(|is_there| *is_there)?;
+        pairs_of_line(buf.head()).any(|(name, _)| removed.contains(name)).then_some(())?;
+        let table = self.group_table();
+        let lives = |(id, number): &(GroupId, u64)| {
+            table.get(*id).is_some_and(|group| group.state().live.contains(*number))
+        };
+        let key = self.key(buf.message_id());
+        let is_current = self.shared.lookup(&key) == Lookup::Present(*token);
+        (is_current && !table.numbers_in(buf.head()).iter().any(lives)).then_some(key)
     }
 
     fn purge_rows(

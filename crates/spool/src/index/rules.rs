@@ -26,6 +26,7 @@ struct Rule {
     origin: Option<Wildmat>,
     expires_within_secs: Option<u64>,
     expires_beyond_secs: Option<u64>,
+    expires_absent: Option<bool>,
 }
 
 /// What a rule may check besides the group.
@@ -82,6 +83,7 @@ impl Rules {
                 origin: wildmat(&c.origin)?,
                 expires_within_secs: c.expires_within_secs,
                 expires_beyond_secs: c.expires_beyond_secs,
+                expires_absent: c.expires_absent,
             });
         }
         Ok(new)
@@ -138,6 +140,9 @@ impl Rule {
             return false;
         }
         if self.expires_beyond_secs.is_some_and(|n| a.expires_in_secs.is_none_or(|e| e <= n)) {
+            return false;
+        }
+        if self.expires_absent.is_some_and(|absent| absent != a.expires_in_secs.is_none()) {
             return false;
         }
         if self.path.as_ref().is_some_and(|w| !matches_path(w, a.criteria.path)) {
@@ -205,6 +210,19 @@ mod tests {
         let robot = Criteria { from: b"x@bot.example (X)", ..PLAIN };
         assert_eq!(class("comp.x", Traits { criteria: &robot, ..plain }), Some(2));
         assert_eq!(class("private.x", plain), None);
+    }
+
+    #[test]
+    fn a_rule_may_ask_for_articles_without_an_expires_date_or_with_one() {
+        let config = [
+            RuleConfig { expires_absent: Some(true), ..rule("absent") },
+            RuleConfig { expires_absent: Some(false), ..rule("there") },
+        ];
+        let rules = Rules::new(&config, |name| ["absent", "there"].iter().position(|n| *n == name)).unwrap();
+        for (expires_in_secs, class) in [(None, Some(0)), (Some(60), Some(1))] {
+            let traits = Traits { size_bytes: 9, groups: 1, criteria: &PLAIN, expires_in_secs };
+            assert_eq!(rules.class(rules.group_bits(b"a.b"), || 0, &traits), class);
+        }
     }
 
     #[test]

@@ -24,11 +24,12 @@ pub(super) fn add(
     let here = highs(config, target)?;
     let missing =
         |name: &str| !here.contains_key(name) && wanted.is_none_or(|wanted| wanted.matches(name.as_bytes()));
+    let named = || {
+        let named = plan.groups.iter().filter(|name| missing(name) && !other.groups.contains_key(*name));
+        named.map(|name| GroupEntry { name: name.clone(), flag: "y".into(), ..GroupEntry::default() })
+    };
     let groups: Vec<GroupEntry> = if other.groups.is_empty() {
-        let named = plan.groups.iter().filter(|name| missing(name));
-        named
-            .map(|name| GroupEntry { name: name.clone(), flag: "y".into(), ..GroupEntry::default() })
-            .collect()
+        named().collect()
     } else {
         let listed = other.groups.iter().filter(|(name, _)| missing(name));
         let entry = |(name, group): (&String, &crate::import::conf::OtherGroup)| GroupEntry {
@@ -40,7 +41,7 @@ pub(super) fn add(
             created: group.created,
             creator: group.creator.clone(),
         };
-        listed.map(entry).collect()
+        listed.map(entry).chain(named().filter(|_| other.has_other_groups)).collect()
     };
     if other.groups.is_empty() && !groups.is_empty() {
         complain(format_args!(

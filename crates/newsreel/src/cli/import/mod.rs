@@ -26,7 +26,7 @@ use crate::import::plan::Plan;
 use crate::import::site::OtherSite;
 use feed::Feed;
 use room::ClassRoom;
-pub(super) use settings::SettingsOptions;
+pub(super) use settings::{InnSettingsOptions, SettingsOptions};
 use tally::Tally;
 use target::Target;
 

@@ -31,12 +31,24 @@ pub(in crate::cli) struct SettingsOptions {
     out: Option<PathBuf>,
 }
 
+/// Arguments of the import of INN's.
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct InnSettingsOptions {
+    #[command(flatten)]
+    all: SettingsOptions,
+    /// For a trial beside the running INN: with a path identity and a port of its own, fed by INN alone, and
+    /// sending nothing to others
+    #[arg(long)]
+    trial: bool,
+}
+
 /// The directory of the texts for readers, beside the configuration.
 const LISTS: &str = "lists";
 
-pub(super) fn inn(options: &SettingsOptions) -> Result<(), Failure> {
+pub(super) fn inn(inn: &InnSettingsOptions) -> Result<(), Failure> {
+    let options = &inn.all;
     let places = Places::of(&options.dir)?;
-    let old = places.all(&options.dir, &INN_FILES)?;
+    let old = Old { is_trial: inn.trial, ..places.all(&options.dir, &INN_FILES)? };
     let mut lists = Vec::new();
     for (name, ours) in INN_LISTS {
         if let Some(text) = places.read(name)?.filter(|_| !lists.iter().any(|(own, _)| *own == ours)) {
@@ -58,7 +70,7 @@ pub(super) fn cnews(options: &SettingsOptions) -> Result<(), Failure> {
 
 pub(super) fn leafnode(options: &SettingsOptions) -> Result<(), Failure> {
     let old = Places { dirs: vec![options.dir.clone()] }.all(&options.dir, &LEAFNODE_FILES)?;
-    if old.files.is_empty() {
+    if !old.files.contains_key("config") {
         return Err(Failure::Usage(format!("there is no config in {}", options.dir.display())));
     }
     write(options.out.as_deref(), &settings::from_leafnode(&old), &[])

@@ -1,13 +1,23 @@
 //! The files that consist of `key: value` and of blocks in braces: incoming.conf, innfeed.conf, readers.conf,
 //! storage.conf.
 //!
-//! Text in, statements out; what makes no sense is a fault with its line, and reading goes on in the next
-//! one. Sources: incoming.conf(5), innfeed.conf(5), readers.conf(5), storage.conf(5).
+//! As in INN, words are separated by blanks, a line end is a blank, and a value is one word or a quoted text:
+//! what follows it in its line is the next key. Text in, statements out; what makes no sense is a fault with
+//! its line, the block that it stands in is marked, and reading continues with the next word. Sources:
+//! incoming.conf(5), innfeed.conf(5), readers.conf(5), storage.conf(5).
 
-use super::text::{Place, Why};
+use super::text::{Place, Why, quoted};
 
 /// Deepest nesting of blocks; INN's own limit for included files is 10.
 const DEPTH_MAX: usize = 16;
+/// Longest quoted text, in bytes; INN's longest line has 8,191.
+const QUOTED_BYTES_MAX: usize = 64 << 10;
+/// Keys that may be there several times in a block.
+const REPEATED: [&str; 4] = ["auth", "res", "perl_auth", "python_auth"];
+/// Words before the name of a file whose text INN puts in their place.
+const INCLUDES: [&str; 2] = ["include", "$INCLUDE"];
+/// Without the words themselves, which may be part of a password.
+const NEITHER: &str = "neither `key: value` nor the beginning of a block";
 
 /// `key: value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,17 +37,19 @@ pub(super) struct Block {
     pub name: String,
     pub pairs: Vec<Pair>,
     pub blocks: Vec<Block>,
+    /// Something in it, but in no block inside it, was not understood.
+    pub is_damaged: bool,
 }
 
 impl Block {
     fn new(place: Place, word: &str, name: &str) -> Self {
         let (word, name) = (word.to_owned(), name.to_owned());
-        Self { place, end: place, word, name, pairs: Vec::new(), blocks: Vec::new() }
+        Self { place, end: place, word, name, pairs: Vec::new(), blocks: Vec::new(), is_damaged: false }
     }
 
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&Pair> {
-        self.pairs.iter().rev().find(|pair| pair.key == key)
+        self.pairs.iter().find(|pair| pair.key == key)
     }
 }
 
@@ -46,83 +58,212 @@ impl Block {
 pub(super) struct Parsed {
     pub root: Block,
     pub faults: Vec<(Place, String)>,
+    /// Lines that include other files.
+    pub includes: Vec<Place>,
 }
 
 /// Reads a file.
 pub(super) fn parse(file: &'static str, text: &str) -> Parsed {
-    let mut reader = Reader { open: vec![Block::new(Place::at(file, 1), "", "")], faults: Vec::new() };
-    let mut last = Place::at(file, 1);
-    for (at, line) in text.lines().enumerate() {
-        last = Place::at(file, u32::try_from(at + 1).unwrap_or(u32::MAX));
-        reader.line(last, line);
+    let mut words = Words { file, rest: text, line: 1, faults: Vec::new() };
+    let mut reader = Reader {
+        open: vec![Block::new(Place::at(file, 1), "", "")],
+        faults: Vec::new(),
+        includes: Vec::new(),
+    };
+    loop {
+        let word = words.next();
+        let is_end = word.is_none();
+        if let Some(word) = word
+            && let (place, Err(why)) = (word.place, reader.statement(word, &mut words))
+        {
+            reader.fault(place, why.into());
+        }
+        for (place, why) in std::mem::take(&mut words.faults) {
+            reader.fault(place, why);
+        }
+        if is_end {
+            break;
+        }
     }
+    let last = Place::at(file, words.line);
     while reader.open.len() > 1 {
         let name = reader.open.last().map(|block| block.name.clone()).unwrap_or_default();
-        reader.faults.push((last, format!("the block `{name}` is not closed")));
+        reader.fault(last, format!("the block `{name}` is not closed"));
         reader.close(last);
     }
     let root = reader.open.pop().unwrap_or_else(|| Block::new(last, "", ""));
-    Parsed { root, faults: reader.faults }
+    Parsed { root, faults: reader.faults, includes: reader.includes }
+}
+
+/// A word of a file.
+#[derive(Debug)]
+struct Word {
+    place: Place,
+    text: String,
+    is_quoted: bool,
+}
+
+impl Word {
+    /// Whether it is this brace or colon, or another word that stands for itself.
+    fn is(&self, text: &str) -> bool {
+        !self.is_quoted && self.text == text
+    }
+}
+
+/// The words of a file, without comments.
+struct Words<'a> {
+    file: &'static str,
+    rest: &'a str,
+    /// The line on which `rest` begins.
+    line: u32,
+    faults: Vec<(Place, String)>,
+}
+
+impl Words<'_> {
+    fn next(&mut self) -> Option<Word> {
+        loop {
+            let blank = self.rest.trim_start();
+            self.take(self.rest.len() - blank.len());
+            match self.rest.chars().next()? {
+                '#' => self.take(self.rest.find('\n').unwrap_or(self.rest.len())),
+                '"' => match in_quotes(&self.rest[1..]) {
+                    Some((text, length)) => {
+                        let first = self.line;
+                        self.take(length + 2);
+                        let place = Place { file: self.file, line: first, last: self.line };
+                        return Some(Word { place, text, is_quoted: true });
+                    }
+                    None => {
+                        self.faults.push((Place::at(self.file, self.line), "a quote is not closed".into()));
+                        self.take(self.rest.find('\n').unwrap_or(self.rest.len()));
+                    }
+                },
+                _ => return Some(self.plain()),
+            }
+        }
+    }
+
+    /// A word up to the next blank or comment; a brace after a name may touch it.
+    fn plain(&mut self) -> Word {
+        let mut before = ' ';
+        let end = self.rest.char_indices().find(|(_, c)| {
+            let ends = c.is_whitespace() || (*c == '#' && before != '\\') || (before == ':' && *c == '"');
+            before = *c;
+            ends
+        });
+        let mut end = end.map_or(self.rest.len(), |(at, _)| at);
+        let word = self.rest.get(..end).unwrap_or_default();
+        if word.len() > 1 && word.ends_with('{') {
+            end -= 1;
+        }
+        let text = self.rest.get(..end).unwrap_or_default().replace("\\#", "#").replace("\\\"", "\"");
+        let place = Place::at(self.file, self.line);
+        self.take(end);
+        Word { place, text, is_quoted: false }
+    }
+
+    fn take(&mut self, bytes: usize) {
+        let (taken, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
+        let ends = taken.bytes().filter(|b| *b == b'\n').count();
+        self.line = self.line.saturating_add(u32::try_from(ends).unwrap_or(u32::MAX));
+        self.rest = rest;
+    }
+
+    /// The value of a key whose own line is `line`.
+    fn value(&mut self, line: u32) -> Result<Word, Why> {
+        let (rest, own_line) = (self.rest, self.line);
+        let missing = || Why::from("a key without a value");
+        let word = self.next().ok_or_else(missing)?;
+        let is_key = |word: &Word| word.text.ends_with(':') && word.place.line > line;
+        if word.is("}") || (!word.is_quoted && is_key(&word)) {
+            (self.rest, self.line) = (rest, own_line);
+            return Err(missing());
+        }
+        Ok(word)
+    }
 }
 
 struct Reader {
     /// The blocks that are open, the innermost last; never empty.
     open: Vec<Block>,
     faults: Vec<(Place, String)>,
+    includes: Vec<Place>,
 }
 
 impl Reader {
-    fn line(&mut self, place: Place, line: &str) {
-        let mut rest = line.trim();
-        while !rest.is_empty() && !rest.starts_with('#') {
-            rest = match self.statement(place, rest) {
-                Ok(after) => after.trim_start(),
-                Err(why) => {
-                    self.faults.push((place, why.into()));
-                    return;
-                }
-            };
-        }
-    }
-
-    /// Takes one statement off the line.
-    fn statement<'a>(&mut self, place: Place, rest: &'a str) -> Result<&'a str, Why> {
-        if let Some(after) = rest.strip_prefix('}') {
+    /// Takes a statement, of which `word` is the first.
+    fn statement(&mut self, word: Word, words: &mut Words<'_>) -> Result<(), Why> {
+        let place = word.place;
+        if word.is("}") {
             if self.open.len() < 2 {
                 return Err("a brace is closed that was not opened".into());
             }
             self.close(place);
-            return Ok(after);
+            return Ok(());
         }
-        let end = rest.find(|c: char| c.is_whitespace() || "{}#".contains(c)).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        if let Some((key, begun)) = word.split_once(':').filter(|(key, _)| !key.is_empty()) {
-            let after = &rest[rest.len() - after.len() - begun.len()..];
-            let (value, after) = value(after.trim_start())?;
-            self.pair(Pair { place, key: key.to_owned(), value });
-            return Ok(after);
+        if word.is_quoted || word.is("{") {
+            return Err(NEITHER.into());
         }
-        // innfeed.conf allows a blank before the colon.
-        if let Some(after) = after.trim_start().strip_prefix(':').filter(|_| !word.is_empty()) {
-            let (value, after) = value(after.trim_start())?;
-            self.pair(Pair { place, key: word.to_owned(), value });
-            return Ok(after);
+        if INCLUDES.iter().any(|own| word.is(own)) {
+            let name = words.next().map(|word| word.text).unwrap_or_default();
+            self.includes.push(place);
+            let text = format!("the included file `{}` is not read: put its text here", quoted(&name));
+            return Err(text.into());
         }
-        let (name, after) = name(after.trim_start())?;
-        let after = after.trim_start();
-        let Some(after) = after.strip_prefix('{').filter(|_| !word.is_empty()) else {
-            return Err("neither `key: value` nor the beginning of a block".into());
+        if let Some((key, begun)) = word.text.split_once(':').filter(|(key, _)| !key.is_empty()) {
+            let (value, last) = match begun.is_empty() {
+                true => words.value(place.line).map(|value| (value.text, value.place.last))?,
+                false => (begun.to_owned(), place.last),
+            };
+            return self.pair(Pair { place: Place { last, ..place }, key: key.to_owned(), value });
+        }
+        self.block_or_pair(&word, words)
+    }
+
+    /// `word name {`, `word {`, or innfeed's `key : value`.
+    fn block_or_pair(&mut self, word: &Word, words: &mut Words<'_>) -> Result<(), Why> {
+        let place = word.place;
+        let (rest, line) = (words.rest, words.line);
+        let Some(mut name) = words.next() else { return Err(NEITHER.into()) };
+        if name.is(":") {
+            let value = words.value(place.line)?;
+            let place = Place { last: value.place.last, ..place };
+            return self.pair(Pair { place, key: word.text.clone(), value: value.text });
+        }
+        let is_open = match name.is("{") {
+            true => {
+                name.text.clear();
+                true
+            }
+            false => !name.is("}") && words.next().is_some_and(|brace| brace.is("{")),
         };
+        if !is_open {
+            (words.rest, words.line) = (rest, line);
+            return Err(NEITHER.into());
+        }
         if self.open.len() > DEPTH_MAX {
             return Err(format!("blocks are nested more than {DEPTH_MAX} deep").into());
         }
-        self.open.push(Block::new(place, word, &name));
-        Ok(after)
+        self.open.push(Block::new(place, &word.text, &name.text));
+        Ok(())
     }
 
-    fn pair(&mut self, pair: Pair) {
+    fn pair(&mut self, pair: Pair) -> Result<(), Why> {
+        let Some(block) = self.open.last_mut() else { return Ok(()) };
+        if block.get(&pair.key).is_some() && !REPEATED.contains(&pair.key.as_str()) {
+            return Err(format!("`{}` is there already; the first one counts", quoted(&pair.key)).into());
+        }
+        block.pairs.push(pair);
+        Ok(())
+    }
+
+    /// Notes a fault, once a line.
+    fn fault(&mut self, place: Place, why: String) {
         if let Some(block) = self.open.last_mut() {
-            block.pairs.push(pair);
+            block.is_damaged = true;
+        }
+        if self.faults.last().is_none_or(|(last, _)| last.line != place.line) {
+            self.faults.push((place, why));
         }
     }
 
@@ -136,43 +277,18 @@ impl Reader {
     }
 }
 
-/// The value of a key, and what follows it.
-fn value(text: &str) -> Result<(String, &str), Why> {
-    if let Some(inner) = text.strip_prefix('"') {
-        return in_quotes(inner);
-    }
-    let mut before = ' ';
-    let end = text.char_indices().find(|(_, c)| {
-        let ends = *c == '}' || (*c == '#' && before.is_whitespace());
-        before = *c;
-        ends
-    });
-    let (value, after) = text.split_at(end.map_or(text.len(), |(at, _)| at));
-    Ok((value.trim_end().replace("\\#", "#"), after))
-}
-
-/// The name of a block, perhaps none.
-fn name(text: &str) -> Result<(String, &str), Why> {
-    if let Some(inner) = text.strip_prefix('"') {
-        return in_quotes(inner);
-    }
-    let end = text.find(|c: char| c.is_whitespace() || "{}#".contains(c)).unwrap_or(text.len());
-    let (name, after) = text.split_at(end);
-    Ok((name.to_owned(), after))
-}
-
-/// A text up to the closing quote.
-fn in_quotes(text: &str) -> Result<(String, &str), Why> {
+/// A text up to the closing quote, and its length in the file.
+fn in_quotes(text: &str) -> Option<(String, usize)> {
     let mut value = String::new();
-    let mut chars = text.char_indices();
+    let mut chars = text.char_indices().take_while(|(at, _)| *at < QUOTED_BYTES_MAX);
     while let Some((at, c)) = chars.next() {
         match c {
-            '"' => return Ok((value, text.get(at + 1..).unwrap_or_default())),
+            '"' => return Some((value, at)),
             '\\' => value.extend(chars.next().map(|(_, c)| c)),
             c => value.push(c),
         }
     }
-    Err("a quote is not closed in its line".into())
+    None
 }
 
 /// A block of a kind with the keys that hold in it: its own, then those of the blocks around it.
@@ -189,7 +305,7 @@ pub(super) struct Scoped {
 impl Scoped {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&Pair> {
-        self.own.iter().rev().chain(&self.inherited).find(|pair| pair.key == key)
+        self.own.iter().chain(&self.inherited).find(|pair| pair.key == key)
     }
 }
 
@@ -244,6 +360,48 @@ mod tests {
         assert_eq!(peers[0].get("hostname").unwrap().value, "h, 1.2.3.4");
         assert_eq!(peers[1].get("streaming").unwrap().value, "true");
         assert_eq!(lines.iter().map(|place| place.line).collect::<Vec<_>>(), [8, 13]);
+    }
+
+    #[test]
+    fn a_value_ends_at_a_blank_and_the_next_key_follows() {
+        let parsed = parse(
+            "innfeed.conf",
+            "peer a { ip-name: 192.0.2.7 port-number: 433 }\r\npeer b{ ip-name:\r\n\t192.0.2.8 # c\n}\n\
+             peer c { comment: \"a \\\"b\\\" # c\nd\" email: x\\#y#z\n}\n",
+        );
+        assert_eq!(parsed.faults, []);
+        let all: Vec<(&str, u32, Vec<(&str, &str)>)> = parsed
+            .root
+            .blocks
+            .iter()
+            .map(|block| {
+                let pairs = block.pairs.iter().map(|pair| (pair.key.as_str(), pair.value.as_str()));
+                (block.name.as_str(), block.end.line, pairs.collect())
+            })
+            .collect();
+        assert_eq!(
+            all,
+            [
+                ("a", 1, vec![("ip-name", "192.0.2.7"), ("port-number", "433")]),
+                ("b", 4, vec![("ip-name", "192.0.2.8")]),
+                ("c", 7, vec![("comment", "a \"b\" # c\nd"), ("email", "x#y")]),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_block_with_something_not_understood_is_marked() {
+        let parsed = parse(
+            "readers.conf",
+            "access a {\n read: *, !secret.*\n}\naccess b {\n read:\n post: *\n post: x\n}\naccess c { read: * }\n\
+             include more\n",
+        );
+        let marked: Vec<bool> = parsed.root.blocks.iter().map(|block| block.is_damaged).collect();
+        assert_eq!(marked, [true, true, false]);
+        let lines: Vec<u32> = parsed.faults.iter().map(|(place, _)| place.line).collect();
+        assert_eq!(lines, [2, 5, 7, 10], "{:?}", parsed.faults);
+        assert_eq!(parsed.root.blocks[1].get("post").unwrap().value, "*");
+        assert_eq!(parsed.includes.len(), 1);
     }
 
     #[test]

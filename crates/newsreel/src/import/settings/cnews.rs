@@ -12,7 +12,7 @@ use super::patterns::peer_name;
 use super::sheet::{Section, Sheet};
 use super::text::{Line, Place, Why, continued, lines, pieces, quoted};
 use crate::base::units::size_text;
-use crate::config::Groups;
+use crate::config::{Distributions, Groups};
 
 /// Writes what the files say; `text` has a file by its name.
 pub(super) fn convert<'a>(text: impl Fn(&str) -> &'a str, sheet: &mut Sheet) {
@@ -229,9 +229,15 @@ impl<'a> Batching<'a> {
             rest = after.trim_start();
             Some(own)
         };
-        let (site, class, size, queue) = (field()?, field()?, field()?, field()?);
+        let (site, class) = (field()?, field()?);
+        // Older ones have no class, and builder, muncher and sender are columns.
+        let is_old = class.starts_with(|c: char| c.is_ascii_digit());
+        let (class, size, queue) = if is_old { ("", class, field()?) } else { (class, field()?, field()?) };
         let bytes = size.split('-').next().and_then(|size| size.parse().ok());
-        let pipeline = rest.split('|').map(str::trim).collect();
+        let pipeline = match is_old && !rest.contains('|') {
+            true => rest.split_ascii_whitespace().collect(),
+            false => rest.split('|').map(str::trim).collect(),
+        };
         Some((site, Self { line, bytes, pipeline, has_queue: queue != "-", is_off: class.contains('!') }))
     }
 }
@@ -253,9 +259,7 @@ fn sys(text: &str, batchparms: &str, own_name: &str, sheet: &mut Sheet) {
         let (groups, distributions) = split(fields.next().unwrap_or_default());
         let (flags, command) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
         if site == "ME" || site == own_name {
-            let text =
-                "what this site takes (ME) has no equal: articles are filed in the groups that are here";
-            sheet.remark(line.place, format!("`{}`: {text}", quoted(groups)));
+            own_line(groups, distributions, exclusions, line.place, sheet);
             continue;
         }
         let mut section = Section::new("peer");
@@ -284,6 +288,30 @@ fn sys(text: &str, batchparms: &str, own_name: &str, sheet: &mut Sheet) {
             own().or_else(|| all.iter().find(|(own, _)| *own == "/default/")).map(|(_, batching)| batching);
         way(site, &name, flags, command, batching, line.place, &mut section);
         sheet.push(section);
+    }
+}
+
+/// The line ME: what this site takes.
+fn own_line(groups: &str, distributions: &str, exclusions: &str, place: Place, sheet: &mut Sheet) {
+    sheet.saw([place]);
+    if !groups.is_empty() {
+        match wildmat(groups) {
+            Ok(groups) if groups == "*" => {}
+            Ok(groups) => sheet.single("batches").key("accept", groups, place),
+            Err(why) => sheet.remark(place, why),
+        }
+    }
+    let list: Vec<String> = pieces(distributions).map(|word| word.replace("all", "*")).collect();
+    if !list.is_empty() && list != ["*"] {
+        let list = list.join(",");
+        match Distributions::parse(&list) {
+            Ok(_) => sheet.single("site").key("distributions", list, place),
+            Err(why) => sheet.remark(place, format!("the distributions of ME: {why}")),
+        }
+    }
+    if !exclusions.is_empty() {
+        let text = "exclusions of ME have no equal: articles that passed there are accepted";
+        sheet.remark(place, format!("`{}`: {text}", quoted(exclusions)));
     }
 }
 

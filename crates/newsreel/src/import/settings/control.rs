@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use netnews::wildmat::Wildmat;
 use toml_edit::{Array, Value};
 
 use super::patterns::Patterns;
@@ -89,13 +90,7 @@ fn rule(
     (from, groups, action): (&str, &str, &str),
     verifies: bool,
 ) -> Result<Rule, Why> {
-    let types: Vec<&'static str> = match kind {
-        "all" => [GROUP_TYPES, OTHER_TYPES].concat(),
-        "cancel" => return Err("cancels are not controlchan's; see [cancel]".into()),
-        "ihave" => vec!["ihave"],
-        "sendme" => vec!["sendme"],
-        kind => vec![GROUP_TYPES.into_iter().find(|own| *own == kind).unwrap_or("other")],
-    };
+    let types = types(kind)?;
     let is_for_groups = types.iter().any(|kind| GROUP_TYPES.contains(kind));
     let groups = if is_for_groups { alternatives(groups)? } else { "*".to_owned() };
     let mut deed = deed(action, verifies)?;
@@ -103,12 +98,49 @@ fn rule(
         deed =
             Deed { action: "log", signed_by: None, mailed: false, note: Some("cannot be carried out here") };
     }
-    Ok(Rule { places: vec![place], types, from: alternatives(from)?, groups, deed })
+    Ok(Rule { places: vec![place], types, from: alternatives(&from.to_ascii_lowercase())?, groups, deed })
 }
 
-/// Patterns of a shell, with `|` between them.
+/// Types that controlchan knows of and newsreel calls `other`.
+const UNNAMED_TYPES: [&str; 3] = ["sendsys", "senduuname", "version"];
+
+/// The types that a field names: words or patterns with `|` between them.
+fn types(field: &str) -> Result<Vec<&'static str>, Why> {
+    let named = || [GROUP_TYPES, OTHER_TYPES].concat().into_iter().filter(|own| *own != "other");
+    let mut types: Vec<&'static str> = Vec::new();
+    for word in field.split('|').map(str::trim) {
+        let word = if word.eq_ignore_ascii_case("all") { "*" } else { word };
+        if word == "cancel" {
+            continue;
+        }
+        let pattern = Wildmat::parse_lenient(word.as_bytes())
+            .map_err(|error| format!("`{}` is no pattern: {error}", quoted(word)))?;
+        let fits = |own: &str| pattern.matches(own.as_bytes());
+        let is_pattern = word.contains(['*', '?', '[']);
+        let known: Vec<&'static str> = named().filter(|own| fits(own)).collect();
+        let is_other = match is_pattern {
+            true => UNNAMED_TYPES.iter().any(|own| fits(own)),
+            false => known.is_empty(),
+        };
+        types.extend(known.into_iter().chain(is_other.then_some("other")));
+    }
+    types.sort_by_key(|kind| [GROUP_TYPES, OTHER_TYPES].concat().iter().position(|own| own == kind));
+    types.dedup();
+    match (types.is_empty(), field.split('|').any(|word| word.trim() == "cancel")) {
+        (false, _) => Ok(types),
+        (true, true) => Err("cancels are not controlchan's; see [cancel]".into()),
+        (true, false) => Err("no type of a control message".into()),
+    }
+}
+
+/// Patterns of a shell, with `|` between them; to controlchan other signs of lists are letters.
 fn alternatives(text: &str) -> Result<String, Why> {
-    Ok(Patterns::parse(&text.to_ascii_lowercase().replace('|', ","))?.groups)
+    if text.contains(',') || text.split('|').any(|pattern| pattern.trim_start().starts_with(['!', '@'])) {
+        return Err(
+            "controlchan knows neither lists with commas nor exclusions, so that it never fits".into()
+        );
+    }
+    Ok(Patterns::parse(&text.replace('|', ","))?.groups)
 }
 
 fn deed(action: &str, verifies: bool) -> Result<Deed, Why> {
@@ -297,6 +329,26 @@ mod tests {
         );
         assert!(rules[0].deed.mailed && !rules[1].deed.mailed);
         assert_eq!(origins(&rules[1].places), "control.ctl 4-5");
+    }
+
+    #[test]
+    fn a_type_may_be_a_pattern_or_several() {
+        for (field, own) in [
+            ("newgroup|rmgroup", "newgroup,rmgroup"),
+            ("*group", "newgroup,rmgroup"),
+            ("*", "newgroup,rmgroup,checkgroups,ihave,sendme,other"),
+            ("All", "newgroup,rmgroup,checkgroups,ihave,sendme,other"),
+            ("cancel|newgroup", "newgroup"),
+            ("send*", "sendme,other"),
+            ("check?roups|ihave", "checkgroups,ihave"),
+            ("sendsys", "other"),
+        ] {
+            assert_eq!(types(field).unwrap().join(","), own, "{field}");
+        }
+        assert!(types("cancel").is_err() && types("nothing*").is_err());
+        // To controlchan these are letters, which no group has.
+        assert!(alternatives("a.*,b.*").is_err() && alternatives("!a.*").is_err());
+        assert_eq!(alternatives("a.*|b.*").unwrap(), "a.*,b.*");
     }
 
     #[test]

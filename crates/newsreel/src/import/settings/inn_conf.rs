@@ -13,6 +13,7 @@ use super::sheet::Sheet;
 use super::text::{Place, Why, is_true, lines, pieces, quoted};
 use crate::base::units::{size_text, span_text};
 use crate::config::{host_name, is_path_identity};
+use crate::import::conf::inn_conf_value;
 
 const FILE: &str = "inn.conf";
 
@@ -41,7 +42,7 @@ impl InnConf {
             if let Some((key, mut setting)) = list.take() {
                 setting.place.last = line.place.last;
                 setting.value.push(' ');
-                setting.value.push_str(line.text.trim_end_matches(']').trim());
+                setting.value.push_str(line.text.split(']').next().unwrap_or_default().trim());
                 match line.text.contains(']') {
                     true => drop(conf.settings.insert(key, setting)),
                     false => list = Some((key, setting)),
@@ -52,16 +53,22 @@ impl InnConf {
                 conf.faults.push((line.place, format!("`{}`: not `key: value`", quoted(&line.text))));
                 continue;
             };
+            if conf.settings.contains_key(key) {
+                conf.faults.push((line.place, format!("`{key}` is there already; the first one counts")));
+                continue;
+            }
             let value = value.trim();
             let setting = |value: &str| Setting { place: line.place, value: value.trim().to_owned() };
             match value.strip_prefix('[') {
                 Some(open) if !open.contains(']') => list = Some((key.to_owned(), setting(open))),
                 Some(open) => {
-                    conf.settings.insert(key.to_owned(), setting(open.trim_end_matches(']')));
+                    let items = open.split(']').next().unwrap_or_default();
+                    conf.settings.insert(key.to_owned(), setting(items));
                 }
-                None => {
-                    conf.settings.insert(key.to_owned(), setting(&unquoted(value)));
-                }
+                None => match inn_conf_value(value) {
+                    Some(value) => drop(conf.settings.insert(key.to_owned(), setting(&value))),
+                    None => conf.faults.push((line.place, format!("`{key}`: its quote is not closed"))),
+                },
             }
         }
         if let Some((key, setting)) = list {
@@ -105,14 +112,6 @@ impl InnConf {
 
 fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-}
-
-/// A value without quotes, and without a comment after it.
-fn unquoted(value: &str) -> String {
-    if let Some(inner) = value.strip_prefix('"') {
-        return inner.split('"').next().unwrap_or_default().to_owned();
-    }
-    value.split(" #").next().unwrap_or_default().trim().to_owned()
 }
 
 /// Writes what inn.conf says.
@@ -173,7 +172,8 @@ fn one(key: &str, value: &str, place: Place, conf: &InnConf, sheet: &mut Sheet) 
         },
         "maxartsize" => sheet.single("site").key("article_bytes_max", article_size(number(value)?), place),
         "extraoverviewadvertised" => {
-            let names = value.split_ascii_whitespace().filter(|name| is_further(name.as_bytes()));
+            let names = value.split_ascii_whitespace().map(|name| name.trim_matches('"'));
+            let names = names.filter(|name| is_further(name.as_bytes()));
             sheet.single("site").key("overview_headers", Value::from_iter(names), place);
         }
         "wanttrash" if is_true(value) => sheet.single("site").key("unknown_groups", "junk", place),
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn keys_lists_and_faults() {
         let conf = InnConf::parse(
-            "pathhost:  news.example.org # us\nmta: \"/usr/sbin/sendmail -oi %s\"\nempty:\n\
+            "pathhost:  news.example.org # us\npathhost: other\norganization: \"The \\\"O\\\" #1\" # c\ncomplaints: \"x\nmta: \"/usr/sbin/sendmail -oi %s\"\nempty:\n\
              extraoverviewhidden: [ a b ]\nsyntaxchecks: [\n  no-laxmid\n]\nnonsense\nlast: [ open\n",
         );
         assert_eq!(conf.get("pathhost").unwrap().value, "news.example.org");
@@ -335,9 +335,10 @@ mod tests {
             (None, "a b")
         );
         let checks = conf.get("syntaxchecks").unwrap();
-        assert_eq!((checks.value.trim(), checks.place.line, checks.place.last), ("no-laxmid", 5, 7));
+        assert_eq!((checks.value.trim(), checks.place.line, checks.place.last), ("no-laxmid", 8, 10));
+        assert_eq!(conf.get("organization").unwrap().value, "The \"O\" #1");
         let lines: Vec<u32> = conf.faults.iter().map(|(place, _)| place.line).collect();
-        assert_eq!(lines, [8, 9]);
+        assert_eq!(lines, [2, 4, 11, 12]);
         assert_eq!(conf.path("pathbin", "bin"), "/usr/lib/news/bin");
     }
 }

@@ -34,7 +34,7 @@ fn setting(line: &Line) -> Option<Setting> {
 }
 
 /// Writes what config says.
-pub(super) fn convert(text: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
+pub(super) fn convert(text: &str, local_groups: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
     let mut settings = Vec::new();
     for line in lines("config", text) {
         match setting(&line) {
@@ -60,6 +60,55 @@ pub(super) fn convert(text: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
         let end = starts.get(at + 1).copied().unwrap_or(rest.len());
         server(rest.get(*start..end).unwrap_or_default(), secrets, sheet);
     }
+    let sections = starts.iter().enumerate().map(|(at, start)| {
+        let end = starts.get(at + 1).copied().unwrap_or(rest.len());
+        rest.get(*start..end).unwrap_or_default()
+    });
+    let takes_posts = |own: &&[Setting]| !own.iter().any(|own| own.key == "nopost" && is_on(&own.value));
+    if let Some(own) = sections.into_iter().find(takes_posts) {
+        posts(own, local_groups, secrets, sheet);
+    }
+}
+
+/// The server to which leafnode posts: the first one that it may post to. Local groups stay here.
+fn posts(settings: &[Setting], local_groups: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
+    let Some((first, rest)) = settings.split_first() else { return };
+    let get = |key: &str| rest.iter().find(|setting| setting.key == key);
+    let mut upstream = Section::new("upstream");
+    upstream.about("What is posted here goes to this server, as with leafnode.");
+    upstream.key("name", peer_name(&first.value), first.place);
+    upstream.noted("host", address(&first.value, get("port")), "");
+    upstream.noted("groups", "", "nothing is read from it: [[pull]] fetches");
+    let mut groups = vec!["*".to_owned()];
+    for line in lines("local.groups", local_groups) {
+        let name = line.text.split_ascii_whitespace().next().unwrap_or_default();
+        sheet.saw([line.place]);
+        groups.push(format!("!{name}"));
+    }
+    upstream.noted("post_carried", groups.join(","), "all but the groups of local.groups");
+    login(&mut upstream, &first.value, get, secrets);
+    sheet.push(upstream);
+    let others = "leafnode tries the next server if the first refuses a post; here the poster is told.";
+    sheet.single("posting").say(others);
+}
+
+/// A host with its port.
+fn address(host: &str, port: Option<&Setting>) -> String {
+    format!("{host}:{}", port.map_or("119", |setting| setting.value.as_str()))
+}
+
+/// The login of a server, if there is one.
+fn login<'a>(
+    section: &mut Section,
+    host: &str,
+    get: impl Fn(&str) -> Option<&'a Setting>,
+    secrets: &mut Secrets,
+) {
+    if let (Some(user), Some(password)) = (get("username"), get("password")) {
+        section.key("user", user.value.as_str(), user.place);
+        section.key("password_file", secrets.add(host, "password", &password.value), password.place);
+        section.say("Without tls the password is sent to this machine only: see tls.");
+    }
 }
 
 /// A line without a password that may be in it.
@@ -72,6 +121,8 @@ fn is_on(value: &str) -> bool {
 }
 
 fn access(is_open: bool, sheet: &mut Sheet) {
+    let listen = if is_open { "0.0.0.0:119" } else { "127.0.0.1:119" };
+    sheet.single("site").noted("listen", Value::from_iter([listen]), "leafnode's port");
     let mut access = Section::new("access");
     match is_open {
         true => access.noted("from", "all", "allowstrangers"),
@@ -126,7 +177,11 @@ fn site(setting: &Setting, sheet: &mut Sheet) -> Result<(), Why> {
         "hostname" => sheet.single("site").key("path_identity", value, place),
         // Without a limit.
         "maxage" if number()? == 0 => sheet.single("site").key("max_age_days", "none", place),
-        "maxage" => sheet.single("site").key("max_age_days", number()?.clamp(1, 36_000) as i64, place),
+        "maxage" => {
+            let days = number()?.clamp(1, 36_000);
+            sheet.single("site").key("max_age_days", days as i64, place);
+            super::expire::remember_days(None, Some(days), sheet);
+        }
         "timeout_client" => {
             let span = span_text(Duration::from_secs(number()?.clamp(1, 86_400)));
             sheet.single("limits").key("idle_timeout", span, place);
@@ -185,18 +240,13 @@ fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
     let get = |key: &str| rest.iter().find(|setting| setting.key == key);
     let mut pull = Section::new("pull");
     pull.key("name", peer_name(host), first.place);
-    let port = get("port").map_or("119", |setting| setting.value.as_str());
     pull.noted(
         "from",
-        format!("{host}:{port}"),
+        address(host, get("port")),
         get("port").map_or(String::new(), |port| port.place.to_string()),
     );
     pull.noted("groups", "*", "those that are carried here: newsreel group add");
-    if let (Some(user), Some(password)) = (get("username"), get("password")) {
-        pull.key("user", user.value.as_str(), user.place);
-        pull.key("password_file", secrets.add(host, "password", &password.value), password.place);
-        pull.say("Without tls the password is sent to this machine only: see pull.tls.");
-    }
+    login(&mut pull, host, get, secrets);
     if let Some(count) =
         get("initialfetch").and_then(|own| own.value.parse::<i64>().ok().map(|count| (own, count)))
     {
@@ -230,7 +280,6 @@ fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
             pull.remark(setting.place, format!("`{}` has no equal", quoted(&setting.key)));
         }
     }
-    pull.say("leafnode posts to it what is posted here; newsreel sends that to a [[peer]] with only = [\"injected\"].");
     sheet.push(pull);
 }
 
@@ -300,7 +349,7 @@ newsadmin = postmaster@another.example.org
     #[test]
     fn every_key_of_the_packages_sample_is_taken_over_or_has_a_reason() {
         let mut sheet = Sheet::default();
-        convert(SAMPLE, &mut Secrets::default(), &mut sheet);
+        convert(SAMPLE, "", &mut Secrets::default(), &mut sheet);
         let (text, refused) = sheet.settle("");
         assert_eq!(refused, None, "{text}");
         assert!(!text.contains("does not know it") && !text.contains("hush"), "{text}");
@@ -329,16 +378,30 @@ newsadmin = postmaster@another.example.org
     }
 
     #[test]
+    fn ids_are_remembered_for_longer_than_maxage() {
+        let mut sheet = Sheet::default();
+        convert("server = a.example\nnopost = 1\nmaxage = 365\n", "", &mut Secrets::default(), &mut sheet);
+        let (text, refused) = sheet.settle("");
+        assert_eq!(refused, None, "{text}");
+        let config = crate::config::parse(&text, std::path::Path::new("x")).unwrap();
+        assert_eq!((config.site.max_age_days, config.site.remember_days), (Some(365), 366));
+        assert!(config.upstreams.is_empty(), "{text}");
+    }
+
+    #[test]
     fn servers_become_pulls() {
         let mut sheet = Sheet::default();
         let mut secrets = Secrets::default();
         let text = "hostname = leaf.example.org\nserver = news.example.net\nusername = us\npassword = hush\n\
                     port = 1119\ninitialfetch = 100\nserver = other.example\nnoread = 1\nexpire = 20\n\
                     groupexpire local.* = 90\nmaxfetch = 5\nstrange = 1\nnonsense\nmaxbytes = 100000\n";
-        convert(text, &mut secrets, &mut sheet);
+        convert(text, "my.group\ty\tOurs\n", &mut secrets, &mut sheet);
         let (text, refused) = sheet.settle("");
         assert_eq!(refused, None, "{text}");
         let config = crate::config::parse(&text, std::path::Path::new("x")).unwrap();
+        let [upstream] = config.upstreams.as_slice() else { panic!("{text}") };
+        assert_eq!((upstream.host.as_str(), upstream.groups.as_str()), ("news.example.net:1119", ""));
+        assert_eq!(upstream.post_carried.as_str(), "*,!my.group");
         let [pull] = config.pulls.as_slice() else { panic!("{text}") };
         assert_eq!((pull.from.as_str(), pull.first_max), ("news.example.net:1119", Some(100)));
         assert_eq!(secrets.files["passwords/news.example.net.password"], "hush\n");

@@ -27,6 +27,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod text;
+mod trial;
 
 use std::collections::BTreeMap;
 
@@ -67,8 +68,8 @@ pub const INN_LISTS: [(&str, &str); 5] = [
 pub const CNEWS_FILES: [&str; 8] =
     ["whoami", "mailname", "organization", "explist", "sys", "batchparms", "mailpaths", "controlperm"];
 
-/// The file of leafnode that is read.
-pub const LEAFNODE_FILES: [&str; 1] = ["config"];
+/// The files of leafnode that are read.
+pub const LEAFNODE_FILES: [&str; 2] = ["config", "local.groups"];
 
 /// The files of Diablo that are read.
 pub const DIABLO_FILES: [&str; 2] = ["dnewsfeeds", "dnntpspool.ctl"];
@@ -80,6 +81,8 @@ pub struct Old {
     pub dir: String,
     /// Texts of [`INN_FILES`], by name.
     pub files: BTreeMap<&'static str, String>,
+    /// The new site is tried beside the old server, which goes on.
+    pub is_trial: bool,
 }
 
 /// What is to be written.
@@ -127,6 +130,9 @@ pub fn from_inn(old: &Old, resolve: Resolve<'_>) -> New {
     let controls = [("control.ctl", text("control.ctl")), ("control.ctl.local", text("control.ctl.local"))];
     let mail_to = format!("usenet@{}", conf.path_identity());
     control::convert(&controls, conf.is("pgpverify", false), &mail_to, &mut sheet);
+    if old.is_trial {
+        trial::convert(&conf, &mut sheet);
+    }
     finished(sheet, (old, "INN", "inn-config"), secrets, &INN_FILES)
 }
 
@@ -141,8 +147,8 @@ pub fn from_cnews(old: &Old) -> New {
 /// The configuration of a leafnode as ours.
 pub fn from_leafnode(old: &Old) -> New {
     let (mut sheet, mut secrets) = (Sheet::default(), Secrets::default());
-    let text = old.files.get("config").map(String::as_str).unwrap_or_default();
-    leafnode::convert(text, &mut secrets, &mut sheet);
+    let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
+    leafnode::convert(text("config"), text("local.groups"), &mut secrets, &mut sheet);
     finished(sheet, (old, "leafnode", "leafnode-config"), secrets, &LEAFNODE_FILES)
 }
 
@@ -163,7 +169,7 @@ fn finished(
     order: &[&str],
 ) -> New {
     sheet.complete(&old.files, order);
-    advise(&mut sheet, &secrets);
+    advise(&mut sheet, &secrets, old.is_trial);
     let head = format!(
         "The configuration of this server, made from that of {server} in {} by newsreel import\n\
          {command}. After each key stands the line that it comes from; what has no equal here, or one\n\
@@ -190,16 +196,20 @@ fn finished(
 }
 
 /// What an operator must do before the first start.
-fn advise(sheet: &mut Sheet, secrets: &Secrets) {
-    let mut advice = vec![
+fn advise(sheet: &mut Sheet, secrets: &Secrets, is_trial: bool) {
+    let mut advice = Vec::new();
+    if is_trial {
+        advice.push(trial::ADVICE.to_owned());
+    }
+    advice.extend([
         "newsreel init --dir DIR --groups /dev/null makes the spool in the directory of this file, which must be \
          called newsreel.toml, without groups of our own."
             .to_owned(),
         "newsreel check says what is wrong with the site.".to_owned(),
         "newsreel import inn brings groups, articles and their numbers, from the spools of C News and leafnode too."
             .to_owned(),
-    ];
-    if sheet.count("peer") > 0 {
+    ]);
+    if sheet.count("peer") > 0 && !is_trial {
         advice.push(
             "Look at the addresses of the peers: newsreel knows clients by address, not by name.".to_owned(),
         );

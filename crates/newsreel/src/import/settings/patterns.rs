@@ -74,6 +74,8 @@ pub(super) struct Hosts {
     pub looked_up: Vec<String>,
     /// What cannot be said.
     pub unknown: Vec<String>,
+    /// Hosts that are excluded and of which no address is known.
+    pub unknown_without: Vec<String>,
 }
 
 impl Hosts {
@@ -86,6 +88,9 @@ impl Hosts {
                 None => (piece, false),
             };
             let found = hosts.one(piece, resolve);
+            if excluded && found.is_empty() && piece != "stdin" {
+                hosts.unknown_without.push(piece.to_owned());
+            }
             let list = if excluded { &mut hosts.without } else { &mut hosts.networks };
             for network in found {
                 if !list.contains(&network) {

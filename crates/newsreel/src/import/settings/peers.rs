@@ -1,10 +1,12 @@
 //! Peers: what incoming.conf, newsfeeds, innfeed.conf, nntpsend.ctl and passwd.nntp say of one site becomes
 //! one `[[peer]]`.
 //!
-//! A site of newsfeeds is the peer of incoming.conf that has its name, one of its exclusions, or its host.
+//! A site of newsfeeds is the peer of incoming.conf that has its name, one of its exclusions, or the name of
+//! its host; an address is no such name, since several sites may share one.
 //! Called by `settings`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use toml_edit::Value;
 
@@ -41,7 +43,7 @@ impl Peer {
     }
 
     fn is(&self, site: &str) -> bool {
-        let is = |own: &String| own.eq_ignore_ascii_case(site);
+        let is = |own: &String| own.eq_ignore_ascii_case(site) && own.parse::<IpAddr>().is_err();
         is(&self.label) || is(&self.name) || self.hosts.iter().any(is)
     }
 }

@@ -21,20 +21,22 @@ const FILE: &str = "readers.conf";
 pub(super) fn convert(text: &str, conf: &InnConf, resolve: Resolve<'_>, sheet: &mut Sheet) {
     let parsed = blocks::parse(FILE, text);
     for (place, why) in &parsed.faults {
-        let is_include =
-            text.lines().nth(place.line as usize - 1).is_some_and(|l| l.trim().starts_with("include "));
-        let why = if is_include { "included files are not read: put their text in its place" } else { why };
         sheet.remark(*place, why);
     }
-    let of = |word: &'static str| parsed.root.blocks.iter().rev().filter(move |block| block.word == word);
-    let auths: Vec<&Block> = of("auth").collect();
-    let accesses: Vec<&Block> = of("access").collect();
-    for block in parsed.root.blocks.iter().filter(|block| block.word != "auth" && block.word != "access") {
-        let inner = block.pairs.iter().map(|pair| pair.place).chain([block.end]);
-        sheet.saw(inner);
-        sheet.remark(block.place, format!("`{}` is neither auth nor access", quoted(&block.word)));
+    let mut all = Groups::default();
+    all.gather(&parsed.root, &[], sheet);
+    if !all.auths.is_empty() || !all.accesses.is_empty() {
+        sheet.saw(parsed.root.pairs.iter().map(|pair| pair.place));
     }
-    let mut work = Work { conf, resolve, auths, accesses, used: BTreeSet::new(), sheet };
+    let mut work = Work {
+        conf,
+        resolve,
+        auths: all.auths.iter().rev().collect(),
+        accesses: all.accesses.iter().rev().collect(),
+        has_includes: !parsed.includes.is_empty(),
+        used: BTreeSet::new(),
+        sheet,
+    };
     work.auth_groups();
     work.programs();
     for at in 0..work.auths.len() {
@@ -46,12 +48,77 @@ pub(super) fn convert(text: &str, conf: &InnConf, resolve: Resolve<'_>, sheet: &
     work.leftovers();
 }
 
+/// The auth and access groups of a file, each with what the `group` blocks around it say.
+#[derive(Default)]
+struct Groups {
+    auths: Vec<Block>,
+    accesses: Vec<Block>,
+}
+
+impl Groups {
+    /// Recursion is as deep as blocks may nest.
+    fn gather(&mut self, block: &Block, inherited: &[Pair], sheet: &mut Sheet) {
+        let nearer = [block.pairs.as_slice(), inherited].concat();
+        for inner in &block.blocks {
+            let list = match inner.word.as_str() {
+                "auth" => &mut self.auths,
+                "access" => &mut self.accesses,
+                "group" => {
+                    sheet.saw(inner.pairs.iter().map(|pair| pair.place).chain([inner.place, inner.end]));
+                    self.gather(inner, &nearer, sheet);
+                    continue;
+                }
+                _ => {
+                    sheet.saw(inner.pairs.iter().map(|pair| pair.place).chain([inner.end]));
+                    let text = format!("`{}` is neither auth nor access", quoted(&inner.word));
+                    sheet.remark(inner.place, text);
+                    continue;
+                }
+            };
+            let mut whole = inner.clone();
+            let is_auth = inner.word == "auth";
+            let belongs =
+                |pair: &&Pair| pair.key == "key" || is_auth == AUTH_KEYS.contains(&pair.key.as_str());
+            for pair in nearer.iter().filter(belongs) {
+                if whole.get(&pair.key).is_none() {
+                    whole.pairs.push(pair.clone());
+                }
+            }
+            list.push(whole);
+        }
+    }
+}
+
+/// Keys of auth groups; others belong to access groups, and `key` to both.
+const AUTH_KEYS: [&str; 15] = [
+    "hosts",
+    "localaddress",
+    "default",
+    "default-domain",
+    "require_encryption",
+    "require_ssl",
+    "auth",
+    "res",
+    "perl_auth",
+    "python_auth",
+    "perl_access",
+    "python_access",
+    "perl_dynamic",
+    "python_dynamic",
+    "program",
+];
+
+/// Programs that decide in the place of access groups.
+const ACCESS_HOOKS: [&str; 4] = ["perl_access", "python_access", "perl_dynamic", "python_dynamic"];
+
 struct Work<'a, 'b> {
     conf: &'a InnConf,
     resolve: Resolve<'a>,
     /// From the last one up.
     auths: Vec<&'a Block>,
     accesses: Vec<&'a Block>,
+    /// Some of the file's groups are elsewhere.
+    has_includes: bool,
     /// The lines of access groups that have become a section.
     used: BTreeSet<u32>,
     sheet: &'b mut Sheet,
@@ -200,6 +267,22 @@ impl<'a> Work<'a, '_> {
         Some((section, hosts.without))
     }
 
+    /// Why nobody gets rights by these groups: what has not been understood may have taken them away.
+    fn barred(&self, auth: &Block, access: Option<&Block>) -> Option<String> {
+        let excluded = auth.get("hosts").map(|pair| Hosts::parse(&pair.value, self.resolve).unknown_without);
+        let hook = auth.pairs.iter().find(|pair| ACCESS_HOOKS.contains(&pair.key.as_str()));
+        if self.has_includes {
+            return Some("readers.conf includes files, whose groups may say otherwise".into());
+        }
+        if let Some(damaged) = [Some(auth), access].into_iter().flatten().find(|block| block.is_damaged) {
+            return Some(format!("the group of {} has not been understood whole", damaged.place));
+        }
+        if let Some(host) = excluded.and_then(|list| list.into_iter().next()) {
+            return Some(format!("`!{}` cannot be said as an address", quoted(&host)));
+        }
+        hook.map(|pair| format!("{} decided about these clients ({})", quoted(&pair.key), pair.place))
+    }
+
     /// The sections for clients that log in by this auth group.
     fn users(&mut self, at: usize) {
         let Some(auth) = self.auths.get(at).copied().filter(|auth| !programs(auth).is_empty()) else {
@@ -285,7 +368,13 @@ impl<'a> Work<'a, '_> {
     fn may(&mut self, section: &mut Section, auth: &Block, access: &Block) {
         self.used.insert(access.place.line);
         section.saw([access.place, access.end]);
-        let letters = access.get("access").map(|pair| pair.value.to_ascii_uppercase());
+        if let Some(why) = self.barred(auth, Some(access)) {
+            section.saw(access.pairs.iter().map(|pair| pair.place));
+            section.say(format!("No rights yet, since {why}: complete this by hand."));
+            return nothing(section);
+        }
+        // As in INN, small letters are none.
+        let letters = access.get("access").map(|pair| pair.value.clone());
         let has = |letter: char| letters.as_ref().is_none_or(|letters| letters.contains(letter));
         let named = |key: &str| access.get(key);
         let (read, post) = match named("newsgroups") {
@@ -326,8 +415,20 @@ impl<'a> Work<'a, '_> {
             section
                 .remark(letter_line, "`I` has no equal: articles are posted by POST, or sent by a [[peer]]");
         }
-        let newnews = match &letters {
-            Some(_) => given('N'),
+        self.newnews(section, letters.as_deref(), letter_line);
+        let is_anonymous = default_identity(auth).is_some() && !section.has("users");
+        if is_anonymous && read != "*" && self.auths.iter().any(|auth| !programs(auth).is_empty()) {
+            section.noted("login_for_hidden", true, "as nnrpd, which asks for a login");
+        }
+        for pair in &access.pairs {
+            other(pair, section, is_anonymous);
+        }
+    }
+
+    /// NEWNEWS, by the letter N, or where there are no letters by inn.conf.
+    fn newnews(&self, section: &mut Section, letters: Option<&str>, letter_line: Place) {
+        let newnews = match letters {
+            Some(letters) => letters.contains('N'),
             None => self.conf.is("allownewnews", true),
         };
         if !newnews {
@@ -338,9 +439,6 @@ impl<'a> Work<'a, '_> {
                 false,
                 if is_own { format!("{letter_line}: no letter N") } else { site.to_string() },
             );
-        }
-        for pair in &access.pairs {
-            other(pair, section, default_identity(auth).is_some() && !section.has("users"));
         }
     }
 

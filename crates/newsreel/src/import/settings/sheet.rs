@@ -19,7 +19,7 @@ const COLUMNS: usize = 108;
 const COMMENT_COLUMN_MAX: usize = 46;
 
 /// A section.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Section {
     name: &'static str,
     /// Above its head.
@@ -30,14 +30,14 @@ pub(super) struct Section {
     off: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Item {
     /// Belongs to the part of the section, such as `[peer.send]`.
     of_part: bool,
     what: What,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum What {
     Key {
         word: &'static str,
@@ -95,6 +95,11 @@ impl Section {
     pub fn say(&mut self, text: impl Into<String>) {
         let of_part = self.items.iter().any(|item| item.of_part);
         self.items.push(Item { of_part, what: What::Remark(text.into()) });
+    }
+
+    /// Takes a key out again.
+    pub fn forget(&mut self, name: &str) {
+        self.items.retain(|item| !matches!(&item.what, What::Key { word, .. } if *word == name));
     }
 
     /// Writes it as a comment.
@@ -187,6 +192,14 @@ impl Sheet {
     pub fn unsaid(&mut self, from: Place, what: impl Into<String>, why: impl Into<String>) {
         self.saw([from]);
         self.loose.push(Loose { place: from, what: what.into(), why: why.into() });
+    }
+
+    /// Writes all sections of a name as comments.
+    pub fn disable(&mut self, name: &str, why: &str) {
+        self.sections
+            .iter_mut()
+            .filter(|section| section.name == name)
+            .for_each(|section| section.disable(why));
     }
 
     /// How many sections of a name are in effect.

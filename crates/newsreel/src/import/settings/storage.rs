@@ -245,17 +245,32 @@ fn rule(method: &Method<'_>, class: &str, sheet: &mut Sheet) -> bool {
     let mut rule = Section::new("rule");
     rule.key("class", class, block.place);
     rule.saw([block.end]);
-    for pair in &block.pairs {
+    if block.get("newsgroups").is_none() {
+        rule.disable("it names no newsgroups, so that INN never uses it");
+    }
+    let mut undated = None;
+    // The one that may need two rules comes last.
+    let (expires, others): (Vec<&Pair>, _) = block.pairs.iter().partition(|pair| pair.key == "expires");
+    for pair in others.into_iter().chain(expires) {
+        let before = rule.clone();
         if let Err(why) = condition(pair, &mut rule) {
             rule.remark(pair.place, format!("`{}: {}`: {why}", quoted(&pair.key), quoted(&pair.value)));
             rule.disable(format!("line {} cannot be said here", pair.place.line));
         }
-    }
-    if block.get("newsgroups").is_none() {
-        rule.disable("it names no newsgroups, so that INN never uses it");
+        if rule.has("expires_within") && !rule.has("expires_beyond") {
+            let mut rest = before;
+            rest.key("expires_absent", true, pair.place);
+            undated = Some(rest);
+        }
     }
     let conditions = ["groups", "larger_than", "smaller_than", "expires_within", "expires_beyond"];
     let takes_all = !rule.is_off() && !conditions.iter().any(|key| rule.has(key));
+    if let Some(mut rest) = undated.filter(|_| !rule.is_off()) {
+        rest.about("As in INN, articles without an Expires header, too.");
+        sheet.push(rule);
+        sheet.push(rest);
+        return false;
+    }
     sheet.push(rule);
     takes_all
 }
@@ -298,9 +313,6 @@ fn condition(pair: &Pair, rule: &mut Section) -> Result<(), Why> {
             }
             if max > 0 {
                 rule.key("expires_within", span_text(Duration::from_secs(max)), place);
-                if min == 0 {
-                    rule.remark(place, "INN also takes articles without an Expires header here");
-                }
             }
             rule.saw([place]);
         }

@@ -81,7 +81,7 @@ fn resolve(name: &str) -> Vec<std::net::IpAddr> {
 
 fn site() -> Old {
     let files = SITE.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
-    Old { dir: "/etc/news".into(), files }
+    Old { dir: "/etc/news".into(), files, ..Old::default() }
 }
 
 fn converted(old: &Old) -> (New, Config) {
@@ -330,7 +330,7 @@ const CNEWS: &[(&str, &str)] = &[
 #[test]
 fn a_site_of_c_news_becomes_a_configuration() {
     let files = CNEWS.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
-    let mut new = from_cnews(&Old { dir: "/etc/news".into(), files });
+    let mut new = from_cnews(&Old { dir: "/etc/news".into(), files, ..Old::default() });
     new.text = new.text.replace("\n#   ", " ");
     assert_eq!(new.refused, None, "{}", new.text);
     let config = config::parse(&new.text, Path::new("newsreel.toml")).unwrap();
@@ -385,9 +385,11 @@ fn a_site_of_c_news_becomes_a_configuration() {
     let controls: Vec<_> = config.controls.iter().map(|control| control.action).collect();
     assert_eq!(controls, [config::ControlAction::Do, config::ControlAction::Do, config::ControlAction::Log]);
     assert_eq!(config.moderation.default_address.as_deref(), Some("%s@moderators.example"));
-    for part in
-        ["explist 9: `bad line`: not four fields", "sys 2: ", "batchparms 2: `viamail` of the pipeline"]
-    {
+    for part in [
+        "explist 9: `bad line`: not four fields",
+        "local,local.*\"  # sys 2",
+        "batchparms 2: `viamail` of the pipeline",
+    ] {
         assert!(new.text.contains(part), "{part}: {}", new.text);
     }
     // Damage costs nothing but what is damaged.
@@ -396,7 +398,7 @@ fn a_site_of_c_news_becomes_a_configuration() {
             let mut files: std::collections::BTreeMap<_, _> =
                 CNEWS.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
             files.insert(name, text[..at].to_owned() + "!:\"" + &text[at..]);
-            let new = from_cnews(&Old { dir: String::new(), files });
+            let new = from_cnews(&Old { files, ..Old::default() });
             assert_eq!(new.refused, None, "{name} {at}: {}", new.text);
         }
     }
@@ -473,4 +475,160 @@ fn no_damage_to_files_of_inn_leads_to_a_fault() {
         let new = from_inn(&old, &resolve);
         assert_eq!(new.refused, None, "{:?}\n{}", old.files, new.text);
     }
+}
+
+/// An INN with these files.
+fn inn(files: &[(&'static str, &str)]) -> Old {
+    let files = files.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
+    Old { dir: "/etc/news".into(), files, ..Old::default() }
+}
+
+#[test]
+fn groups_of_readers_conf_in_one_line_give_no_more_rights_than_before() {
+    let readers = "auth all { hosts: * default: <ALL> }\r\n\
+                   access all { users: <ALL> newsgroups: *,!private.* access: RP max_rate: 10000 }\r\n";
+    let (new, config) = converted(&inn(&[("inn.conf", "pathhost: a.example\n"), ("readers.conf", readers)]));
+    let [access] = config.access.as_slice() else { panic!("{}", new.text) };
+    assert_eq!((access.read.as_str(), access.post.as_str()), ("*,!private.*", "*,!private.*"));
+    assert_eq!(
+        (access.approve.as_str(), access.newnews, access.bytes_per_sec_max),
+        ("", false, Some(10_000))
+    );
+}
+
+#[test]
+fn what_readers_conf_does_not_make_clear_gives_no_rights() {
+    let all = "auth all {\n hosts: *\n default: <ALL>\n}\n";
+    for (auth, access, why) in [
+        (all, "access a {\n users: <ALL>\n newsgroups: *, !private.*\n}\n", "not been understood whole"),
+        (all, "access a {\n users: <ALL>\n newsgroups: *\n}\ninclude more.conf\n", "includes files"),
+        (
+            "auth all {\n hosts: \"*, !*.bad.example\"\n default: <ALL>\n}\n",
+            "access a {\n users: <ALL>\n newsgroups: *\n}\n",
+            "cannot be said as an address",
+        ),
+        (
+            "auth all {\n hosts: *\n default: <ALL>\n perl_access: \"x.pl\"\n}\n",
+            "access a {\n users: <ALL>\n newsgroups: *\n}\n",
+            "decided about these clients",
+        ),
+        // Small letters are none of INN's.
+        (all, "access a {\n users: <ALL>\n newsgroups: *\n access: rpa\n}\n", ""),
+    ] {
+        let readers = [auth, access].concat();
+        let (new, config) =
+            converted(&inn(&[("inn.conf", "pathhost: a.example\n"), ("readers.conf", readers.as_str())]));
+        assert!(!config.access.is_empty() && new.text.contains(why), "{}", new.text);
+        for access in &config.access {
+            let rights = [&access.read, &access.post, &access.approve].map(|groups| groups.as_str());
+            assert_eq!(rights, ["", "", ""], "{}", new.text);
+        }
+    }
+}
+
+#[test]
+fn groups_of_readers_conf_inherit_from_the_blocks_around_them() {
+    let readers = "group g {\n default: <G>\n access: R\n auth a {\n hosts: 192.0.2.0/24\n }\n\
+                   access a {\n users: <G>\n newsgroups: g.*\n }\n}\n";
+    let (new, config) = converted(&inn(&[("inn.conf", "pathhost: a.example\n"), ("readers.conf", readers)]));
+    let [access] = config.access.as_slice() else { panic!("{}", new.text) };
+    assert_eq!((access.read.as_str(), access.post.as_str()), ("g.*", ""));
+}
+
+#[test]
+fn groups_that_a_login_would_show_are_answered_by_asking_for_one() {
+    let readers = "auth all {\n auth: ckpasswd\n default: <ALL>\n}\naccess users {\n users: *\n newsgroups: *\n}\n\
+                   access others {\n users: <ALL>\n newsgroups: *,!private.*\n}\n";
+    let (new, config) = converted(&inn(&[("inn.conf", "pathhost: a.example\n"), ("readers.conf", readers)]));
+    let asks: Vec<bool> = config.access.iter().map(|access| access.login_for_hidden).collect();
+    assert_eq!(asks, [false, true], "{}", new.text);
+}
+
+#[test]
+fn a_trial_has_a_name_of_its_own_and_sends_nothing() {
+    let mut old = site();
+    old.is_trial = true;
+    let (new, config) = converted(&old);
+    assert_eq!(config.site.path_identity, "trial.news.example.org");
+    assert!(config.site.path_also.is_empty(), "{}", new.text);
+    assert_eq!(config.site.listen, ["192.0.2.1:1119", "[::]:1119"]);
+    let [inn] = config.peers.as_slice() else { panic!("{}", new.text) };
+    let addresses: Vec<String> = inn.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!((addresses.join(" "), inn.send.is_none()), ("127.0.0.1 ::1 192.0.2.1".into(), true));
+    assert!(config.controls.is_empty() && new.text.contains("while this is tried"), "{}", new.text);
+    assert_eq!(config.access, converted(&site()).1.access);
+}
+
+#[test]
+fn an_expires_without_a_least_time_takes_articles_without_that_header() {
+    let storage = "method tradspool { class: 1 newsgroups: a.* expires: 0d,30d }\nmethod timehash {\n class: 2\n \
+                   newsgroups: *\n}\n";
+    let (new, config) = converted(&inn(&[("inn.conf", "pathhost: a.example\n"), ("storage.conf", storage)]));
+    let day = std::time::Duration::from_secs(86_400);
+    let rules: Vec<_> = config
+        .rules
+        .iter()
+        .map(|rule| {
+            let groups = rule.groups.as_ref().map(config::Groups::as_str);
+            (rule.class.as_str(), groups, rule.expires_within, rule.expires_absent)
+        })
+        .collect();
+    assert_eq!(
+        rules,
+        [
+            ("tradspool-1", Some("a.*"), Some(30 * day), None),
+            ("tradspool-1", Some("a.*"), None, Some(true)),
+            ("timehash-2", None, None, None),
+        ],
+        "{}",
+        new.text
+    );
+}
+
+#[test]
+fn peers_that_share_an_address_stay_apart() {
+    let (new, config) = converted(&inn(&[
+        ("inn.conf", "pathhost: a.example\n"),
+        ("incoming.conf", "peer relay {\n hostname: 192.0.2.7\n}\n"),
+        (
+            "newsfeeds",
+            "ME:*::\ninnfeed!:!*:Tc,Wnm*:/usr/lib/news/bin/innfeed\none:a.*:Tm:innfeed!\ntwo:b.*:Tm:innfeed!\n",
+        ),
+        (
+            "innfeed.conf",
+            "peer one { ip-name: 192.0.2.7 port-number: 433 }\npeer two { ip-name: 192.0.2.7 }\n",
+        ),
+    ]));
+    let peers: Vec<_> = config
+        .peers
+        .iter()
+        .map(|peer| (peer.name.as_str(), peer.send.as_ref().map(|send| send.to.concat())))
+        .collect();
+    assert_eq!(
+        peers,
+        [("relay", None), ("one", Some("192.0.2.7:433".into())), ("two", Some("192.0.2.7:119".into()))],
+        "{}",
+        new.text
+    );
+}
+
+#[test]
+fn what_me_takes_and_older_columns_of_batchparms_are_carried_over() {
+    let files = [
+        ("whoami", "sirius\n"),
+        ("sys", "ME:comp,!comp.binaries/world,all,!local::\nhuey:comp/all:f:\n"),
+        ("batchparms", "/default/ 100000 20 batcher compcun viauux\n"),
+    ];
+    let new = from_cnews(&inn(&files));
+    let config =
+        config::parse(&new.text, Path::new("x")).unwrap_or_else(|error| panic!("{}", error.report(false)));
+    assert_eq!(config.batches.accept.as_str(), "comp,comp.*,!comp.binaries,!comp.binaries.*");
+    assert_eq!(config.site.distributions.as_str(), "world,*,!local");
+    let send = config.peers[0].send.as_ref().unwrap();
+    assert_eq!(send.batch_bytes, 100_000, "{}", new.text);
+    assert!(
+        new.text.contains("batch_compress = \"compress\"") && new.text.contains("huey!rnews"),
+        "{}",
+        new.text
+    );
 }

@@ -522,7 +522,8 @@ impl NewsSource for Upstreams {
         let one = match which {
             Which::All | Which::Like(_) => {
                 // All are asked before the first has answered.
-                let asked = table.upstreams.iter().enumerate().filter(|(_, u)| !u.config.fill);
+                let asked = table.upstreams.iter().enumerate();
+                let asked = asked.filter(|(_, u)| !u.config.fill && !u.config.is_unread());
                 let asked = asked
                     .map(|(at, upstream)| (at, upstream, ask_list(upstream.clone(), list, &self.client)));
                 for (at, upstream, lines) in asked.collect::<Vec<_>>() {

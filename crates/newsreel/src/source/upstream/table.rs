@@ -185,6 +185,7 @@ impl Table {
         };
         let upstreams: Vec<_> = sections.iter().enumerate().filter_map(upstream).collect();
         let mut order: Vec<usize> = (0..upstreams.len()).collect();
+        order.retain(|at| sections.get(*at).is_some_and(|section| !section.is_unread()));
         order.sort_by_key(|at| sections.get(*at).map(|section| (section.fill, section.priority)));
         Self {
             upstreams,
@@ -221,6 +222,16 @@ impl Table {
         let named = self.upstreams.iter().enumerate();
         let named = named.filter_map(|(at, upstream)| {
             let len = upstream.config.post.as_ref()?.longest_match(group)?;
+            Some((len, Reverse(at), &upstream.config.name))
+        });
+        named.max().map(|(.., name)| name.as_str().into())
+    }
+
+    /// The name of the upstream that takes posts to a group that is carried here, too.
+    pub fn taker_of_carried(&self, group: &[u8]) -> Option<Arc<str>> {
+        let named = self.upstreams.iter().enumerate();
+        let named = named.filter_map(|(at, upstream)| {
+            let len = upstream.config.post_carried.longest_match(group)?;
             Some((len, Reverse(at), &upstream.config.name))
         });
         named.max().map(|(.., name)| name.as_str().into())

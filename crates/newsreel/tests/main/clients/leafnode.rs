@@ -24,7 +24,7 @@ fn home(dir: &Path, port: &str, group: &str) -> Home {
 }
 
 /// Whether fetchnews can be run here; says so aloud if not.
-pub(super) fn runs() -> bool {
+pub(crate) fn runs() -> bool {
     installed(&[("fetchnews", "leafnode"), ("unshare", "util-linux"), ("mount", "mount")])
         && (rustix::process::geteuid().is_root() || skipped("(fetchnews is tried as root only)", false))
 }

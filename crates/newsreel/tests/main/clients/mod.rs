@@ -12,7 +12,7 @@ mod fed;
 mod inn;
 mod inn_spool;
 mod latency;
-mod leafnode;
+pub(crate) mod leafnode;
 mod nzbget;
 mod readme;
 pub mod screen;

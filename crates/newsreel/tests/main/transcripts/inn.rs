@@ -163,6 +163,11 @@ impl Inn {
         format!("{} news {} {program}", self.script.display(), self.site().display())
     }
 
+    /// How a shell stops it.
+    pub(crate) fn stop_command(&self) -> String {
+        format!("{} stop {}", self.script.display(), self.site().display())
+    }
+
     fn run(&self, command: &str, options: &[&str]) {
         let output = Command::new(&self.script).arg(command).arg(self.site()).args(options).output().unwrap();
         assert!(output.status.success(), "inn.sh {command}: {output:?}");

@@ -156,3 +156,30 @@ fn what_an_upstream_refuses_is_told_to_the_poster_or_the_operator() {
     wait_until("nothing waits", || listed(&server).is_empty());
     assert_eq!(isp.posts().len(), 1);
 }
+
+/// As after leafnode: articles are fetched by a [[pull]], and posts go to the server that they come from.
+#[test]
+fn posts_to_groups_that_are_carried_here_go_to_an_upstream_as_well() {
+    let isp = Fake::with("comp.a", 1, 500);
+    let own = "groups = \"\"\npost_carried = \"*,!local.*\"";
+    let groups = [("comp.a", "y", ""), ("comp.m", "m", ""), ("local.a", "y", "")];
+    let server = Server::start_showing(&groups, |text| text + &section("isp", isp.address, own));
+    let mut client = server.client();
+    let answer = post(&mut client, "<1@x.example>", "comp.a,local.a");
+    assert_eq!(answer, "240 Article received OK <1@x.example>");
+    assert_eq!(client.ask("GROUP comp.a"), "211 1 1 1 comp.a");
+    assert!(post(&mut client, "<2@x.example>", "local.a").starts_with("240 "));
+    let posts = isp.posts();
+    assert!(posts.len() == 1 && posts[0].contains("Message-ID: <1@x.example>"), "{posts:?}");
+    assert!(!posts[0].contains("Path:"), "{posts:?}");
+    // Its moderator sees it first.
+    assert!(post(&mut client, "<3@x.example>", "comp.m,comp.a").starts_with("240 Article received OK"));
+    assert_eq!((isp.posts().len(), client.ask("GROUP comp.a").as_str()), (2, "211 1 1 1 comp.a"));
+    // It is never read: nothing is asked for lists, nor for articles that are not here.
+    isp.take("");
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    client.block();
+    assert!(client.ask("STAT <no@x.example>").starts_with("430 "));
+    assert!(client.ask("GROUP comp.b").starts_with("411 "));
+    assert_eq!(isp.take(""), [""; 0]);
+}

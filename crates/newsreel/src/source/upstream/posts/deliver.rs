@@ -60,6 +60,11 @@ impl Upstreams {
         is_there.then(|| table.taker(group).map_or(Taker::Nobody, Taker::Upstream))
     }
 
+    /// The upstream that takes posts to a group that is carried here, too.
+    pub(crate) fn taker_of_carried(&self, group: &[u8]) -> Option<Arc<str>> {
+        self.shared.table.load().taker_of_carried(group)
+    }
+
     /// Queues a post, which `post` makes for each of these upstreams. Blocks.
     pub(crate) fn queue_post(
         &self,
