@@ -315,10 +315,6 @@ impl Checker<'_> {
             let message = format!("peer `{name}`: retry_first is longer than retry_longest");
             self.fault(&send.retry_first.span, "too long", message, "raise retry_longest too");
         }
-        if send.no_check_low.value > send.no_check_high.value && send.no_check_high.value.is_some() {
-            let message = format!("peer `{name}`: no_check_low is above no_check_high");
-            self.fault(&send.no_check_low.span, "too high", message, "exchange them, or leave one out");
-        }
         self.login("peer", name, send.half_login());
         self.way_out(name, send);
     }

@@ -305,10 +305,6 @@ mod tests {
                 send(&format!("{to}retry_first = \"2 s\"\nretry_longest = \"1 s\"")),
                 "peer `p`: retry_first is longer than retry_longest",
             ),
-            (
-                send(&format!("{to}no_check_high = 80\nno_check_low = 90")),
-                "peer `p`: no_check_low is above no_check_high",
-            ),
             (send(&format!("{to}user = \"x\"")), "peer `p` has only one of user and password_file"),
             (
                 "[[peer]]\nname = \"a b\"\n[peer.send]\nto = \"h:119\"\n".into(),
