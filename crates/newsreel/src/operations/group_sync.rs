@@ -58,7 +58,7 @@ impl From<nntp_io::Error> for NoLists {
 pub(crate) async fn fetch(dial: &Dial, wanted: &Groups) -> Result<Lists, NoLists> {
     let target = dial.target(Role::Reader, Limits::default()).map_err(NoLists::Config)?;
     let mut client = Client::connect(&target).await?;
-    let groups = upstream::groups(&mut client, wanted).await?;
+    let groups = upstream::groups(&mut client, wanted).await?.groups;
     let names: HashSet<&str> = groups.keys().map(String::as_str).collect();
     let descriptions = upstream::descriptions(&mut client, wanted, &names).await?;
     Ok(Lists { groups, descriptions })
