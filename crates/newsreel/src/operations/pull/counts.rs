@@ -181,7 +181,7 @@ impl Counts {
     }
 
     /// These articles wait for a later run.
-    pub fn note_waiting<'a>(
+    pub(super) fn note_waiting<'a>(
         &self,
         asides: impl ExactSizeIterator<Item = (&'a RemoteArticle, &'a AsideArticle)>,
     ) {

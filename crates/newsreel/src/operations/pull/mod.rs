@@ -16,7 +16,7 @@ pub(super) mod upstream;
 mod worker;
 
 pub(crate) use counts::Counts;
-pub use counts::{PullCounts, PullDetails, RejectReason};
+pub use counts::{PullCounts, PullDetails};
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

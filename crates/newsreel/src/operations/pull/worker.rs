@@ -100,7 +100,7 @@ enum Rest {
 /// What an answer belongs to; of the chunk with this place in the sequence of this connection.
 #[derive(Clone)]
 enum Asked {
-    Group(Arc<str>),
+    Group,
     Headers(u64, Headers),
     Article(u64, RemoteArticle),
 }
@@ -274,8 +274,8 @@ impl Worker {
         let (code, has_block) = (answer.code, answer.has_block);
         let refusal = Refusal::answer(code, answer.text());
         match asked {
-            Asked::Group(_) if code == code::GROUP_SELECTED => pipeline.refused = None,
-            Asked::Group(_) if is_refusal(code) => pipeline.refused = Some(refusal),
+            Asked::Group if code == code::GROUP_SELECTED => pipeline.refused = None,
+            Asked::Group if is_refusal(code) => pipeline.refused = Some(refusal),
             Asked::Headers(sequence, headers) => {
                 if let Some(refusal) = pipeline.refused.clone() {
                     // What follows is of the group before.
@@ -315,7 +315,7 @@ impl Worker {
                     self.skip(pipeline, sequence, refusal).await?;
                 }
             }
-            Asked::Group(_) => return Err(refused(code, &refusal.text).into()),
+            Asked::Group => return Err(refused(code, &refusal.text).into()),
         }
         pipeline.asked.pop_front();
         Ok(())
@@ -373,7 +373,7 @@ impl Worker {
             }
             Some(Asked::Article(..)) | None => None,
             Some(Asked::Headers(sequence, _)) => Some(Suspect::Group(*sequence)),
-            Some(Asked::Group(_)) => pipeline.asked.iter().find_map(|asked| match asked {
+            Some(Asked::Group) => pipeline.asked.iter().find_map(|asked| match asked {
                 Asked::Headers(sequence, _) => Some(Suspect::Group(*sequence)),
                 Asked::Article(sequence, article) if article.id.is_empty() => Some(Suspect::Group(*sequence)),
                 _ => None,
@@ -514,7 +514,7 @@ impl Pipeline {
     fn waiting_for(&self, sequence: u64) -> usize {
         let asked = self.asked.iter().skip(1).filter(|asked| match asked {
             Asked::Article(of, article) => *of == sequence && !article.id.is_empty(),
-            Asked::Group(_) | Asked::Headers(..) => false,
+            Asked::Group | Asked::Headers(..) => false,
         });
         asked.count() + self.wishes.iter().filter(|(of, _)| *of == sequence).count()
     }
@@ -523,7 +523,7 @@ impl Pipeline {
     fn select(&mut self, group: &Arc<str>) -> Result<(), Error> {
         if self.selected.as_ref() != Some(group) {
             self.client.submit(format!("GROUP {group}"))?;
-            self.asked.push_back(Asked::Group(group.clone()));
+            self.asked.push_back(Asked::Group);
             self.selected = Some(group.clone());
         }
         Ok(())
