@@ -122,9 +122,17 @@ fn rows(config: &Config, wildmat: Option<String>) -> Result<Vec<GroupRow>, Failu
 }
 
 fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), Failure> {
+    let asked = wildmat.clone();
     let rows = rows(config, wildmat)?;
     if json {
-        return say_json(&rows);
+        say_json(&rows)?;
+    }
+    if let (Some(wildmat), true) = (asked, rows.is_empty()) {
+        complain(format_args!("newsreel: no group matches {wildmat}"));
+        return Err(Failure::Told);
+    }
+    if json {
+        return Ok(());
     }
     let columns = Columns::of(&rows)
         .left("group", |row| row.name.clone())
