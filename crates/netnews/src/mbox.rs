@@ -1,6 +1,8 @@
 //! Mails in one file, one after the other: mbox, written in the form mboxrd and read in all its forms.
 //!
-//! A mail begins with a line `From SENDER DATE` after an empty line, or at the beginning of the file. In
+//! A mail begins with a line `From SENDER DATE` that header lines follow. The empty line before it may be
+//! missing, as it is where the mail before had no last line end; after an empty line the date may be missing.
+//! What no header lines follow is text of the mail before: nothing of it is lost. In
 //! mboxrd a line of a mail that begins with any number of `>` and `From ` gets one more `>`, so that what
 //! is written here is read back to the byte. Lines end in LF; CRLF is read too. Called by archives,
 //! `newsreel import` and `export`, and the pages that offer a thread as a file. Source: qmail's mbox(5),
@@ -13,6 +15,30 @@ use memchr::{memchr, memmem};
 const FROM_LINE_BYTES_MAX: usize = 1024;
 /// What that line begins with.
 const FROM: &[u8] = b"From ";
+/// Lines between it and the first header: others like it, quoted or not, that mailers have left there.
+const LEFT_LINES_MAX: usize = 4;
+/// Longest name of the first header, in bytes.
+const NAME_BYTES_MAX: usize = 100;
+/// Headers that begin a mail after a line without a date.
+const USUAL: [&[u8]; 17] = [
+    b"From",
+    b"To",
+    b"Cc",
+    b"Subject",
+    b"Date",
+    b"Message-ID",
+    b"Received",
+    b"Return-Path",
+    b"Delivered-To",
+    b"Reply-To",
+    b"Sender",
+    b"Path",
+    b"Newsgroups",
+    b"MIME-Version",
+    b"Content-Type",
+    b"Status",
+    b"References",
+];
 
 const TOO_LARGE: &str = "the mail is too large";
 
@@ -117,7 +143,7 @@ impl Splitter {
 
     /// With so many bytes in the window the answer is never [`Step::More`].
     pub fn window_bytes_max(&self) -> usize {
-        self.mail_bytes_max.saturating_add(2 * FROM_LINE_BYTES_MAX)
+        self.mail_bytes_max.saturating_add((LEFT_LINES_MAX + 4) * FROM_LINE_BYTES_MAX)
     }
 
     /// Looks at the window; `is_end`: the file ends with it. What the answer counts is consumed.
@@ -133,15 +159,18 @@ impl Splitter {
             self.searched = 0;
             return Step::Skip(blank);
         }
-        let first = match from_line(window, is_end) {
+        let first = match mail_start(window, is_end, true) {
             FromLine::More => return Step::More,
             FromLine::Not => {
                 self.passing = true;
-                return Step::Damaged(0, "no line \"From SENDER DATE\" where a mail must begin");
+                return Step::Damaged(
+                    0,
+                    "no line \"From SENDER DATE\" with headers after it where a mail must begin",
+                );
             }
-            FromLine::Is { bytes, arrived } => (bytes, arrived),
+            FromLine::Is { bytes, arrived, head } => (bytes, arrived, head),
         };
-        match self.next_start(window, first.0, is_end) {
+        match self.next_start(window, first.2, is_end) {
             Some(end) => {
                 self.searched = 0;
                 let quoted = window.get(first.0..end).unwrap_or_default();
@@ -159,22 +188,19 @@ impl Splitter {
         }
     }
 
-    /// Where the next mail begins after the first line, or the file ends.
-    fn next_start(&mut self, window: &[u8], first: usize, is_end: bool) -> Option<usize> {
-        let mut from = self.searched.max(first.saturating_sub(1));
+    /// Where the next mail begins after the one whose headers begin at `head`, or the file ends.
+    fn next_start(&mut self, window: &[u8], head: usize, is_end: bool) -> Option<usize> {
+        let mut from = self.searched.max(head.saturating_sub(1));
         while let Some(at) = window.get(from..).and_then(|rest| memmem::find(rest, b"\nFrom ")) {
             let lf = from + at;
             let before = window.get(..lf).unwrap_or_default();
-            // The line before is empty: the mail's own first line, if it has nothing, ends at `first`.
-            let is_after_blank = before.ends_with(b"\n") || before.ends_with(b"\n\r") || lf + 1 == first;
-            if is_after_blank {
-                match from_line(window.get(lf + 1..).unwrap_or_default(), is_end) {
-                    FromLine::Is { .. } => return Some(lf + 1),
-                    FromLine::Not => {}
-                    FromLine::More => {
-                        self.searched = lf;
-                        return None;
-                    }
+            let is_after_blank = before.ends_with(b"\n") || before.ends_with(b"\n\r");
+            match mail_start(window.get(lf + 1..).unwrap_or_default(), is_end, is_after_blank) {
+                FromLine::Is { .. } => return Some(lf + 1),
+                FromLine::Not => {}
+                FromLine::More => {
+                    self.searched = lf;
+                    return None;
                 }
             }
             from = lf + 1;
@@ -188,7 +214,7 @@ impl Splitter {
         let mut from = 0;
         while let Some(at) = window.get(from..).and_then(|rest| memmem::find(rest, b"\nFrom ")) {
             let start = from + at + 1;
-            match from_line(window.get(start..).unwrap_or_default(), is_end) {
+            match mail_start(window.get(start..).unwrap_or_default(), is_end, true) {
                 FromLine::Is { .. } => {
                     self.passing = false;
                     return Step::Skip(start);
@@ -208,31 +234,102 @@ impl Splitter {
 
 /// Whether a text begins with a line that begins a mail.
 enum FromLine {
-    /// Its bytes, and the time that it names.
+    /// Its bytes, the time that it names, and where the headers begin.
     Is {
         bytes: usize,
         arrived: Option<i64>,
+        head: usize,
     },
     Not,
-    /// The line has not arrived as a whole.
+    /// Not enough has arrived to see.
     More,
 }
 
-fn from_line(text: &[u8], is_end: bool) -> FromLine {
-    let begun = text.get(..text.len().min(FROM_LINE_BYTES_MAX)).unwrap_or_default();
-    if !begun.starts_with(FROM.get(..begun.len().min(FROM.len())).unwrap_or_default()) {
+/// Looks for a `From ` line with header lines after it.
+fn mail_start(text: &[u8], is_end: bool, is_after_blank: bool) -> FromLine {
+    if !may_begin_with(text, FROM) {
         return FromLine::Not;
     }
-    let (line, bytes) = match memchr(b'\n', begun) {
-        Some(lf) => (begun.get(..lf).unwrap_or_default(), lf + 1),
-        None if is_end && text.len() < FROM_LINE_BYTES_MAX => (begun, begun.len()),
-        None if text.len() < FROM_LINE_BYTES_MAX => return FromLine::More,
-        None => return FromLine::Not,
+    let (line, bytes) = match whole_line(text, is_end) {
+        Some(Some(found)) => found,
+        Some(None) => return FromLine::Not,
+        None => return FromLine::More,
     };
-    match line.strip_prefix(FROM).and_then(time_of) {
-        Some(arrived) => FromLine::Is { bytes, arrived: Some(arrived) },
-        None => FromLine::Not,
+    let Some(rest) = line.strip_prefix(FROM) else { return FromLine::Not };
+    let arrived = time_of(rest);
+    let sender = rest.trim_ascii();
+    // Without a date it may well be the beginning of a sentence.
+    if arrived.is_none() && (!is_after_blank || sender.is_empty() || sender.contains(&b' ')) {
+        return FromLine::Not;
     }
+    let mut at = bytes;
+    for _ in 0..=LEFT_LINES_MAX {
+        let rest = text.get(at..).unwrap_or_default();
+        let unquoted = rest.strip_prefix(b">").unwrap_or(rest);
+        if may_begin_with(unquoted, FROM) && !unquoted.is_empty() {
+            match whole_line(rest, is_end) {
+                Some(Some((_, bytes))) if unquoted.starts_with(FROM) => at += bytes,
+                Some(_) => break,
+                None => return FromLine::More,
+            }
+            continue;
+        }
+        return match header_name(rest, is_end) {
+            Header::More => FromLine::More,
+            Header::Name(name) if arrived.is_some() || is_usual(name) => {
+                FromLine::Is { bytes, arrived, head: at }
+            }
+            Header::ANews if arrived.is_some() => FromLine::Is { bytes, arrived, head: at },
+            Header::Name(_) | Header::ANews | Header::Not => FromLine::Not,
+        };
+    }
+    FromLine::Not
+}
+
+/// Whether a text begins so, as far as it has arrived.
+fn may_begin_with(text: &[u8], prefix: &[u8]) -> bool {
+    let begun = text.get(..text.len().min(prefix.len())).unwrap_or_default();
+    prefix.starts_with(begun)
+}
+
+/// The first line of a text, without its LF, and its bytes with that: `None` if it has not arrived as a
+/// whole, `Some(None)` if it is too long.
+fn whole_line(text: &[u8], is_end: bool) -> Option<Option<(&[u8], usize)>> {
+    let begun = text.get(..text.len().min(FROM_LINE_BYTES_MAX)).unwrap_or_default();
+    match memchr(b'\n', begun) {
+        Some(lf) => Some(begun.get(..lf).map(|line| (line, lf + 1))),
+        None if text.len() >= FROM_LINE_BYTES_MAX => Some(None),
+        None => is_end.then_some(Some((begun, begun.len()))),
+    }
+}
+
+/// What a text begins with.
+enum Header<'a> {
+    Name(&'a [u8]),
+    /// The first line of A News, which has no header lines: `A` and an identifier.
+    ANews,
+    Not,
+    More,
+}
+
+fn header_name(text: &[u8], is_end: bool) -> Header<'_> {
+    let is_name = |b: &u8| b.is_ascii_graphic() && *b != b':';
+    let begun = text.get(..text.len().min(NAME_BYTES_MAX)).unwrap_or_default();
+    let end = begun.iter().position(|b| !is_name(b)).unwrap_or(begun.len());
+    let (name, after) = begun.split_at(end);
+    let is_id = name.iter().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(b));
+    match after.first() {
+        Some(b':') if !name.is_empty() => Header::Name(name),
+        Some(b'\n' | b'\r') if name.starts_with(b"A") && is_id && name.contains(&b'.') => Header::ANews,
+        Some(_) => Header::Not,
+        None if !is_end && text.len() < NAME_BYTES_MAX => Header::More,
+        None => Header::Not,
+    }
+}
+
+fn is_usual(name: &[u8]) -> bool {
+    let is_own = name.get(..2).is_some_and(|begin| begin.eq_ignore_ascii_case(b"X-"));
+    is_own || USUAL.iter().any(|usual| usual.eq_ignore_ascii_case(name))
 }
 
 /// The time in what follows `From `: a sender, a date, and perhaps `remote from SITE`.
@@ -315,8 +412,23 @@ mod tests {
             ),
             (
                 "\nFrom a b c Thu Jan  1 00:00:07 1970\r\nA: b\r\n\r\nx\r\n\r\n\
-                 From - Thu, 1 Jan 1970 00:00:08 +0000\r\n\r\n",
-                vec![(7, "A: b\r\n\r\nx\r\n"), (8, "\r\n")],
+                 From - Thu, 1 Jan 1970 00:00:08 +0000\r\nC: d\r\n\r\n",
+                vec![(7, "A: b\r\n\r\nx\r\n"), (8, "C: d\r\n")],
+            ),
+            // Without an empty line before it.
+            (
+                "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\nFrom c Thu Jan  1 00:00:08 1970\nC: d\n\n",
+                vec![(7, "A: b\n\nx\n"), (8, "C: d\n")],
+            ),
+            // No headers follow: text of the mail before.
+            (
+                "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\n\nFrom c Thu Jan  1 00:00:08 1970\n\nno headers\n",
+                vec![(7, "A: b\n\nx\n\nFrom c Thu Jan  1 00:00:08 1970\n\nno headers\n")],
+            ),
+            // Mailers have left other such lines among the headers.
+            (
+                "From - Thu Jan  1 00:00:07 1970\n>From - Mon Jan 26 17:20:56 2009\nA: b\n\nx\n\n",
+                vec![(7, "From - Mon Jan 26 17:20:56 2009\nA: b\n\nx\n")],
             ),
             // Not after an empty line: a quotation.
             (
@@ -330,6 +442,19 @@ mod tests {
             for piece in [1, 7, 10_000] {
                 assert_eq!(read(file.as_bytes(), piece, 1 << 16), (expected.clone(), 0), "{file:?} {piece}");
             }
+        }
+    }
+
+    #[test]
+    fn a_line_without_a_date_begins_a_mail_only_before_usual_headers() {
+        let file = b"From MAILER-DAEMON\nFrom: a@b\n\nx\n\nFrom here\nNote: no mail\n\n\
+            From you\nOdd: no mail\n\nFrom MAILER-DAEMON\nX-Own: y\n\nz\n";
+        for piece in [1, 7, 10_000] {
+            let (mails, damaged) = read(file, piece, 1 << 16);
+            let texts: Vec<_> =
+                mails.iter().map(|(_, text)| String::from_utf8_lossy(text).into_owned()).collect();
+            let first = "From: a@b\n\nx\n\nFrom here\nNote: no mail\n\nFrom you\nOdd: no mail\n";
+            assert_eq!((texts, damaged), (vec![first.to_owned(), "X-Own: y\n\nz\n".into()], 0), "{piece}");
         }
     }
 
@@ -350,6 +475,7 @@ mod tests {
             texts in prop::collection::vec("(>{0,2}(From )?[ -~]{0,9}\n){1,6}", 1..5),
             at in prop::collection::vec(0..4_000_000_000_i64, 5), piece in 1..60_usize,
         ) {
+            let texts: Vec<String> = texts.iter().map(|text| format!("A: b\n\n{text}")).collect();
             let mut file = Vec::new();
             for (text, at) in texts.iter().zip(&at) {
                 append_mail("a@b", *at, text.as_bytes(), &mut file);
@@ -363,7 +489,8 @@ mod tests {
 
         #[test]
         fn pieces_change_nothing(file in prop::collection::vec(prop::sample::select(
-            vec!["From a Thu Jan  1 00:00:07 1970\n", "\n", "x\n", "From ", ">From b\n", "\r\n", "From c"],
+            vec!["From a Thu Jan  1 00:00:07 1970\n", "\n", "x\n", "From ", ">From b\n", "\r\n", "From c", "A: b\n",
+                 "From d\n", "Subject: e\n"],
         ), 0..20),
             piece in 1..30_usize,
         ) {

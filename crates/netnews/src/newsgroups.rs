@@ -4,6 +4,8 @@
 //! name. Called by ingest, inject, control messages and group administration. Sources: RFC 3977 section 9.8,
 //! RFC 5536 3.1.4.
 
+use std::fmt;
+
 /// The longest newsgroup name: what still fits a command line after its verb (RFC 3977 section 3.1).
 pub const GROUP_NAME_BYTES_MAX: usize = 497;
 
@@ -23,17 +25,54 @@ pub fn valid_name(name: &[u8]) -> bool {
     previous != b'.' && std::str::from_utf8(name).is_ok()
 }
 
-/// Whether a control message may create or remove a group of this name: one that RFC 5536 section 3.1.4
-/// defines and does not reserve.
-pub fn is_public_name(name: &[u8]) -> bool {
-    let allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'_');
-    let mut components = name.split(|b| *b == b'.');
-    let is_reserved = matches!(name, b"poster" | b"junk")
-        || matches!(components.clone().next(), Some(b"example" | b"to" | b"control"));
-    let is_component = |component: &[u8]| {
-        !component.is_empty() && component.iter().all(allowed) && !matches!(component, b"all" | b"ctl")
+/// Why a name that [`valid_name`] takes should not be given to a newsgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamingFault {
+    /// `poster`, which means the author in Followup-To.
+    Poster,
+    /// A word that stands for something else, as the first component or anywhere.
+    Reserved(&'static str),
+    /// A character besides letters, digits, `+`, `-`, `_` and `.`: other servers do not take it, and clients
+    /// may misread it in Xref.
+    Character(char),
+}
+
+impl fmt::Display for NamingFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Poster => f.write_str("the name `poster` must not be used: it means the author"),
+            Self::Reserved(word) => write!(f, "the component `{word}` is reserved"),
+            Self::Character(c) => {
+                write!(f, "the character `{}` is not allowed in a group name", c.escape_debug())
+            }
+        }?;
+        f.write_str(" (RFC 5536 section 3.1.4)")
+    }
+}
+
+/// What RFC 5536 section 3.1.4 has against a name that [`valid_name`] takes.
+pub fn naming_fault(name: &[u8]) -> Option<NamingFault> {
+    if name.eq_ignore_ascii_case(b"poster") {
+        return Some(NamingFault::Poster);
+    }
+    let reserved = |words: &[&'static str], component: &[u8]| {
+        words.iter().find(|word| word.as_bytes() == component).map(|word| NamingFault::Reserved(word))
     };
-    name.len() <= GROUP_NAME_BYTES_MAX && !is_reserved && components.all(is_component)
+    let first = name.split(|b| *b == b'.').next().unwrap_or_default();
+    let found = reserved(&["example", "to"], first)
+        .or_else(|| name.split(|b| *b == b'.').find_map(|component| reserved(&["all", "ctl"], component)));
+    let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '.');
+    found.or_else(|| {
+        let text = std::str::from_utf8(name).ok()?;
+        text.chars().find(|c| !allowed(c)).map(NamingFault::Character)
+    })
+}
+
+/// Whether a control message may create or remove a group of this name: one that RFC 5536 section 3.1.4
+/// defines and does not reserve, and none that servers have for themselves.
+pub fn is_public_name(name: &[u8]) -> bool {
+    let is_local = name == b"junk" || name.split(|b| *b == b'.').next() == Some(b"control");
+    valid_name(name) && !is_local && naming_fault(name).is_none()
 }
 
 const ALLOWED: [bool; 256] = {
@@ -76,6 +115,25 @@ mod tests {
             "a b",
         ] {
             assert!(!is_public_name(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn reserved_names_and_characters_have_a_reason() {
+        let reason = |name: &str| naming_fault(name.as_bytes());
+        assert_eq!(reason("poster"), Some(NamingFault::Poster));
+        for (name, word) in
+            [("all", "all"), ("a.all.b", "all"), ("ctl.x", "ctl"), ("a.ctl", "ctl"), ("to", "to")]
+        {
+            assert_eq!(reason(name), Some(NamingFault::Reserved(word)), "{name}");
+        }
+        assert_eq!(reason("example.test"), Some(NamingFault::Reserved("example")));
+        for (name, c) in [("a:b", ':'), ("a@b", '@'), ("caf\u{e9}.x", '\u{e9}'), ("a.b&c", '&')] {
+            assert_eq!(reason(name), Some(NamingFault::Character(c)), "{name}");
+        }
+        for name in ["comp.lang.c++", "control.cancel", "junk", "a.example", "a.to", "alt.b_c-d", "allx.ctly"]
+        {
+            assert_eq!(reason(name), None, "{name}");
         }
     }
 

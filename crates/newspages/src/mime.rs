@@ -6,10 +6,8 @@
 
 use std::borrow::Cow;
 
-use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use memchr::memchr;
+use netnews::transfer::{base64, quoted_printable};
 
 use crate::header::{self, Field};
 use crate::work;
@@ -22,13 +20,6 @@ pub const LEAVES_MAX: usize = 100;
 const BOUNDARY_BYTES_MAX: usize = 200;
 /// Header lines of a part that are looked at, in bytes.
 const PART_HEAD_BYTES_MAX: usize = 64 << 10;
-
-const LENIENT: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
 
 /// How octets were made safe for transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,48 +251,6 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
     // It was cut off.
     parts.extend(start.and_then(|start| body.get(start..)).filter(|part| !part.is_empty()));
     parts
-}
-
-/// Octets of quoted-printable; what is none stands for itself.
-fn quoted_printable(text: &[u8]) -> Vec<u8> {
-    let digit =
-        |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
-    let mut out = Vec::with_capacity(text.len());
-    for line in text.split_inclusive(|b| *b == b'\n') {
-        let (content, end) = match line.strip_suffix(b"\n") {
-            Some(content) => (content.strip_suffix(b"\r").unwrap_or(content), &b"\n"[..]),
-            None => (line, &b""[..]),
-        };
-        let content = content.trim_ascii_end();
-        let (mut rest, soft) = content.strip_suffix(b"=").map_or((content, false), |content| (content, true));
-        while let Some((first, after)) = rest.split_first() {
-            rest = after;
-            match (first, digit(after.first()), digit(after.get(1))) {
-                (b'=', Some(high), Some(low)) => {
-                    out.push(high << 4 | low);
-                    rest = after.get(2..).unwrap_or_default();
-                }
-                _ => out.push(*first),
-            }
-        }
-        if !soft {
-            out.extend_from_slice(end);
-        }
-    }
-    out
-}
-
-/// Octets of base64, up to what is none: padding in the middle, as where two texts were joined, is passed
-/// over.
-fn base64(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    for piece in text.split(|b| *b == b'=') {
-        let kept: Vec<u8> =
-            piece.iter().copied().filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/')).collect();
-        let whole = kept.len() - usize::from(kept.len() % 4 == 1);
-        out.extend(kept.get(..whole).and_then(|kept| LENIENT.decode(kept).ok()).unwrap_or_default());
-    }
-    out
 }
 
 /// The value of a header of a leaf that is a message, as text.

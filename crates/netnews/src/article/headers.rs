@@ -123,10 +123,28 @@ impl<'a> Iterator for Headers<'a> {
     }
 }
 
-/// Iterator over the headers of an article as (name, everything after the colon, without the final CRLF).
+/// Iterator over the headers of an article as (name, everything after the colon, without the final CRLF). A
+/// name that begins with a dot is without the dot that the wire format puts before it (RFC 3977 section
+/// 3.1.1), so that it is found under its name.
 #[derive(Clone, Debug)]
 pub struct HeaderFields<'a> {
     rest: &'a [u8],
+}
+
+impl<'a> HeaderFields<'a> {
+    /// The same headers as (name, all lines as they stand, from the name to the last line's end).
+    pub fn lines(mut self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        std::iter::from_fn(move || {
+            let before = self.rest;
+            let (name, _) = self.next()?;
+            Some((name, before.get(..before.len() - self.rest.len())?))
+        })
+    }
+}
+
+/// A header's name, as a line in wire format has it, without its dot-stuffing.
+fn unstuffed(name: &[u8]) -> &[u8] {
+    if name.starts_with(b"..") { name.get(1..).unwrap_or_default() } else { name }
 }
 
 impl<'a> Iterator for HeaderFields<'a> {
@@ -147,7 +165,7 @@ impl<'a> Iterator for HeaderFields<'a> {
         }
         let value = self.rest.get(colon + 1..end)?;
         self.rest = self.rest.get(end..)?;
-        Some((name, value.strip_suffix(b"\r\n").unwrap_or(value)))
+        Some((unstuffed(name), value.strip_suffix(b"\r\n").unwrap_or(value)))
     }
 }
 

@@ -61,6 +61,19 @@ fn content_is_without_exactly_the_first_blank() {
     }
 }
 
+/// Wire format puts a dot before a line that begins with one, headers too (RFC 3977 section 3.1.1).
+#[test]
+fn a_header_whose_name_begins_with_a_dot_is_found_under_its_name() {
+    let wire = b"..X-Dot: dotted\r\n more\r\nSubject: s\r\n...Y: two\r\n\r\n";
+    let article = Article::parse(wire).unwrap();
+    let names: Vec<&[u8]> = article.headers().map(|(name, _)| name).collect();
+    assert_eq!(names, [&b".X-Dot"[..], b"Subject", b"..Y"]);
+    assert_eq!(content_of(article.head(), b".x-dot"), Some(&b"dotted\r\n more"[..]));
+    assert_eq!(content_of(article.head(), b"..X-Dot"), None);
+    let lines: Vec<u8> = article.headers().fields().lines().flat_map(|(_, lines)| lines.to_vec()).collect();
+    assert_eq!(lines, article.head(), "as it stands");
+}
+
 #[test]
 fn all_headers_in_order() {
     let article = Article::parse(PLAIN).unwrap();

@@ -2,10 +2,15 @@
 //!
 //! A newgroup message has one such line, in an entity of type application/news-groupinfo or, before there was
 //! that type, after the words "For your newsgroups file:". A checkgroups message has nothing else. Bodies
-//! come without dot-stuffing; nothing here fails, what makes no sense is passed over. Called by newsreel's
-//! `group_control`. Sources: RFC 5537 sections 4.2, 4.3 and 5.2, INN's `newgroup.pl` and `docheckgroups`.
+//! come without dot-stuffing, in any transfer encoding; nothing here fails, what makes no sense is passed
+//! over. Called by newsreel's `group_control`. Sources: RFC 5537 sections 4.2, 4.3 and 5.2, RFC 2045 section
+//! 6, INN's `newgroup.pl` and `docheckgroups`.
 
+use std::borrow::Cow;
+
+use crate::article::{Article, Known};
 use crate::newsgroups::valid_name;
+use crate::transfer;
 
 /// The type of a newgroup message's entity.
 pub const GROUP_INFO: &[u8] = b"application/news-groupinfo";
@@ -20,6 +25,8 @@ const SUBMISSION: &[&[u8]] = &[b"group submission address:", b"submission addres
 const MODERATED: &[u8] = b"(moderated)";
 /// The most parts of a message that are looked at.
 const PARTS_MAX: usize = 100;
+/// How deep multiparts are looked into: a signed message has what it says one level further down.
+const DEPTH_MAX: usize = 4;
 /// The longest boundary between parts (RFC 2046 section 5.1.1).
 const BOUNDARY_BYTES_MAX: usize = 70;
 /// The longest description that is taken, in bytes.
@@ -36,60 +43,116 @@ pub struct GroupLine {
     pub is_moderated: bool,
 }
 
-/// An entity of a message: its character set, if it names one, and its content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The headers that say how a body is to be read; empty where one is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BodyForm<'a> {
+    /// Content-Type.
+    pub content_type: &'a [u8],
+    /// Content-Transfer-Encoding.
+    pub transfer: &'a [u8],
+}
+
+impl<'a> BodyForm<'a> {
+    /// That of an article.
+    pub fn of(article: &Article<'a>) -> Self {
+        Self {
+            content_type: article.header(Known::ContentType).unwrap_or_default(),
+            transfer: article.header(Known::ContentTransferEncoding).unwrap_or_default(),
+        }
+    }
+}
+
+/// An entity of a message that has no others inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entity<'a> {
-    /// Empty: none is named.
-    pub charset: &'a [u8],
-    /// What it holds.
-    pub content: &'a [u8],
+    /// Its Content-Type; empty: none is named.
+    content_type: &'a [u8],
+    /// What it holds, decoded.
+    content: Cow<'a, [u8]>,
 }
 
-/// The entity of type `wanted` in a message with this Content-Type (empty: none) and this body: the body
-/// itself, or one of its parts.
-pub fn entity<'a>(content_type: &'a [u8], body: &'a [u8], wanted: &[u8]) -> Option<Entity<'a>> {
-    if is_type(content_type, wanted) {
-        return Some(Entity { charset: parameter(content_type, b"charset"), content: body });
+impl Entity<'_> {
+    fn is(&self, wanted: &[u8]) -> bool {
+        is_type(self.content_type, wanted)
     }
-    let boundary = parameter(content_type, b"boundary");
-    let is_multipart = content_type.get(..10).is_some_and(|begin| begin.eq_ignore_ascii_case(b"multipart/"));
-    if !is_multipart || boundary.is_empty() || boundary.len() > BOUNDARY_BYTES_MAX {
-        return None;
+
+    fn charset(&self) -> &[u8] {
+        parameter(self.content_type, b"charset")
     }
-    parts(body, boundary).take(PARTS_MAX).find_map(|part| {
-        let (head, content) = head_and_content(part);
-        let content_type = field(head, b"Content-Type");
-        is_type(content_type, wanted)
-            .then_some(Entity { charset: parameter(content_type, b"charset"), content })
-    })
+
+    fn group_lines<'a>(
+        &'a self,
+        wanted: impl Fn(&&[u8]) -> bool + 'a,
+    ) -> impl Iterator<Item = GroupLine> + 'a {
+        lines(&self.content).filter(wanted).filter_map(|line| group_line(line, self.charset()))
+    }
+
+    /// The line after the words that lead to it.
+    fn line_after_tag(&self) -> Option<GroupLine> {
+        let mut lines = lines(&self.content).skip_while(|line| !is_tag_line(line)).skip(1);
+        group_line(lines.next()?, self.charset())
+    }
 }
 
-/// The line about its group in the body of a newgroup message with this Content-Type.
-pub fn newgroup_line(content_type: &[u8], body: &[u8]) -> Option<GroupLine> {
-    if let Some(entity) = entity(content_type, body, GROUP_INFO) {
-        let mut lines = lines(entity.content).filter(|line| !is_tag_line(line));
-        return lines.find_map(|line| group_line(line, entity.charset));
+/// The entities of a message: its body, or the parts of that.
+pub fn entities<'a>(form: BodyForm<'a>, body: &'a [u8]) -> Vec<Entity<'a>> {
+    let mut found = Vec::new();
+    append_entities(form, body, 0, &mut found);
+    found
+}
+
+fn append_entities<'a>(form: BodyForm<'a>, body: &'a [u8], depth: usize, found: &mut Vec<Entity<'a>>) {
+    let boundary = parameter(form.content_type, b"boundary");
+    let begin = form.content_type.trim_ascii_start().get(..10);
+    let is_multipart = begin.is_some_and(|begin| begin.eq_ignore_ascii_case(b"multipart/"))
+        && (1..=BOUNDARY_BYTES_MAX).contains(&boundary.len())
+        && depth < DEPTH_MAX;
+    let before = found.len();
+    if is_multipart {
+        for part in parts(body, boundary) {
+            if found.len() >= PARTS_MAX {
+                return;
+            }
+            let (head, content) = head_and_content(part);
+            let content_type = field(head, b"Content-Type").trim_ascii_start();
+            let transfer = field(head, b"Content-Transfer-Encoding");
+            append_entities(BodyForm { content_type, transfer }, content, depth + 1, found);
+        }
     }
-    let mut lines = lines(body).skip_while(|line| !is_tag_line(line)).skip(1);
-    group_line(lines.next()?, parameter(content_type, b"charset"))
+    // Without parts it is read as it stands.
+    if found.len() == before {
+        let content = transfer::decoded(form.transfer, body);
+        found.push(Entity { content_type: form.content_type, content });
+    }
+}
+
+/// The line about its group in the body of a newgroup message.
+pub fn newgroup_line(form: BodyForm<'_>, body: &[u8]) -> Option<GroupLine> {
+    let entities = entities(form, body);
+    if let Some(entity) = entities.iter().find(|entity| entity.is(GROUP_INFO)) {
+        return entity.group_lines(|line| !is_tag_line(line)).next();
+    }
+    entities.iter().find_map(Entity::line_after_tag)
 }
 
 /// The address for posts to a moderated group, if the body of its newgroup message names one.
-pub fn submission_address(body: &[u8]) -> Option<&str> {
-    let address = lines(body).find_map(|line| {
-        let begins = |word: &&&[u8]| line.get(..word.len()).is_some_and(|b| b.eq_ignore_ascii_case(word));
-        SUBMISSION.iter().find(begins).and_then(|word| line.get(word.len()..))
-    })?;
-    let address = address.trim_ascii();
+pub fn submission_address(form: BodyForm<'_>, body: &[u8]) -> Option<String> {
+    entities(form, body).iter().find_map(|entity| lines(&entity.content).find_map(address_of))
+}
+
+fn address_of(line: &[u8]) -> Option<String> {
+    let begins = |word: &&&[u8]| line.get(..word.len()).is_some_and(|b| b.eq_ignore_ascii_case(word));
+    let address = SUBMISSION.iter().find(begins).and_then(|word| line.get(word.len()..))?.trim_ascii();
     let address = address.strip_prefix(b"<").and_then(|a| a.strip_suffix(b">")).unwrap_or(address);
-    crate::injection::is_address(address).then_some(std::str::from_utf8(address).ok()?)
+    crate::injection::is_address(address).then(|| std::str::from_utf8(address).ok().map(str::to_owned))?
 }
 
 /// The groups that a checkgroups message lists.
-pub fn listed_groups<'a>(content_type: &'a [u8], body: &'a [u8]) -> impl Iterator<Item = GroupLine> + 'a {
-    let entity = entity(content_type, body, CHECK_GROUPS)
-        .unwrap_or(Entity { charset: parameter(content_type, b"charset"), content: body });
-    lines(entity.content).filter_map(move |line| group_line(line, entity.charset))
+pub fn listed_groups(form: BodyForm<'_>, body: &[u8]) -> Vec<GroupLine> {
+    let entities = entities(form, body);
+    let typed = entities.iter().find(|entity| entity.is(CHECK_GROUPS));
+    let read = typed.map_or(entities.as_slice(), std::slice::from_ref);
+    read.iter().flat_map(|entity| entity.group_lines(|_| true)).collect()
 }
 
 /// What a checkgroups message is about: the arguments of its Control header.
@@ -286,6 +349,10 @@ mod tests {
         For your newsgroups file:\r\nexample.admin.info\tAbout the \u{e9}xample.* groups (Moderated)\r\n\r\n\
         --nxtprt\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\nA group.\r\n\r\n--nxtprt--\r\n";
 
+    fn typed(content_type: &str) -> BodyForm<'_> {
+        BodyForm { content_type: content_type.as_bytes(), transfer: b"" }
+    }
+
     fn line(name: &str, description: &str, is_moderated: bool) -> Option<GroupLine> {
         Some(GroupLine { name: name.into(), description: description.into(), is_moderated })
     }
@@ -294,29 +361,58 @@ mod tests {
     fn the_line_of_a_newgroup_in_each_of_its_forms() {
         let described = line("example.admin.info", "About the \u{e9}xample.* groups (Moderated)", true);
         for content_type in ["multipart/mixed; boundary=\"nxtprt\"", "Multipart/Mixed;\r\n boundary=nxtprt"] {
-            assert_eq!(newgroup_line(content_type.as_bytes(), MULTIPART.as_bytes()), described);
+            assert_eq!(newgroup_line(typed(content_type), MULTIPART.as_bytes()), described);
         }
-        let whole = b"application/news-groupinfo; charset=iso-8859-1";
-        assert_eq!(newgroup_line(whole, b"x.y\tGr\xfc\xdfe\r\n"), line("x.y", "Gr\u{fc}\u{df}e", false));
+        let whole = "application/news-groupinfo; charset=iso-8859-1";
+        assert_eq!(
+            newgroup_line(typed(whole), b"x.y\tGr\xfc\xdfe\r\n"),
+            line("x.y", "Gr\u{fc}\u{df}e", false)
+        );
         let legacy = "x.y is a group.\r\n\r\nFor your newsgroups file:\r\nx.y\t\tOf letters (moderated)\r\n\
             z.z\tNo\r\n";
-        assert_eq!(newgroup_line(b"", legacy.as_bytes()), line("x.y", "Of letters (moderated)", true));
-        assert_eq!(newgroup_line(b"text/plain", b"x.y\tNot said so\r\n"), None);
+        assert_eq!(newgroup_line(typed(""), legacy.as_bytes()), line("x.y", "Of letters (moderated)", true));
+        assert_eq!(newgroup_line(typed("text/plain"), b"x.y\tNot said so\r\n"), None);
         assert_eq!(
-            newgroup_line(b"multipart/mixed; boundary=other", MULTIPART.as_bytes()).map(|l| l.name),
+            newgroup_line(typed("multipart/mixed; boundary=other"), MULTIPART.as_bytes()).map(|l| l.name),
             Some("example.admin.info".into()),
             "the words lead to the line even then"
         );
-        assert_eq!(newgroup_line(b"", b"For your newsgroups file:"), None);
-        assert_eq!(newgroup_line(b"", b"For your newsgroups file:\n\x80 x"), None);
+        assert_eq!(newgroup_line(typed(""), b"For your newsgroups file:"), None);
+        assert_eq!(newgroup_line(typed(""), b"For your newsgroups file:\n\x80 x"), None);
+    }
+
+    #[test]
+    fn transfer_encodings_are_undone_before_a_line_is_read() {
+        let quoted = BodyForm { content_type: b"text/plain; charset=utf-8", transfer: b"Quoted-Printable" };
+        let coded = BodyForm { transfer: b"base64", ..quoted };
+        for body in [
+            "For your newsgroups file:\r\nx.y\t=C3=84pfel\r\n",
+            "For your newsgroups file:\nx.y=09=C3=84pf=\nel\n",
+        ] {
+            assert_eq!(newgroup_line(quoted, body.as_bytes()), line("x.y", "\u{c4}pfel", false));
+        }
+        // "For your newsgroups file:", the line, and "Submission address: <a@b.c>", in two lines of base64.
+        let body = b"Rm9yIHlvdXIgbmV3c2dyb3VwcyBmaWxlOgp4LnkJw4RwZmVsCg==\r\nU3VibWlzc2lvbiBhZGRyZXNzOiA8YUBiLmM+Cg==\r\n";
+        assert_eq!(newgroup_line(coded, body), line("x.y", "\u{c4}pfel", false));
+        assert_eq!(submission_address(coded, body).as_deref(), Some("a@b.c"));
+        assert_eq!(
+            listed_groups(quoted, b"x.y\t=C3=84pfel\r\n"),
+            [line("x.y", "\u{c4}pfel", false).unwrap()]
+        );
+        // In a part of a part, as signed messages have it.
+        let nested = b"--O\r\nContent-Type: multipart/mixed; boundary=I\r\n\r\n--I\r\n\
+            Content-Type: application/news-groupinfo\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n\
+            x.y\t=C3=84pfel\r\n--I--\r\n--O--\r\n";
+        let signed = typed("multipart/signed; boundary=O");
+        assert_eq!(newgroup_line(signed, nested), line("x.y", "\u{c4}pfel", false));
     }
 
     #[test]
     fn submission_addresses() {
         let body = b"Text\r\nGroup submission address: <x-y@mod.example>\r\n";
-        assert_eq!(submission_address(body), Some("x-y@mod.example"));
+        assert_eq!(submission_address(typed(""), body).as_deref(), Some("x-y@mod.example"));
         for body in ["submission address: -oops", "address: a@b.c", "Submission address: a@b.c; rm"] {
-            assert_eq!(submission_address(body.as_bytes()), None, "{body}");
+            assert_eq!(submission_address(typed(""), body.as_bytes()), None, "{body}");
         }
     }
 
@@ -324,13 +420,12 @@ mod tests {
     fn checkgroups_lists_groups_and_nothing_else() {
         let body = b"# comment\r\nDear all,\r\nx.a\tOne\r\nx.b  Two (Moderated)\r\n bad.name\tx\r\n\
             top\tA group of one word\r\nx..c\tno\r\n\r\nx.d\r\n";
-        let names: Vec<String> = listed_groups(b"", body).map(|line| line.name).collect();
+        let names: Vec<String> = listed_groups(typed(""), body).into_iter().map(|line| line.name).collect();
         assert_eq!(names, ["x.a", "x.b", "top", "x.d"]);
-        let typed = b"application/news-checkgroups";
-        assert_eq!(listed_groups(typed, body).count(), 4);
+        assert_eq!(listed_groups(typed("application/news-checkgroups"), body).len(), 4);
         let long = format!("x.y\t{}\u{e9}", "a".repeat(DESCRIPTION_BYTES_MAX - 1));
         assert_eq!(
-            listed_groups(b"", long.as_bytes()).next().unwrap().description.len(),
+            listed_groups(typed(""), long.as_bytes()).first().unwrap().description.len(),
             DESCRIPTION_BYTES_MAX - 1
         );
     }

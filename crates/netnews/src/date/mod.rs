@@ -7,6 +7,7 @@
 mod civil;
 mod format;
 mod parse;
+mod strict;
 mod tokens;
 mod zone;
 
@@ -17,6 +18,11 @@ pub use format::{format_nntp, format_rfc5322, parse_nntp};
 /// `16-Apr-93`, ISO 8601, `4/16/93`.
 pub fn parse(value: &[u8]) -> Option<i64> {
     parse::seconds(value)
+}
+
+/// Whether [`parse`] reads the value, and it has the form of RFC 5322, so that every server reads it too.
+pub fn is_standard(value: &[u8]) -> bool {
+    strict::is_date_time(value) && parse(value).is_some()
 }
 
 #[cfg(test)]

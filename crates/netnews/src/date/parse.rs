@@ -84,13 +84,13 @@ fn set<T>(slot: &mut Option<T>, value: T) -> Option<()> {
     slot.is_none().then(|| *slot = Some(value))
 }
 
-const MONTHS: [u32; 12] =
+pub(super) const MONTHS: [u32; 12] =
     letters([b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"]);
 
-const WEEKDAYS: [u32; 7] = letters([b"mon", b"tue", b"wed", b"thu", b"fri", b"sat", b"sun"]);
+pub(super) const WEEKDAYS: [u32; 7] = letters([b"mon", b"tue", b"wed", b"thu", b"fri", b"sat", b"sun"]);
 
 /// Three letters as one number, whatever their case.
-const fn three([a, b, c]: [u8; 3]) -> u32 {
+pub(super) const fn three([a, b, c]: [u8; 3]) -> u32 {
     u32::from_be_bytes([0, a.to_ascii_lowercase(), b.to_ascii_lowercase(), c.to_ascii_lowercase()])
 }
 

@@ -86,8 +86,7 @@ pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objec
         dated(article, known, rules, now)?;
     }
     if let Some(value) = article.header(Known::Expires) {
-        let expires = date::parse(value).ok_or(Objection::BadHeader(Known::Expires))?;
-        if expires <= now {
+        if standard_date(value, Known::Expires)? <= now {
             return Err(Objection::Expired);
         }
     }
@@ -242,7 +241,7 @@ fn utf7_units(octets: &[u8]) -> impl Iterator<Item = u16> {
 
 fn dated(article: &Article<'_>, known: Known, rules: &Rules, now: i64) -> Result<(), Objection> {
     let Some(value) = article.header(known) else { return Ok(()) };
-    let dated = date::parse(value).ok_or(Objection::BadHeader(known))?;
+    let dated = standard_date(value, known)?;
     if dated > now + FUTURE_SECS_MAX {
         return Err(Objection::FutureDate(known));
     }
@@ -250,6 +249,13 @@ fn dated(article: &Article<'_>, known: Known, rules: &Rules, now: i64) -> Result
         return Err(Objection::OldDate { known, age_secs_max });
     }
     Ok(())
+}
+
+/// The time of a header that has the form of RFC 5322: relaying agents may refuse any other (RFC 5537 section
+/// 3.5 step 3), after the poster was answered that the article is received.
+fn standard_date(value: &[u8], known: Known) -> Result<i64, Objection> {
+    let time = if date::is_standard(value) { date::parse(value) } else { None };
+    time.ok_or(Objection::BadHeader(known))
 }
 
 fn says_posted(path: &[u8]) -> bool {
@@ -403,6 +409,10 @@ mod tests {
             ("X-Own:\r\n x", "X-Own header has no space after the colon"),
             ("Date: tomorrow", "Date header is not valid"),
             ("Injection-Date: tomorrow", "Injection-Date header is not valid"),
+            ("Date: 2026-05-28T20:26:40Z", "Date header is not valid; write it like"),
+            ("Date: Thu May 28 20:26:40 2026", "Date header is not valid; write it like"),
+            ("Date: 28 May 2026", "Date header is not valid; write it like"),
+            ("Expires: 2036-12-01", "Expires header is not valid; write it like"),
             ("Expires: never", "Expires header is not valid"),
             ("Expires: 1 Jan 2001 00:00:00 GMT", "Expires header is in the past"),
             ("Sender: nobody", "Sender header has no valid mail address"),

@@ -669,6 +669,9 @@ pub(super) struct MailOptions {
     /// Add groups that are missing, with flag y
     #[arg(long)]
     pub(super) create_groups: bool,
+    /// Import also what is larger than the free part of the buffers, and displace older articles
+    #[arg(long)]
+    pub(super) yes: bool,
     /// Show what would be imported, and import nothing
     #[arg(long)]
     pub(super) dry_run: bool,

@@ -91,7 +91,7 @@ fn articles(form: Form, options: &ExportOptions, at: &Where) -> Result<(), Failu
     if groups.is_empty() {
         complain("newsreel: no group that matches has articles");
     }
-    if ok { Ok(()) } else { Err(Failure::Told) }
+    if ok && !groups.is_empty() { Ok(()) } else { Err(Failure::Told) }
 }
 
 /// The articles of a group on their way.

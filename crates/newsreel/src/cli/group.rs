@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use netnews::newsgroups::{self, NamingFault};
+
 use super::args::GroupCommand;
 use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json};
@@ -66,6 +68,17 @@ pub(super) fn advise_on_moderators(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says what there is against the names of groups that were added.
+pub(super) fn advise_on_names<'a>(names: impl Iterator<Item = &'a str>) {
+    for name in names {
+        if let Some(fault) =
+            newsgroups::naming_fault(name.as_bytes()).filter(|fault| *fault != NamingFault::Poster)
+        {
+            complain(format_args!("newsreel: warning: group {name}: {fault}"));
+        }
+    }
+}
+
 /// Carries out a change and tells each group's fate, or with `each` off only failures and the count.
 fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<(), Failure> {
     let (mut changed_count, mut same_count) = (0, 0);
@@ -84,6 +97,9 @@ fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<
         _ => {}
     })?;
     said?;
+    if let Request::GroupAdd { groups } = request {
+        advise_on_names(groups.iter().map(|group| group.name.as_str()));
+    }
     let moderated: Vec<&str> = match request {
         Request::GroupAdd { groups } => {
             groups.iter().filter(|group| group.flag == "m").map(|group| group.name.as_str()).collect()
@@ -106,9 +122,17 @@ fn rows(config: &Config, wildmat: Option<String>) -> Result<Vec<GroupRow>, Failu
 }
 
 fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), Failure> {
+    let asked = wildmat.clone();
     let rows = rows(config, wildmat)?;
     if json {
-        return say_json(&rows);
+        say_json(&rows)?;
+    }
+    if let (Some(wildmat), true) = (asked, rows.is_empty()) {
+        complain(format_args!("newsreel: no group matches {wildmat}"));
+        return Err(Failure::Told);
+    }
+    if json {
+        return Ok(());
     }
     let columns = Columns::of(&rows)
         .left("group", |row| row.name.clone())

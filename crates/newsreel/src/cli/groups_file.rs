@@ -18,6 +18,9 @@ use crate::operations::request::{GroupEntry, GroupRow};
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
+/// Lines of an active file that are named where they make no sense.
+const ODD_LINES_MAX: usize = 20;
+
 /// The groups of a file; the error names the line.
 pub(super) fn parse(text: &str) -> Result<Vec<GroupEntry>, String> {
     let lines: Vec<(usize, &str)> = text
@@ -29,6 +32,15 @@ pub(super) fn parse(text: &str) -> Result<Vec<GroupEntry>, String> {
     let active: Option<Vec<GroupEntry>> = lines.iter().map(|(_, line)| active_line(line)).collect();
     if let Some(groups) = active {
         return Ok(groups);
+    }
+    let odd: Vec<String> = lines
+        .iter()
+        .filter(|(_, line)| active_line(line).is_none())
+        .map(|(at, line)| format!("line {at}: {line}"))
+        .collect();
+    if odd.len() < lines.len().div_ceil(2) {
+        let (count, named) = (odd.len(), odd.get(..ODD_LINES_MAX).unwrap_or(&odd).join("; "));
+        return Err(format!("of this active file {count} lines are not `name high low flag`: {named}"));
     }
     lines.iter().map(|(at, line)| list_line(line).map_err(|error| format!("line {at}: {error}"))).collect()
 }
@@ -158,6 +170,15 @@ mod tests {
         assert_eq!(
             parse(text).unwrap(),
             [entry("control", "n", "", 0), entry("comp.lang.c", "y", "", 12_345)]
+        );
+    }
+
+    #[test]
+    fn odd_lines_of_an_active_file_are_named() {
+        let text = "a.b 0000000012 0000000003 y\na.c 5 x y\na.d 7 8 m\na.e 7 8\na.f 1 1 n\n";
+        assert_eq!(
+            parse(text).unwrap_err(),
+            "of this active file 2 lines are not `name high low flag`: line 2: a.c 5 x y; line 4: a.e 7 8"
         );
     }
 

@@ -127,5 +127,5 @@ fn tell(sum: &HistoryCounts) -> Result<(), Failure> {
         }
     }
     sum.quoted.iter().for_each(|line| complain(format_args!("newsreel: not a line of history: {line}")));
-    Ok(())
+    if sum.damaged == 0 { Ok(()) } else { Err(Failure::Told) }
 }

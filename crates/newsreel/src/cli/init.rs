@@ -210,6 +210,7 @@ fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
     Secret::open(data).map_err(problem)?;
     reach::make(config)?;
     let mut failed = Vec::new();
+    group::advise_on_names(groups.iter().map(|group| group.name.as_str()));
     let ok = reach::ask(config, &Request::GroupAdd { groups: groups.to_vec() }, &mut |reply| {
         if let Reply::Changed { name, error: Some(error), .. } = reply {
             failed.push(format!("{name}: {error}"));

@@ -115,20 +115,21 @@ pub(super) fn pull(options: &PullOptions, at: &Where) -> Result<(), Failure> {
     let mut hear = |reply| match reply {
         Reply::Progress { what, done, total } => bar.show(&what, done, total),
         Reply::Error(text) => complain(format_args!("newsreel: {text}")),
-        Reply::Pulled { counts, seconds } => summary = Some((counts, seconds)),
+        Reply::Pulled { counts, seconds, details } => summary = Some((counts, seconds, details)),
         _ => {}
     };
     let ok = match Reach::new(&config)? {
         Reach::Server(mut control) => control.ask(&Request::Pull { spec: Box::new(spec) }, &mut hear)?,
         Reach::Here(spool) => here(&config, spool, &spec, &mut hear)?,
     };
-    if let Some((counts, seconds)) = summary {
+    if let Some((counts, seconds, details)) = summary {
         if options.json {
-            say_json(&serde_json::json!({ "counts": counts, "seconds": seconds }))?;
+            say_json(&serde_json::json!({ "counts": counts, "seconds": seconds, "details": details }))?;
         } else {
             let rate = counts.fetched as f64 / seconds.max(0.001);
             let rate = units::grouped(rate as u64);
             say(format_args!("{}; {seconds:.1} s, {rate} articles a second", standing::summary(&counts)))?;
+            details.lines().iter().try_for_each(say)?;
         }
     }
     if ok { Ok(()) } else { Err(Failure::Told) }
@@ -155,6 +156,7 @@ fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, Failure> {
             first_max: None,
             connections: 2,
             bytes_per_sec_max: None,
+            give_up_secs: crate::operations::pull::give_up_secs(),
         },
     };
     if let Some(groups) = &options.groups {

@@ -158,6 +158,11 @@ fn pulls_text(pulls: &[PullStatus], now: u64) -> String {
     for pull in pulls.iter().filter(|pull| !pull.last_error.is_empty()) {
         text.push_str(&format!("\n  {}: {}", pull.name, pull.last_error));
     }
+    for pull in pulls {
+        for line in pull.details.lines() {
+            text.push_str(&format!("\n  {}: {line}", pull.name));
+        }
+    }
     text
 }
 

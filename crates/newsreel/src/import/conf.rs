@@ -71,8 +71,8 @@ pub fn uses_cnfs(text: &str) -> bool {
     })
 }
 
-/// The groups of an active file.
-pub fn active(text: &str) -> BTreeMap<String, OtherGroup> {
+/// The groups of an active file, and the lines that make no sense: where they are, and what they say.
+pub fn active(text: &str) -> (BTreeMap<String, OtherGroup>, Vec<(usize, &str)>) {
     let group = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         let (name, high) = (words.next()?, words.next()?.parse().ok()?);
@@ -80,7 +80,14 @@ pub fn active(text: &str) -> BTreeMap<String, OtherGroup> {
         let flag = words.next()?.to_owned();
         Some((name.to_owned(), OtherGroup { high, flag, ..OtherGroup::default() }))
     };
-    text.lines().filter_map(group).collect()
+    let (mut groups, mut odd) = (BTreeMap::new(), Vec::new());
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        match group(line) {
+            Some((name, group)) => drop(groups.insert(name, group)),
+            None => odd.push((at + 1, line)),
+        }
+    }
+    (groups, odd)
 }
 
 /// The groups of leafnode's groupinfo that have had articles, or of which `is_read` says so: a line is the
@@ -193,7 +200,8 @@ mod tests {
 
     #[test]
     fn groups_get_flag_marks_description_and_birth() {
-        let mut groups = active("a.b 0000000012 0000000003 m\nbad line\nc 5 x y\nd.e 7 8 =a.b\n");
+        let (mut groups, odd) = active("a.b 0000000012 0000000003 m\nbad line\nc 5 x y\nd.e 7 8 =a.b\n");
+        assert_eq!(odd, [(2, "bad line"), (3, "c 5 x y")]);
         descriptions("a.b\t\tAbout b. (Moderated)\nno.such\tx\n", &mut groups);
         times("a.b 1000000000 usenet@example.org\nd.e never x\n", &mut groups);
         assert_eq!(groups.keys().collect::<Vec<_>>(), ["a.b", "d.e"]);

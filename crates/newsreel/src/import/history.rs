@@ -2,12 +2,13 @@
 //!
 //! INN: `[HASH]`, a tab, `arrived~expires~posted`, and a tab and a token if there is an article; before 2.0
 //! with the Message-ID in place of the hash. C News: `<id>`, a tab, `arrived~expires`, and a tab and
-//! `group/number` words if there is one. So one reader serves for both, and for plain lists of Message-IDs.
+//! `group/number` words if there is one. B News has a date and a time of day in place of the times. So one
+//! reader serves for both, and for plain lists of Message-IDs.
 //! Bytes in, values out. Called by `operations::history`. Sources: history(5) of INN, news(5) of C News.
 
 use spool::{MovedId, inn_hash};
 
-use netnews::MessageId;
+use netnews::{MessageId, date};
 
 /// A line that was understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +34,21 @@ pub fn parse(line: &[u8]) -> Option<Line<'_>> {
     if times.is_empty() || times.starts_with(b"@") {
         return Some(Line { id, arrived: None });
     }
+    if let Some(arrived) = b_news_time(times) {
+        return Some(Line { id, arrived: Some(arrived) });
+    }
     let end = times.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(times.len());
     let (digits, after) = times.split_at_checked(end)?;
     let ends = after.first().is_none_or(|byte| matches!(byte, b'~' | b'\t' | b' '));
     let arrived = std::str::from_utf8(digits).ok()?.parse().ok().filter(|_| ends)?;
     Some(Line { id, arrived: Some(arrived) })
+}
+
+/// The time of a line of B News, `04/16/93 12:34` before a tab.
+fn b_news_time(times: &[u8]) -> Option<u64> {
+    let field = times.split(|byte| *byte == b'\t').next()?;
+    let is_date = field.iter().filter(|byte| **byte == b'/').count() == 2;
+    is_date.then(|| date::parse(field)).flatten().and_then(|secs| u64::try_from(secs).ok())
 }
 
 fn unhex(name: &[u8]) -> Option<[u8; 16]> {
@@ -111,6 +122,9 @@ mod tests {
             ("<1@x.y>\t1795237138~1795300000~5\tcomp.lang.c/7", line(id("<1@x.y>"), Some(1_795_237_138))),
             ("<1@x.y>\t1795237138~-\tcomp.lang.c/7 a.b/8\r", line(id("<1@x.y>"), Some(1_795_237_138))),
             ("<1@x.y>\t1795237138", line(id("<1@x.y>"), Some(1_795_237_138))),
+            // B News.
+            ("<1@x.y>\t04/16/93 12:00\tnet.x/7", line(id("<1@x.y>"), Some(734_961_600))),
+            ("<1@x.y>\t04/16/93 12:00\tcancelled", line(id("<1@x.y>"), Some(734_961_600))),
             // Lists of ids, and what grephistory prints.
             ("<1@x.y>", line(id("<1@x.y>"), None)),
             ("<1@x.y> @0300423100000000@", line(id("<1@x.y>"), None)),

@@ -18,6 +18,9 @@ use super::walk::Tree;
 /// Longest configuration or group file read, in bytes.
 const TEXT_BYTES_MAX: u64 = 256 << 20;
 
+/// Lines of an active file that are named where they make no sense.
+const ODD_LINES_MAX: usize = 20;
+
 /// What there is to be imported.
 #[derive(Debug, Default)]
 pub(crate) struct OtherSite {
@@ -89,7 +92,9 @@ impl OtherSite {
 
     fn group_files(&mut self, db: &Path) -> io::Result<()> {
         let Some(active) = first([db.join("active")]) else { return self.groupinfo(db) };
-        let mut groups = conf::active(&text(&active)?);
+        let read = text(&active)?;
+        let (mut groups, odd) = conf::active(&read);
+        self.note_odd_lines(&active, &odd);
         if let Some(path) = first([db.join("newsgroups")]) {
             conf::descriptions(&text(&path)?, &mut groups);
         }
@@ -110,6 +115,15 @@ impl OtherSite {
         self.groups.append(&mut groups);
         self.has_other_groups = true;
         Ok(())
+    }
+
+    fn note_odd_lines(&mut self, active: &Path, odd: &[(usize, &str)]) {
+        let file = active.display();
+        let named = odd.iter().take(ODD_LINES_MAX);
+        self.found.notes.extend(named.map(|(at, line)| format!("{file}, line {at} makes no sense: {line}")));
+        if let Some(more) = odd.len().checked_sub(ODD_LINES_MAX).filter(|more| *more > 0) {
+            self.found.notes.push(format!("{file}: {more} more lines make no sense"));
+        }
     }
 
     fn tree(&mut self, root: &Path, db: &Path) -> io::Result<()> {
@@ -163,11 +177,13 @@ impl OtherSite {
             self.told.push(format!("CNFS buffer {}", path.display()));
             return self.found.add_buffer(path);
         }
-        let mut groups = conf::active(&text(path)?);
+        let read = text(path)?;
+        let (mut groups, odd) = conf::active(&read);
         if groups.is_empty() {
             let advice = "neither a CNFS buffer, nor a timecaf file, nor an active file";
             return Err(io::Error::new(io::ErrorKind::InvalidData, advice));
         }
+        self.note_odd_lines(path, &odd);
         self.told.push(format!("{} with {} groups", path.display(), groups.len()));
         self.groups.append(&mut groups);
         Ok(())

@@ -156,6 +156,7 @@ mod tests {
     fn distributions_must_suit_the_site_and_the_peer() {
         let peer = |distributions: &str| Peer {
             name: "peer.example".into(),
+            path_identities: Vec::new(),
             user: None,
             addresses: Vec::new(),
             certificate: Vec::new(),

@@ -46,8 +46,8 @@ enum Accepts {
 /// What is put before the Path of a relayed article.
 #[derive(Debug)]
 pub(crate) struct PathPrefix {
-    /// The path identity expected of the sender.
-    expected: Box<[u8]>,
+    /// The path identities expected of the sender.
+    expected: Vec<Box<[u8]>>,
     /// When the leftmost path identity is that one: `identity!!`.
     matched: Vec<u8>,
     /// When it is not.
@@ -55,27 +55,31 @@ pub(crate) struct PathPrefix {
 }
 
 impl PathPrefix {
-    /// For articles from a peer called `name` at `address`. A peer's name in the configuration may, but need
-    /// not be its path identity; so another one is no mismatch, only not verified.
-    fn of_peer(identity: &str, name: &str, address: &str) -> Self {
+    /// For articles from a peer called `name` at `address`, which has these path identities. Its name may, but
+    /// need not be one; so without others an identity that is not its name is no mismatch, only not verified.
+    fn of_peer(identity: &str, name: &str, identities: &[String], address: &str) -> Self {
         let (mut matched, mut other) = (Vec::new(), Vec::new());
+        let address = address.as_bytes();
+        let differs =
+            if identities.is_empty() { Diagnostic::Seen(address) } else { Diagnostic::Mismatch(address) };
         path::prefix(identity.as_bytes(), Diagnostic::Match, &mut matched);
-        path::prefix(identity.as_bytes(), Diagnostic::Seen(address.as_bytes()), &mut other);
-        Self { expected: name.as_bytes().into(), matched, other }
+        path::prefix(identity.as_bytes(), differs, &mut other);
+        let expected = identities.iter().map(String::as_str).chain([name]);
+        Self { expected: expected.map(|name| name.as_bytes().into()).collect(), matched, other }
     }
 
     /// For articles whose last station is not known.
     fn plain(identity: &str) -> Self {
         let mut other = Vec::new();
         path::prefix(identity.as_bytes(), Diagnostic::None, &mut other);
-        Self { expected: Box::default(), matched: other.clone(), other }
+        Self { expected: Vec::new(), matched: other.clone(), other }
     }
 
     /// What goes before `path`.
     pub fn before(&self, path: &[u8]) -> &[u8] {
-        let leftmost = path.get(..self.expected.len()).unwrap_or_default();
-        let whole = path.get(self.expected.len()) == Some(&b'!');
-        if whole && leftmost.eq_ignore_ascii_case(&self.expected) { &self.matched } else { &self.other }
+        let leftmost = path.split(|b| *b == b'!').next().unwrap_or_default();
+        let is_one = self.expected.iter().any(|expected| leftmost.eq_ignore_ascii_case(expected));
+        if is_one && leftmost.len() < path.len() { &self.matched } else { &self.other }
     }
 }
 
@@ -92,7 +96,7 @@ impl Origin {
             counters: Some(counters),
             accepts: Accepts::only(&peer.accept),
             distributions: Some(peer.distributions.clone()),
-            prefix: Some(PathPrefix::of_peer(identity, &peer.name, address)),
+            prefix: Some(PathPrefix::of_peer(identity, &peer.name, &peer.path_identities, address)),
             for_rules: format!("peer {}", peer.name).into(),
             ..Self::unlimited(&peer.name)
         }
@@ -113,7 +117,7 @@ impl Origin {
     /// A server called `name` at `host`, from which articles of some groups are fetched.
     pub fn pulled(identity: &str, name: &str, host: &str, groups: &Groups) -> Self {
         let accepts = Accepts::only(groups);
-        let prefix = Some(PathPrefix::of_peer(identity, host, host));
+        let prefix = Some(PathPrefix::of_peer(identity, host, &[], host));
         let for_rules = format!("pull {name}").into();
         Self { accepts, prefix, for_rules, ..Self::unlimited(name) }
     }
@@ -247,6 +251,7 @@ mod tests {
     fn a_verified_sender_gives_a_double_bang() {
         let peer = Peer {
             name: "Peer.example".into(),
+            path_identities: Vec::new(),
             user: None,
             addresses: Vec::new(),
             certificate: Vec::new(),
@@ -268,6 +273,16 @@ mod tests {
             (b"", b"me.example!.SEEN.192.0.2.1!"),
         ] {
             assert_eq!(origin.before_path(path), before);
+        }
+        let known = Peer { path_identities: vec!["feed.example".into()], ..peer.clone() };
+        let known = Origin::peer("me.example", &known, Arc::default(), "192.0.2.1");
+        for (path, before) in [
+            (&b"Feed.example!x!tail"[..], &b"me.example!!"[..]),
+            (b"peer.example!x!tail", b"me.example!!"),
+            (b"other.example!feed.example!tail", b"me.example!.MISMATCH.192.0.2.1!"),
+            (b"feed.example", b"me.example!.MISMATCH.192.0.2.1!"),
+        ] {
+            assert_eq!(known.before_path(path), before);
         }
         let two = Origin::peer("me.example!cluster.example", &peer, Arc::default(), "192.0.2.1");
         assert_eq!(two.before_path(b"peer.example!x!tail"), b"me.example!cluster.example!!");

@@ -16,6 +16,8 @@ const OWN: [&str; 5] = ["control", "control.*", "junk", "to", "to.*"];
 pub(crate) struct Lists {
     groups: BTreeMap<String, There>,
     descriptions: HashMap<String, String>,
+    /// Lines that made no sense.
+    odd_lines: u64,
 }
 
 /// What would make the groups here like those there.
@@ -58,10 +60,11 @@ impl From<nntp_io::Error> for NoLists {
 pub(crate) async fn fetch(dial: &Dial, wanted: &Groups) -> Result<Lists, NoLists> {
     let target = dial.target(Role::Reader, Limits::default()).map_err(NoLists::Config)?;
     let mut client = Client::connect(&target).await?;
-    let groups = upstream::groups(&mut client, wanted).await?;
+    let listed = upstream::groups(&mut client, wanted).await?;
+    let (groups, odd_lines) = (listed.groups, listed.odd);
     let names: HashSet<&str> = groups.keys().map(String::as_str).collect();
     let descriptions = upstream::descriptions(&mut client, wanted, &names).await?;
-    Ok(Lists { groups, descriptions })
+    Ok(Lists { groups, descriptions, odd_lines })
 }
 
 /// Compares the groups that match.
@@ -77,7 +80,10 @@ pub(crate) fn compare(here: &[GroupRow], there: &Lists, wanted: &Groups) -> Chan
         }
         changes.compared += 1;
         let Some(other) = there.groups.get(&group.name) else {
-            changes.surplus.push(group.name.clone());
+            // A line that could not be read may have been of this group.
+            if there.odd_lines == 0 {
+                changes.surplus.push(group.name.clone());
+            }
             continue;
         };
         let flag = Some(other.flag.clone()).filter(|flag| *flag != group.flag);
@@ -125,6 +131,7 @@ mod tests {
             descriptions: [("a.new", "New"), ("a.text", "Better"), ("a.same", "")]
                 .map(|(name, text)| (name.to_owned(), text.to_owned()))
                 .into(),
+            odd_lines: 0,
         };
         let here = [
             row("a.same", "y", "Ours"),
@@ -135,6 +142,8 @@ mod tests {
             row("to.peer", "y", ""),
         ];
         let changes = compare(&here, &lists, &Groups::parse("*,!b.*").unwrap());
+        let unsure = Lists { odd_lines: 1, ..lists };
+        assert_eq!(compare(&here, &unsure, &Groups::parse("*,!b.*").unwrap()).surplus, [""; 0]);
         let new = GroupEntry {
             name: "a.new".into(),
             flag: "m".into(),

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use netnews::newsgroups::{self, NamingFault};
 use spool::{Flag, Group, GroupChange, GroupUpdate, NewGroup, Spool};
 
 use super::Sink;
@@ -50,8 +51,11 @@ pub(super) fn add(spool: &Spool, groups: &[GroupEntry], sink: &mut Sink<'_>) -> 
 }
 
 fn checked(group: &GroupEntry, created: u64) -> Result<NewGroup, String> {
-    if !netnews::newsgroups::valid_name(group.name.as_bytes()) {
+    if !newsgroups::valid_name(group.name.as_bytes()) {
         return Err("not a valid group name".into());
+    }
+    if let Some(fault @ NamingFault::Poster) = newsgroups::naming_fault(group.name.as_bytes()) {
+        return Err(fault.to_string());
     }
     Ok(NewGroup {
         name: group.name.clone(),
@@ -65,7 +69,7 @@ fn checked(group: &GroupEntry, created: u64) -> Result<NewGroup, String> {
 
 fn flag(text: &str) -> Result<Flag, String> {
     match Flag::parse(text) {
-        Some(Flag::Alias(name)) if !netnews::newsgroups::valid_name(name.as_bytes()) => {
+        Some(Flag::Alias(name)) if !newsgroups::valid_name(name.as_bytes()) => {
             Err(format!("`={name}`: not a valid group name"))
         }
         Some(flag) => Ok(flag),

@@ -5,9 +5,11 @@
 //! written: those of stored articles, from the overview, and those that the journal still names. Of other ids
 //! history has keyed hashes, which mean nothing elsewhere; they are counted.
 
+use std::collections::HashMap;
+
 use netnews::overview_row::{self, index};
 use netnews::{date, decimal};
-use spool::{ArticleRow, Batch, Event, Group, MovedFate, MovedId, Patience, Spool, Start};
+use spool::{ArticleRow, Batch, Event, Group, Key, MovedFate, MovedId, Patience, Spool, Start};
 
 use super::Sink;
 use super::request::{HistoryCounts, HistoryForm, Reply};
@@ -20,6 +22,8 @@ const IDS_PER_COMMIT: usize = 1024;
 const REPLY_BYTES: usize = 64 << 10;
 /// Bytes of overview that are read at once.
 const ROWS_BYTES: usize = 256 << 10;
+/// Articles with an Expires header that are noted.
+const EXPIRES_MAX: usize = 1_000_000;
 /// Lines without sense that are quoted.
 const QUOTED_MAX: usize = 5;
 
@@ -103,16 +107,27 @@ struct Export<'a, 'b> {
     named: u64,
     /// Entries of history when it began.
     entries: u64,
+    /// The time of Expires of articles that have it, as far as the journal still names them.
+    expires: HashMap<Key, u32>,
 }
 
 impl<'a, 'b> Export<'a, 'b> {
     fn new(spool: &'a Spool, form: HistoryForm, sink: &'a mut Sink<'b>) -> Self {
-        Self { spool, form, sink, lines: String::new(), named: 0, entries: spool.history_entries() }
+        Self {
+            spool,
+            form,
+            sink,
+            lines: String::new(),
+            named: 0,
+            entries: spool.history_entries(),
+            expires: HashMap::new(),
+        }
     }
 
     fn run(mut self) -> std::io::Result<()> {
         // What arrives from here on is named from the journal.
         let begun = self.spool.journal_end().position;
+        self.note_expires()?;
         for group in self.spool.groups().iter() {
             self.group(group)?;
         }
@@ -149,9 +164,31 @@ impl<'a, 'b> Export<'a, 'b> {
         if first.is_some_and(|(name, _)| name != group.name.as_bytes()) {
             return;
         }
-        let Some((arrived, true)) = self.spool.seen(&self.spool.key(message_id)) else { return };
+        let key = self.spool.key(message_id);
+        let Some((arrived, true)) = self.spool.seen(&key) else { return };
         let posted = field(index::DATE).and_then(date::parse);
-        self.put(&Seen { message_id, arrived, expires: 0, posted, places });
+        let expires = self.expires.get(&key).copied().unwrap_or(0);
+        self.put(&Seen { message_id, arrived, expires, posted, places });
+    }
+
+    /// Notes what the overview does not have.
+    fn note_expires(&mut self) -> std::io::Result<()> {
+        let mut tail = self.spool.tail("history export", Start::Oldest)?;
+        let mut batch = Batch::default();
+        loop {
+            tail.next(&mut batch)?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            for (_, event) in batch.events() {
+                if let Event::Article(article) = event
+                    && article.expires > 0
+                    && self.expires.len() < EXPIRES_MAX
+                {
+                    self.expires.insert(article.key, article.expires);
+                }
+            }
+        }
     }
 
     /// What the journal still names and no group has.

@@ -15,7 +15,7 @@ use crate::base::units;
 use crate::config::Config;
 pub use crate::ingest::programs::FilterStatus;
 use crate::ingest::programs::Programs;
-use crate::operations::pull::PullCounts;
+use crate::operations::pull::{PullCounts, PullDetails};
 use crate::relay::feed::Feeds;
 pub use crate::relay::feed::status::{FeedStatus, OutputStatus};
 use crate::session::SessionContext;
@@ -215,6 +215,8 @@ pub struct PullStatus {
     pub accepted: u64,
     /// Counts of the run that is going on, or of the last one.
     pub run: PullCounts,
+    /// What they do not say.
+    pub details: PullDetails,
     /// Why the last run ended early; empty: it did not.
     pub last_error: String,
 }

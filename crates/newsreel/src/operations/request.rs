@@ -14,7 +14,7 @@ use crate::base::clock::unix_now;
 use crate::base::units;
 use crate::config::FeedStart;
 use crate::ingest::{Fate, ImportResult};
-use crate::operations::pull::{PullCounts, PullSpec};
+use crate::operations::pull::{PullCounts, PullDetails, PullSpec};
 use crate::operations::transmit::SendCounts;
 use crate::tls::Dial;
 use clap::{Args, Subcommand, ValueEnum};
@@ -731,6 +731,9 @@ pub enum Reply {
         counts: PullCounts,
         /// Seconds that it took.
         seconds: f64,
+        /// What counts do not say.
+        #[serde(default)]
+        details: PullDetails,
     },
     /// What [`Request::Send`] did.
     Sent {

@@ -37,6 +37,9 @@ impl<S: NewsSource> Reader<S> {
                 append(out.text(), code::LIST_FOLLOWS, "Order of fields in overview");
                 append_lines(OVERVIEW_FMT, out.text());
                 for name in self.view.overview_headers() {
+                    if name.starts_with('.') {
+                        out.text().push(b'.');
+                    }
                     out.text().extend_from_slice(name.as_bytes());
                     out.text().extend_from_slice(b":full\r\n");
                 }

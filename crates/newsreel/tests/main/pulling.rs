@@ -11,8 +11,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -506,4 +506,194 @@ fn a_long_pull_keeps_neither_the_server_nor_its_marks() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(serving.end().success());
     assert_eq!(ended(&mut pull).code(), Some(1));
+}
+
+/// A server with six articles in each of two groups that answers the third article, or the first group, in a
+/// way of its own.
+struct Odd {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+    /// To `ARTICLE <odd.3@x.example>`; "close" ends the connection, "" sends the article.
+    answer: Arc<Mutex<&'static str>>,
+    /// To `GROUP odd.group`.
+    group: &'static str,
+    /// What follows the number in the third row of XHDR.
+    row: &'static str,
+}
+
+impl Odd {
+    fn start(answer: &'static str, group: &'static str, row: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (asked, answer) = (Arc::default(), Arc::new(Mutex::new(answer)));
+        let odd = Self { address, asked, answer, group, row };
+        let (asked, answer) = (odd.asked.clone(), odd.answer.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let odd = Self { address, asked: asked.clone(), answer: answer.clone(), group, row };
+                thread::spawn(move || odd.converse(stream.unwrap()));
+            }
+        });
+        odd
+    }
+
+    fn converse(&self, stream: TcpStream) -> std::io::Result<()> {
+        let mut out = stream.try_clone()?;
+        let mut selected = String::new();
+        write!(out, "200 odd\r\n")?;
+        for line in BufReader::new(stream).lines() {
+            let line = line?;
+            self.asked.lock().unwrap().push(line.clone());
+            let answer = match line.split(' ').collect::<Vec<_>>().as_slice() {
+                ["MODE", "READER"] => "200 odd\r\n".into(),
+                ["LIST", "ACTIVE", ..] => {
+                    "215 list\r\nodd.group 6 1 y\r\nodd line\r\nplain.group 6 1 y\r\n.\r\n".into()
+                }
+                ["LIST", "NEWSGROUPS", ..] => "215 list\r\n.\r\n".into(),
+                ["GROUP", name] => {
+                    selected = (*name).to_owned();
+                    match (*name, self.group) {
+                        ("odd.group", refusal) if !refusal.is_empty() => format!("{refusal}\r\n"),
+                        _ => format!("211 6 1 6 {name}\r\n"),
+                    }
+                }
+                ["XHDR", _, range] => {
+                    let (first, last) = range.split_once('-').unwrap();
+                    let (first, last): (u64, u64) = (first.parse().unwrap(), last.parse().unwrap());
+                    let rows = (first..=last.min(6)).map(|n| match (n, self.row) {
+                        (3, row) if selected == "odd.group" && !row.is_empty() => format!("3 {row}\r\n"),
+                        _ => format!("{n} <{}.{n}@x.example>\r\n", selected.split_once('.').unwrap().0),
+                    });
+                    format!("221 rows\r\n{}.\r\n", rows.collect::<String>())
+                }
+                ["ARTICLE", id] => {
+                    let id =
+                        if id.starts_with('<') { (*id).to_owned() } else { format!("<odd.{id}@x.example>") };
+                    let answer = *self.answer.lock().unwrap();
+                    match answer {
+                        "close" if id == "<odd.3@x.example>" => return Ok(()),
+                        answer if id == "<odd.3@x.example>" && !answer.is_empty() => format!("{answer}\r\n"),
+                        _ => {
+                            let group = if id.starts_with("<odd") { "odd.group" } else { "plain.group" };
+                            format!("220 0 {id} article\r\n{}", article(&id, group, "x"))
+                        }
+                    }
+                }
+                ["QUIT"] => return write!(out, "205 bye\r\n"),
+                _ => "500 what?\r\n".into(),
+            };
+            write!(out, "{answer}")?;
+        }
+        Ok(())
+    }
+
+    fn times_asked(&self, what: &str) -> usize {
+        self.asked.lock().unwrap().iter().filter(|line| *line == what).count()
+    }
+}
+
+fn pull_from(site: &Operated, odd: &Odd) -> (Option<i32>, String) {
+    let done =
+        site.run(&["pull", &odd.address.to_string(), "*.group", "--create-groups", "--connections", "1"]);
+    (done.status.code(), printed(&done) + &complaints(&done))
+}
+
+#[test]
+fn pull_sets_aside_an_article_that_the_server_refuses_and_fetches_the_others_once() {
+    for answer in [
+        "451 removed for legal reasons",
+        "403 fault",
+        "400 not now",
+        "500 what?",
+        "502 not for you",
+        "503 cannot",
+        "480 log in",
+        "close",
+    ] {
+        let odd = Odd::start(answer, "", "");
+        let site = site();
+        let (code, said) = pull_from(&site, &odd);
+        assert_eq!(code, Some(1), "{answer}: {said}");
+        assert!(said.contains(": 11 accepted, 0 rejected, "), "{answer}: {said}");
+        let shown = if answer == "close" { "the connection ends there" } else { answer };
+        assert!(
+            said.contains(&format!("set aside: odd.group 3 <odd.3@x.example>: {shown}"))
+                && said.contains("(refused 1 time)"),
+            "{answer}: {said}"
+        );
+        // It is not its turn yet, and nothing else is fetched again.
+        let (code, said) = pull_from(&site, &odd);
+        assert_eq!(code, Some(0), "{answer}: {said}");
+        assert!(said.starts_with("0 articles of 0 groups fetched"), "{answer}: {said}");
+        assert!(said.contains("waiting: odd.group 3 <odd.3@x.example>: "), "{answer}: {said}");
+        assert_eq!(odd.times_asked("ARTICLE <odd.6@x.example>"), 1, "{answer}");
+    }
+}
+
+#[test]
+fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
+    let odd = Odd::start("451 removed", "", "");
+    let site = site();
+    let keys = "groups = \"*.group\"\ncreate_groups = true\ngive_up_after = \"60 s\"\n";
+    site.edit(|text| text + &section(odd.address, keys));
+    let serving = site.serve();
+    let waiting = wait(&site, |pulls| pulls[0]["details"]["waiting"] == 1);
+    assert_eq!(waiting[0]["accepted"], 11, "{waiting}");
+    let status = site.done(&["status"]);
+    assert!(status.contains("far: waiting: odd.group 3 <odd.3@x.example>: 451 removed"), "{status}");
+    wait(&site, |_| odd.times_asked("ARTICLE <odd.3@x.example>") >= 2);
+    *odd.answer.lock().unwrap() = "";
+    let came = wait(&site, |pulls| pulls[0]["accepted"] == 12);
+    assert_eq!(count(&serving, "odd.group").map(|(articles, _)| articles), Some(6), "{came}");
+    wait(&site, |pulls| pulls[0]["details"]["waiting"] == 0);
+    drop(serving);
+    // With no time at all it is given up at once.
+    let odd = Odd::start("451 removed", "", "");
+    site.edit(|text| {
+        let at = text.find("\n[[pull]]").unwrap();
+        text[..at].to_owned() + &section(odd.address, &keys.replace("60 s", "0 s"))
+    });
+    let serving = site.serve();
+    let given_up = wait(&site, |pulls| pulls[0]["runs"] != 0);
+    assert_eq!(given_up[0]["details"]["waiting"], 0, "{given_up}");
+    let logged = serving.log();
+    assert!(logged.iter().any(|line| line.contains("article given up")), "{logged:?}");
+}
+
+#[test]
+fn pull_leaves_out_a_group_that_the_server_refuses_and_fetches_the_others() {
+    for refusal in ["411 no such group", "403 fault", "480 log in", "502 not for you"] {
+        let odd = Odd::start("", refusal, "");
+        let (code, said) = pull_from(&site(), &odd);
+        assert_eq!(code, Some(1), "{refusal}: {said}");
+        assert!(said.contains(": 6 accepted, 0 rejected"), "{refusal}: {said}");
+        assert!(said.contains(&format!("group left out: odd.group: {refusal}")), "{refusal}: {said}");
+        assert!(said.contains("LIST ACTIVE: 1 odd lines, such as: odd line"), "{said}");
+    }
+}
+
+#[test]
+fn pull_asks_by_number_for_articles_whose_row_is_odd() {
+    for row in ["(none)", "", "<two words@x.example>", "<odd.3@x.example> and more"] {
+        let odd = Odd::start("", "", row);
+        let (code, said) = pull_from(&site(), &odd);
+        assert_eq!(code, Some(0), "{row}: {said}");
+        assert!(said.contains(": 12 accepted, 0 rejected"), "{row}: {said}");
+    }
+}
+
+#[test]
+fn pull_says_why_articles_are_rejected() {
+    let upstream = Server::start();
+    fill(&upstream, "a", "misc.test", 5);
+    let site = site();
+    // All of them are older.
+    site.edit(|text| text.replace("max_age_days = \"none\"", "max_age_days = 1"));
+    let done = site.run(&["pull", &upstream.address.to_string(), "misc.test", "--create-groups"]);
+    let said = printed(&done);
+    assert!(said.contains(": 0 accepted, 5 rejected"), "{said}");
+    assert!(
+        said.contains("\nrejected: 5 ") && said.contains(": <a.0@x.example>, <a.1@x.example>, "),
+        "{said}"
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::super::group::advise_on_names;
 use super::super::screen::{Failure, complain};
 use super::tally::Tally;
 use super::target::Target;
@@ -53,6 +54,7 @@ pub(super) fn add(
     if groups.is_empty() || tally.dry_run {
         return Ok(());
     }
+    advise_on_names(groups.iter().map(|group| group.name.as_str()));
     let mut failed = 0;
     target.ask(config, &Request::GroupAdd { groups }, &mut |reply| {
         if let Reply::Changed { name, error: Some(error), .. } = reply {

@@ -6,11 +6,13 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
 use netnews::mbox::{Splitter, Step};
-use spool::Progress;
+use spool::{Disk, Progress, RealDisk};
 
 use super::super::args::MailOptions;
 use super::super::bar::Bar;
@@ -26,10 +28,10 @@ use crate::config::Config;
 use crate::control_socket::import::BATCH_ARTICLES_MAX;
 use crate::import::mails::adopt::{Adopted, Hints, Old, adopt, divide};
 use crate::import::mails::folders::{self, Form, Source};
-use crate::import::mails::rules::Choice;
+use crate::import::mails::rules::{Choice, Rule};
 use crate::import::source::ARTICLE_BYTES_MAX;
 use crate::ingest::ImportOutcome;
-use crate::ingest::batches::{Batch, Unpacked};
+use crate::ingest::batches::{Batch, Quarantine, Unpacked};
 use crate::operations::request::{GroupEntry, Reply, Request};
 
 /// Bytes of a parcel that is sent without waiting for more.
@@ -51,6 +53,8 @@ struct Load {
     groups: Vec<String>,
     /// What is no article, and why.
     damaged: Vec<String>,
+    /// Where copies of it lie.
+    quarantine: Option<PathBuf>,
     /// Bytes read so far.
     done: u64,
 }
@@ -63,6 +67,10 @@ pub(super) fn mails(form: Form, options: &MailOptions, at: &Where) -> Result<(),
         return Err(Failure::Usage("there are no such files in what was named".into()));
     }
     let mut target = Target::new(&config, options.dry_run)?;
+    if let Err(failure) = prepare(&config, options, &sources, &mut target) {
+        target.close()?;
+        return Err(failure);
+    }
     let mut tally = Tally { dry_run: options.dry_run, ..Tally::default() };
     let began = Instant::now();
     let bar = Bar::new();
@@ -82,7 +90,29 @@ pub(super) fn mails(form: Form, options: &MailOptions, at: &Where) -> Result<(),
     if !options.dry_run {
         group::advise_on_moderators(&config)?;
     }
-    result.and(if tally.displaced > 0 { Err(Failure::Told) } else { Ok(()) })
+    result.and(if tally.lacks_some() { Err(Failure::Told) } else { Ok(()) })
+}
+
+/// What can be said before anything is read: whether the groups that were named are there, and whether there
+/// is room.
+fn prepare(
+    config: &Config,
+    options: &MailOptions,
+    sources: &[Source],
+    target: &mut Target,
+) -> Result<(), Failure> {
+    let known = groups::highs(config, target)?;
+    let named = options.group.iter().map(String::as_str).chain(options.rules.iter().map(Rule::target));
+    let missing: Vec<&str> = named.filter(|name| !known.contains_key(*name)).collect();
+    if let (false, [first, ..]) = (options.create_groups, missing.as_slice()) {
+        return Err(Failure::Usage(format!(
+            "there is no group {first} here; give --create-groups to add it, or: newsreel group add {first}"
+        )));
+    }
+    if options.yes || options.dry_run {
+        return Ok(());
+    }
+    room::refuse_mails(config, sources.iter().map(|source| source.bytes).sum(), target)
 }
 
 fn run(
@@ -98,9 +128,11 @@ fn run(
     bar.start("importing", sources.iter().map(|source| source.bytes).sum());
     std::thread::scope(|scope| {
         let (sender, loads) = sync_channel(PARCELS_AHEAD);
-        scope.spawn(|| Reading::new(choice, sender).all(form, sources));
+        let data = (!options.dry_run).then_some(config.site.data.as_path());
+        scope.spawn(move || Reading::new(choice, data, sender).all(form, sources));
         for load in loads {
             tally.damaged += load.damaged.len() as u64;
+            tally.quarantine = load.quarantine.clone().or(tally.quarantine.take());
             let told = tally.damaged <= TOLD_MAX;
             load.damaged.iter().filter(|_| told).for_each(|what| complain(format_args!("newsreel: {what}")));
             if options.create_groups {
@@ -128,6 +160,7 @@ fn create(
     if fresh.is_empty() || tally.dry_run {
         return Ok(());
     }
+    group::advise_on_names(fresh.iter().map(|name| name.as_str()));
     let entry =
         |name: &&String| GroupEntry { name: (*name).clone(), flag: "y".into(), ..GroupEntry::default() };
     let groups = fresh.iter().map(entry).collect();
@@ -157,6 +190,8 @@ fn file(load: &Load, target: &mut Target, tally: &mut Tally) -> Result<(), Failu
 
 /// The reading thread.
 struct Reading {
+    /// Absent: nothing is written.
+    quarantine: Option<Quarantine>,
     choice: Choice,
     loads: SyncSender<Load>,
     load: Load,
@@ -174,8 +209,22 @@ struct Place<'a> {
 struct Unheard;
 
 impl Reading {
-    fn new(choice: Choice, loads: SyncSender<Load>) -> Self {
-        Self { choice, loads, load: Load::default() }
+    fn new(choice: Choice, data: Option<&Path>, loads: SyncSender<Load>) -> Self {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+        let quarantine = data.map(|data| Quarantine::of(data, &disk));
+        Self { quarantine, choice, loads, load: Load::default() }
+    }
+
+    /// Keeps a copy of what is no article; returns where, for the message.
+    fn keep(&mut self, text: &[u8]) -> String {
+        match self.quarantine.as_mut().map(|quarantine| quarantine.put(text)) {
+            Some(Ok(Some(path))) => {
+                self.load.quarantine = path.parent().map(Path::to_owned);
+                format!("; kept as {}", path.display())
+            }
+            Some(Err(error)) => format!("; not kept: {error}"),
+            Some(Ok(None)) | None => String::new(),
+        }
     }
 
     /// Reads all files; one that cannot be read is damage.
@@ -275,7 +324,8 @@ impl Reading {
         let Adopted { wire, arrived } = match adopt(text, &hints) {
             Ok(adopted) => adopted,
             Err(why) => {
-                self.load.damaged.push(format!("{}: {why}", name()));
+                let kept = self.keep(text);
+                self.load.damaged.push(format!("{}: {why}{kept}", name()));
                 return Ok(());
             }
         };

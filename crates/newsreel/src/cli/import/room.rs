@@ -100,6 +100,38 @@ pub(super) fn compare(config: &Config, plan: &Plan, target: &mut Target) -> Resu
     Ok(rooms)
 }
 
+/// Refuses mails of so many bytes if no class that keeps articles in buffers has so much room left: in cyclic
+/// buffers they would displace older articles, of other groups too.
+pub(super) fn refuse_mails(config: &Config, bytes: u64, target: &mut Target) -> Result<(), Failure> {
+    let mut free: Vec<(String, u64, u64)> = Vec::new();
+    target.ask(config, &Request::buffers(), &mut |reply| {
+        let Reply::Buffer(row) = reply else { return };
+        if row.retired {
+            return;
+        }
+        let left = row.area_bytes.saturating_sub(row.used_bytes);
+        match free.iter_mut().find(|(class, ..)| *class == row.class) {
+            Some((_, area, free)) => {
+                *area += row.area_bytes;
+                *free += left;
+            }
+            None => free.push((row.class, row.area_bytes, left)),
+        }
+    })?;
+    let is_cyclic = |class: &Class| matches!(class.method, Method::Cnfs);
+    let Some((class, area, left)) = free.iter().max_by_key(|(.., left)| *left) else { return Ok(()) };
+    if config.classes.iter().any(|class| !is_cyclic(class)) || bytes <= *left {
+        return Ok(());
+    }
+    Err(Failure::Problem(format!(
+        "these files have {}, and the buffers of class {class}, {} in all, have {} left: older articles would be \
+         displaced, of other groups too; make room (newsreel buffer grow, newsreel buffer add), or give --yes",
+        about_size(bytes),
+        about_size(*area),
+        about_size(*left)
+    )))
+}
+
 /// What a class holds when it is full.
 fn capacity(class: &Class, areas: &[(String, u64)]) -> Option<u64> {
     match class.method {

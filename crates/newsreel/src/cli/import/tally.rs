@@ -1,6 +1,7 @@
 //! What became of an import.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -32,6 +33,9 @@ pub(super) struct Tally {
     pub filed: Vec<Token>,
     pub duplicates: u64,
     pub damaged: u64,
+    /// Where copies of what is damaged lie; absent: nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<PathBuf>,
     /// Not taken, by reason.
     pub skipped: BTreeMap<String, u64>,
     pub groups_added: u64,
@@ -74,6 +78,11 @@ impl Tally {
         false
     }
 
+    /// Whether something that should have been imported was not, or is no longer there.
+    pub fn lacks_some(&self) -> bool {
+        self.displaced + self.damaged + self.skipped.values().sum::<u64>() > 0
+    }
+
     /// The summary, for people.
     pub fn lines(&self, took: Duration) -> Vec<String> {
         let seconds = took.as_secs_f64().max(0.001);
@@ -113,7 +122,9 @@ impl Tally {
             lines.push(format!("{verb} {}", groups(self.groups_added)));
         }
         lines.push(format!("duplicates: {}", grouped(self.duplicates)));
-        lines.push(format!("damaged: {}", grouped(self.damaged)));
+        let copies = self.quarantine.as_ref();
+        let copies = copies.map(|dir| format!(" (copies in {})", dir.display())).unwrap_or_default();
+        lines.push(format!("damaged: {}{copies}", grouped(self.damaged)));
         let skipped: u64 = self.skipped.values().sum();
         lines.push(format!("skipped: {}", grouped(skipped)));
         lines.extend(self.skipped.iter().map(|(reason, count)| format!("  {:>9} {reason}", grouped(*count))));

@@ -163,6 +163,11 @@ pub(crate) fn adopt(text: &[u8], hints: &Hints<'_>) -> Result<Adopted, &'static 
 fn append_head(head: &[u8], old: &Old<'_>, rename: bool, out: &mut Vec<u8>) {
     let mut left_out = false;
     for line in head.split_inclusive(|b| *b == b'\n') {
+        // Left there by a mailer or by UUCP; no header.
+        if line.starts_with(b"From ") || line.starts_with(b">From ") {
+            left_out = true;
+            continue;
+        }
         if line.starts_with(b" ") || line.starts_with(b"\t") {
             if !left_out {
                 out.extend_from_slice(line);
@@ -303,6 +308,14 @@ mod tests {
             adopt(mail.as_bytes(), &Hints::default()).unwrap_err(),
             "no Newsgroups header, and no --group, --rule or folder that names a group"
         );
+    }
+
+    #[test]
+    fn lines_of_mboxes_among_the_headers_are_left_out() {
+        let mail = "From: a@b\n>From - Mon Jan 26 17:20:56 2009\nSubject: s\nFrom c Mon Jan 26 17:20:56 2009\n\
+            Message-ID: <1@x>\n\nFrom here\n";
+        let (article, _) = adopted(mail, &["a.b"]);
+        assert!(article.ends_with("\nFrom: a@b\nSubject: s\nMessage-ID: <1@x>\n\nFrom here\n"), "{article}");
     }
 
     #[test]

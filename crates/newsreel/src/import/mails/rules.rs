@@ -68,6 +68,11 @@ pub(crate) fn group_name(text: &str) -> Result<String, RuleError> {
 }
 
 impl Rule {
+    /// The group that it chooses.
+    pub fn target(&self) -> &str {
+        &self.group
+    }
+
     /// The group, if these header lines have a value that matches.
     pub fn group(&self, head: &[u8]) -> Option<&str> {
         let mut values =

@@ -20,6 +20,7 @@ mod unpack;
 pub(crate) use incoming::{Arriving, Found, Incoming, NotKept, Sender};
 pub(crate) use ledger::{Keep, Ledger, Tally};
 pub(crate) use pack::Packer;
+pub(crate) use quarantine::Quarantine;
 pub(crate) use reader::{Batch, Parcel};
 pub(crate) use unpack::Unpacked;
 

@@ -2,7 +2,7 @@
 //!
 //! One file for each piece, named by a hash of its content, so that a batch that comes again adds nothing. A
 //! file is written whole and synced before it has its name (`NewFile`). The directory is bounded: the oldest
-//! files are removed first. Called by `ledger`.
+//! files are removed first. Called by `ledger` and by imports of mails.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const PIECES_MAX: usize = 100;
 const NAME_BYTES: usize = 16;
 
 /// Where pieces of one batch go.
-pub(super) struct Quarantine {
+pub(crate) struct Quarantine {
     disk: Arc<dyn Disk>,
     data: PathBuf,
     dir: PathBuf,

@@ -7,7 +7,7 @@ use crate::base::printable;
 use crate::config::{Config, Control, ControlAction, ControlType, Word};
 use crate::ingest::control::{Asked, Policy, Proof};
 use crate::moderation::Moderation;
-use netnews::control::group_info::{self, GroupLine, Scope};
+use netnews::control::group_info::{self, BodyForm, GroupLine, Scope};
 use netnews::control::{self, Control as Command};
 use netnews::nntp::wire;
 use netnews::{Article, Known, date, newsgroups};
@@ -137,8 +137,8 @@ impl<'a> Message<'a> {
         name: &str,
         moderated: bool,
     ) -> Result<(Option<GroupUpdate>, String), Not> {
-        let content_type = self.article.header(Known::ContentType).unwrap_or_default();
-        let line = group_info::newgroup_line(content_type, &self.body).filter(|line| line.name == name);
+        let form = BodyForm::of(self.article);
+        let line = group_info::newgroup_line(form, &self.body).filter(|line| line.name == name);
         if line.as_ref().is_some_and(|line| !line.description.is_empty() && line.is_moderated != moderated) {
             return Err("its body and its Control header disagree on whether the group is moderated".into());
         }
@@ -159,7 +159,7 @@ impl<'a> Message<'a> {
             Some(_) => "description changed",
         }
         .to_owned();
-        if let Some(address) = group_info::submission_address(&self.body).filter(|_| moderated) {
+        if let Some(address) = group_info::submission_address(form, &self.body).filter(|_| moderated) {
             text.push_str(&format!(
                 "; for its posts it names {address}: add [[moderator]] groups = \"{name}\", address = \
                  \"{address}\" to send them there"
@@ -200,8 +200,7 @@ impl<'a> Message<'a> {
         self.well_formed()?;
         let date = self.date()?;
         let mut scope = Scope::of(self.control).ok_or("its Control header is malformed")?;
-        let content_type = self.article.header(Known::ContentType).unwrap_or_default();
-        let listed: Vec<GroupLine> = group_info::listed_groups(content_type, &self.body).collect();
+        let listed = group_info::listed_groups(BodyForm::of(self.article), &self.body);
         if listed.is_empty() {
             return Err("it lists no group".into());
         }

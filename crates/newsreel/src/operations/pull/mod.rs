@@ -2,11 +2,13 @@
 //!
 //! A run asks the server what it has (`upstream`), plans what to fetch from the marks of earlier runs
 //! (`state`, `plan`), fetches it over several connections with pipelines (`worker`), and files it in the
-//! server's order, many articles a commit. Marks are written only after what they stand for is durable, so a
+//! server's order, many articles a commit (`filing`). Marks are written only after what they stand for is durable, so a
 //! run that is killed at any moment is resumed by the next: what it fetched twice is known by its Message-ID.
 //! Called by the standing pulls of a server (`standing`) and by `newsreel pull`.
 
+mod aside;
 mod counts;
+mod filing;
 mod plan;
 pub(crate) mod standing;
 mod state;
@@ -14,7 +16,7 @@ pub(super) mod upstream;
 mod worker;
 
 pub(crate) use counts::Counts;
-pub use counts::PullCounts;
+pub use counts::{PullCounts, PullDetails};
 pub(super) use state::is_whole as is_marks_file_whole;
 
 use std::collections::{BTreeMap, HashSet};
@@ -22,32 +24,28 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
 
 use nntp_io::rate::Bandwidth;
 use nntp_io::{Client, Error, Limits, Role};
 use serde::{Deserialize, Serialize};
 use spool::{Flag, NewGroup, Spool};
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinSet, block_in_place};
 use tracing::{info, warn};
 
 use crate::base::clock::unix_secs;
 use crate::base::counters::add;
 use crate::config::{Groups, Pull, PullBy};
-use crate::ingest::{BatchOutcome, Filer, Origin};
+use crate::ingest::{Filer, Origin};
 use crate::tls::Dial;
-use netnews::{Article, Known, MessageId};
-use plan::{Coming, Part, Piece, Plan, Wanted};
+use filing::Filing;
+use netnews::newsgroups::{self, NamingFault};
+use plan::{Plan, Wanted, Work};
 use state::Marks;
 use upstream::There;
 use worker::{CHUNKS_AT_ONCE, Fetching, Worker};
 
-/// Articles that are filed together, and their bytes.
-const BATCH_ARTICLES_MAX: usize = 256;
-const BATCH_BYTES_MAX: usize = 1 << 20;
-/// Between two times that marks are written, each of which waits for the disk.
-const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// What NEWNEWS is asked for again each time: articles arrive while others are listed.
 const NEWNEWS_OVERLAP_SECS: u64 = 600;
 /// What NEWNEWS is asked for the first time.
@@ -77,6 +75,14 @@ pub struct PullSpec {
     /// Bytes of articles per second.
     #[serde(default)]
     pub bytes_per_sec_max: Option<u64>,
+    /// How long an article that the server refuses is asked for, in seconds.
+    #[serde(default = "give_up_secs")]
+    pub give_up_secs: u64,
+}
+
+/// How long such an article is asked for without a `[[pull]]` section, in seconds.
+pub(crate) fn give_up_secs() -> u64 {
+    3 * 24 * 3600
 }
 
 impl From<&Pull> for PullSpec {
@@ -90,6 +96,7 @@ impl From<&Pull> for PullSpec {
             first_max: pull.first_max,
             connections: pull.connections,
             bytes_per_sec_max: pull.bytes_per_sec_max,
+            give_up_secs: pull.give_up_after.as_secs(),
         }
     }
 }
@@ -116,6 +123,8 @@ pub(crate) enum PullError {
     Server(Error),
     /// Our spool takes nothing.
     Spool(String),
+    /// The server refuses more articles than can be set aside; the last of them.
+    RefusesAll(String),
     /// The marks cannot be read or written.
     Marks(io::Error),
     /// The server stops, or nobody waits for the end any more.
@@ -128,6 +137,7 @@ impl fmt::Display for PullError {
             Self::Config(text) => f.write_str(text),
             Self::Server(error) => error.fmt(f),
             Self::Spool(text) => write!(f, "the spool stopped accepting: {text}"),
+            Self::RefusesAll(text) => write!(f, "the server refuses too many articles: {text}"),
             Self::Stopped => f.write_str("the pull was stopped"),
             Self::Marks(error) => write!(f, "marks of what was fetched: {error}"),
         }
@@ -156,10 +166,11 @@ pub(crate) async fn run(spec: &PullSpec, ground: &Ground, counts: &Arc<Counts>) 
         warn!(pull = spec.name, "marks of what was fetched are damaged: everything is looked at again");
     }
     let mut client = Client::connect(&target).await?;
-    let (wanted, ids, now) = match spec.by {
+    let again = marks.due(unix_secs(), spec.give_up_secs);
+    let (work, now) = match spec.by {
         PullBy::Number => {
             let there = carried(&mut client, spec, &groups, ground, counts).await?;
-            (wanted(spec, &there, &mut marks), Vec::new(), None)
+            (Work { again, groups: wanted(spec, &there, &mut marks), ids: Vec::new() }, None)
         }
         PullBy::Newnews => {
             if spec.create_groups {
@@ -171,17 +182,21 @@ pub(crate) async fn run(spec: &PullSpec, ground: &Ground, counts: &Arc<Counts>) 
                 last.map_or(first, |last| last.saturating_sub(NEWNEWS_OVERLAP_SECS))
             };
             let (ids, now) = upstream::newnews(&mut client, &groups, since).await?;
-            (Vec::new(), ids, Some(now))
+            (Work { again, groups: Vec::new(), ids }, Some(now))
         }
     };
-    let numbers = wanted.iter().map(|wanted| wanted.numbers.end() - wanted.numbers.start() + 1).sum::<u64>();
-    Counts::count(&counts.total, numbers + ids.len() as u64);
-    add(&counts.groups, wanted.len());
-    fetch(spec, ground, counts, (target, client), (wanted, ids), &mut marks, &groups).await?;
-    if let Some(now) = now {
+    let numbers = work.groups.iter().map(|wanted| wanted.numbers.end() - wanted.numbers.start() + 1);
+    let numbers = numbers.fold(0, u64::saturating_add);
+    Counts::count(&counts.total, numbers.saturating_add((work.ids.len() + work.again.len()) as u64));
+    add(&counts.groups, work.groups.len());
+    let fetched = fetch(spec, ground, counts, (target, client), work, &mut marks, &groups).await;
+    if let (Ok(()), Some(now)) = (&fetched, now) {
         marks.set_newnews(&spec.groups, now);
     }
-    save(ground, &mut marks)
+    counts.note_waiting(marks.asides().iter());
+    // What was fetched before a failure need not be looked at again.
+    let saved = save(ground, &mut marks);
+    fetched.and(saved)
 }
 
 /// Fetches what is planned and files it.
@@ -190,12 +205,12 @@ async fn fetch(
     ground: &Ground,
     counts: &Arc<Counts>,
     (target, client): (nntp_io::Target, Client),
-    (wanted, ids): (Vec<Wanted>, Vec<Box<str>>),
+    work: Work,
     marks: &mut Marks,
     groups: &Groups,
 ) -> Result<(), PullError> {
     let connections = spec.connections.max(1);
-    let (plan, coming) = Plan::new(wanted, ids, connections * (CHUNKS_AT_ONCE + 1));
+    let (plan, coming) = Plan::new(work, connections * (CHUNKS_AT_ONCE + 1));
     let fetching = Arc::new(Fetching {
         target,
         plan,
@@ -204,29 +219,24 @@ async fn fetch(
         bandwidth: spec.bytes_per_sec_max.map(|bytes| Bandwidth::new(bytes, Instant::now())),
         article_bytes_max: usize::try_from(ground.article_bytes_max).unwrap_or(usize::MAX),
         on_the_way: Arc::default(),
+        asides: marks.asides().keys().cloned().collect(),
+        refused_in_a_row: AtomicU32::new(0),
     });
     let mut workers = JoinSet::new();
     let mut first = Some(client);
     for _ in 0..connections {
         workers.spawn(Worker::new(fetching.clone()).run(first.take()));
     }
-    let mut filing = Filing {
-        origin: Origin::pulled(&ground.identity, &spec.name, spec.dial.host(), groups),
-        ground,
-        fetching: &fetching,
-        marks,
-        batch: Vec::new(),
-        dealt_with: BTreeMap::new(),
-        done: 0,
-        saved: Instant::now(),
-    };
+    let origin = Origin::pulled(&ground.identity, &spec.name, spec.dial.host(), groups);
+    let mut filing = Filing::new(spec, origin, ground, &fetching, marks);
     // Their plan ends with the filer.
     let filed = filing.all(coming).await;
+    drop(filing);
     drop(fetching);
     match filed {
-        Ok(()) => Ok(()),
-        Err(Some(error)) => Err(error),
-        Err(None) => {
+        Ok(true) => Ok(()),
+        Err(error) => Err(error),
+        Ok(false) => {
             // A chunk is not whole: its worker says why.
             while let Some(ended) = workers.join_next().await {
                 if let Ok(Err(error)) = ended {
@@ -246,7 +256,13 @@ async fn carried(
     ground: &Ground,
     counts: &Counts,
 ) -> Result<BTreeMap<String, There>, PullError> {
-    let mut there = upstream::groups(client, groups).await?;
+    let listed = upstream::groups(client, groups).await?;
+    if listed.odd > 0 {
+        Counts::count(&counts.odd_lines, listed.odd);
+        let (odd, examples) = (listed.odd, listed.odd_lines.join(" | "));
+        counts.leave_out(format!("LIST ACTIVE: {odd} odd lines, such as: {examples}"));
+    }
+    let mut there = listed.groups;
     if there.is_empty() {
         return Err(PullError::Config(format!("no group of {} matches {}", spec.dial.to, spec.groups)));
     }
@@ -257,6 +273,7 @@ async fn carried(
         let created = unix_secs();
         let new: Vec<NewGroup> = missing
             .iter()
+            .filter(|name| may_create(spec, name, counts))
             .map(|name| NewGroup {
                 name: (*name).to_owned(),
                 // An alias is of no use without its group, and junk is where they file it.
@@ -280,6 +297,16 @@ async fn carried(
     there.retain(|name, _| is_here(name));
     add(&counts.not_carried, before - there.len());
     Ok(there)
+}
+
+/// Whether a group of this name may be created; says what there is against it.
+fn may_create(spec: &PullSpec, name: &str, counts: &Counts) -> bool {
+    let Some(fault) = newsgroups::naming_fault(name.as_bytes()) else { return true };
+    let is_refused = fault == NamingFault::Poster;
+    let done = if is_refused { "not created" } else { "created, but should not be" };
+    warn!(pull = spec.name, group = name, %fault, "group {done}");
+    counts.leave_out(format!("group {name}: {done}: {fault}"));
+    !is_refused
 }
 
 fn is_plain(flag: &Flag) -> bool {
@@ -320,90 +347,4 @@ fn save(ground: &Ground, marks: &mut Marks) -> Result<(), PullError> {
         ground.spool.settle().map_err(|trouble| PullError::Spool(trouble.text))?;
         Ok(marks.save()?)
     })
-}
-
-/// The end of the way: articles are filed in the order of the plan.
-struct Filing<'a> {
-    origin: Origin,
-    ground: &'a Ground,
-    fetching: &'a Fetching,
-    marks: &'a mut Marks,
-    batch: Vec<(Vec<u8>, tokio::sync::OwnedSemaphorePermit)>,
-    /// Marks that hold once the batch is filed.
-    dealt_with: BTreeMap<Arc<str>, u64>,
-    /// Numbers and Message-IDs that are dealt with then.
-    done: u64,
-    saved: Instant,
-}
-
-impl Filing<'_> {
-    /// Files all chunks. `Err(None)`: one is not whole.
-    async fn all(&mut self, mut coming: UnboundedReceiver<Coming>) -> Result<(), Option<PullError>> {
-        while let Some(Coming { part, mut pieces, place }) = coming.recv().await {
-            loop {
-                match pieces.recv().await {
-                    Some(Piece::Article(wire, room)) => {
-                        self.batch.push((wire, room));
-                        let bytes: usize = self.batch.iter().map(|(wire, _)| wire.len()).sum();
-                        if bytes >= BATCH_BYTES_MAX / 2 || self.batch.len() >= BATCH_ARTICLES_MAX {
-                            self.file()?;
-                        }
-                    }
-                    Some(Piece::End) => break,
-                    None => {
-                        self.file()?;
-                        return Err(None);
-                    }
-                }
-            }
-            match part {
-                Part::Numbers { name, numbers, .. } => {
-                    self.done += numbers.end() - numbers.start() + 1;
-                    self.dealt_with.insert(name, *numbers.end());
-                }
-                Part::Ids(ids) => self.done += ids.len() as u64,
-            }
-            drop(place);
-            if self.batch.is_empty() || coming.is_empty() {
-                self.file()?;
-            }
-        }
-        Ok(self.file()?)
-    }
-
-    /// Files what was gathered, and lets the marks hold.
-    fn file(&mut self) -> Result<(), PullError> {
-        let counts = &self.fetching.counts;
-        if !self.batch.is_empty() {
-            let wires: Vec<&[u8]> = self.batch.iter().map(|(wire, _)| wire.as_slice()).collect();
-            let fates = block_in_place(|| self.ground.filer.file_from(&self.origin, &wires));
-            let of = |outcome| fates.iter().filter(|fate| fate.outcome == outcome).count();
-            add(&counts.accepted, of(BatchOutcome::Accepted));
-            add(&counts.duplicates, of(BatchOutcome::Duplicate));
-            add(&counts.rejected, of(BatchOutcome::Rejected) + of(BatchOutcome::Malformed));
-            {
-                let mut on_the_way = self.fetching.on_the_way.lock();
-                for id in wires.iter().filter_map(|wire| id_of(wire)) {
-                    on_the_way.remove(&self.ground.spool.key(id.as_bytes()));
-                }
-            }
-            if let Some(later) = fates.into_iter().find(|fate| fate.outcome == BatchOutcome::TryLater) {
-                return Err(PullError::Spool(later.reason));
-            }
-            self.batch.clear();
-        }
-        for (group, mark) in std::mem::take(&mut self.dealt_with) {
-            self.marks.set_group(&group, mark);
-        }
-        Counts::count(&counts.done, std::mem::take(&mut self.done));
-        if self.saved.elapsed() >= SAVE_INTERVAL {
-            save(self.ground, self.marks)?;
-            self.saved = Instant::now();
-        }
-        Ok(())
-    }
-}
-
-fn id_of(wire: &[u8]) -> Option<MessageId<'_>> {
-    MessageId::from_header(Article::parse(wire).ok()?.header(Known::MessageId)?)
 }

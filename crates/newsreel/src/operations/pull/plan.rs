@@ -7,10 +7,11 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use super::aside::{Refusal, RemoteArticle};
 use crate::base::lock::{Leaf, rank};
 use lock_order::Ordered;
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 /// Numbers of the first chunk of a group.
 const SPAN_FIRST: u64 = 100;
@@ -33,19 +34,38 @@ pub(super) struct Wanted {
     pub numbers: RangeInclusive<u64>,
 }
 
-/// What a chunk consists of.
+/// All that a run is to fetch.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// Articles that were set aside on earlier runs.
+    pub again: Vec<RemoteArticle>,
+    pub groups: Vec<Wanted>,
+    /// Message-IDs.
+    pub ids: Vec<Box<str>>,
+}
+
+/// What a chunk is of.
 #[derive(Debug, Clone)]
 pub(super) enum Part {
     /// Numbers of the group with this place in the plan.
     Numbers { group: usize, name: Arc<str>, numbers: RangeInclusive<u64> },
-    /// Message-IDs.
-    Ids(Vec<Box<str>>),
+    /// Articles one by one.
+    Articles {
+        articles: Vec<RemoteArticle>,
+        /// They were set aside on earlier runs.
+        again: bool,
+    },
 }
 
-/// An article for the filer; or the end of a chunk, without which it is not whole.
+/// What a chunk consists of, for the filer.
 #[derive(Debug)]
 pub(super) enum Piece {
     Article(Vec<u8>, OwnedSemaphorePermit),
+    /// The server refuses to send an article.
+    Aside(RemoteArticle, Refusal),
+    /// It does not let us read the group: the rest of the chunk is not there.
+    NoGroup(Refusal),
+    /// The end of the chunk, without which it is not whole.
     End,
 }
 
@@ -76,6 +96,11 @@ impl Chunk {
         let kib = u32::try_from(wire.len() >> 10).unwrap_or(u32::MAX).clamp(1, WAITING_KIB_MAX);
         let room = self.room.clone().acquire_many_owned(kib).await.map_err(|_| Over)?;
         self.pieces.send(Piece::Article(wire, room)).await.map_err(|_| Over)
+    }
+
+    /// Reports what will not come.
+    pub async fn report(&self, piece: Piece) -> Result<(), Over> {
+        self.pieces.send(piece).await.map_err(|_| Over)
     }
 
     /// All of it is handed over.
@@ -119,19 +144,20 @@ struct State {
     /// The group at hand, and how many numbers its next chunk has.
     at: usize,
     span: u64,
-    ids: std::vec::IntoIter<Box<str>>,
+    /// Articles that were set aside, then those that are asked for by Message-ID.
+    again: std::vec::IntoIter<RemoteArticle>,
+    ids: std::vec::IntoIter<RemoteArticle>,
 }
 
 impl Plan {
-    /// A plan to fetch from groups, then articles by their Message-IDs; at most `places` chunks at once. The
-    /// filer reads what is returned with it.
-    pub fn new(
-        groups: Vec<Wanted>,
-        ids: Vec<Box<str>>,
-        places: usize,
-    ) -> (Arc<Self>, UnboundedReceiver<Coming>) {
+    /// A plan to fetch what was set aside, then from groups, then articles by their Message-IDs; at most
+    /// `places` chunks at once. The filer reads what is returned with it.
+    pub fn new(work: Work, places: usize) -> (Arc<Self>, UnboundedReceiver<Coming>) {
         let (coming, filer) = unbounded_channel();
-        let state = State { groups, at: 0, span: SPAN_FIRST, ids: ids.into_iter() };
+        let Work { again, groups, ids } = work;
+        let ids: Vec<RemoteArticle> = ids.into_iter().map(RemoteArticle::of_id).collect();
+        let (again, ids) = (again.into_iter(), ids.into_iter());
+        let state = State { groups, at: 0, span: SPAN_FIRST, again, ids };
         let plan = Self {
             state: Leaf::new(state),
             places: Arc::new(Semaphore::new(places)),
@@ -143,14 +169,32 @@ impl Plan {
 
     /// The next chunk if there is a place for it now; the error says whether there is another later.
     pub fn try_next(&self) -> Result<Chunk, Later> {
-        let Ok(place) = self.places.clone().try_acquire_owned() else { return Err(Later::Wait) };
-        self.give_out(place).ok_or(Later::Never)
+        match self.places.clone().try_acquire_owned() {
+            Ok(place) => self.give_out(place).ok_or(Later::Never),
+            Err(TryAcquireError::NoPermits) => Err(Later::Wait),
+            Err(TryAcquireError::Closed) => Err(Later::Never),
+        }
     }
 
     /// The next chunk; `None`: there is none left.
     pub async fn next(&self) -> Option<Chunk> {
         let place = self.places.clone().acquire_owned().await.ok()?;
         self.give_out(place)
+    }
+
+    /// Nothing of this group is fetched any more.
+    pub fn leave_group(&self, group: usize) {
+        let mut state = self.state.lock();
+        if state.at == group {
+            state.at += 1;
+            state.span = SPAN_FIRST;
+        }
+    }
+
+    /// No chunk is given out any more: the filer ends with those that are.
+    pub fn close(&self) {
+        self.places.close();
+        *self.coming.lock() = None;
     }
 
     fn give_out(&self, place: OwnedSemaphorePermit) -> Option<Chunk> {
@@ -202,6 +246,10 @@ pub(super) enum Later {
 
 impl State {
     fn next_part(&mut self) -> Option<Part> {
+        let articles: Vec<RemoteArticle> = self.again.by_ref().take(IDS_PER_CHUNK).collect();
+        if !articles.is_empty() {
+            return Some(Part::Articles { articles, again: true });
+        }
         while let Some(wanted) = self.groups.get_mut(self.at) {
             let (from, last) = (*wanted.numbers.start(), *wanted.numbers.end());
             if from > last {
@@ -219,8 +267,8 @@ impl State {
             }
             return Some(Part::Numbers { group, name, numbers: from..=to });
         }
-        let ids: Vec<Box<str>> = self.ids.by_ref().take(IDS_PER_CHUNK).collect();
-        (!ids.is_empty()).then_some(Part::Ids(ids))
+        let articles: Vec<RemoteArticle> = self.ids.by_ref().take(IDS_PER_CHUNK).collect();
+        (!articles.is_empty()).then_some(Part::Articles { articles, again: false })
     }
 }
 
@@ -235,7 +283,12 @@ mod tests {
     #[tokio::test]
     async fn chunks_cover_every_number_once_in_order() {
         let groups = vec![wanted("a", 5..=1_000), wanted("b", u64::MAX - 3..=u64::MAX)];
-        let (plan, mut filer) = Plan::new(groups, vec!["<1@x>".into(), "<2@x>".into()], 1_000);
+        let again = vec![RemoteArticle::of_id("<0@x>".into())];
+        let work = Work { again, groups, ids: vec!["<1@x>".into(), "<2@x>".into()] };
+        let (plan, mut filer) = Plan::new(work, 1_000);
+        let first = plan.next().await.unwrap();
+        assert!(matches!(&first.part, Part::Articles { again: true, articles } if articles.len() == 1));
+        first.end().await.unwrap();
         let (mut next, mut parts) = (5, Vec::new());
         while let Some(chunk) = plan.next().await {
             if let Part::Numbers { group, numbers, .. } = &chunk.part {
@@ -252,7 +305,9 @@ mod tests {
         }
         // Where few articles are, chunks have more numbers.
         assert!(next == 1_001 && parts.len() < 7, "{parts:?}");
-        assert!(matches!(parts.last(), Some(Part::Ids(ids)) if ids.len() == 2));
+        assert!(
+            matches!(parts.last(), Some(Part::Articles { articles, again: false }) if articles.len() == 2)
+        );
         assert_eq!(plan.try_next().unwrap_err(), Later::Never);
         let mut filed = 0;
         while let Some(mut coming) = filer.recv().await {
@@ -260,12 +315,13 @@ mod tests {
             assert!(coming.pieces.recv().await.is_none());
             filed += 1;
         }
-        assert_eq!(filed, parts.len());
+        assert_eq!(filed, parts.len() + 1);
     }
 
     #[tokio::test]
     async fn no_more_chunks_and_bytes_wait_than_may() {
-        let (plan, mut filer) = Plan::new(vec![wanted("a", 1..=10_000)], Vec::new(), 2);
+        let work = Work { groups: vec![wanted("a", 1..=10_000)], ..Work::default() };
+        let (plan, mut filer) = Plan::new(work, 2);
         let (one, _two) = (plan.try_next().unwrap(), plan.try_next().unwrap());
         assert_eq!(plan.try_next().unwrap_err(), Later::Wait);
         let large = vec![b'x'; 700 << 10];
@@ -281,5 +337,19 @@ mod tests {
         second.await.unwrap();
         drop(coming);
         assert!(plan.try_next().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_group_that_is_left_and_a_plan_that_is_closed_give_out_nothing_more() {
+        let groups = vec![wanted("a", 1..=10_000), wanted("b", 1..=10_000)];
+        let (plan, mut filer) = Plan::new(Work { groups, ..Work::default() }, 9);
+        plan.try_next().unwrap();
+        plan.leave_group(0);
+        plan.leave_group(0);
+        let next = plan.try_next().unwrap();
+        assert!(matches!(&next.part, Part::Numbers { group: 1, .. }), "{next:?}");
+        plan.close();
+        assert_eq!(plan.try_next().unwrap_err(), Later::Never);
+        assert!(filer.recv().await.is_some() && filer.recv().await.is_some() && filer.recv().await.is_none());
     }
 }

@@ -112,8 +112,9 @@ async fn stand(site: Arc<Site>, pulls: Arc<Pulls>, pull: Pull) {
                 }
             }
         };
-        let run = counts.now();
+        let (run, details) = (counts.now(), counts.details());
         pulls.change(&pull.name, |status| {
+            status.details = details;
             status.running_since = None;
             status.last_run = Some(unix_secs());
             status.run = run;
@@ -121,7 +122,7 @@ async fn stand(site: Arc<Site>, pulls: Arc<Pulls>, pull: Pull) {
             status.fetched += run.fetched;
             status.accepted += run.accepted;
             status.last_error = ended.as_ref().err().map(ToString::to_string).unwrap_or_default();
-            if ended.is_ok() {
+            if ended.is_ok() && run.groups_skipped == 0 {
                 status.complete = Some(before);
             }
         });
@@ -162,8 +163,16 @@ pub(crate) fn summary(run: &PullCounts) -> String {
     also(run.duplicates, "known by then");
     also(run.known, "known and not fetched");
     also(run.missing, "listed and not there");
+    also(run.set_aside, "refused and set aside");
+    also(run.given_up, "refused and given up");
     if run.groups_made > 0 {
         text.push_str(&format!("; {} made", counted(run.groups_made, "group")));
+    }
+    if run.groups_skipped > 0 {
+        text.push_str(&format!("; {} left out", counted(run.groups_skipped, "group")));
+    }
+    if run.odd_lines > 0 {
+        text.push_str(&format!("; {} of its lists make no sense", counted(run.odd_lines, "line")));
     }
     if run.not_carried > 0 {
         text.push_str(&format!("; {} not carried here", counted(run.not_carried, "matching group")));
@@ -172,7 +181,7 @@ pub(crate) fn summary(run: &PullCounts) -> String {
 }
 
 /// Runs one pull now, with its progress, until it is to end (`is_over`); blocks. Returns whether all was
-/// fetched.
+/// fetched that the server lists.
 pub(crate) fn once(
     spec: &PullSpec,
     ground: &Ground,
@@ -201,9 +210,9 @@ pub(crate) fn once(
     let run = counts.now();
     sink(Reply::Progress { what: "pulling".into(), done: run.total, total: run.total });
     let seconds = began.elapsed().as_secs_f64();
-    sink(Reply::Pulled { counts: run, seconds });
+    sink(Reply::Pulled { counts: run, seconds, details: counts.details() });
     if let Err(error) = &ended {
         sink(Reply::Error(format!("{error}; what was fetched stays, and the next pull continues")));
     }
-    ended.is_ok()
+    ended.is_ok() && !run.lacks_some()
 }

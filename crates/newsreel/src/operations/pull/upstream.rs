@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use netnews::date::format_nntp;
+use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
 use netnews::{MessageId, newsgroups};
 use nntp_io::{Client, Error};
@@ -17,6 +18,9 @@ const GROUPS_MAX: usize = 1_000_000;
 const IDS_MAX: usize = 2_000_000;
 /// The longest wildmat that is sent, in bytes; with a longer one everything is listed.
 const WILDMAT_BYTES_MAX: usize = 400;
+/// Lines that make no sense and are named, and how much of each.
+const ODD_LINES_MAX: usize = 3;
+const ODD_LINE_CHARS_MAX: usize = 80;
 /// The longest description of a group that is taken, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 
@@ -29,23 +33,47 @@ pub(crate) struct There {
     pub flag: String,
 }
 
-/// The groups of the server that match, by name.
-pub(crate) async fn groups(client: &mut Client, wanted: &Groups) -> Result<BTreeMap<String, There>, Error> {
-    let mut found = BTreeMap::new();
-    let mut read = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let (Some(name), Some(Ok(high)), Some(Ok(low)), Some(flag)) =
-            (words.next(), words.next().map(str::parse), words.next().map(str::parse), words.next())
-        else {
-            return;
-        };
-        let fits = newsgroups::valid_name(name.as_bytes()) && wanted.matches(name.as_bytes());
-        if fits && found.len() < GROUPS_MAX {
-            found.insert(name.to_owned(), There { low, high, flag: flag.to_owned() });
+/// What LIST ACTIVE says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ListedGroups {
+    /// The groups that match, by name.
+    pub groups: BTreeMap<String, There>,
+    /// Lines that make no sense here, and some of them.
+    pub odd: u64,
+    pub odd_lines: Vec<String>,
+}
+
+/// The groups of the server that match.
+pub(crate) async fn groups(client: &mut Client, wanted: &Groups) -> Result<ListedGroups, Error> {
+    let mut found = ListedGroups::default();
+    list(client, "LIST ACTIVE", wanted, &mut |line: &str| match active_line(line) {
+        Some((name, there)) => {
+            if wanted.matches(name.as_bytes()) && found.groups.len() < GROUPS_MAX {
+                found.groups.insert(name.to_owned(), there);
+            }
         }
-    };
-    list(client, "LIST ACTIVE", wanted, &mut read).await?;
+        None => {
+            found.odd += 1;
+            if found.odd_lines.len() < ODD_LINES_MAX {
+                let kept = line.chars().filter(|c| !c.is_control()).take(ODD_LINE_CHARS_MAX);
+                found.odd_lines.push(kept.collect());
+            }
+        }
+    })
+    .await?;
     Ok(found)
+}
+
+/// A line of LIST ACTIVE about a group that could be here: a name, two numbers that may be article numbers,
+/// a flag.
+fn active_line(line: &str) -> Option<(&str, There)> {
+    let mut words = line.split_ascii_whitespace();
+    let name = words.next().filter(|name| newsgroups::valid_name(name.as_bytes()))?;
+    let mut number = || words.next()?.parse::<u64>().ok().filter(|number| *number <= ARTICLE_NUMBER_MAX);
+    let (high, low) = (number()?, number()?);
+    let flag = words.next()?;
+    // An empty group has a low mark above its high one.
+    Some((name, There { low, high, flag: flag.to_owned() }))
 }
 
 /// The descriptions of those groups.
@@ -87,7 +115,10 @@ async fn list(
             }
             return Ok(());
         }
-        refused = Some(super::worker::refused(answer.code, answer.text()));
+        refused = Some(super::worker::refused(
+            answer.code,
+            &super::aside::Refusal::answer(answer.code, answer.text()).text,
+        ));
     }
     refused.map_or(Ok(()), Err)
 }
@@ -110,7 +141,10 @@ pub(super) async fn newnews(
     let (day, time) = digits.split_at_checked(8).unwrap_or_default();
     let answer = client.request(format!("NEWNEWS {} {day} {time} GMT", groups.as_str())).await?;
     if !answer.has_block {
-        return Err(super::worker::refused(answer.code, answer.text()));
+        return Err(super::worker::refused(
+            answer.code,
+            &super::aside::Refusal::answer(answer.code, answer.text()).text,
+        ));
     }
     let mut ids = Vec::new();
     while let Some(line) = client.block_line().await? {

@@ -4,11 +4,14 @@
 //! already, or are on their way in another chunk, are not fetched; the others are asked for by Message-ID,
 //! which does not depend on the group that is selected by then. A server that has neither is asked for every
 //! number. Chunks stay with their worker until they are handed over; after a broken connection what is left
-//! of them is asked for again. Sources: RFC 3977 sections 6.2 and 8.5, RFC 2980 section 2.6.
+//! of them is asked for again. An article that the server refuses, or at which the connection ends again and
+//! again, is reported to the filer and keeps nothing up; so is a group. The table of answers is in
+//! `docs/pulling.md`. Sources: RFC 3977 sections 6.2 and 8.5, RFC 2980 section 2.6.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::base::lock::Leaf;
@@ -18,8 +21,9 @@ use nntp_io::{Client, Error, Fault, Retry, Target};
 use spool::{Key, Spool};
 use tracing::debug;
 
+use super::aside::{Refusal, RemoteArticle};
 use super::counts::Counts;
-use super::plan::{Chunk, Headers, Later, Over, Part, Plan};
+use super::plan::{Chunk, Headers, Later, Over, Part, Piece, Plan};
 use crate::base::counters::add;
 use netnews::MessageId;
 use netnews::nntp::response::code;
@@ -34,6 +38,13 @@ const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 /// Connections that fail one after the other, after which the run is given up.
 const TRIES_MAX: u32 = 6;
+/// Connections that end at one article or group, after which it is taken for the cause.
+const BREAKS_MAX: u32 = 2;
+/// Articles that are asked for one by one after a connection broke, so that it is seen at which it ends; twice
+/// as many after the next one.
+const CAREFUL_FIRST: usize = 4;
+/// Articles that are refused one after the other, after which it is not them.
+const REFUSED_IN_A_ROW_MAX: u32 = 200;
 
 /// What all workers of a run share.
 pub(super) struct Fetching {
@@ -46,6 +57,10 @@ pub(super) struct Fetching {
     pub article_bytes_max: usize,
     /// Articles that are being fetched; an article in several groups is fetched once.
     pub on_the_way: Arc<Leaf<HashSet<Key>>>,
+    /// Those that earlier runs have set aside.
+    pub asides: HashSet<RemoteArticle>,
+    /// Articles refused since the last one that came.
+    pub refused_in_a_row: AtomicU32,
 }
 
 /// Why a connection ends.
@@ -79,7 +94,7 @@ struct Open {
 enum Rest {
     Numbers(RangeInclusive<u64>),
     /// From this one on.
-    Ids(usize),
+    Articles(usize),
 }
 
 /// What an answer belongs to; of the chunk with this place in the sequence of this connection.
@@ -87,16 +102,14 @@ enum Rest {
 enum Asked {
     Group,
     Headers(u64, Headers),
-    Article(u64, Wish),
+    Article(u64, RemoteArticle),
 }
 
-/// How an article is asked for.
-#[derive(Clone)]
-enum Wish {
-    /// By its number in a group.
-    Number(Arc<str>, u64),
-    /// By its Message-ID; with its number, if it has one there.
-    Id(Box<str>, Option<u64>),
+/// At what a connection has ended.
+#[derive(Clone, PartialEq, Eq)]
+enum Suspect {
+    Article(u64, RemoteArticle),
+    Group(u64),
 }
 
 /// One connection, over all the times it is made.
@@ -105,6 +118,10 @@ pub(super) struct Worker {
     open: VecDeque<Open>,
     /// The place of the first open chunk in the sequence.
     first: u64,
+    /// At what the last connection ended, and how many did.
+    suspect: Option<(Suspect, u32)>,
+    /// Articles that the next connection asks for one by one.
+    careful: usize,
 }
 
 /// The state of one connection.
@@ -112,15 +129,21 @@ struct Pipeline {
     client: Client,
     asked: VecDeque<Asked>,
     /// Not yet asked for.
-    wishes: VecDeque<(u64, Wish)>,
+    wishes: VecDeque<(u64, RemoteArticle)>,
     /// The group that is selected once all commands are answered.
     selected: Option<Arc<str>>,
+    /// Why the group is not selected that the next answers are to be of.
+    refused: Option<Refusal>,
     articles: usize,
+    /// Articles that are still asked for one by one.
+    careful: usize,
+    /// Articles that were answered.
+    answered: usize,
 }
 
 impl Worker {
     pub fn new(fetching: Arc<Fetching>) -> Self {
-        Self { fetching, open: VecDeque::new(), first: 0 }
+        Self { fetching, open: VecDeque::new(), first: 0, suspect: None, careful: 0 }
     }
 
     /// Fetches until nothing is left, first on this connection if there is one.
@@ -155,6 +178,7 @@ impl Worker {
                 // Others fetch what this one has not begun.
                 return if self.open.is_empty() { Ok(()) } else { Err(error) };
             }
+            self.convict(&error).await;
             let pause = RETRY_FIRST.saturating_mul(1 << (failures - 1).min(10)).min(RETRY_LONGEST);
             tokio::time::sleep(pause).await;
         }
@@ -162,17 +186,17 @@ impl Worker {
 
     /// Fetches on one connection, to its end.
     async fn fetch(&mut self, client: Client) -> End {
-        let mut pipeline =
-            Pipeline { client, asked: VecDeque::new(), wishes: VecDeque::new(), selected: None, articles: 0 };
+        let mut pipeline = Pipeline::new(client, self.careful);
         let end = self.converse(&mut pipeline).await;
         if let Err(end) = end {
+            self.note_break(&pipeline);
             // What did not come is asked for again, and is on its way no longer.
             for asked in &pipeline.asked {
-                if let Asked::Article(_, wish) = asked {
-                    self.fetching.forget(wish);
+                if let Asked::Article(_, article) = asked {
+                    self.fetching.forget(article);
                 }
             }
-            pipeline.wishes.iter().for_each(|(_, wish)| self.fetching.forget(wish));
+            pipeline.wishes.iter().for_each(|(_, article)| self.fetching.forget(article));
             return end;
         }
         // It was all answered.
@@ -197,7 +221,7 @@ impl Worker {
                 };
                 let rest = match &chunk.part {
                     Part::Numbers { numbers, .. } => Rest::Numbers(numbers.clone()),
-                    Part::Ids(_) => Rest::Ids(0),
+                    Part::Articles { .. } => Rest::Articles(0),
                 };
                 self.open.push_back(Open { chunk, rest, left: None });
                 self.begin(pipeline, self.open.len() - 1)?;
@@ -214,32 +238,31 @@ impl Worker {
         let headers = self.fetching.plan.headers();
         let Some(open) = self.open.get_mut(at) else { return Ok(()) };
         open.left = None;
-        match (&open.chunk.part, &open.rest) {
-            (Part::Numbers { name, .. }, Rest::Numbers(rest)) => match headers.command() {
-                Some(command) => {
-                    pipeline.select(name)?;
-                    pipeline.client.submit(format!(
-                        "{command} Message-ID {}-{}",
-                        rest.start(),
-                        rest.end()
-                    ))?;
-                    pipeline.asked.push_back(Asked::Headers(sequence, headers));
+        let articles: Vec<RemoteArticle> = match (&open.chunk.part, &open.rest) {
+            (Part::Numbers { name, .. }, Rest::Numbers(rest)) if !rest.is_empty() => {
+                match headers.command() {
+                    Some(command) => {
+                        pipeline.select(name)?;
+                        let (first, last) = (rest.start(), rest.end());
+                        pipeline.client.submit(format!("{command} Message-ID {first}-{last}"))?;
+                        pipeline.asked.push_back(Asked::Headers(sequence, headers));
+                        return Ok(());
+                    }
+                    None => {
+                        let of = |number| RemoteArticle { group: name.clone(), number, id: "".into() };
+                        rest.clone().map(of).collect()
+                    }
                 }
-                None => {
-                    let wishes = rest.clone().map(|number| (sequence, Wish::Number(name.clone(), number)));
-                    let before = pipeline.wishes.len();
-                    pipeline.wishes.extend(wishes);
-                    open.left = Some(pipeline.wishes.len() - before);
-                }
-            },
-            (Part::Ids(ids), Rest::Ids(from)) => {
-                let rest = ids.iter().skip(*from).map(|id| (id.clone(), None)).collect();
-                let wishes = self.fetching.unknown(rest, &self.fetching.counts);
-                open.left = Some(wishes.len());
-                pipeline.wishes.extend(wishes.into_iter().map(|wish| (sequence, wish)));
             }
-            _ => {}
-        }
+            (Part::Articles { articles, .. }, Rest::Articles(from)) => {
+                articles.iter().skip(*from).cloned().collect()
+            }
+            _ => Vec::new(),
+        };
+        let again = matches!(open.chunk.part, Part::Articles { again: true, .. });
+        let articles = self.fetching.unknown(articles, again);
+        open.left = Some(articles.len());
+        pipeline.wishes.extend(articles.into_iter().map(|article| (sequence, article)));
         Ok(())
     }
 
@@ -249,29 +272,138 @@ impl Worker {
         let Some(asked) = pipeline.asked.front().cloned() else { return Ok(()) };
         let answer = pipeline.client.answer().await?;
         let (code, has_block) = (answer.code, answer.has_block);
+        let refusal = Refusal::answer(code, answer.text());
         match asked {
-            Asked::Group if code == code::GROUP_SELECTED => {}
-            Asked::Headers(sequence, headers) if is_unknown(code) => {
-                self.fetching.plan.has_no(headers);
-                self.begin_again(pipeline, sequence)?;
+            Asked::Group if code == code::GROUP_SELECTED => pipeline.refused = None,
+            Asked::Group if is_refusal(code) => pipeline.refused = Some(refusal),
+            Asked::Headers(sequence, headers) => {
+                if let Some(refusal) = pipeline.refused.clone() {
+                    // What follows is of the group before.
+                    while has_block && pipeline.client.block_line().await?.is_some() {}
+                    self.skip(pipeline, sequence, refusal).await?;
+                } else if is_unknown(code) {
+                    self.fetching.plan.has_no(headers);
+                    self.begin_again(pipeline, sequence)?;
+                } else if has_block || is_absent(code) {
+                    self.headers(pipeline, sequence, has_block).await?;
+                } else if is_refusal(code) {
+                    self.skip(pipeline, sequence, refusal).await?;
+                } else {
+                    return Err(refused(code, &refusal.text).into());
+                }
             }
-            Asked::Headers(sequence, _) if has_block || is_absent(code) => {
-                self.headers(pipeline, sequence, has_block).await?;
-            }
-            Asked::Article(sequence, wish) if code == code::ARTICLE_FOLLOWS => {
-                self.article(pipeline, sequence, &wish).await?;
+            Asked::Article(sequence, article) => {
+                let is_elsewhere = article.id.is_empty() && pipeline.refused.is_some();
+                match code {
+                    code::ARTICLE_FOLLOWS if is_elsewhere => {
+                        while pipeline.client.chunk().await?.is_some() {}
+                    }
+                    code::ARTICLE_FOLLOWS => self.article(pipeline, sequence, &article).await?,
+                    _ if is_elsewhere && is_refusal(code) => {}
+                    _ if is_absent(code) => {
+                        add(&self.fetching.counts.missing, 1);
+                        self.fetching.forget(&article);
+                        self.dealt_with(sequence, &article);
+                    }
+                    _ if is_refusal(code) => self.set_aside(sequence, article, refusal).await?,
+                    _ => return Err(refused(code, &refusal.text).into()),
+                }
                 pipeline.articles -= 1;
+                pipeline.answered += 1;
+                pipeline.careful = pipeline.careful.saturating_sub(1);
+                if let Some(refusal) = pipeline.refused.clone().filter(|_| is_elsewhere) {
+                    self.skip(pipeline, sequence, refusal).await?;
+                }
             }
-            Asked::Article(sequence, wish) if is_absent(code) => {
-                add(&self.fetching.counts.missing, 1);
-                self.fetching.forget(&wish);
-                self.dealt_with(sequence, &wish);
-                pipeline.articles -= 1;
-            }
-            _ => return Err(refused(code, answer.text()).into()),
+            Asked::Group => return Err(refused(code, &refusal.text).into()),
         }
         pipeline.asked.pop_front();
         Ok(())
+    }
+
+    /// The server does not send an article: it is set aside.
+    async fn set_aside(
+        &mut self,
+        sequence: u64,
+        article: RemoteArticle,
+        refusal: Refusal,
+    ) -> Result<(), End> {
+        let in_a_row = self.fetching.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
+        if in_a_row >= REFUSED_IN_A_ROW_MAX {
+            return Err(refused(refusal.code, &refusal.text).into());
+        }
+        self.fetching.forget(&article);
+        self.dealt_with(sequence, &article);
+        if let Some(open) = self.place(sequence).and_then(|at| self.open.get(at)) {
+            open.chunk.report(Piece::Aside(article, refusal)).await?;
+        }
+        Ok(())
+    }
+
+    /// The server does not let us read the group of a chunk: the rest of it is left out.
+    async fn skip(&mut self, pipeline: &mut Pipeline, sequence: u64, refusal: Refusal) -> Result<(), End> {
+        pipeline.wishes.retain(|(of, article)| *of != sequence || !article.id.is_empty());
+        self.leave_group(sequence, refusal, pipeline.waiting_for(sequence)).await
+    }
+
+    /// Leaves out the rest of a chunk, of which so many articles are still to come.
+    async fn leave_group(&mut self, sequence: u64, refusal: Refusal, left: usize) -> Result<(), End> {
+        let at = self.place(sequence);
+        let Some(open) = at.and_then(|at| self.open.get_mut(at)) else { return Ok(()) };
+        open.left = Some(left);
+        if let Part::Numbers { group, .. } = &open.chunk.part {
+            self.fetching.plan.leave_group(*group);
+        }
+        if let Rest::Numbers(rest) = &mut open.rest
+            && !rest.is_empty()
+        {
+            // Nothing of it is asked for again.
+            *rest = rest.end().saturating_add(1)..=*rest.end();
+            open.chunk.report(Piece::NoGroup(refusal)).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes at what a connection ended.
+    fn note_break(&mut self, pipeline: &Pipeline) {
+        let suspect = match pipeline.asked.front() {
+            // Of several that were on their way it may have been any.
+            Some(Asked::Article(sequence, article)) if pipeline.articles == 1 => {
+                Some(Suspect::Article(*sequence, article.clone()))
+            }
+            Some(Asked::Article(..)) | None => None,
+            Some(Asked::Headers(sequence, _)) => Some(Suspect::Group(*sequence)),
+            Some(Asked::Group) => pipeline.asked.iter().find_map(|asked| match asked {
+                Asked::Headers(sequence, _) => Some(Suspect::Group(*sequence)),
+                Asked::Article(sequence, article) if article.id.is_empty() => Some(Suspect::Group(*sequence)),
+                _ => None,
+            }),
+        };
+        let before = self.suspect.take();
+        self.suspect = suspect.map(|suspect| {
+            let same = before.filter(|(before, _)| *before == suspect);
+            (suspect, same.map_or(1, |(_, breaks)| breaks + 1))
+        });
+        if pipeline.articles > 0 {
+            // One that has worked for long starts over.
+            let before = if pipeline.answered > 8 * self.careful { 0 } else { self.careful };
+            self.careful = (before * 2).clamp(CAREFUL_FIRST, ARTICLES_AT_ONCE);
+        }
+    }
+
+    /// Leaves out what connections have ended at too often; the filer's end is noticed elsewhere.
+    async fn convict(&mut self, error: &Error) {
+        let refusal = Refusal::hang_up(error);
+        let _over = match self.suspect.take() {
+            Some((Suspect::Article(sequence, article), BREAKS_MAX..)) => {
+                self.set_aside(sequence, article, refusal).await
+            }
+            Some((Suspect::Group(sequence), BREAKS_MAX..)) => self.leave_group(sequence, refusal, 0).await,
+            suspect => {
+                self.suspect = suspect;
+                Ok(())
+            }
+        };
     }
 
     /// Asks for a chunk in another way.
@@ -289,25 +421,36 @@ impl Worker {
         let at = self.place(sequence);
         let open = at.and_then(|at| self.open.get_mut(at));
         let Some(Open { chunk, rest: Rest::Numbers(numbers), left }) = open else { return Ok(()) };
+        let Part::Numbers { group, name, .. } = &chunk.part else { return Ok(()) };
         let span = numbers.end() - numbers.start() + 1;
-        let mut ids = Vec::new();
+        let (mut articles, mut rows) = (Vec::new(), 0);
         while has_block && let Some(line) = pipeline.client.block_line().await? {
-            if ids.len() as u64 >= span {
+            rows += 1;
+            if rows > span {
                 return Err(Error::Protocol(Fault::BlockTooLong(span)).into());
             }
-            ids.extend(id_of(line).filter(|(_, number)| number.is_some_and(|n| numbers.contains(&n))));
+            match article_of(line, name).filter(|article| numbers.contains(&article.number)) {
+                Some(article) => articles.push(article),
+                None => add(&self.fetching.counts.odd_lines, 1),
+            }
         }
-        if let Part::Numbers { group, .. } = &chunk.part {
-            self.fetching.plan.found(*group, span, ids.len() as u64);
-        }
-        let wishes = self.fetching.unknown(ids, &self.fetching.counts);
-        *left = Some(wishes.len());
-        pipeline.wishes.extend(wishes.into_iter().map(|wish| (sequence, wish)));
+        // What is dealt with is known by its number.
+        articles.sort_by_key(|article| article.number);
+        articles.dedup_by_key(|article| article.number);
+        self.fetching.plan.found(*group, span, articles.len() as u64);
+        let articles = self.fetching.unknown(articles, false);
+        *left = Some(articles.len());
+        pipeline.wishes.extend(articles.into_iter().map(|article| (sequence, article)));
         Ok(())
     }
 
     /// An article, which follows.
-    async fn article(&mut self, pipeline: &mut Pipeline, sequence: u64, wish: &Wish) -> Result<(), End> {
+    async fn article(
+        &mut self,
+        pipeline: &mut Pipeline,
+        sequence: u64,
+        article: &RemoteArticle,
+    ) -> Result<(), End> {
         let (mut wire, mut bytes) = (Vec::new(), 0);
         while let Some(piece) = pipeline.client.chunk().await? {
             bytes += piece.len();
@@ -316,33 +459,34 @@ impl Worker {
             }
         }
         self.fetching.counts.count_fetched(bytes);
+        self.fetching.refused_in_a_row.store(0, Ordering::Relaxed);
         if let Some(bandwidth) = &self.fetching.bandwidth {
             bandwidth.sent(bytes);
             bandwidth.allowance(1).await;
         }
         if bytes > self.fetching.article_bytes_max {
-            add(&self.fetching.counts.rejected, 1);
-            self.fetching.forget(wish);
+            self.fetching.counts.reject("larger than site.article_bytes_max", &article.to_string());
+            self.fetching.forget(article);
         } else {
             if let Some(open) = self.place(sequence).and_then(|at| self.open.get(at)) {
                 open.chunk.hand_over(wire).await?;
             }
         }
-        self.dealt_with(sequence, wish);
+        self.dealt_with(sequence, article);
         Ok(())
     }
 
     /// An article of a chunk is handed over, or will not come.
-    fn dealt_with(&mut self, sequence: u64, wish: &Wish) {
+    fn dealt_with(&mut self, sequence: u64, article: &RemoteArticle) {
         let at = self.place(sequence);
         let Some(open) = at.and_then(|at| self.open.get_mut(at)) else { return };
         open.left = open.left.map(|left| left.saturating_sub(1));
-        match (&mut open.rest, wish, &open.chunk.part) {
-            (Rest::Numbers(rest), Wish::Number(_, number) | Wish::Id(_, Some(number)), _) => {
-                *rest = number.saturating_add(1)..=*rest.end();
+        match (&mut open.rest, &open.chunk.part) {
+            (Rest::Numbers(rest), _) if rest.contains(&article.number) => {
+                *rest = article.number.saturating_add(1)..=*rest.end();
             }
-            (Rest::Ids(from), Wish::Id(id, None), Part::Ids(ids)) => {
-                *from = ids.iter().position(|known| known == id).map_or(*from, |at| at + 1);
+            (Rest::Articles(from), Part::Articles { articles, .. }) => {
+                *from = articles.iter().position(|known| known == article).map_or(*from, |at| at + 1);
             }
             _ => {}
         }
@@ -361,6 +505,20 @@ impl Worker {
 }
 
 impl Pipeline {
+    fn new(client: Client, careful: usize) -> Self {
+        let (asked, wishes) = (VecDeque::new(), VecDeque::new());
+        Self { client, asked, wishes, selected: None, refused: None, articles: 0, careful, answered: 0 }
+    }
+
+    /// Articles of a chunk that are asked for by Message-ID, or will be: a group does not matter to them.
+    fn waiting_for(&self, sequence: u64) -> usize {
+        let asked = self.asked.iter().skip(1).filter(|asked| match asked {
+            Asked::Article(of, article) => *of == sequence && !article.id.is_empty(),
+            Asked::Group | Asked::Headers(..) => false,
+        });
+        asked.count() + self.wishes.iter().filter(|(of, _)| *of == sequence).count()
+    }
+
     /// Selects a group, unless it is.
     fn select(&mut self, group: &Arc<str>) -> Result<(), Error> {
         if self.selected.as_ref() != Some(group) {
@@ -374,19 +532,19 @@ impl Pipeline {
     /// Asks for as many articles as may be on their way, once half of them have come: many commands in a few
     /// writes.
     fn ask(&mut self) -> Result<(), Error> {
-        if self.articles > ARTICLES_AT_ONCE / 2 {
+        let at_once = if self.careful > 0 { 1 } else { ARTICLES_AT_ONCE };
+        if self.articles > at_once / 2 {
             return Ok(());
         }
-        while self.articles < ARTICLES_AT_ONCE && self.client.has_room() {
-            let Some((sequence, wish)) = self.wishes.pop_front() else { break };
-            match &wish {
-                Wish::Number(group, number) => {
-                    self.select(group)?;
-                    self.client.submit(format!("ARTICLE {number}"))?;
-                }
-                Wish::Id(id, _) => self.client.submit(format!("ARTICLE {id}"))?,
+        while self.articles < at_once && self.client.has_room() {
+            let Some((sequence, article)) = self.wishes.pop_front() else { break };
+            if article.id.is_empty() {
+                self.select(&article.group)?;
+                self.client.submit(format!("ARTICLE {}", article.number))?;
+            } else {
+                self.client.submit(format!("ARTICLE {}", article.id))?;
             }
-            self.asked.push_back(Asked::Article(sequence, wish));
+            self.asked.push_back(Asked::Article(sequence, article));
             self.articles += 1;
         }
         Ok(())
@@ -394,38 +552,40 @@ impl Pipeline {
 }
 
 impl Fetching {
-    /// Of these articles those that are not here and not on their way.
-    fn unknown(&self, ids: Vec<(Box<str>, Option<u64>)>, counts: &Counts) -> Vec<Wish> {
-        let texts: Vec<&[u8]> = ids.iter().map(|(id, _)| id.as_bytes()).collect();
+    /// Of these articles those that are not here and not on their way, as far as their Message-IDs are known;
+    /// without those that were set aside, unless it is their turn (`again`).
+    fn unknown(&self, mut articles: Vec<RemoteArticle>, again: bool) -> Vec<RemoteArticle> {
+        articles.retain(|article| again || !self.asides.contains(article));
+        let texts: Vec<&[u8]> = articles.iter().map(|article| article.id.as_bytes()).collect();
         let keys: Vec<Key> = texts.iter().map(|id| self.spool.key(id)).collect();
         let known = self.spool.are_known(&keys, &texts);
         let mut on_the_way = self.on_the_way.lock();
-        let mut wishes = Vec::new();
-        for ((id, number), (key, known)) in ids.into_iter().zip(keys.into_iter().zip(known)) {
-            if !known && on_the_way.insert(key) {
-                wishes.push(Wish::Id(id, number));
+        let mut unknown = Vec::new();
+        for (article, (key, known)) in articles.into_iter().zip(keys.into_iter().zip(known)) {
+            if article.id.is_empty() || !known && on_the_way.insert(key) {
+                unknown.push(article);
             } else {
-                add(&counts.known, 1);
+                add(&self.counts.known, 1);
             }
         }
-        wishes
+        unknown
     }
 
     /// An article will not come.
-    fn forget(&self, wish: &Wish) {
-        if let Wish::Id(id, _) = wish {
-            self.on_the_way.lock().remove(&self.spool.key(id.as_bytes()));
+    fn forget(&self, article: &RemoteArticle) {
+        if !article.id.is_empty() {
+            self.on_the_way.lock().remove(&self.spool.key(article.id.as_bytes()));
         }
     }
 }
 
-/// Number and Message-ID of a line of XHDR; `None` for what cannot be asked for.
-fn id_of(line: &[u8]) -> Option<(Box<str>, Option<u64>)> {
-    let line = std::str::from_utf8(line).ok()?;
-    let (number, id) = line.split_once(' ')?;
-    let id = id.trim();
-    MessageId::parse(id.as_bytes())?;
-    Some((id.into(), Some(number.parse().ok()?)))
+/// The article of a line of HDR or XHDR about a group, by its number alone if what follows is no Message-ID;
+/// `None`: the line has no number.
+fn article_of(line: &[u8], group: &Arc<str>) -> Option<RemoteArticle> {
+    let text = std::str::from_utf8(line.split(|b| *b == b' ').next()?).ok()?;
+    let id = line.get(text.len()..)?.trim_ascii();
+    let id = MessageId::parse(id).and_then(|id| std::str::from_utf8(id.as_bytes()).ok()).unwrap_or_default();
+    Some(RemoteArticle { group: group.clone(), number: text.parse().ok()?, id: id.into() })
 }
 
 /// Whether the server does not have the command.
@@ -438,9 +598,13 @@ fn is_absent(code: u16) -> bool {
     matches!(code, code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER | code::NO_SUCH_ARTICLE)
 }
 
+/// Whether an answer refuses what was asked for and leaves the connection as it was: 400 ends it, and what is
+/// no refusal belongs to something else.
+fn is_refusal(code: u16) -> bool {
+    (401..600).contains(&code)
+}
+
 /// A refusal after which the connection is of no more use.
-pub(super) fn refused(code: u16, text: &[u8]) -> Error {
-    let text =
-        String::from_utf8_lossy(text).chars().filter(|c| !c.is_control()).take(200).collect::<String>();
+pub(super) fn refused(code: u16, text: &str) -> Error {
     Error::Refused { step: nntp_io::Step::Command, code, text: text.into() }
 }

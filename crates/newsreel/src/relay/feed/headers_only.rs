@@ -38,10 +38,10 @@ pub(super) fn of(whole: &WireArticle) -> Option<WireArticle> {
     }
     let mut head = Vec::with_capacity(article.body_offset() + 48);
     let mut has_lines = false;
-    for (name, field) in Headers::of(article.head()).fields() {
+    for (name, lines) in Headers::of(article.head()).fields().lines() {
         has_lines |= name.eq_ignore_ascii_case(b"Lines");
         if !name.eq_ignore_ascii_case(b"Bytes") {
-            [name, b":", field, b"\r\n"].iter().for_each(|part| head.extend_from_slice(part));
+            head.extend_from_slice(lines);
         }
     }
     // Writing to memory does not fail.

@@ -119,12 +119,11 @@ pub(super) fn with_xref(article: &[u8], value: &[u8]) -> Vec<u8> {
         out.extend_from_slice(b"\r\n");
     }
     let mut rest = article;
-    for (name, text) in Headers::of(article).fields() {
-        // From the name to the line end after the text.
-        let len = name.len() + 1 + text.len() + 2;
-        let Some((line, after)) = rest.split_at_checked(len) else { break };
+    for (name, lines) in Headers::of(article).fields().lines() {
+        // The last may have been cut off.
+        let Some(after) = rest.get(lines.len()..).filter(|_| lines.ends_with(b"\r\n")) else { break };
         if !name.eq_ignore_ascii_case(b"Xref") {
-            out.extend_from_slice(line);
+            out.extend_from_slice(lines);
         }
         rest = after;
     }

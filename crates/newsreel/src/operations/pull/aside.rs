@@ -1,0 +1,178 @@
+//! Articles that a server lists and refuses to send: set aside, so that the others are fetched, and asked for
+//! again on later runs, with pauses that grow, until they are given up.
+//!
+//! Kept with the marks of the server (`state`), a line for each. Called by `worker`, `state` and `pull::run`.
+//! Format: `docs/formats/pull.md`.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The longest text of an answer that is kept, in bytes.
+const TEXT_BYTES_MAX: usize = 200;
+/// The longest first pause before an article is asked for again, in seconds; each later one is twice as long.
+const PAUSE_FIRST_SECS_MAX: u64 = 300;
+/// The longest pause, in seconds.
+const PAUSE_SECS_MAX: u64 = 24 * 3600;
+/// Stands for a group or Message-ID that is not known.
+const NONE: &str = "-";
+
+/// An article of the server, as far as it is known: it is asked for by its Message-ID, or by its number where
+/// that is not known.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct RemoteArticle {
+    /// Its group; empty: not known.
+    pub group: Arc<str>,
+    /// Its number there; 0: not known.
+    pub number: u64,
+    /// Empty: not known.
+    pub id: Box<str>,
+}
+
+impl RemoteArticle {
+    /// One that is known by its Message-ID alone.
+    pub fn of_id(id: Box<str>) -> Self {
+        Self { group: "".into(), number: 0, id }
+    }
+}
+
+/// `comp.lang.c 17 <1@x>`, as far as it is known.
+impl fmt::Display for RemoteArticle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.group.is_empty() {
+            f.write_str(&self.group)?;
+        }
+        if self.number > 0 {
+            write!(f, " {}", self.number)?;
+        }
+        let space = if self.group.is_empty() || self.id.is_empty() { "" } else { " " };
+        write!(f, "{space}{}", self.id)
+    }
+}
+
+/// The server's answer in place of what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// 0: the connection ended.
+    pub code: u16,
+    /// One line without control characters.
+    pub text: Box<str>,
+}
+
+impl Refusal {
+    /// The answer with this code.
+    pub fn answer(code: u16, text: &[u8]) -> Self {
+        Self { code, text: line(&String::from_utf8_lossy(text)) }
+    }
+
+    /// No answer: the connection ends there again and again.
+    pub fn hang_up(error: &nntp_io::Error) -> Self {
+        match error {
+            nntp_io::Error::Refused { code, text, .. } => Self { code: *code, text: text.clone() },
+            error => Self { code: 0, text: line(&format!("the connection ends there: {error}")) },
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            0 => f.write_str(&self.text),
+            code => write!(f, "{code} {}", self.text),
+        }
+    }
+}
+
+fn line(text: &str) -> Box<str> {
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default().trim().into()
+}
+
+/// How an article stands that was set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AsideArticle {
+    /// Runs in which it was refused.
+    pub tries: u32,
+    /// When it was refused first and last, Unix seconds.
+    pub first: u64,
+    pub last: u64,
+    pub refusal: Refusal,
+}
+
+impl AsideArticle {
+    /// Whether it is to be asked for again now, if it is given up after so many seconds.
+    pub fn is_due(&self, now: u64, give_up_secs: u64) -> bool {
+        let first = (give_up_secs / 100).min(PAUSE_FIRST_SECS_MAX);
+        let pause = first.saturating_mul(1 << self.tries.saturating_sub(1).min(20)).min(PAUSE_SECS_MAX);
+        // After the clock was set back it is due, too.
+        now >= self.last.saturating_add(pause) || now < self.last
+    }
+
+    /// Whether it was refused for so many seconds.
+    pub fn is_given_up(&self, give_up_secs: u64) -> bool {
+        self.last.saturating_sub(self.first) >= give_up_secs
+    }
+
+    /// Its line among the marks, without the first word.
+    pub fn to_line(&self, article: &RemoteArticle) -> String {
+        let Self { tries, first, last, refusal: Refusal { code, text } } = self;
+        let word = |text: &str| if text.is_empty() { NONE.to_owned() } else { text.to_owned() };
+        let (group, id) = (word(&article.group), word(&article.id));
+        format!("{tries} {first} {last} {code} {} {group} {id} {text}", article.number)
+    }
+
+    /// Reads what [`to_line`](Self::to_line) has written.
+    pub fn of_line(text: &str) -> Option<(RemoteArticle, Self)> {
+        let mut words = text.splitn(8, ' ');
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (tries, first, last, code, number) = (number()?, number()?, number()?, number()?, number()?);
+        let mut word = || words.next().map(|word| if word == NONE { "" } else { word });
+        let (group, id) = (word()?, word()?);
+        let text = words.next()?;
+        let refusal = Refusal { code: u16::try_from(code).ok()?, text: text.into() };
+        let article = RemoteArticle { group: group.into(), number, id: id.into() };
+        let is_known = !article.id.is_empty() || article.number > 0 && !article.group.is_empty();
+        let aside = Self { tries: u32::try_from(tries).ok()?, first, last, refusal };
+        is_known.then_some((article, aside))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn aside(tries: u32, first: u64, last: u64) -> AsideArticle {
+        AsideArticle { tries, first, last, refusal: Refusal::answer(451, b"not\x07 for you") }
+    }
+
+    #[test]
+    fn a_line_is_read_back() {
+        let by_number = RemoteArticle { group: "a.b".into(), number: 7, id: "".into() };
+        let whole = RemoteArticle { id: "<1@x>".into(), ..by_number.clone() };
+        for article in [by_number, whole.clone(), RemoteArticle::of_id("<1@x>".into())] {
+            for refusal in [Refusal::answer(451, b"not for you"), Refusal::answer(503, b"")] {
+                let aside = AsideArticle { refusal, ..aside(3, 5, 9) };
+                assert_eq!(AsideArticle::of_line(&aside.to_line(&article)), Some((article.clone(), aside)));
+            }
+        }
+        assert_eq!(aside(1, 5, 5).to_line(&whole), "1 5 5 451 7 a.b <1@x> not for you");
+        for text in ["", "1 2 3", "1 2 3 451 0 a.b - text", "1 2 3 70000 7 a.b - text", "x 2 3 451 7 a.b - t"]
+        {
+            assert_eq!(AsideArticle::of_line(text), None, "{text}");
+        }
+        assert_eq!(whole.to_string(), "a.b 7 <1@x>");
+        assert_eq!(RemoteArticle::of_id("<1@x>".into()).to_string(), "<1@x>");
+    }
+
+    #[test]
+    fn pauses_grow_and_end_with_giving_up() {
+        const GIVE_UP: u64 = 3 * 24 * 3600;
+        let at = |tries| aside(tries, 0, 1_000_000);
+        for (tries, pause) in [(1, 300), (2, 600), (4, 2400), (30, PAUSE_SECS_MAX)] {
+            assert!(!at(tries).is_due(1_000_000 + pause - 1, GIVE_UP), "{tries}");
+            assert!(at(tries).is_due(1_000_000 + pause, GIVE_UP), "{tries}");
+        }
+        assert!(at(1).is_due(5, GIVE_UP), "the clock was set back");
+        assert!(!aside(9, 0, GIVE_UP - 1).is_given_up(GIVE_UP) && aside(9, 0, GIVE_UP).is_given_up(GIVE_UP));
+        assert!(aside(1, 7, 7).is_given_up(0), "at once");
+    }
+}
