@@ -495,6 +495,18 @@ impl Group {
         })
     }
 
+    /// Whether the article of a number seems to be here, which is not counted as a use of it.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn has(&self, number: u64, now: u64) -> io::Result<bool> {
+        match self.locate(number, Patience::Wait)? {
+            At::Article(_) => Ok(true),
+            At::Elsewhere(id, _) => self.cache.has_id(&id, now),
+            At::Nowhere => Ok(false),
+        }
+    }
+
     pub(crate) fn locate(&self, number: u64, patience: Patience) -> io::Result<At> {
         self.with_patience(patience, |loaded| {
             if number < loaded.low || loaded.is_gone(number) {

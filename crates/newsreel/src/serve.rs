@@ -6,6 +6,7 @@
 //! answer is on its way, only ending the connection can say that it is not whole. Called by `session`; never
 //! by `relay` or `inject`.
 
+mod ahead;
 mod articles;
 mod groups;
 mod hdr;

@@ -5,6 +5,7 @@
 //! their own. An idle session holds no buffers. While answers cannot be sent nothing more is read. Called by
 //! `server`. Sources: RFC 3977 sections 3.1, 3.2 and 3.5.
 
+mod ahead;
 mod budget;
 mod capabilities;
 mod client;
@@ -29,6 +30,7 @@ use crate::relay::Feed;
 use crate::serve::Reader;
 use crate::site::{ConnectionPermit, Signal, Site};
 use crate::source::NewsSource;
+use ahead::LookAhead;
 use input::{Event, Input, Interrupts};
 use login::Login;
 use netnews::nntp::response::{append, code};
@@ -92,6 +94,7 @@ pub(crate) struct Session<S: NewsSource> {
     busy_poll: BusyPoll,
     /// Commands and articles handled in the last round.
     steps: u32,
+    ahead: LookAhead,
     permit: ConnectionPermit,
     /// Its place under an `[[access]]` section.
     access_permit: Option<AccessPermit>,
@@ -127,6 +130,7 @@ impl<S: NewsSource> Session<S> {
             pace: Pace::new(&config.limits, Instant::now()),
             busy_poll: BusyPoll::new(site.polling.clone()),
             steps: 0,
+            ahead: LookAhead::default(),
             site,
             context,
             client,

@@ -25,7 +25,7 @@ pub(crate) use upstream::parsers;
 pub use upstream::{CacheCounts, CacheStatus, LocalFirst, UpstreamStatus, Upstreams};
 pub(crate) use upstream::{Fate, NotQueued, Outbox, Posts, QueuedPost, Taker, Waiting, is_post_whole};
 
-use crate::config::Live;
+use crate::config::{Live, PassedList};
 use netnews::MessageId;
 use std::error::Error;
 use std::fmt::{self, Debug};
@@ -90,6 +90,17 @@ pub enum IdStanding {
     Refused,
     /// It is hidden here: shown to nobody, wherever it may come from.
     Hidden,
+}
+
+/// What a client is going to ask for.
+#[derive(Debug)]
+pub enum Foreseen<'a, G> {
+    /// A group, by its name.
+    Group(&'a [u8]),
+    /// At least this part of an article.
+    Article(Place<'a, G>, Part),
+    /// Whether there is an article with this Message-ID.
+    Existence(MessageId<'a>),
 }
 
 /// Which neighbour of an article.
@@ -266,6 +277,18 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         IdStanding::Free
     }
 
+    /// Whether it is worth to be told what is foreseen.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// These are the next questions of this client, the first one included, in their order: what must be
+    /// fetched for them can be on its way before they are asked. Those by number are of one group. What was
+    /// foreseen before and is not any more is forgotten.
+    fn look_ahead(&self, _foreseen: &[Foreseen<'_, Self::Group>]) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
     /// Whether there is an article with this Message-ID.
     fn has(&self, id: MessageId<'_>) -> impl Future<Output = Answer<bool>> + Send;
 
@@ -325,6 +348,12 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         _command: &[u8],
         _selected: Option<&Self::Group>,
     ) -> impl Future<Output = Answer<Option<Vec<u8>>>> + Send {
+        async { Ok(None) }
+    }
+
+    /// A list that is no list of groups, as another server has it: its lines in wire format, without the
+    /// final one; `None`: nobody is asked, or nobody has it.
+    fn list_text(&self, _list: PassedList) -> impl Future<Output = Answer<Option<Vec<u8>>>> + Send {
         async { Ok(None) }
     }
 

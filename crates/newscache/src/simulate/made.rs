@@ -2,7 +2,7 @@
 //!
 //! [`paper`] has readers who come back, with the shares that the NewsCache paper reports; [`scans`] has them
 //! beside programs that fetch whole groups; [`decay`] knows no readers: each article has a popularity, which
-//! fades. Called by tests.
+//! fades. The others are simple: [`zipf`], [`scan`], [`mixed`], [`repeated`], [`downloads`]. Called by tests.
 
 use super::trace::{Builder, Trace};
 
@@ -238,6 +238,97 @@ pub fn decay(seed: u64) -> Trace {
         let number = few.min_by_key(|number| Random((n << 40) ^ number).next()).unwrap_or(near);
         let bytes = size(n, number, group.is_binary);
         to.article(at, &format!("192.0.2.{}", random.below(250)), &format!("g{n}"), number, "", bytes);
+    }
+    to.finish()
+}
+
+/// Requests of the simple traces.
+const SIMPLE_REQUESTS: u64 = 100_000;
+
+/// A size between 1 and 5 KB, which follows from the article alone.
+fn plain_size(article: u64) -> u64 {
+    1000 + Random(article).below(4000)
+}
+
+/// 5,000 articles of one group whose popularity does not change.
+pub fn zipf(seed: u64) -> Trace {
+    let (mut to, random) = (Builder::default(), &mut Random(seed));
+    for request in 0..SIMPLE_REQUESTS {
+        let number = random.rank(5000) + 1;
+        to.article(BEGIN + request, "192.0.2.1", "g0", number, "", plain_size(number));
+    }
+    to.finish()
+}
+
+/// A popular group; a third of the time another one is read once from end to end.
+pub fn scan(seed: u64) -> Trace {
+    let (mut to, random, mut place) = (Builder::default(), &mut Random(seed), 0);
+    for request in 0..SIMPLE_REQUESTS {
+        let (group, number) = if (request / 2000) % 3 == 2 {
+            place += 1;
+            ("g1", place)
+        } else {
+            ("g0", random.rank(2000) + 1)
+        };
+        to.article(BEGIN + request, "192.0.2.1", group, number, "", plain_size(number));
+    }
+    to.finish()
+}
+
+/// Popular groups, groups that are read over and over, and groups that are read once, at the same time.
+pub fn mixed(seed: u64) -> Trace {
+    let (mut to, random) = (Builder::default(), &mut Random(seed));
+    let mut places = [0_u64; 20];
+    for request in 0..SIMPLE_REQUESTS {
+        let group = random.below(20);
+        let Some(place) = places.get_mut(group as usize) else { continue };
+        *place += 1;
+        let number = match group {
+            0..8 => random.rank(400) + 1,
+            8..14 => *place % 300 + 1,
+            _ => *place,
+        };
+        let bytes = plain_size(number ^ (group << 32));
+        to.article(BEGIN + request, "192.0.2.1", &format!("g{group}"), number, "", bytes);
+    }
+    to.finish()
+}
+
+/// So many articles, read in the same order so many times.
+pub fn repeated(seed: u64, articles: u64, times: u64) -> Trace {
+    let mut to = Builder::default();
+    for request in 0..articles * times {
+        let number = request % articles + 1;
+        to.article(BEGIN + request, "192.0.2.1", "g0", number, "", plain_size(seed ^ number));
+    }
+    to.finish()
+}
+
+/// Downloads of 10 to 90 large articles by their Message-IDs, each of which is read up to three times before
+/// the next one begins.
+pub fn downloads(seed: u64, count: u64) -> Trace {
+    let (mut to, random, mut at) = (Builder::default(), &mut Random(seed), BEGIN);
+    for download in 0..count {
+        let (articles, times) = (10 + random.below(80), 1 + random.below(3));
+        for article in (0..times).flat_map(|_| 0..articles) {
+            let id = format!("<{article}.{download}@made.example>");
+            at += 1;
+            to.article(at, "192.0.2.1", "", 0, &id, 700_000 + Random(article).below(50_000));
+        }
+    }
+    to.finish()
+}
+
+/// Downloads that are read once, of which the last `hot` articles are read twice more, and then one of
+/// `articles` that is read twice.
+pub fn download_after_others(others: u64, hot: u64, articles: u64) -> Trace {
+    let (mut to, mut at) = (Builder::default(), BEGIN);
+    let before = (0..others).chain((0..2).flat_map(|_| others - hot..others));
+    let twice = (0..2).flat_map(|_| others..others + articles);
+    for article in before.chain(twice) {
+        at += 1;
+        let id = format!("<{article}@made.example>");
+        to.article(at, "192.0.2.1", "", 0, &id, 700_000 + Random(article).below(50_000));
     }
     to.finish()
 }

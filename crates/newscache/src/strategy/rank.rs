@@ -1,7 +1,7 @@
 //! Numbered things in the order of a rank that changes: a heap that knows where each of them is.
 //!
-//! 16 bytes for each number up to the largest. Of equal ranks the one with the smaller number is first, so
-//! that the order never depends on the history. Called by the strategies.
+//! 24 bytes for each number up to the largest. Of equal ranks the one that got its rank first is first:
+//! numbers are used again, so that they say nothing. Called by the strategies.
 
 /// In the place of a thing that is not in the heap.
 const NOWHERE: u32 = u32::MAX;
@@ -12,6 +12,9 @@ pub(super) struct Ranked {
     heap: Vec<u32>,
     place: Vec<u32>,
     rank: Vec<u64>,
+    /// When each got its rank, by `sets`.
+    set_at: Vec<u64>,
+    sets: u64,
 }
 
 impl Ranked {
@@ -20,6 +23,7 @@ impl Ranked {
         self.heap.reserve_exact(things);
         self.place.reserve_exact(things);
         self.rank.reserve_exact(things);
+        self.set_at.reserve_exact(things);
     }
 
     pub fn first(&self) -> Option<u32> {
@@ -31,14 +35,16 @@ impl Ranked {
         self.rank.get(thing as usize).copied().filter(|_| is_in)
     }
 
-    /// Adds a thing, or gives it another rank.
+    /// Adds a thing, or gives it another rank; of those of this rank it is the last.
     pub fn set(&mut self, thing: u32, rank: u64) {
         let at = thing as usize;
         if at >= self.place.len() {
             self.place.resize(at + 1, NOWHERE);
             self.rank.resize(at + 1, 0);
+            self.set_at.resize(at + 1, 0);
         }
-        self.rank[at] = rank;
+        self.sets += 1;
+        (self.rank[at], self.set_at[at]) = (rank, self.sets);
         if self.place[at] == NOWHERE {
             self.place[at] = self.heap.len() as u32;
             self.heap.push(thing);
@@ -61,9 +67,9 @@ impl Ranked {
         }
     }
 
-    fn order(&self, place: usize) -> (u64, u32) {
-        let thing = self.heap[place];
-        (self.rank[thing as usize], thing)
+    fn order(&self, place: usize) -> (u64, u64) {
+        let thing = self.heap[place] as usize;
+        (self.rank[thing], self.set_at[thing])
     }
 
     fn swap(&mut self, a: usize, b: usize) {

@@ -56,8 +56,8 @@ impl Model {
         match kind {
             StrategyKind::Lrua => unit(&|known| (known.used, 0)),
             StrategyKind::Lfua => unit(&|known| (known.uses, known.used)),
-            StrategyKind::Baf => unit(&|known| (u64::MAX - known.item.bytes, 0)),
-            StrategyKind::Letf => unit(&|known| (known.item.expires, 0)),
+            StrategyKind::Baf => unit(&|known| (u64::MAX - known.item.bytes, known.used)),
+            StrategyKind::Letf => unit(&|known| (known.item.expires, known.used)),
             StrategyKind::Lrug => group(&|known| (known.0, 0)).map(Victim::Group),
             StrategyKind::Lfug => group(&|known| (known.1, known.0)).map(Victim::Group),
             StrategyKind::Hybrid => {

@@ -54,7 +54,8 @@ impl Strategy for ByUnit {
         match self.rank {
             Rank::Recency => self.units.set(unit, self.tick),
             Rank::Frequency => self.units.set(unit, frequency(Some(before), self.tick)),
-            Rank::Size | Rank::Expiry => {}
+            // Of equals the least recent goes first.
+            Rank::Size | Rank::Expiry => self.units.set(unit, before),
         }
     }
 

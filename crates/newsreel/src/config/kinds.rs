@@ -19,7 +19,7 @@ use super::faults::nearest;
 use super::words::Word;
 use super::{
     Cidr, Distributions, Durability, FeedStart, FreeMin, Groups, HashSplit, HeaderMatch, Hours,
-    KnownCertificate, LocalAddress, PassedCommand, Stay,
+    KnownCertificate, LocalAddress, PassedCommand, PassedList, Stay,
 };
 use crate::base::units::{self, parse_size, parse_span, size_text, span_text};
 
@@ -405,6 +405,10 @@ kind! {
     /// A command that an upstream is asked.
     CommandToPass: PassedCommand, "a command",
     |value| text(value, str::parse), |command| command.to_string().into()
+}
+kind! {
+    /// A list that an upstream is asked for.
+    ListToPass: PassedList, "a list", |value| text(value, str::parse), |list| list.to_string().into()
 }
 kind! {
     /// Hours of the day.

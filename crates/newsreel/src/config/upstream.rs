@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::*;
-use super::{Groups, LinkTls, PassedCommand};
+use super::{Groups, LinkTls, PassedCommand, PassedList};
 
 section! {
     /// A news server whose groups readers here see as if they were this server's. Groups that are carried
@@ -50,6 +50,9 @@ section! {
         /// Commands that this server does not know, and that are passed on to it for who may read: the word,
         /// and the code of the answer after which lines follow up to a `.`, if there is one.
         pass_commands: Vec<PassedCommand> = List(CommandToPass), default [], example ["XMOTD 217", "XVERSION"];
+        /// Lists that are asked of it where this server has none of its own: DISTRIB.PATS, DISTRIBUTIONS,
+        /// MODERATORS, MOTD, SUBSCRIPTIONS.
+        pass_lists: Vec<PassedList> = List(ListToPass), default [], example ["SUBSCRIPTIONS", "MOTD"];
         /// Whether it is not to be connected to: what is known of its groups is shown, nothing is asked, and
         /// posts wait.
         offline: bool = Switch, default false, example true;

@@ -4,9 +4,10 @@
 //! made group by group, as the source comes to them. Sources: RFC 3977 sections 7.6 and 8.4, RFC 6048 section
 //! 2, RFC 2980 section 2.5 (XGTITLE).
 
-use super::texts::Text;
+use super::texts::{Text, plain_text};
 use super::{Reader, View, cut_off, failed, sending_meanwhile};
 use crate::base::clock::unix_now;
+use crate::config::PassedList;
 use crate::source::{Answer, GroupInfo, GroupList, GroupStream, NewsSource, Which};
 use netnews::Wildmat;
 use netnews::date::parse_nntp;
@@ -54,15 +55,15 @@ impl<S: NewsSource> Reader<S> {
             }
             ListKind::ActiveModtime { since, wildmat } => self.list_changed(since, wildmat, out).await,
             ListKind::DistribPats => {
-                self.list_text(Text::DistribPats, out);
+                self.list_text(Text::DistribPats, out).await;
                 Ok(())
             }
             ListKind::Distributions => {
-                self.list_text(Text::Distributions, out);
+                self.list_text(Text::Distributions, out).await;
                 Ok(())
             }
             ListKind::Motd => {
-                self.list_text(Text::Motd, out);
+                self.list_text(Text::Motd, out).await;
                 Ok(())
             }
             ListKind::Subscriptions(wildmat) => self.list_subscriptions(wildmat, out).await,
@@ -107,7 +108,17 @@ impl<S: NewsSource> Reader<S> {
     /// LIST MODERATORS: the entries that are of a group the reader may see.
     async fn list_moderators(&self, out: &mut Output) -> io::Result<()> {
         let mut lines = Vec::new();
-        for (groups, address) in self.view.moderators() {
+        let elsewhere = match self.source.list_text(PassedList::Moderators).await {
+            Ok(text) => plain_text(&text.unwrap_or_default()),
+            Err(error) => {
+                failed(error).append(out.text());
+                return Ok(());
+            }
+        };
+        let own = self.view.moderators();
+        let elsewhere = elsewhere.lines().filter_map(|line| line.split_once(':'));
+        let elsewhere = elsewhere.map(|(groups, address)| (groups, address.to_owned()));
+        for (groups, address) in own.chain(elsewhere) {
             match self.shows_some_of(groups).await {
                 Ok(true) => dot_stuff(format!("{groups}:{address}").as_bytes(), &mut lines),
                 Ok(false) => {}

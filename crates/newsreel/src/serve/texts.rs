@@ -5,6 +5,7 @@
 //! sections 2.3, 2.5 and 2.6, RFC 3977 section 7.6.5.
 
 use super::{Reader, failed};
+use crate::config::PassedList;
 use crate::source::NewsSource;
 use netnews::Wildmat;
 use netnews::nntp::response::{append, append_standard, code};
@@ -36,6 +37,14 @@ impl Text {
         }
     }
 
+    fn passed(self) -> PassedList {
+        match self {
+            Self::Motd => PassedList::Motd,
+            Self::Distributions => PassedList::Distributions,
+            Self::DistribPats => PassedList::DistribPats,
+        }
+    }
+
     fn title(self) -> &'static str {
         match self {
             Self::Motd => "Message of the day follows",
@@ -54,8 +63,8 @@ impl Text {
 }
 
 impl<S: NewsSource> Reader<S> {
-    pub(super) fn list_text(&self, kind: Text, out: &mut Output) {
-        let Some(text) = self.read_list(kind.file_name(), out) else { return };
+    pub(super) async fn list_text(&self, kind: Text, out: &mut Output) {
+        let Some(text) = self.read_list(kind.file_name(), kind.passed(), out).await else { return };
         append(out.text(), code::LIST_FOLLOWS, kind.title());
         if kind == Text::Motd {
             dot_stuff(text.as_bytes(), out.text());
@@ -77,7 +86,9 @@ impl<S: NewsSource> Reader<S> {
             append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
             return Ok(());
         };
-        let Some(text) = self.read_list("subscriptions", out) else { return Ok(()) };
+        let Some(text) = self.read_list("subscriptions", PassedList::Subscriptions, out).await else {
+            return Ok(());
+        };
         let start = out.text().len();
         append(out.text(), code::LIST_FOLLOWS, "List of recommended newsgroups follows");
         for line in entries(&text) {
@@ -99,15 +110,23 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    /// A file of the site's lists; answers 503 if it is not there and 403 if it cannot be read.
-    fn read_list(&self, name: &str, out: &mut Output) -> Option<String> {
+    /// A file of the site's lists, or what the source has; answers 503 if there is neither and 403 if it
+    /// cannot be read.
+    async fn read_list(&self, name: &str, list: PassedList, out: &mut Output) -> Option<String> {
         let path = self.view.lists_dir().join(name);
         match block_in_place(|| read(&path)) {
             Ok(text) => Some(text),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                append(out.text(), code::NOT_SUPPORTED, "List not kept here");
-                None
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => match self.source.list_text(list).await {
+                Ok(Some(lines)) => Some(plain_text(&lines)),
+                Ok(None) => {
+                    append(out.text(), code::NOT_SUPPORTED, "List not kept here");
+                    None
+                }
+                Err(error) => {
+                    failed(error).append(out.text());
+                    None
+                }
+            },
             Err(error) => {
                 warn!(%error, path = %path.display(), "cannot read a list");
                 append_standard(out.text(), code::INTERNAL_FAULT);
@@ -120,7 +139,18 @@ impl<S: NewsSource> Reader<S> {
 fn read(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).replace("\r\n", "\n").replace(['\0', '\r'], " "))
+    Ok(cleaned(&bytes))
+}
+
+fn cleaned(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace(['\0', '\r'], " ")
+}
+
+/// Lines that came in wire format.
+pub(super) fn plain_text(wire: &[u8]) -> String {
+    let text = cleaned(wire);
+    let lines = text.lines().map(|line| line.strip_prefix('.').unwrap_or(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The lines that say something: without comments, blank lines and white space around them.

@@ -114,6 +114,7 @@ impl<S: NewsSource> Session<S> {
 
     /// A reader's command, of which some are timed.
     async fn read(&mut self, command: &Command<'_>) -> io::Result<Verdict> {
+        self.select_changes(command);
         let latencies = &self.site.counters.latencies;
         let latency = match command {
             Command::Article(_) => Some(&latencies.article),
@@ -270,7 +271,7 @@ fn is_by_id(command: &Command<'_>) -> bool {
 }
 
 /// Whether a command is the serving agent's.
-fn is_reading(command: &Command<'_>) -> bool {
+pub(super) fn is_reading(command: &Command<'_>) -> bool {
     if let Command::List(kind) = command {
         return *kind != ListKind::Extensions;
     }

@@ -120,7 +120,13 @@ impl<S: NewsSource> Session<S> {
         self.steps = 0;
         loop {
             let step = match self.expecting {
-                Expecting::Command => self.command(buffer, at, &mut batch).await?,
+                Expecting::Command => {
+                    if self.may_look_ahead(buffer, at) {
+                        // In a box: it is rare, and would make every session larger.
+                        Box::pin(self.look_ahead(buffer, at)).await;
+                    }
+                    self.command(buffer, at, &mut batch).await?
+                }
                 Expecting::Article { way, head, resume_from } => {
                     self.article(buffer, at, (way, head, resume_from), &mut batch).await?
                 }
@@ -151,6 +157,7 @@ impl<S: NewsSource> Session<S> {
             }
         }
         *consumed = at;
+        self.end_look_ahead().await;
         if self.file(&mut batch).await? == Flow::Close { Ok(Flow::Close) } else { Ok(flow) }
     }
 
@@ -412,7 +419,7 @@ fn refuse_pipelined(verdict: Verdict, out: &mut Vec<u8>) {
 }
 
 /// The command line at `at`; that of AUTHINFO SASL may be longer than others (RFC 4643 section 2.4.1).
-fn command_line(buffer: &[u8], at: usize) -> NextLine<'_> {
+pub(super) fn command_line(buffer: &[u8], at: usize) -> NextLine<'_> {
     let line = next_line(buffer, at);
     let begins =
         |word: &[u8]| buffer.get(at..at + word.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(word));

@@ -5,11 +5,11 @@
 
 use super::listed::Listed;
 use super::{
-    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, HeaderLines, IdStanding,
-    LocalFirst, LocalSpool, Marks, More, NewsSource, Part, Place, Remainder, Side, SourceError, Upstreams,
-    Wanted, Which, newsgroups_of,
+    Answer, ArticleBytes, Base, Fetched, Foreseen, GroupInfo, GroupList, GroupStream, HeaderLines,
+    IdStanding, LocalFirst, LocalSpool, Marks, More, NewsSource, Part, Place, Remainder, Side, SourceError,
+    Upstreams, Wanted, Which, newsgroups_of,
 };
-use crate::config::Live;
+use crate::config::{Live, PassedList};
 use netnews::MessageId;
 use spool::Spool;
 use std::ops::RangeInclusive;
@@ -225,6 +225,39 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         })
     }
 
+    fn looks_ahead(&self) -> bool {
+        self.first.looks_ahead() || !self.split.only_first() && self.second.looks_ahead()
+    }
+
+    async fn look_ahead(&self, foreseen: &[Foreseen<'_, Self::Group>]) {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for one in foreseen {
+            match one {
+                Foreseen::Group(name) if self.split.in_first(name) => first.push(Foreseen::Group(name)),
+                Foreseen::Group(name) => second.push(Foreseen::Group(name)),
+                Foreseen::Article(Place::Number(Either::First(group), number), part) => {
+                    first.push(Foreseen::Article(Place::Number(group, *number), *part));
+                }
+                Foreseen::Article(Place::Number(Either::Second(group), number), part) => {
+                    second.push(Foreseen::Article(Place::Number(group, *number), *part));
+                }
+                // Nobody else is asked for what the first one has.
+                Foreseen::Article(Place::MessageId(id), part) => match self.first.has(*id).await {
+                    Ok(false) => second.push(Foreseen::Article(Place::MessageId(*id), *part)),
+                    _ => first.push(Foreseen::Article(Place::MessageId(*id), *part)),
+                },
+                Foreseen::Existence(id) => match self.first.has(*id).await {
+                    Ok(false) => second.push(Foreseen::Existence(*id)),
+                    _ => first.push(Foreseen::Existence(*id)),
+                },
+            }
+        }
+        self.first.look_ahead(&first).await;
+        if !self.split.only_first() {
+            Box::pin(self.second.look_ahead(&second)).await;
+        }
+    }
+
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
         if self.first.has(id).await? {
             return Ok(true);
@@ -308,6 +341,13 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         match self.first.pass_on(command, first).await? {
             None if !self.split.only_first() => Box::pin(self.second.pass_on(command, second)).await,
             answer => Ok(answer),
+        }
+    }
+
+    async fn list_text(&self, list: PassedList) -> Answer<Option<Vec<u8>>> {
+        match self.first.list_text(list).await? {
+            None if !self.split.only_first() => Box::pin(self.second.list_text(list)).await,
+            text => Ok(text),
         }
     }
 

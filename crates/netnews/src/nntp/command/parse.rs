@@ -4,6 +4,7 @@
 //! 3977 section 9.2, RFC 4643 section 3, RFC 4644 section 2, RFC 8054 section 2, RFC 2980.
 
 use super::arguments::Arguments;
+use super::select::message_id;
 use super::verb::Name;
 use super::{Command, Range, Select, Syntax, Verb, Which, list};
 use crate::decimal::parse_decimal;
@@ -60,7 +61,7 @@ fn command<'a>(verb: &'static Verb, mut arguments: Arguments<'a>) -> Option<Comm
             Some(Command::Xbatch { bytes })
         }
         Name::Xgtitle => arguments.optional().map(|wildmat| Command::Xgtitle { wildmat }),
-        Name::Xpath => MessageId::parse(arguments.only()?).map(Command::Xpath),
+        Name::Xpath => message_id(arguments.only()?).map(Command::Xpath),
         Name::Xrover => range(arguments).map(Command::Xrover),
     }
 }

@@ -76,11 +76,16 @@ fn number(digits: &[u8]) -> Option<u64> {
     parse_decimal(digits).filter(|&n| n <= ARTICLE_NUMBER_MAX)
 }
 
+/// A Message-ID that an article may have (RFC 5536 section 3.1.3): with an `@`.
+pub(super) fn message_id(text: &[u8]) -> Option<MessageId<'_>> {
+    MessageId::parse(text).filter(|id| id.as_bytes().contains(&b'@'))
+}
+
 impl<'a> Which<'a> {
     pub(super) fn parse(word: Option<&'a [u8]>) -> Option<Which<'a>> {
         match word {
             None => Some(Which::Current),
-            Some(text) if text.starts_with(b"<") => MessageId::parse(text).map(Which::MessageId),
+            Some(text) if text.starts_with(b"<") => message_id(text).map(Which::MessageId),
             Some(text) => number(text).map(Which::Number),
         }
     }
@@ -90,7 +95,7 @@ impl<'a> Select<'a> {
     pub(super) fn parse(word: Option<&'a [u8]>) -> Option<Select<'a>> {
         match word {
             None => Some(Select::Current),
-            Some(text) if text.starts_with(b"<") => MessageId::parse(text).map(Select::MessageId),
+            Some(text) if text.starts_with(b"<") => message_id(text).map(Select::MessageId),
             Some(text) => Range::parse(text).map(Select::Range),
         }
     }

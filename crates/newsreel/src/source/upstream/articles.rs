@@ -3,12 +3,14 @@
 //! An article that several readers want at once is asked for once (`searching`), and read while it arrives.
 //! Of one that is not here and not small, HEAD fetches the head alone, which is kept.
 
-use super::bringing::{About, LARGE_BYTES};
+use super::ahead::AskedAhead;
+use super::bringing::{About, AskArticle, LARGE_BYTES};
 use super::flight::{Flight, Landing};
 use super::group::Group;
 use super::questions::{AskHas, IdStatus};
 use super::searching::Search;
-use super::table::Table;
+use super::table::{Table, Upstream};
+use super::together::Ticket;
 use super::trouble::Trouble;
 use super::xref::{Head, fitted, has_place, is_only, with_xref};
 use crate::base::clock::unix_secs;
@@ -23,7 +25,7 @@ use std::io;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
-use tracing::warn;
+use tracing::{debug, warn};
 
 /// An article up to this size is fetched whole for its head: its body is likely to be asked for next.
 const SMALL_BYTES_MAX: u64 = 4 << 10;
@@ -35,7 +37,7 @@ const END: &[u8] = b".\r\n";
 static READS: Semaphore = Semaphore::const_new(8);
 
 /// What an article on its way comes to.
-type OnItsWay = Arc<Flight<About>>;
+pub(super) type OnItsWay = Arc<Flight<About>>;
 
 /// Articles on their way: by Message-ID, or by group and number.
 #[derive(Debug, Default)]
@@ -50,6 +52,8 @@ pub(super) struct Asked<'a> {
     pub is_for_later: bool,
     /// Who asks, for the log of accesses.
     pub client: &'a str,
+    /// What was asked for when the session looked ahead.
+    pub ahead: Option<OnItsWay>,
 }
 
 /// Which article it is.
@@ -61,7 +65,7 @@ pub(super) enum Place {
 
 impl Place {
     /// What it is called while this part of it is on its way.
-    fn key(&self, part: Part) -> Box<[u8]> {
+    pub fn key(&self, part: Part) -> Box<[u8]> {
         let part: &[u8] = if part == Part::Head { b"HEAD " } else { b"" };
         match self {
             Self::Id(id) => [part, id].concat().into(),
@@ -70,6 +74,33 @@ impl Place {
                 [part, upstream, b" ", &group.name, b" ", &number.to_be_bytes()].concat().into()
             }
         }
+    }
+
+    /// The group, of an article by its number.
+    pub fn group(&self) -> Option<&[u8]> {
+        match self {
+            Self::Number(group, _) => Some(&group.name),
+            Self::Id(_) => None,
+        }
+    }
+
+    /// Whether this is the server that numbers its group.
+    pub fn is_numbered_by(&self, upstream: &Upstream) -> bool {
+        matches!(self, Self::Number(group, _) if Arc::ptr_eq(&group.pool, &upstream.pool))
+    }
+
+    /// Whether the cache has this part of it, as far as can be said without reading it.
+    pub fn is_here(&self, table: &Table, part: Part) -> bool {
+        let (now, Some(cache)) = (unix_secs(), &table.cache) else { return false };
+        let id = match self {
+            Self::Id(id) => Some(id.to_vec()),
+            Self::Number(group, number) if group.shelf.has(*number) => return true,
+            Self::Number(group, number) => group.shelf.id_of(*number),
+        };
+        let is_here = |id: &[u8]| -> io::Result<bool> {
+            Ok(cache.has_id(id, now)? || part == Part::Head && cache.has_head(id, now)?)
+        };
+        id.is_some_and(|id| block_in_place(|| is_here(&id)).unwrap_or_default())
     }
 
     /// Whether it is known to be so small that it is fetched whole, whatever of it is wanted.
@@ -173,7 +204,7 @@ async fn patiently<T>(mut read: impl FnMut(Patience) -> io::Result<T>) -> io::Re
 
 /// Brings an article into the cache, unless it is there; how many bytes that took.
 pub(super) async fn bring(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place) -> Result<u64, Trouble> {
-    let flight = on_its_way(table, flights, place, Part::Article);
+    let flight = on_its_way(table, flights, place, Part::Article, None);
     flight.wait(|cargo| cargo.end.clone().map(|end| end.map(|()| cargo.bytes.len() as u64))).await
 }
 
@@ -209,9 +240,15 @@ fn shown(table: &Table, asked: (At<'_>, &str), kept: Kept, into: &ArticleBytes) 
 pub(super) async fn article(
     table: &Arc<Table>,
     flights: &Arc<Flights>,
-    Asked { place, part, is_for_later, client }: Asked<'_>,
+    Asked { place, part, is_for_later, client, ahead }: Asked<'_>,
     into: &mut ArticleBytes,
 ) -> Answer<Fetched<Rest>> {
+    if let Some(flight) = ahead {
+        match followed(table, &flight, (&place, part, client), into).await {
+            Ok(fetched) => return Ok(fetched),
+            Err(trouble) => debug!(%trouble, "what was asked for ahead is asked for again"),
+        }
+    }
     let found = patiently(|patience| cached(table, (&place).into(), part, patience, into)).await;
     let found = found.unwrap_or_else(|error| {
         warn!(%error, "the cache cannot be read");
@@ -225,7 +262,23 @@ pub(super) async fn article(
     {
         return Ok(Fetched::Missing);
     }
-    let flight = on_its_way(table, flights, &place, part);
+    let flight = on_its_way(table, flights, &place, part, None);
+    match followed(table, &flight, (&place, part, client), into).await {
+        Err(trouble @ Trouble::Away(_)) if is_for_later => {
+            want(table, &place);
+            Err(trouble.into())
+        }
+        fetched => Ok(fetched?),
+    }
+}
+
+/// Reads an article that is on its way.
+async fn followed(
+    table: &Table,
+    flight: &OnItsWay,
+    (place, part, client): (&Place, Part, &str),
+    into: &mut ArticleBytes,
+) -> Result<Fetched<Rest>, Trouble> {
     let about = flight.wait(|cargo| match (&cargo.about, &cargo.end) {
         (_, Some(Err(trouble))) => Some(Err(trouble.clone())),
         // A head is shown when it is kept: whoever asks for it next need not ask upstream.
@@ -236,22 +289,18 @@ pub(super) async fn article(
     let (about, mut bytes, is_whole) = match about.await {
         Ok(found) => found,
         Err(Trouble::Missing) => return Ok(Fetched::Missing),
-        Err(trouble @ Trouble::Away(_)) if is_for_later => {
-            want(table, &place);
-            return Err(trouble.into());
-        }
-        Err(trouble) => return Err(trouble.into()),
+        Err(trouble) => return Err(trouble),
     };
     let at = bytes.len();
-    record(table, ((&place).into(), client), &about.id, (0, at as u64), unix_secs());
-    bytes = fitted_to(table, &place, Some(about.from), bytes);
+    record(table, (place.into(), client), &about.id, (0, at as u64), unix_secs());
+    bytes = fitted_to(table, place, Some(about.from), bytes);
     if is_whole {
         bytes.extend_from_slice(END);
     }
     into.set(&about.id, &bytes);
     Ok(match is_whole {
         true => Fetched::Whole,
-        false => Fetched::Begun(Rest::of(Source::Upstream(flight, at, Vec::new()))),
+        false => Fetched::Begun(Rest::of(Source::Upstream(flight.clone(), at, Vec::new()))),
     })
 }
 
@@ -417,8 +466,14 @@ fn other_xref(
     (fitted != value).then_some(fitted)
 }
 
-/// The article that is on its way already, or is from now on.
-fn on_its_way(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place, part: Part) -> OnItsWay {
+/// The article that is on its way already, or is from now on; with a ticket it is asked for with others.
+pub(super) fn on_its_way(
+    table: &Arc<Table>,
+    flights: &Arc<Flights>,
+    place: &Place,
+    part: Part,
+    ticket: Option<Ticket<AskArticle>>,
+) -> OnItsWay {
     let is_small = part == Part::Head && place.is_small();
     let mut all = flights.0.lock();
     if let Some(flight) = all.get(&place.key(Part::Article)) {
@@ -436,7 +491,8 @@ fn on_its_way(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place, part: P
     tokio::spawn(async move {
         let landing = Arc::new(landing);
         let _leaves = Leaving { flights, key };
-        let end = Search { table: &table, place: &place, part, landing: &landing }.run().await;
+        let together = Leaf::new(ticket);
+        let end = Search { table: &table, place: &place, part, landing: &landing, together }.run().await;
         if end.is_ok() {
             block_in_place(|| keep(&table, &place, part, &landing));
         }
@@ -479,14 +535,19 @@ impl Drop for Leaving {
 }
 
 /// Whether the article with a Message-ID, or its head, is here, or an upstream has said that it has it.
-fn is_known(table: &Table, id: &[u8]) -> bool {
+pub(super) fn is_known(table: &Table, id: &[u8]) -> bool {
     let (now, Some(cache)) = (unix_secs(), &table.cache) else { return false };
     let is_here = || -> io::Result<bool> { Ok(cache.has_id(id, now)? || cache.has_head(id, now)?) };
     cache.is_present(id, now) || block_in_place(is_here).unwrap_or_default()
 }
 
-/// Whether some upstream has an article with this Message-ID.
-pub(super) async fn has(table: &Table, id: MessageId<'_>) -> Answer<bool> {
+/// Whether some upstream has an article with this Message-ID; `ahead` is what was asked when the session
+/// looked ahead.
+pub(super) async fn has(
+    table: &Table,
+    id: MessageId<'_>,
+    mut ahead: Option<AskedAhead<IdStatus>>,
+) -> Answer<bool> {
     if is_known(table, id.as_bytes()) {
         return Ok(true);
     }
@@ -498,8 +559,16 @@ pub(super) async fn has(table: &Table, id: MessageId<'_>) -> Answer<bool> {
         if without.contains(owner) || table.is_known_without(owner, id.as_bytes()) {
             continue;
         }
-        let asked = upstream.pool.ask_apart(AskHas(id.as_bytes().into()));
-        let answer = if is_only { asked.await } else { upstream.pool.soon(asked).await };
+        let promised = match ahead.take_if(|ahead| Arc::ptr_eq(&ahead.pool, &upstream.pool)) {
+            Some(ahead) => ahead.answer.await.ok(),
+            None => None,
+        };
+        let asked = || upstream.pool.ask_apart(AskHas(id.as_bytes().into()));
+        let answer = match promised {
+            Some(answer) => answer,
+            None if is_only => asked().await,
+            None => upstream.pool.soon(asked()).await,
+        };
         match answer {
             Ok(IdStatus::Present) => {
                 table.is_with(id.as_bytes());

@@ -11,13 +11,15 @@ use super::line::{Line, Status};
 use super::pool::Question;
 use super::questions::found;
 use super::rows::command;
+use super::together::Pipelined;
 use super::trouble::{Trouble, shown};
 use crate::source::Part;
 use memchr::memmem;
-use netnews::article::{HEADER_BYTES_MAX, content_of};
+use netnews::article::{HEADER_BYTES_MAX, Malformed, content_of};
 use netnews::nntp::response::code;
 use netnews::{Article, MessageId};
 use std::sync::Arc;
+use tracing::debug;
 
 /// From this many bytes on an article is passed on before it is whole.
 pub(super) const LARGE_BYTES: usize = 64 << 10;
@@ -71,6 +73,7 @@ pub(super) struct Expected {
 }
 
 /// ARTICLE, or HEAD.
+#[derive(Clone)]
 pub(super) struct AskArticle {
     pub wanted: Wanted,
     /// The head alone, or all of it.
@@ -79,6 +82,8 @@ pub(super) struct AskArticle {
     /// The place of the upstream that is asked.
     pub from: usize,
     pub landing: Arc<Landing<About>>,
+    /// Whether the answer to a GROUP comes first.
+    pub is_selecting: bool,
 }
 
 impl Question for AskArticle {
@@ -87,30 +92,50 @@ impl Question for AskArticle {
     type Answer = Brought;
 
     async fn ask(&mut self, line: &mut Line) -> Result<Brought, Trouble> {
-        let mut is_there = true;
+        self.submit(line)?;
+        self.take(line).await
+    }
+}
+
+impl Pipelined for AskArticle {
+    fn submit(&mut self, line: &mut Line) -> Result<(), Trouble> {
         match &self.wanted {
             Wanted::Number(group, number) => {
-                let selecting = line.select(group)?;
-                line.submit(command(self.verb(), *number))?;
-                if selecting {
-                    is_there = line.selected(group).await?.is_some();
-                }
+                self.is_selecting = line.select(group)?;
+                line.submit(command(self.verb(), *number))
             }
-            Wanted::Id(id) => line.submit([self.verb().as_bytes(), b" ", &**id].concat())?,
+            Wanted::Id(id) => line.submit([self.verb().as_bytes(), b" ", &**id].concat()),
+        }
+    }
+
+    async fn take(&mut self, line: &mut Line) -> Result<Brought, Trouble> {
+        let selected = match &self.wanted {
+            Wanted::Number(group, _) if self.is_selecting => line.selected(group).await,
+            _ => Ok(None),
+        };
+        if let Err(trouble @ (Trouble::Stale | Trouble::Away(_) | Trouble::Wrong(_))) = selected {
+            return Err(trouble);
         }
         let status = line.answer().await?;
+        if let Wanted::Number(group, _) = &self.wanted
+            && !line.has_selected(group)
+        {
+            // It would be an article of the group that was selected before.
+            self.pass_over(line, &status).await?;
+            return selected.map(|_| Brought::Missing);
+        }
         match status.code {
             code::ARTICLE_FOLLOWS if self.part != Part::Head => {}
             code::HEAD_FOLLOWS if self.part == Part::Head => {}
             code::NO_SUCH_NUMBER | code::NO_SUCH_ARTICLE | code::NO_CURRENT_ARTICLE => {
                 return Ok(Brought::Missing);
             }
-            _ if !is_there => return Ok(Brought::Missing),
             other if is_about_an_article(other) => return Ok(Brought::Refused),
             _ => return Err(status.refused()),
         }
         let id = self.named(&status)?;
         if self.expected.id.as_ref().is_some_and(|expected| *expected != id) {
+            self.pass_over(line, &status).await?;
             return Ok(Brought::Other(id));
         }
         self.bring(line, id).await
@@ -120,6 +145,20 @@ impl Question for AskArticle {
 impl AskArticle {
     fn verb(&self) -> &'static str {
         if self.part == Part::Head { "HEAD" } else { "ARTICLE" }
+    }
+
+    /// Reads an article that is not taken: others that were asked for come after it.
+    async fn pass_over(&self, line: &mut Line, status: &Status) -> Result<(), Trouble> {
+        let mut bytes = 0;
+        while status.has_block
+            && let Some(piece) = line.chunk().await?
+        {
+            bytes += piece.len() as u64;
+            if bytes > self.expected.bytes_max {
+                return Err(self.wrong("more bytes than are taken"));
+            }
+        }
+        Ok(())
     }
 
     /// The Message-ID of the status line, which is about what was asked for.
@@ -191,7 +230,10 @@ impl AskArticle {
             self.check_head(&head.ok_or_else(|| self.wrong("no head"))?, &id)?;
             checked = Some(self.landing.change(|cargo| cargo.bytes.len()));
         }
-        let Some(body_at) = checked else { return Err(self.wrong("no head")) };
+        let Some(body_at) = checked else {
+            self.check_whole()?;
+            return Err(self.wrong("no head"));
+        };
         if self.part != Part::Head {
             self.check_whole()?;
         }
@@ -213,7 +255,15 @@ impl AskArticle {
     /// Looks at all of it.
     fn check_whole(&self) -> Result<(), Trouble> {
         let bytes = self.landing.change(|cargo| Article::parse(&cargo.bytes).map(|article| article.bytes()));
-        let bytes = bytes.map_err(|fault| self.wrong(&format!("what is no article: {fault}")))?;
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            // Servers have such articles, and RFC 3977 section 3.1.1 has no way to send them.
+            Err(fault @ (Malformed::BareCr | Malformed::BareLf)) => {
+                debug!(%fault, "not shown: {}", self.wanted.text());
+                return Err(Trouble::Missing);
+            }
+            Err(fault) => return Err(self.wrong(&format!("what is no article: {fault}"))),
+        };
         // Servers differ in whether they count line ends.
         let slack = match self.wanted {
             Wanted::Number(..) => 0,

@@ -9,7 +9,7 @@
 
 use super::kept_headers::KeptHeaders;
 use super::pool::Pool;
-use super::questions::{AskMarks, AskNumbers};
+use super::questions::{AskMarks, AskNumbers, MarksSaid};
 use super::rows::AskRows;
 use super::shelf::Shelf;
 use super::table::Upstream;
@@ -31,6 +31,8 @@ use tracing::warn;
 /// In groups with more numbers than this it is not looked for what was cancelled.
 const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
 
+/// Among so many of the newest numbers it is looked for one whose article is known.
+const NEWEST_NUMBERS: u64 = 7;
 /// Numbers of which rows are fetched at once when nobody waits for them.
 const AHEAD_NUMBERS: u64 = 1_000;
 /// Rows that nobody has asked for are fetched as long as they are no more than one of so many that somebody
@@ -160,6 +162,11 @@ impl Group {
         is_new.then(|| asked.marks.or_else(|| self.shelf.marks()).filter(|_| asked.is_there))
     }
 
+    /// Whether the marks need not be asked for now.
+    pub fn knows_marks(&self) -> bool {
+        self.known_marks(Instant::now()).is_some()
+    }
+
     /// Whether a number is known to be within marks that need not be asked for, and nothing else need be
     /// asked before what the cache has of it is shown.
     pub fn is_at_hand(&self, number: u64) -> bool {
@@ -175,14 +182,13 @@ impl Group {
 
     async fn ask_marks(&self) -> Answer<Option<Marks>> {
         let at = Instant::now();
-        let asked = self.pool.ask_apart(AskMarks(self.name.clone()));
+        let asked = self.pool.ask_apart(self.question());
         // Marks that are known are shown if the server is silent.
         let answer = if self.shelf.marks().is_some() { self.pool.soon(asked).await } else { asked.await };
         match answer {
-            Ok(marks) => {
-                self.take_marks(marks);
-                self.asked.lock().at = Some(at);
-                Ok(marks)
+            Ok(said) => {
+                self.take_said(said, at);
+                Ok(said.marks)
             }
             Err(Trouble::Away(text)) => {
                 // As it was known last.
@@ -196,14 +202,32 @@ impl Group {
         }
     }
 
-    /// The upstream has said these marks; `None`: there is no such group.
-    pub fn take_marks(&self, marks: Option<Marks>) {
+    /// The question for its marks, and for the newest article that is known: a group may have been renumbered
+    /// so that its high mark has not fallen.
+    pub fn question(&self) -> AskMarks {
+        let high = self.shelf.marks().map_or(0, |marks| marks.high);
+        let newest = (high.saturating_sub(NEWEST_NUMBERS)..=high).rev();
+        let known =
+            newest.filter(|number| *number > 0).find_map(|number| Some((number, self.shelf.id_of(number)?)));
+        AskMarks { group: self.name.clone(), known }
+    }
+
+    /// The upstream has answered that, asked at this time.
+    pub fn take_said(&self, said: MarksSaid, at: Instant) {
+        if said.is_renumbered {
+            self.begin_anew();
+        }
+        self.take_marks(said.marks, at);
+    }
+
+    /// The upstream has said these marks, asked at this time; `None`: there is no such group.
+    pub fn take_marks(&self, marks: Option<Marks>, at: Instant) {
         // First the marks, then that they were asked for: others would take a group without marks for none.
         if marks.is_some_and(|marks| self.shelf.set_marks(marks)) {
             self.renumbered();
         }
         let mut asked = self.asked.lock();
-        (asked.at, asked.is_there, asked.marks) = (Some(Instant::now()), marks.is_some(), marks);
+        (asked.at, asked.is_there, asked.marks) = (Some(at), marks.is_some(), marks);
     }
 
     /// The group has other numbers now; who has it selected must select it again.

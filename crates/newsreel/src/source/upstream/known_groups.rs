@@ -68,6 +68,7 @@ mod tests {
     use crate::source::upstream::table::{Table, Upstream};
     use newscache::Cache;
     use std::path::Path;
+    use std::time::Instant;
 
     fn upstream(group_age: &str) -> Arc<Upstream> {
         let text = format!(
@@ -104,7 +105,7 @@ mod tests {
         let marks = Marks { low: 2, high: 9, count: 5 };
         for (age, is_new) in [("1 h", true), ("0 s", false)] {
             let upstream = upstream(age);
-            Group::new(b"a.b", &upstream, None).take_marks(Some(marks));
+            Group::new(b"a.b", &upstream, None).take_marks(Some(marks), Instant::now());
             // It is not in memory, and the upstream cannot be reached.
             assert_eq!(upstream.marks_asked_at(b"a.b").is_some(), is_new, "{age}");
             let group = upstream.group(b"a.b").await.unwrap().unwrap();

@@ -72,6 +72,8 @@ pub(super) struct Line {
     pub lacking: Arc<Lacking>,
     /// What GROUP has named last.
     selected: Vec<u8>,
+    /// What the last GROUP names that is queued or not answered yet.
+    selecting: Option<Vec<u8>>,
     /// It was made for the question that uses it now.
     pub fresh: bool,
     bytes_seen: u64,
@@ -90,6 +92,7 @@ impl Line {
             client,
             lacking,
             selected: Vec::new(),
+            selecting: None,
             fresh: true,
             bytes_seen: 0,
             asked_at: None,
@@ -123,20 +126,29 @@ impl Line {
         self.took.take()
     }
 
-    /// Queues GROUP, if this group is not selected; true: its answer is to be taken.
+    /// Queues GROUP, if this group is not selected, or going to be; true: its answer is to be taken.
     pub fn select(&mut self, group: &[u8]) -> Result<bool, Trouble> {
-        if self.selected == group {
+        if self.selecting.as_ref().unwrap_or(&self.selected) == group {
             return Ok(false);
         }
         // Until it is answered nothing is known of what is selected.
         self.selected.clear();
         self.submit([b"GROUP ", group].concat())?;
+        self.selecting = Some(group.to_vec());
         Ok(true)
+    }
+
+    /// Whether this group is selected, as far as answers say.
+    pub fn has_selected(&self, group: &[u8]) -> bool {
+        self.selected == group
     }
 
     /// The answer to the GROUP that [`Line::select`] has queued; `None`: there is no such group.
     pub async fn selected(&mut self, group: &[u8]) -> Result<Option<Marks>, Trouble> {
         let status = self.answer().await?;
+        // Of several that were queued the last one counts.
+        self.selecting.take_if(|selecting| selecting == group);
+        self.selected.clear();
         match status.code {
             code::GROUP_SELECTED => {
                 let marks = marks_of(&status.text, group)?;
@@ -156,6 +168,7 @@ impl Line {
     /// A group is to be selected again before its numbers are used.
     pub fn forget_selected(&mut self) {
         self.selected.clear();
+        self.selecting = None;
     }
 
     /// The first line of the next answer.

@@ -27,8 +27,8 @@ const FIRST_BYTES: usize = 1 << 10;
 const LATER_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a list that are looked at at once.
 const AHEAD_BYTES: usize = 32 << 10;
-/// The most bytes that a list may have.
-const LIST_BYTES_MAX: usize = 256 << 20;
+/// The most bytes that a list may have: several times what the servers with the most groups have.
+const LIST_BYTES_MAX: usize = 32 << 20;
 
 /// A list that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,10 +113,32 @@ impl Lists {
 
     /// A list that is whole and no older than this, if there is one.
     pub fn at_hand(&self, kind: Kind, age_max: Duration) -> Option<List> {
+        self.asked_within(kind, age_max).map(|(list, _)| list)
+    }
+
+    /// The same, with the time when it was asked for.
+    fn asked_within(&self, kind: Kind, age_max: Duration) -> Option<(List, Instant)> {
         let at = Kind::ALL.iter().position(|other| *other == kind)?;
         let kept = self.0.get(at)?.lock();
-        let (list, _) = kept.as_ref().filter(|(_, begun)| begun.elapsed() < age_max)?;
-        list.look(|cargo| cargo.end == Some(Ok(()))).then(|| list.clone())
+        let (list, begun) = kept.as_ref().filter(|(_, begun)| begun.elapsed() < age_max)?;
+        list.look(|cargo| cargo.end == Some(Ok(()))).then(|| (list.clone(), *begun))
+    }
+
+    /// The marks of a group that a list has brought which is no older than this, and when it was asked for.
+    /// Where the list does not say how many articles there are, as many as numbers.
+    pub fn marks_of(&self, name: &[u8], age_max: Duration) -> Option<(Marks, Instant)> {
+        [(Kind::Counts, GroupList::Counts), (Kind::Active, GroupList::Active)].into_iter().find_map(
+            |(kind, list)| {
+                let (lines, begun) = self.asked_within(kind, age_max)?;
+                let marks = lines.look(|cargo| {
+                    let line = line_of(&cargo.bytes, name)?;
+                    // Others may be selected under another name, or not at all.
+                    let info = info(list, line, |_| 0).filter(|info| matches!(info.flag, b"y" | b"n" | b"m"));
+                    info.map(|info| info.marks)
+                })?;
+                Some((marks, begun))
+            },
+        )
     }
 }
 
@@ -290,6 +312,18 @@ impl Lines {
     }
 }
 
+/// The line of a group in a list.
+fn line_of<'l>(lines: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+    let begin = [name, b" "].concat();
+    let at = if lines.starts_with(&begin) {
+        0
+    } else {
+        memchr::memmem::find(lines, &[b"\n", &*begin].concat())? + 1
+    };
+    let rest = lines.get(at..)?;
+    rest.get(..memchr::memchr(b'\n', rest).unwrap_or(rest.len()))
+}
+
 /// What a line of a list says of a group; `None`: it is not such a line.
 pub(super) fn info(list: GroupList, line: &[u8], base: Base) -> Option<GroupInfo<'_>> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -368,6 +402,15 @@ mod tests {
         assert_eq!(title.description, b"All of it");
         let times = info(GroupList::Times, b"a.b 1000 me@x", |_| 0).unwrap();
         assert_eq!((times.created, times.creator), (1000, &b"me@x"[..]));
+    }
+
+    #[test]
+    fn the_line_of_a_group_is_found_by_its_whole_name() {
+        let lines = b"a.b.c 5 1 y\na.b 7 2 y\nx.a.b 9 3 y\n";
+        assert_eq!(line_of(lines, b"a.b"), Some(&b"a.b 7 2 y"[..]));
+        assert_eq!(line_of(lines, b"a.b.c"), Some(&b"a.b.c 5 1 y"[..]));
+        assert_eq!(line_of(lines, b"x.a.b"), Some(&b"x.a.b 9 3 y"[..]));
+        assert_eq!((line_of(lines, b"a"), line_of(b"", b"a")), (None, None));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! reader a 403 for what is not known here, and no time. Sources: the NewsCache paper, sections 2 to 5; RFC
 //! 3977.
 
+mod ahead;
 mod allowance;
 mod articles;
 mod bringing;
@@ -29,23 +30,26 @@ mod searching;
 mod shelf;
 mod status;
 mod table;
+mod together;
 mod trouble;
 mod xref;
 
 use super::beside::Split;
 use super::listed::Listed;
 use super::{
-    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, HeaderLines, Marks, NewsSource,
-    Part, Place, Side, SourceError, Wanted, Which,
+    Answer, ArticleBytes, Base, Fetched, Foreseen, GroupInfo, GroupList, GroupStream, HeaderLines, Marks,
+    NewsSource, Part, Place, Side, SourceError, Wanted, Which,
 };
 use crate::base::clock::unix_secs;
-use crate::config::{self, Config};
+use crate::config::{self, Config, PassedList};
+use ahead::{AheadLimit, SharedAhead};
 use arc_swap::ArcSwap;
 use articles::{Flights, Rest};
 use group::Group;
 use lists::{Kind, Lines};
 use netnews::MessageId;
 use netnews::date::format_nntp;
+use netnews::nntp::response::code;
 use newscache::{Cache, RequestKind};
 use questions::{AskArrived, AskPassed};
 use refusing::Refusing;
@@ -76,6 +80,8 @@ pub struct Upstreams {
     shared: Arc<Shared>,
     /// Who asks, for the log of accesses; empty: it is not known.
     client: Arc<str>,
+    /// What this client's session has asked for ahead.
+    ahead: SharedAhead,
 }
 
 struct Shared {
@@ -83,6 +89,7 @@ struct Shared {
     local: Local,
     disk: Arc<dyn Disk>,
     flights: Arc<Flights>,
+    ahead_limit: AheadLimit,
     posts: Arc<Posts>,
     prefetch: ArcSwap<config::Prefetch>,
     refusing: ArcSwap<Refusing>,
@@ -155,12 +162,13 @@ impl Upstreams {
             local,
             disk,
             flights: Arc::default(),
+            ahead_limit: AheadLimit::default(),
             posts,
             prefetch: ArcSwap::from_pointee(config.prefetch.clone()),
             refusing: ArcSwap::from_pointee(Refusing::new(&config.cache.refuse)),
             reconfigured: Notify::new(),
         });
-        Ok(Self { shared, client: "".into() })
+        Ok(Self { shared, client: "".into(), ahead: SharedAhead::default() })
     }
 
     /// Another configuration holds; upstreams that are as before keep their connections. Blocks.
@@ -462,20 +470,36 @@ impl Upstreams {
         is_for_later: bool,
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<Rest>> {
-        let place = match place {
-            Place::MessageId(id) => articles::Place::Id(id.as_bytes().into()),
+        let (place, ahead) = match place {
+            Place::MessageId(id) => {
+                let place = articles::Place::Id(id.as_bytes().into());
+                let ahead = self.article_ahead(&place, part);
+                (place, ahead)
+            }
             Place::Number(selected, number) => {
                 let group = selected.current()?;
+                let place = articles::Place::Number(group.clone(), number);
+                if let Some(ahead) = self.article_ahead(&place, part) {
+                    return self.brought((place, part, is_for_later, Some(ahead)), into).await;
+                }
                 let Some((range, marks)) = group.within(number..=number).await? else {
                     return Ok(Fetched::Missing);
                 };
                 if !group.is_compared(marks) && group.is_gone(number, &range, marks).await? {
                     return Ok(Fetched::Missing);
                 }
-                articles::Place::Number(group.clone(), number)
+                (place, None)
             }
         };
-        let asked = articles::Asked { place, part, is_for_later, client: &self.client };
+        self.brought((place, part, is_for_later, ahead), into).await
+    }
+
+    async fn brought(
+        &self,
+        (place, part, is_for_later, ahead): (articles::Place, Part, bool, Option<articles::OnItsWay>),
+        into: &mut ArticleBytes,
+    ) -> Answer<Fetched<Rest>> {
+        let asked = articles::Asked { place, part, is_for_later, client: &self.client, ahead };
         let fetched =
             articles::article(&self.shared.table.load_full(), &self.shared.flights, asked, into).await?;
         if !matches!(fetched, Fetched::Missing) && self.shared.refusing.load().refuses(into.head()) {
@@ -491,16 +515,26 @@ impl NewsSource for Upstreams {
     type Rest = Rest;
 
     fn of_client(self, client: &str) -> Self {
-        if self.is_empty() { self } else { Self { client: client.into(), ..self } }
+        if self.is_empty() {
+            self
+        } else {
+            Self { client: client.into(), ahead: SharedAhead::default(), ..self }
+        }
     }
 
     async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(UpstreamGroup, Marks)>> {
         let table = self.shared.table.load_full();
         let Some(upstream) = table.numbering(name) else { return Ok(None) };
-        let (asked, begun) = (upstream.pool.questions(), Instant::now());
-        let Some(group) = upstream.group(name).await? else { return Ok(None) };
+        let asked = upstream.pool.questions();
+        let ahead = self.marks_ahead(upstream, name).await;
+        let begun = ahead.map_or_else(Instant::now, |(_, at)| at);
+        let group = match ahead {
+            Some((said, at)) => upstream.group_with(name, said, at),
+            None => upstream.group(name).await?,
+        };
+        let Some(group) = group else { return Ok(None) };
         let marks = group.marks_above(base, begun).await?;
-        let is_hit = upstream.pool.questions() == asked;
+        let is_hit = ahead.is_none() && upstream.pool.questions() == asked;
         upstream.record(&self.client, RequestKind::Group, &group.name, is_hit);
         Ok(marks.map(|marks| (UpstreamGroup::of(group), marks)))
     }
@@ -560,12 +594,24 @@ impl NewsSource for Upstreams {
         self.fetched(place, part, is_for_later, into).await
     }
 
+    fn looks_ahead(&self) -> bool {
+        !self.is_empty()
+    }
+
+    async fn look_ahead(&self, foreseen: &[Foreseen<'_, UpstreamGroup>]) {
+        self.ask_ahead(foreseen).await;
+    }
+
     fn article_at_hand(
         &self,
         place: Place<'_, UpstreamGroup>,
         part: Part,
         into: &mut ArticleBytes,
     ) -> Option<Fetched<Rest>> {
+        if !self.ahead.lock().is_empty() {
+            // It may be among what was asked for ahead.
+            return None;
+        }
         let at = match place {
             Place::MessageId(id) => articles::At::Id(id.as_bytes()),
             Place::Number(selected, number) => {
@@ -580,7 +626,8 @@ impl NewsSource for Upstreams {
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
         if self.shared.refusing.load().is_nothing() {
-            return articles::has(&self.shared.table.load_full(), id).await;
+            let ahead = self.existence_ahead(id.as_bytes());
+            return articles::has(&self.shared.table.load_full(), id, ahead).await;
         }
         self.is_shown(Place::MessageId(id)).await
     }
@@ -682,6 +729,23 @@ impl NewsSource for Upstreams {
         };
         let question = AskPassed { group, command: command.into(), block_code: passed.block_code };
         Ok(Some(upstream.pool.ask_apart(question).await?))
+    }
+
+    async fn list_text(&self, list: PassedList) -> Answer<Option<Vec<u8>>> {
+        let table = self.shared.table.load_full();
+        let passing = table.upstreams.iter().filter(|of| of.config.pass_lists.contains(&list));
+        for upstream in passing {
+            let command = format!("LIST {}", list.keyword()).into_bytes().into();
+            let question = AskPassed { group: None, command, block_code: Some(code::LIST_FOLLOWS) };
+            let answer = upstream.pool.ask_apart(question).await?;
+            let follows = answer.strip_prefix(b"215 ").and_then(|rest| rest.strip_suffix(b".\r\n"));
+            if let Some((_, lines)) =
+                follows.and_then(|rest| rest.split_at_checked(memchr::memchr(b'\n', rest)? + 1))
+            {
+                return Ok(Some(lines.to_vec()));
+            }
+        }
+        Ok(None)
     }
 
     async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {

@@ -7,37 +7,81 @@
 use super::bringing::is_about_an_article;
 use super::line::{Line, Status};
 use super::pool::Question;
+use super::rows::command;
+use super::together::Pipelined;
 use super::trouble::{Trouble, shown};
 use crate::source::{HeaderValues, Marks};
 use netnews::MessageId;
 use netnews::date::format_nntp;
 use netnews::decimal::parse_decimal;
+use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most numbers that one answer may have.
-const NUMBERS_MAX: usize = 4 << 20;
+/// The most numbers that one answer may have, those included that were not asked for.
+const NUMBERS_MAX: usize = 2 << 20;
+/// The most numbers that may have come since it was found out which there are.
+const NUMBERS_SINCE_MAX: u64 = 1 << 20;
 /// The most bytes that the values of a header may have in one answer.
-const HEADERS_BYTES_MAX: usize = 64 << 20;
+const HEADERS_BYTES_MAX: usize = 32 << 20;
 /// The most bytes of an answer to a command that was passed on.
 const PASSED_BYTES_MAX: usize = 16 << 20;
-/// The most Message-IDs that one answer may have.
-const IDS_MAX: usize = 2_000_000;
+/// The most bytes of Message-IDs that one answer may have.
+const IDS_BYTES_MAX: usize = 32 << 20;
 
-/// GROUP: the marks of a group; `None`: there is no such group.
-pub(super) struct AskMarks(pub Box<[u8]>);
+/// GROUP: the marks of a group, and whether a number is still the article that it was.
+pub(super) struct AskMarks {
+    pub group: Box<[u8]>,
+    /// A number of the group, and the Message-ID that it had.
+    pub known: Option<(u64, Vec<u8>)>,
+}
+
+/// What a server says of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MarksSaid {
+    /// `None`: there is no such group.
+    pub marks: Option<Marks>,
+    /// The number that was known is another article's.
+    pub is_renumbered: bool,
+}
 
 impl Question for AskMarks {
-    type Answer = Option<Marks>;
+    type Answer = MarksSaid;
 
     const MAY_BREAK: bool = true;
 
-    async fn ask(&mut self, line: &mut Line) -> Result<Self::Answer, Trouble> {
+    async fn ask(&mut self, line: &mut Line) -> Result<MarksSaid, Trouble> {
+        self.submit(line)?;
+        self.take(line).await
+    }
+}
+
+impl Pipelined for AskMarks {
+    fn submit(&mut self, line: &mut Line) -> Result<(), Trouble> {
         // Also where it is selected.
         line.forget_selected();
-        line.select(&self.0)?;
-        line.selected(&self.0).await
+        line.select(&self.group)?;
+        match &self.known {
+            Some((number, _)) => line.submit(command("STAT", *number)),
+            None => Ok(()),
+        }
+    }
+
+    async fn take(&mut self, line: &mut Line) -> Result<MarksSaid, Trouble> {
+        let marks = line.selected(&self.group).await;
+        let Some((number, id)) = &self.known else {
+            return Ok(MarksSaid { marks: marks?, is_renumbered: false });
+        };
+        if let Err(trouble @ (Trouble::Stale | Trouble::Away(_) | Trouble::Wrong(_))) = marks {
+            return Err(trouble);
+        }
+        let status = line.answer().await?;
+        let marks = marks?;
+        // Of an article that is not there, or of an odd answer, nothing follows.
+        let other = marks.filter(|_| status.code == code::ARTICLE_EXISTS).and_then(|_| found(&status).ok());
+        let is_renumbered = other.is_some_and(|(of, other)| of == *number && other != *id);
+        Ok(MarksSaid { marks, is_renumbered })
     }
 }
 
@@ -75,21 +119,19 @@ impl AskNumbers {
         if !status.has_block {
             return Err(status.refused());
         }
-        let mut numbers = Vec::new();
+        let (mut numbers, mut count, mut next) = (Vec::new(), 0, 0);
+        // Old servers list all of a group, and some that have come since.
+        let last = self.range.end().saturating_add(NUMBERS_SINCE_MAX).min(ARTICLE_NUMBER_MAX);
         while let Some(text) = line.block_line().await? {
-            let number = parse_decimal(text.trim_ascii());
-            let Some(number) = number.filter(|n| numbers.last().is_none_or(|last| last < n)) else {
-                return Err(Trouble::Wrong(format!(
-                    "`{}` in the numbers of {}",
-                    shown(text),
-                    shown(&self.group)
-                )));
+            count += 1;
+            let number = parse_decimal(text.trim_ascii()).filter(|n| (next..=last).contains(n));
+            let Some(number) = number.filter(|_| count <= NUMBERS_MAX) else {
+                let (text, group) = (shown(text), shown(&self.group));
+                return Err(Trouble::Wrong(format!("`{text}` as number {count} of {group}")));
             };
+            next = number + 1;
             if self.range.contains(&number) {
                 numbers.push(number);
-            }
-            if numbers.len() > NUMBERS_MAX {
-                return Err(Trouble::Wrong(format!("too many numbers in {}", shown(&self.group))));
             }
         }
         Ok(numbers)
@@ -180,7 +222,18 @@ impl Question for AskHas {
     const MAY_BREAK: bool = true;
 
     async fn ask(&mut self, line: &mut Line) -> Result<IdStatus, Trouble> {
-        let status = line.request([b"STAT ", &*self.0].concat()).await?;
+        self.submit(line)?;
+        self.take(line).await
+    }
+}
+
+impl Pipelined for AskHas {
+    fn submit(&mut self, line: &mut Line) -> Result<(), Trouble> {
+        line.submit([b"STAT ", &*self.0].concat())
+    }
+
+    async fn take(&mut self, line: &mut Line) -> Result<IdStatus, Trouble> {
+        let status = line.answer().await?;
         match status.code {
             code::ARTICLE_EXISTS => Ok(IdStatus::Present),
             code::NO_SUCH_ARTICLE => Ok(IdStatus::Missing),
@@ -256,10 +309,9 @@ impl Question for AskArrived {
         if !status.has_block {
             return Err(status.refused());
         }
-        let (mut ids, mut count) = (Vec::new(), 0);
+        let mut ids = Vec::new();
         while let Some(text) = line.block_line().await? {
-            count += 1;
-            if MessageId::parse(text.trim_ascii()).is_none() || count > IDS_MAX {
+            if MessageId::parse(text.trim_ascii()).is_none() || ids.len() > IDS_BYTES_MAX {
                 return Err(Trouble::Wrong(format!("`{}` in the answer to NEWNEWS", shown(text))));
             }
             ids.extend_from_slice(text.trim_ascii());

@@ -13,6 +13,7 @@ use super::group::Group;
 use super::pool::Pool;
 use super::rows::AskRows;
 use super::table::{Table, Upstream};
+use super::together::Ticket;
 use super::trouble::{Trouble, shown};
 use crate::base::lock::Leaf;
 use crate::source::Part;
@@ -34,6 +35,37 @@ pub(super) struct Search<'a> {
     /// The head alone, or all of it.
     pub part: Part,
     pub landing: &'a Arc<Landing<About>>,
+    /// The first question goes out with others, if it is for that upstream.
+    pub together: Leaf<Option<Ticket<AskArticle>>>,
+}
+
+/// The upstream that is asked first.
+pub(super) fn first_asked(table: &Table, place: &Place) -> Option<Arc<Pool>> {
+    let id = known_id(place);
+    let owner_has = |upstream: &&Upstream| {
+        id.as_ref().is_none_or(|id| !table.is_known_without(upstream.config.owner(), id))
+    };
+    let is_numbering = |upstream: &&Upstream| place.is_numbered_by(upstream);
+    let order = order(table, place, id.is_some());
+    let first = order.into_iter().find(|upstream| is_numbering(upstream) || owner_has(upstream));
+    first.map(|upstream| upstream.pool.clone())
+}
+
+fn known_id(place: &Place) -> Option<Vec<u8>> {
+    match place {
+        Place::Id(id) => Some(id.to_vec()),
+        Place::Number(group, number) => group.shelf.id_of(*number),
+    }
+}
+
+/// The upstreams in the order in which they are asked. Without a Message-ID the server that numbers the group
+/// must be asked first.
+fn order<'t>(table: &'t Table, place: &Place, has_id: bool) -> Vec<&'t Upstream> {
+    let mut order = table.in_order_of(place.group());
+    if !has_id {
+        order.sort_by_key(|upstream| !place.is_numbered_by(upstream));
+    }
+    order
 }
 
 /// How far a search has got.
@@ -51,18 +83,14 @@ struct Progress<'a> {
 impl<'a> Search<'a> {
     /// Asks one server after the other.
     pub async fn run(&self) -> Result<(), Trouble> {
-        let id = match self.place {
-            Place::Id(id) => Some(id.to_vec()),
-            Place::Number(group, number) => group.shelf.id_of(*number),
-        };
         let mut progress = Progress {
-            id,
+            id: known_id(self.place),
             without: HashSet::new(),
             trouble: None,
             is_wrong_by_number: false,
             is_refused: false,
         };
-        let (order, mut slow) = (self.order(&progress), Vec::new());
+        let (order, mut slow) = (order(self.table, self.place, progress.id.is_some()), Vec::new());
         for (at, upstream) in order.iter().copied().enumerate() {
             let times = if at + 1 < order.len() { 1 } else { PATIENCE_TIMES_LAST };
             let patience = (order.len() > 1).then(|| upstream.pool.patience() * times);
@@ -77,7 +105,7 @@ impl<'a> Search<'a> {
         }
         if progress.is_wrong_by_number {
             slow.extend(
-                self.table.in_order_of(self.group()).into_iter().filter(|one| self.is_numbering(one)),
+                self.table.in_order_of(self.place.group()).into_iter().filter(|one| self.is_numbering(one)),
             );
         }
         for upstream in slow {
@@ -86,15 +114,6 @@ impl<'a> Search<'a> {
             }
         }
         Err(self.not_found(progress))
-    }
-
-    /// Whom to ask. Without a Message-ID the server that numbers the group must be asked first.
-    fn order(&self, progress: &Progress<'_>) -> Vec<&'a Upstream> {
-        let mut order = self.table.in_order_of(self.group());
-        if progress.id.is_none() {
-            order.sort_by_key(|upstream| !self.is_numbering(upstream));
-        }
-        order
     }
 
     /// Asks one server. `Err`: it is not waited for.
@@ -132,7 +151,7 @@ impl<'a> Search<'a> {
             Ok(Brought::Otherwise) => {
                 progress.trouble = Some(Trouble::Away("an article broke off".into()));
             }
-            Ok(_) => _ = progress.without.insert(owner),
+            Ok(_) | Err(Trouble::Missing) => _ = progress.without.insert(owner),
             Err(Trouble::Slow) => return Err(Trouble::Slow),
             Err(other) => progress.trouble = Some(other),
         }
@@ -157,15 +176,8 @@ impl<'a> Search<'a> {
         id_in_row(group, *number).await.ok().flatten()
     }
 
-    fn group(&self) -> Option<&[u8]> {
-        match self.place {
-            Place::Number(group, _) => Some(&group.name),
-            Place::Id(_) => None,
-        }
-    }
-
     fn is_numbering(&self, upstream: &Upstream) -> bool {
-        matches!(self.place, Place::Number(group, _) if Arc::ptr_eq(&group.pool, &upstream.pool))
+        self.place.is_numbered_by(upstream)
     }
 
     fn expected(&self) -> Expected {
@@ -185,7 +197,14 @@ impl<'a> Search<'a> {
         patience: Option<Duration>,
     ) -> Result<Brought, Trouble> {
         let (part, from, landing) = (self.part, self.table.place_of(pool), self.landing.clone());
-        let mut asked = pin!(pool.ask(AskArticle { wanted, part, expected, from, landing }));
+        let question = AskArticle { wanted, part, expected, from, landing, is_selecting: false };
+        let ticket = self.together.lock().take().filter(|ticket| ticket.is_for(pool));
+        if let Some(ticket) = ticket
+            && let Some(answer) = ticket.ask(question.clone()).await
+        {
+            return answer;
+        }
+        let mut asked = pin!(pool.ask(question));
         let Some(patience) = patience else { return asked.await };
         self.landing.change(|cargo| {
             if cargo.about.is_none() {

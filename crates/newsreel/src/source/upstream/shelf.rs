@@ -129,6 +129,11 @@ impl Shelf {
         self.done(|group| group.id_of(number))
     }
 
+    /// Whether the article of a number seems to be here.
+    pub fn has(&self, number: u64) -> bool {
+        self.done(|group| group.has(number, unix_secs()))
+    }
+
     /// The article next to a number on this side, within a range of which all is known.
     pub fn neighbour(&self, range: RangeInclusive<u64>, side: Side) -> Option<u64> {
         let (from, side) = match side {

@@ -8,13 +8,13 @@ use super::kept_headers::KeptHeaders;
 use super::known_groups::KnownGroups;
 use super::lists::Lists;
 use super::pool::Pool;
-use super::questions::AskMarks;
+use super::questions::{AskMarks, MarksSaid};
 use super::trouble::Trouble;
 use super::xref::Holds;
 use crate::base::clock::unix_secs;
 use crate::base::lock::rank;
 use crate::config::{self, Config, PassedCommand};
-use crate::source::Answer;
+use crate::source::{Answer, Marks};
 use hashbrown::HashMap;
 use lock_order::Ordered;
 use netnews::newsgroups;
@@ -69,27 +69,24 @@ impl Upstream {
     }
 
     async fn group_within(&self, name: &[u8], is_soon: bool) -> Answer<Option<Arc<Group>>> {
-        if let Some(known) = self.groups.lock().get(name) {
-            return Ok(Some(known));
-        }
         if !newsgroups::valid_name(name) {
             return Ok(None);
+        }
+        self.take_listed_marks(name);
+        if let Some(known) = self.groups.lock().get(name) {
+            return Ok(Some(known));
         }
         let add = |group| self.groups.lock().get_or_add(Arc::new(group));
         if let Some(at) = self.marks_asked_at(name) {
             return Ok(Some(add(Group::new(name, self, Some(at)))));
         }
-        let asked = self.pool.ask_apart(AskMarks(name.into()));
+        let at = Instant::now();
+        let asked = self.pool.ask_apart(self.question(name));
         let is_soon = is_soon || self.cache.known_marks(&self.config.name, name).is_some();
         let answer = if is_soon { self.pool.soon(asked).await } else { asked.await };
         match answer {
             // Those that do not exist are not kept.
-            Ok(None) => Ok(None),
-            Ok(Some(marks)) => {
-                let group = add(Group::new(name, self, None));
-                group.take_marks(Some(marks));
-                Ok(Some(group))
-            }
+            Ok(said) => Ok(self.group_with(name, said, at)),
             Err(Trouble::Away(text)) => {
                 let group = Group::new(name, self, None);
                 group.shelf.marks().ok_or(Trouble::Away(text))?;
@@ -97,6 +94,68 @@ impl Upstream {
             }
             Err(trouble) => Err(trouble.into()),
         }
+    }
+
+    /// The question for the marks of a group.
+    pub fn question(&self, name: &[u8]) -> AskMarks {
+        let known = self.groups.lock().get(name);
+        match known {
+            Some(known) => known.question(),
+            None if self.cache.known_marks(&self.config.name, name).is_some() => {
+                Group::new(name, self, None).question()
+            }
+            None => AskMarks { group: name.into(), known: None },
+        }
+    }
+
+    /// A group of which the upstream has said this when it was asked; `None`: there is none of this name.
+    pub fn group_with(&self, name: &[u8], said: MarksSaid, at: Instant) -> Option<Arc<Group>> {
+        let known = self.groups.lock().get(name);
+        let group = match (known, said.marks) {
+            (Some(known), _) => known,
+            (None, None) => return None,
+            (None, Some(_)) => {
+                let group = Arc::new(Group::new(name, self, None));
+                self.groups.lock().get_or_add(group)
+            }
+        };
+        group.take_said(said, at);
+        Some(group)
+    }
+
+    /// Takes the marks of a group from a list that has just come, unless what is known of the group would
+    /// have to be compared with them.
+    fn take_listed_marks(&self, name: &[u8]) {
+        if self.knows_marks(name) {
+            return;
+        }
+        let Some((listed, at)) = self.lists.marks_of(name, self.config.group_age) else { return };
+        let known = self.cache.known_marks(&self.config.name, name).map(|asked| asked.value);
+        let marks = match known {
+            None => listed,
+            Some(known) if (known.low, known.high) == (listed.low, listed.high) => {
+                Marks { low: known.low, high: known.high, count: known.count }
+            }
+            Some(_) => return,
+        };
+        self.group_with(name, MarksSaid { marks: Some(marks), is_renumbered: false }, at);
+    }
+
+    fn knows_marks(&self, name: &[u8]) -> bool {
+        let known = self.groups.lock().get(name);
+        match known {
+            Some(known) => known.knows_marks(),
+            None => self.marks_asked_at(name).is_some(),
+        }
+    }
+
+    /// Whether the marks of a group are not known, or too old.
+    pub fn must_ask_for_marks(&self, name: &[u8]) -> bool {
+        if !newsgroups::valid_name(name) {
+            return false;
+        }
+        self.take_listed_marks(name);
+        !self.knows_marks(name)
     }
 
     /// When the marks of a group were asked for that the cache has, if they are still new enough.

@@ -206,7 +206,7 @@ fn what_is_refused_is_not_there() {
 }
 
 /// Bytes of memory that a process occupies.
-fn resident_bytes(pid: u32) -> u64 {
+pub(super) fn resident_bytes(pid: u32) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }

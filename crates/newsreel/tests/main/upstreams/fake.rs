@@ -50,6 +50,8 @@ pub enum Fault {
     Stalls,
     /// A list has a line without end.
     EndlessLine,
+    /// Lists of groups and of numbers go on and on.
+    EndlessList,
     /// It has no command that is not in RFC 3977.
     LacksOld,
     /// It has no command of RFC 3977 that is not in RFC 2980.
@@ -210,7 +212,11 @@ impl Fake {
                     let group = self.state.0.lock().unwrap().groups.get(name).cloned().unwrap_or_default();
                     let (from, to) = ends(range);
                     let numbers = group.articles.range(from..=to).map(|(number, _)| format!("{number}\r\n"));
-                    write!(stream, "{}{}.\r\n", group_line(name, &group), numbers.collect::<String>())?;
+                    write!(stream, "{}{}", group_line(name, &group), numbers.collect::<String>())?;
+                    if self.fault() == Fault::EndlessList {
+                        return endless(&mut stream, |at| format!("{}\r\n", group.high + at + 1));
+                    }
+                    write!(stream, ".\r\n")?;
                 }
                 ["OVER" | "XOVER", range] => self.rows(&mut stream, &selected, ends(range))?,
                 ["ARTICLE" | "HEAD" | "STAT", _] if matches!(self.fault(), Fault::Refuses(_)) => {
@@ -224,8 +230,10 @@ impl Fake {
                 ["HEAD", which] => self.article(&mut stream, &selected, which, true)?,
                 ["HDR" | "XHDR", name, range] => self.header(&mut stream, &selected, name, ends(range))?,
                 ["STAT", which] => {
-                    let found = self.find(&selected, which).is_some();
-                    write!(stream, "{} 0 {which}\r\n", if found { 223 } else { 430 })?;
+                    let found = self.find(&selected, which);
+                    let none = if which.starts_with('<') { "430 none" } else { "423 none" };
+                    let answer = found.map(|(number, text)| format!("223 {number} {}", id_of(&text)));
+                    write!(stream, "{}\r\n", answer.as_deref().unwrap_or(none))?;
                 }
                 ["POST"] => {
                     write!(stream, "340 send it\r\n")?;
@@ -237,6 +245,10 @@ impl Fake {
                     write!(stream, "{answer}\r\n")?;
                 }
                 ["LIST", "ACTIVE", ..] => self.list(&mut stream, words.get(2).copied())?,
+                ["LIST", keyword] if text_of(keyword).is_some() => {
+                    let text = text_of(keyword).unwrap_or_default();
+                    write!(stream, "215 text\r\n{text}\r\n.\r\n")?;
+                }
                 ["XMOTD", ..] => write!(stream, "217 {selected}\r\nhello {line}\r\n..dot\r\n.\r\n")?,
                 ["XVERSION"] => write!(stream, "207 fake 1.0\r\n")?,
                 ["QUIT"] => return write!(stream, "205 bye\r\n"),
@@ -407,8 +419,32 @@ impl Fake {
                 write!(stream, "{name} {:010} {low:010} y\r\n", group.high)?;
             }
         }
+        if self.fault() == Fault::EndlessList {
+            return endless(stream, |at| format!("comp.z{at} 5 1 y\r\n"));
+        }
         write!(stream, ".\r\n")
     }
+}
+
+/// Sends lines until the connection ends.
+fn endless(stream: &mut TcpStream, line: impl Fn(u64) -> String) -> std::io::Result<()> {
+    for piece in 0.. {
+        let lines = (0..5_000).map(|at| line(piece * 5_000 + at));
+        stream.write_all(lines.collect::<String>().as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The lists of it that are no lists of groups.
+fn text_of(keyword: &str) -> Option<&'static str> {
+    Some(match keyword {
+        "MOTD" => "hello\r\n..dot",
+        "SUBSCRIPTIONS" => "comp.a\r\ncomp.none",
+        "DISTRIBUTIONS" => "usa In the USA\r\nalone",
+        "DISTRIB.PATS" => "10:local.*:local",
+        "MODERATORS" => "comp.*:%s@fake.example",
+        _ => return None,
+    })
 }
 
 fn ends(range: &str) -> (u64, u64) {

@@ -1,10 +1,12 @@
 //! Groups of other servers: shown as they are there, beside local ones, and with servers that are away, slow,
 //! or lie.
 
+mod ahead;
 mod asking;
 mod caching;
 mod fake;
 mod headers;
+mod odd;
 mod offline;
 mod posts;
 mod prefetching;

@@ -1,0 +1,149 @@
+//! What honest servers do that is odd, and what no server may cost.
+
+use super::caching::resident_bytes;
+use super::fake::{Fake, Fault, id};
+use super::{article_of, section, showing};
+use crate::operated::{Operated, PATIENCE};
+use std::time::{Duration, Instant};
+
+/// More than this no list may cost, in bytes of memory.
+const MEMORY_BYTES_MAX: u64 = 64 << 20;
+
+#[test]
+fn a_group_renumbered_upwards_is_noticed_while_all_of_it_is_cached() {
+    for with_rows in [true, false] {
+        let fake = Fake::with("comp.a", 12, 500);
+        let server = showing(&[section("fake", fake.address, "")]);
+        let mut client = server.client();
+        assert_eq!(client.ask("GROUP comp.a"), "211 12 1 12 comp.a");
+        if with_rows {
+            assert!(client.ask("OVER 1-12").starts_with("224 "));
+            client.block();
+        }
+        for number in 1..=12 {
+            article_of(&mut client, &format!("ARTICLE {number}")).unwrap();
+        }
+        fake.change(|groups| {
+            let group = groups.get_mut("comp.a").unwrap();
+            group.articles =
+                std::mem::take(&mut group.articles).into_iter().map(|(n, text)| (n + 3, text)).collect();
+            group.high = 15;
+        });
+        assert!(client.ask("STAT 5").starts_with("403 "), "{with_rows}");
+        assert_eq!(client.ask("GROUP comp.a"), "211 12 4 15 comp.a");
+        assert_eq!(client.ask("STAT 5"), format!("223 5 {}", id("comp.a", 2)));
+        let article = article_of(&mut client, "ARTICLE 4").unwrap();
+        assert!(article.contains(&format!("Message-ID: {}", id("comp.a", 1))), "{article:?}");
+    }
+}
+
+#[test]
+fn articles_with_a_bare_cr_or_lf_are_not_there_and_their_server_is_no_liar() {
+    let fake = Fake::with("comp.a", 6, 500);
+    fake.put("comp.a", 5, 100_000);
+    fake.change(|groups| {
+        for (number, odd) in [(2, "xx\rxx"), (3, "xx\nxx"), (4, "x\n.\nx")] {
+            let article = groups.get_mut("comp.a").unwrap().articles.get_mut(&number).unwrap();
+            article.push_str(&format!("{odd}\r\n"));
+        }
+        let large = groups.get_mut("comp.a").unwrap().articles.get_mut(&5).unwrap();
+        large.push_str("xx\rxx\r\n");
+    });
+    let server = showing(&[section("fake", fake.address, "")]);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 6 "));
+    for number in [2, 3, 4] {
+        assert!(client.ask(&format!("ARTICLE {}", id("comp.a", number))).starts_with("430 "), "{number}");
+        assert!(client.ask(&format!("ARTICLE {number}")).starts_with("423 "), "{number}");
+    }
+    for number in [1, 6] {
+        assert!(article_of(&mut client, &format!("ARTICLE {number}")).is_some(), "{number}");
+    }
+    // Of a large one some was shown before that was found out: it does not end.
+    fake.hold(Some(90_000));
+    assert!(client.ask("ARTICLE 5").starts_with("220 "));
+    fake.hold(None);
+    assert!(!client.rest().ends_with("\r\n.\r\n"));
+    let upstream = &server.status()["upstreams"][0];
+    assert_eq!(upstream["wrong"].as_u64().unwrap_or_default(), 0, "{upstream}");
+    assert_eq!(upstream["failures"].as_u64().unwrap_or_default(), 0, "{upstream}");
+}
+
+#[test]
+fn a_list_without_end_costs_little_memory_and_time() {
+    let (fake, site) = (Fake::with("comp.a", 6, 500), Operated::new());
+    site.edit(|text| text + &section("fake", fake.address, ""));
+    let serving = site.serve();
+    let mut client = serving.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 6 "));
+    let before = resident_bytes(serving.pid());
+    fake.fail(Fault::EndlessList);
+    let begun = Instant::now();
+    assert!(client.ask("LISTGROUP comp.a").starts_with("403 "));
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    let shown = client.rest();
+    assert!(!shown.ends_with("\r\n.\r\n"));
+    assert!(begun.elapsed() < PATIENCE.min(Duration::from_secs(30)), "{:?}", begun.elapsed());
+    let more = resident_bytes(serving.pid()).saturating_sub(before);
+    println!("{} bytes more, within {:?}", more, begun.elapsed());
+    assert!(more < MEMORY_BYTES_MAX, "{more} bytes");
+}
+
+#[test]
+fn a_group_has_the_marks_that_a_list_has_just_brought() {
+    let fake = Fake::with("comp.a", 6, 500);
+    (1..=20).for_each(|number| fake.put(&format!("comp.g{number}"), number, 500));
+    let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
+    let server = showing(&[own]);
+    let mut client = server.client();
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    assert_eq!(client.block().len(), 21);
+    for number in 1..=20 {
+        assert_eq!(
+            client.ask(&format!("GROUP comp.g{number}")),
+            format!("211 1 {number} {number} comp.g{number}")
+        );
+    }
+    assert_eq!(client.ask("GROUP comp.a"), "211 6 1 6 comp.a");
+    assert_eq!(fake.take("GROUP"), [""; 0]);
+    // What the list does not have is asked for.
+    fake.put("comp.new", 1, 500);
+    assert_eq!(client.ask("GROUP comp.new"), "211 1 1 1 comp.new");
+    assert_eq!(fake.take("GROUP"), ["GROUP comp.new"]);
+}
+
+#[test]
+fn what_can_be_no_message_id_is_asked_of_nobody() {
+    let fake = Fake::with("comp.a", 1, 500);
+    let server = showing(&[section("fake", fake.address, "")]);
+    let mut client = server.client();
+    for command in ["STAT", "HEAD", "BODY", "ARTICLE", "OVER", "HDR Subject", "XHDR Subject"] {
+        assert!(client.ask(&format!("{command} <a>")).starts_with("501 "), "{command}");
+    }
+    assert_eq!(fake.take(""), [""; 0]);
+}
+
+#[test]
+fn texts_of_an_upstream_are_passed_on_as_configured() {
+    let fake = Fake::with("comp.a", 1, 500);
+    let all =
+        "pass_lists = [\"motd\", \"SUBSCRIPTIONS\", \"DISTRIBUTIONS\", \"DISTRIB.PATS\", \"MODERATORS\"]";
+    let site = Operated::new();
+    site.edit(|text| text + &section("fake", fake.address, all));
+    let serving = site.serve();
+    for (list, lines) in [
+        ("MOTD", &["hello", "..dot"][..]),
+        ("SUBSCRIPTIONS", &["comp.a"]),
+        ("DISTRIBUTIONS", &["usa In the USA"]),
+        ("DISTRIB.PATS", &["10:local.*:local"]),
+        ("MODERATORS", &["comp.*:%s@fake.example"]),
+    ] {
+        let mut client = serving.client();
+        assert!(client.ask(&format!("LIST {list}")).starts_with("215 "), "{list}");
+        assert_eq!(client.block(), lines, "{list}");
+    }
+    // By default nobody else is asked.
+    let server = showing(&[section("fake", fake.address, "")]);
+    server.client().ask("LIST MOTD");
+    assert_eq!(fake.take("LIST MOTD").len(), 1);
+}
