@@ -128,6 +128,8 @@ pub(crate) struct Folds {
     pub sites: Vec<String>,
     /// Number of the next new volume; none is ever reused.
     pub next_volume: u16,
+    /// An older version of the program wrote the checkpoint that this began with.
+    pub is_upgrade: bool,
     /// Boot of the machine during which the spool was last opened.
     pub boot_id: [u8; 16],
     /// The last row says that the spool was closed in order.
@@ -165,6 +167,7 @@ impl Folds {
             next_volume: 0,
             boot_id: [0; 16],
             ahead: Ahead::default(),
+            is_upgrade: false,
             closed: false,
             failed: None,
             full: None,
@@ -538,7 +541,10 @@ impl Folds {
                 group.set_flag(&row.flag);
                 let mut state = group.state();
                 state.description.clone_from(&row.description);
-                state.high = state.high.max(row.high);
+                // The row has the highest number given out, which may not have been shown.
+                if self.numbers.get(at).is_none_or(|numbers| row.high > numbers.assigned) {
+                    state.high = state.high.max(row.high);
+                }
             }
             None => self.add_groups(std::slice::from_ref(row)),
         }
@@ -620,12 +626,13 @@ impl Folds {
     }
 
     /// After a power cut: the numbers of all groups continue after what was promised. That is the high mark
-    /// from now on, since readers may have seen any number up to it.
+    /// from now on, since readers may have seen any number up to it; but an upgrade leaves the marks as they
+    /// were.
     pub fn power_lost(&mut self) {
         let table = self.shared.groups.snapshot();
         for (id, numbers) in (0..).zip(&mut self.numbers) {
             numbers.assigned = numbers.assigned.max(numbers.promised());
-            if let Some(group) = table.get(GroupId(id)) {
+            if let Some(group) = table.get(GroupId(id)).filter(|_| !self.is_upgrade) {
                 let mut state = group.state();
                 state.high = state.high.max(numbers.assigned);
             }

@@ -152,6 +152,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     folds.next_sequence = c.next_sequence;
     folds.boot_id = c.boot_id;
     folds.closed = c.closed;
+    folds.is_upgrade = c.is_old_form;
     folds.identity.clone_from(&c.identity);
     folds.sites.clone_from(&c.sites);
     folds.retired = c.retired.iter().cloned().collect();
