@@ -15,6 +15,7 @@ use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::care::verify::{FINDINGS_MAX, Finding, VerifyReport};
 use crate::index::history::Found;
+use crate::index::withdrawing::RemoveFiles;
 use crate::journal::Row;
 use crate::method::cnfs::record;
 use crate::spool::Spool;
@@ -281,7 +282,7 @@ impl Spool {
         }
         let row = Row::Cancel { key, token, numbers: numbers.to_vec() };
         writer.commit_now(&row).map_err(|trouble| trouble.to_string())?;
-        writer.folds.cancel(key, token, numbers);
+        writer.folds.cancel(key, token, numbers, RemoveFiles::Now);
         Ok(())
     }
 

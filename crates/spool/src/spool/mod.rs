@@ -34,6 +34,7 @@ use crate::open::recovery::{self, Recovery};
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, Which};
 use crate::write::commit::Writer;
+use crate::write::expire::ExpireReport;
 use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
 use archive::Archivist;
@@ -84,6 +85,10 @@ pub struct Spool {
     held: Latency,
     /// Held by the pass that compresses cold overview.
     pub(crate) packing_overview: Ordered<(), { rank::PACKING_OVERVIEW }>,
+    /// Held by a pass of expiry.
+    pub(crate) expiring: Ordered<(), { rank::EXPIRING }>,
+    /// What all passes have removed since the spool was opened.
+    pub(crate) expired: Ordered<ExpireReport, { rank::INNERMOST }>,
     /// Who hears of articles before expiry removes them.
     archivist: Ordered<Option<Arc<dyn Archivist>>, { rank::INNERMOST }>,
     _lock: Box<dyn Send + Sync>,
@@ -137,6 +142,8 @@ impl Spool {
             measured: ArcSwap::default(),
             held: Latency::default(),
             packing_overview: Ordered::default(),
+            expiring: Ordered::default(),
+            expired: Ordered::default(),
             archivist: Ordered::default(),
             _lock: lock,
         };

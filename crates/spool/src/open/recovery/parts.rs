@@ -97,6 +97,7 @@ pub(super) fn start(
         mended_pages: AtomicU64::new(0),
         passed_over: AtomicU64::new(0),
         unnumbered: Default::default(),
+        removals: Default::default(),
         row_headers: RowHeaders::open(&**disk, &paths.dir, &config.overview_headers)?,
     });
     let mut folds = Folds::new(shared, rules, residents, segments);
