@@ -17,8 +17,8 @@ pub(crate) mod rank {
     /// `Spool::writer`: any thread that commits, expires, changes groups or buffers, repairs. Readers never
     /// take it.
     pub const WRITER: u8 = 18;
-    /// `Removals::removing`: files of articles that have left the indexes are being removed, by the thread that
-    /// expires, or by one that takes a checkpoint and holds the writer.
+    /// `Removals::removing`: files of articles that have left the indexes are being removed, by the thread
+    /// that expires, or by one that takes a checkpoint and holds the writer.
     pub const REMOVING: u8 = 19;
     /// `SyncState::syncing`: a sync of everything, by `spool-sync` or by the thread that changes a buffer.
     pub const SYNCING: u8 = 19;

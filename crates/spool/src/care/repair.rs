@@ -159,7 +159,7 @@ impl Spool {
         report
     }
 
-    fn mend_all(&self, findings: &[Finding], progress: &dyn Progress) -> Vec<Repaired> {
+    pub(super) fn mend_all(&self, findings: &[Finding], progress: &dyn Progress) -> Vec<Repaired> {
         let mut wanted = Wanted::default();
         findings.iter().for_each(|f| {
             if let Some(Damage::Block { group, first, last }) = f.damage {

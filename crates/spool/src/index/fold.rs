@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     pub list: Ordered<(u64, Arc<Vec<u8>>), { rank::INNERMOST }>,
     /// Living articles.
     pub articles: AtomicU64,
+    /// [`Disk::lost_pages`] when they were last made good.
+    pub lost_pages: AtomicU64,
     /// Pages of mapped files that could not be read and were made good since the spool was opened.
     pub mended_pages: AtomicU64,
     /// Names that were passed over since the spool was opened, as files that no index knows have them.

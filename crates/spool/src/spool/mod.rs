@@ -10,6 +10,7 @@ mod readers;
 pub(crate) mod rebuild;
 #[cfg(test)]
 mod tests;
+mod whole_maps;
 
 use crate::base::config::{Durability, SpoolConfig};
 use crate::base::entry::{Entry, Outcome, Ticket};
@@ -41,7 +42,7 @@ use archive::Archivist;
 use std::io;
 use std::ops::{DerefMut, RangeInclusive};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -85,6 +86,8 @@ pub struct Spool {
     held: Latency,
     /// Held by the pass that compresses cold overview.
     pub(crate) packing_overview: Ordered<(), { rank::PACKING_OVERVIEW }>,
+    /// The indexes were looked over for damage since it was opened.
+    pub(crate) is_looked_over: AtomicBool,
     /// Held by a pass of expiry.
     pub(crate) expiring: Ordered<(), { rank::EXPIRING }>,
     /// What all passes have removed since the spool was opened.
@@ -108,7 +111,7 @@ impl Spool {
         progress: &dyn Progress,
     ) -> Result<(Self, Recovery), SpoolError> {
         let lock = recovery::lock(&*disk, &config.dir)?;
-        let (mut writer, recovery) = recovery::recover(disk, config, progress)?;
+        let (mut writer, mut recovery) = recovery::recover(disk, config, progress)?;
         let taken = if recovery.new || recovery.rebuilt.is_some() {
             writer.checkpoint()
         } else if recovery.power_lost || recovery.lone_checkpoint {
@@ -142,11 +145,13 @@ impl Spool {
             measured: ArcSwap::default(),
             held: Latency::default(),
             packing_overview: Ordered::default(),
+            is_looked_over: AtomicBool::new(recovery.new),
             expiring: Ordered::default(),
             expired: Ordered::default(),
             archivist: Ordered::default(),
             _lock: lock,
         };
+        recovery.mended = spool.look_over_at_opening();
         Ok((spool, recovery))
     }
 
@@ -168,7 +173,8 @@ impl Spool {
 
     /// What history knows about a Message-ID.
     pub fn lookup(&self, key: &Key) -> Lookup {
-        match self.shared.lookup(key) {
+        let is_missing = |found: &Lookup| matches!(found, Lookup::Unknown | Lookup::Gone);
+        match self.ask_whole_maps(is_missing, || self.shared.lookup(key)) {
             Lookup::Present(token) if self.shared.hidden.covers(key, &token) => Lookup::Hidden(token),
             found => found,
         }
@@ -405,7 +411,7 @@ impl Spool {
         patience: Patience,
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
-        self.shared.read_shown(token, expect, patience, out)
+        self.read_whole_maps(patience, out, |out| self.shared.read_shown(token, expect, patience, out))
     }
 
     /// As [`Spool::read`], also a hidden article: for those who decide about it, not for readers.
@@ -416,7 +422,7 @@ impl Spool {
         patience: Patience,
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
-        self.shared.read(token, expect, patience, out)
+        self.read_whole_maps(patience, out, |out| self.shared.read(token, expect, patience, out))
     }
 
     /// Where the article with this number is.

@@ -158,8 +158,6 @@ pub(crate) struct Writer {
     fence: Fence,
     /// The volume whose next cycle an article waits for, and the first place of that.
     entering: Option<(usize, u64)>,
-    /// [`crate::disk::Disk::lost_pages`] when they were last made good.
-    pub lost_pages: u64,
     /// When kept articles are due.
     pub policy: Arc<Policy>,
     /// Stands for the groups as they were at the last pass of expiry.
@@ -205,7 +203,6 @@ impl Writer {
             scratch: Scratch::default(),
             fence,
             entering: None,
-            lost_pages: 0,
             floors: Floors::default(),
             policy: Arc::default(),
             groups_expired: 0,

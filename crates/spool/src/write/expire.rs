@@ -4,8 +4,9 @@
 //! arrival, the policy is applied when an entry is read, so that a change of policy takes effect at once. A
 //! number goes when the policy of its group says so; the bytes go with the last number. [`Judge`] decides and
 //! changes nothing; dry runs and explanations ask it too. Driven by [`crate::care::expire`] in bounded steps:
-//! some choose what goes and write its rows; once these are durable, without the writer's lock, others take it
-//! out of the indexes; files that are removed one by one follow, again without the lock. No checkpoint is taken in between: it would say that the rows are applied.
+//! some choose what goes and write its rows; once these are durable, without the writer's lock, others take
+//! it out of the indexes; files that are removed one by one follow, again without the lock. No checkpoint is
+//! taken in between: it would say that the rows are applied.
 
 use crate::base::bug::own_bug;
 use crate::base::config::Keep;

@@ -94,6 +94,7 @@ pub(super) fn start(
         generation: AtomicU64::new(1),
         list: Ordered::default(),
         articles: AtomicU64::new(0),
+        lost_pages: AtomicU64::new(0),
         mended_pages: AtomicU64::new(0),
         passed_over: AtomicU64::new(0),
         unnumbered: Default::default(),
