@@ -115,6 +115,7 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(numbers::watch(site.clone()));
     tasks.spawn(crate::operations::keep_renewed(site.clone()));
     tasks.spawn(crate::operations::rest_when_quiet(site.clone()));
+    crate::operations::look_over_indexes(site);
     tasks.spawn(crate::operations::file_incoming(site.clone()));
     tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
     tasks.spawn(server.upstreams.clone().run(site.stopping()));

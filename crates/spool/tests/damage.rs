@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const GROUPS: u64 = 2;
 const FLIPS_PER_FILE: u64 = 4;
 
-fn spool_config() -> SpoolConfig {
+pub fn spool_config() -> SpoolConfig {
     let mut config = config("/s", &[("plain", 150_000), ("packed", 70_000)]);
     config.buffers.iter_mut().for_each(|b| b.block_bytes = 64);
     config.classes[0].buffers = vec!["plain".into()];
@@ -72,7 +72,7 @@ fn fill(spool: &Spool, least: u64) -> u64 {
 }
 
 /// The articles that can be read by Message-ID; each with the bytes it was stored with.
-fn readable(spool: &Spool, all: u64) -> BTreeSet<u64> {
+pub fn readable(spool: &Spool, all: u64) -> BTreeSet<u64> {
     let mut buf = ArticleBuf::default();
     let is_whole = |n: &u64| {
         let news = News::new(*n, GROUPS, 900);
@@ -86,7 +86,7 @@ fn readable(spool: &Spool, all: u64) -> BTreeSet<u64> {
 }
 
 /// All files of the spool.
-fn files(disk: &Arc<dyn Disk>) -> Vec<PathBuf> {
+pub fn files(disk: &Arc<dyn Disk>) -> Vec<PathBuf> {
     let (mut files, mut dirs) = (Vec::new(), vec![PathBuf::from("/s")]);
     while let Some(dir) = dirs.pop() {
         files.extend(disk.list(&dir).unwrap().into_iter().map(|name| dir.join(name)));
@@ -95,14 +95,14 @@ fn files(disk: &Arc<dyn Disk>) -> Vec<PathBuf> {
     files
 }
 
-fn bytes(disk: &Arc<dyn Disk>, path: &Path) -> Vec<u8> {
+pub fn bytes(disk: &Arc<dyn Disk>, path: &Path) -> Vec<u8> {
     let Ok(file) = disk.open(path, Open::ReadOnly) else { return Vec::new() };
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
     bytes
 }
 
-fn flip(disk: &Arc<dyn Disk>, path: &Path, bit: u64) {
+pub fn flip(disk: &Arc<dyn Disk>, path: &Path, bit: u64) {
     let file = disk.open(path, Open::Existing).unwrap();
     let mut byte = [0];
     file.read_at(&mut byte, bit / 8).unwrap();
@@ -137,7 +137,9 @@ fn trial(sim: &SimDisk, path: &Path, bit: u64, want: &BTreeSet<u64>, all: u64) -
     let report = spool.repair(false, &());
     // After an orderly end rows are replayed only where indexes were given up.
     let replayed = recovery.rows > 0 && !recovery.crashed;
-    let noticed = recovery.rebuilt.is_some() || replayed || mended || report.before.problems() > 0;
+    let looked_over = recovery.mended > 0;
+    let noticed =
+        recovery.rebuilt.is_some() || replayed || mended || looked_over || report.before.problems() > 0;
     assert!(noticed || first == *want, "{what}: an article is lost and nothing noticed it");
     if let Some(after) = &report.after {
         let left: Vec<_> = after.findings.iter().filter(|f| f.repair().is_some()).collect();
@@ -155,21 +157,21 @@ fn trial(sim: &SimDisk, path: &Path, bit: u64, want: &BTreeSet<u64>, all: u64) -
     Outcome { lost: want.len() - now.len(), noticed, rebuilt: recovery.rebuilt.is_some() }
 }
 
-fn random(seed: &mut u64) -> u64 {
+pub fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *seed >> 20
 }
 
 /// A spool that was filled and closed, and what its files must hold.
-struct Filled {
-    sim: SimDisk,
-    disk: Arc<dyn Disk>,
-    all: u64,
-    want: BTreeSet<u64>,
-    meaning: Meaning,
+pub struct Filled {
+    pub sim: SimDisk,
+    pub disk: Arc<dyn Disk>,
+    pub all: u64,
+    pub want: BTreeSet<u64>,
+    pub meaning: Meaning,
 }
 
-fn filled(least: u64) -> Filled {
+pub fn filled(least: u64) -> Filled {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &spool_config());

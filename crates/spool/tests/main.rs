@@ -20,6 +20,7 @@ mod hot_memory;
 mod journal_loss;
 mod kept;
 mod lifecycle;
+mod looked_over;
 mod meaning;
 mod methods;
 mod moved;

@@ -25,7 +25,7 @@ fn open_sim(sim: &SimDisk) -> (Spool, Recovery) {
     open(&(Arc::new(sim.clone()) as Arc<dyn Disk>), &spool_config())
 }
 
-fn filled() -> (SimDisk, Spool) {
+pub fn filled() -> (SimDisk, Spool) {
     let sim = SimDisk::new();
     let (spool, _) = open_sim(&sim);
     add_groups(&spool, GROUPS);
@@ -36,7 +36,7 @@ fn filled() -> (SimDisk, Spool) {
 }
 
 /// The articles that can be read by Message-ID.
-fn readable(spool: &Spool) -> BTreeSet<u64> {
+pub fn readable(spool: &Spool) -> BTreeSet<u64> {
     let mut buf = ArticleBuf::default();
     let is_there = |n: &u64| {
         let key = spool.key(News::new(*n, GROUPS, SCALE).id.as_bytes());

@@ -54,7 +54,7 @@ pub(crate) use feed::{batch, feed};
 pub(crate) use group_control::ControlMessages;
 pub(crate) use incoming::file_incoming;
 pub(crate) use pull::standing::{Pulls, keep_pulling};
-pub(crate) use resting::rest_when_quiet;
+pub(crate) use resting::{look_over_indexes, rest_when_quiet};
 pub use sink::Sink;
 pub(crate) use why::why;
 

@@ -34,7 +34,7 @@ impl Spool {
 
     /// As [`Spool::expire`], as if it were `now` (Unix seconds).
     pub fn expire_as_of(&self, now: u64, dry_run: bool) -> Result<ExpireReport, Trouble> {
-        if dry_run { self.would_expire(now) } else { self.expire_and_archive(now, false) }
+        if dry_run { self.would_expire(now) } else { self.expire_all(now) }
     }
 
     /// Expires the kept articles that are due, as of `now` (Unix seconds), without reading lists of which it
@@ -43,22 +43,25 @@ impl Spool {
         self.expire_and_archive(now, true)
     }
 
+    /// As [`Spool::expire_and_archive`]; what another pass has removed that was running, and that this one
+    /// waited for, counts too.
+    fn expire_all(&self, now: u64) -> Result<ExpireReport, Trouble> {
+        let before = *self.expired.lock();
+        let own = self.expire_and_archive(now, false)?;
+        let all = self.expired.lock().without(&before);
+        let looked_at = own.looked_at + (all.articles - own.articles);
+        Ok(ExpireReport { looked_at, ..all.with_outlook_of(&own) })
+    }
+
     /// Passes until nothing goes any more: an archivist holds back what it has not copied, and copies it
     /// between two passes, when the writer is free.
     fn expire_and_archive(&self, now: u64, is_quick: bool) -> Result<ExpireReport, Trouble> {
         let mut all = self.expiry_pass(now, is_quick)?;
         while self.archivist().is_some_and(|archivist| archivist.archive_held(self)) {
             let next = self.expiry_pass(now, is_quick)?;
-            all = ExpireReport {
-                // What was held back is counted in the pass in which it goes.
-                looked_at: all.looked_at.max(all.articles + next.looked_at),
-                articles: all.articles + next.articles,
-                numbers: all.numbers + next.numbers,
-                bytes: all.bytes + next.bytes,
-                capped: all.capped + next.capped,
-                given_up: all.given_up + next.given_up,
-                ..next
-            };
+            // What was held back is counted in the pass in which it goes.
+            let looked_at = all.looked_at.max(all.articles + next.looked_at);
+            all = ExpireReport { looked_at, ..all.with(&next).with_outlook_of(&next) };
         }
         Ok(all)
     }
@@ -81,9 +84,15 @@ impl Spool {
     }
 
     fn expiry_pass(&self, now: u64, is_quick: bool) -> Result<ExpireReport, Trouble> {
+        let _one_at_a_time = self.expiring.lock();
         let mut report = ExpireReport::default();
-        while !self.try_pass(now, is_quick, &mut report)? {}
-        Ok(report)
+        let mut passed = Ok(false);
+        while matches!(passed, Ok(false)) {
+            passed = self.try_pass(now, is_quick, &mut report);
+        }
+        let mut expired = self.expired.lock();
+        *expired = expired.with(&report);
+        passed.map(|_| report)
     }
 
     /// One pass; false if the policy changed meanwhile.
@@ -102,10 +111,10 @@ impl Spool {
             }
             let is_quick = is_quick && judge.cuts.is_empty() && judge.give_up.is_empty();
             loop {
-                let (step, chosen) = {
-                    let mut writer = self.writer.lock();
-                    (writer.expire_step(index, &mut judge, is_quick, report), writer.leaving.len())
-                };
+                let mut writer = self.writer.lock();
+                let step = writer.expire_step(index, &mut judge, is_quick, report);
+                let chosen = writer.leaving.len();
+                writer.unlock_fair();
                 if !matches!(step, Ok(Step::More)) || chosen >= CHOSEN_PER_SYNC {
                     self.let_go()?;
                 }
@@ -121,11 +130,18 @@ impl Spool {
         Ok(true)
     }
 
-    /// Lets go of what was chosen. Waits for the disk without the writer's lock.
+    /// Lets go of what was chosen. Waits for the disk, and removes files of single articles, without the
+    /// writer's lock.
     fn let_go(&self) -> Result<(), Trouble> {
         let journal = self.writer.lock().journal.sync_set().clone();
         journal.sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
-        while self.writer.lock().let_go()? {}
+        let mut is_more = true;
+        while is_more {
+            let mut writer = self.writer.lock();
+            is_more = writer.let_go()?;
+            writer.unlock_fair();
+            self.remove_files()?;
+        }
         self.writer.lock().checkpoint_if_due();
         Ok(())
     }

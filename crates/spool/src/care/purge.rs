@@ -13,6 +13,7 @@ use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::base::xref::pairs_of_line;
 use crate::index::groups::Group;
+use crate::index::withdrawing::RemoveFiles;
 use crate::journal::Row;
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, Which};
@@ -188,11 +189,13 @@ impl Spool {
         }
         for Target { key, token, gone, numbers } in &targets {
             match gone {
-                true => writer.folds.cancel(*key, *token, numbers),
-                false => writer.folds.expire(*key, *token, false, numbers),
+                true => writer.folds.cancel(*key, *token, numbers, RemoveFiles::Later),
+                false => writer.folds.expire((*key, *token), false, numbers, RemoveFiles::Later),
             }
         }
-        writer.freed()
+        writer.freed()?;
+        drop(writer);
+        self.remove_files()
     }
 
     /// What to do with the article of an overview row; `None` if it has been removed already, or is handled

@@ -15,6 +15,7 @@ use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::care::verify::{FINDINGS_MAX, Finding, VerifyReport};
 use crate::index::history::Found;
+use crate::index::withdrawing::RemoveFiles;
 use crate::journal::Row;
 use crate::method::cnfs::record;
 use crate::spool::Spool;
@@ -166,7 +167,7 @@ impl Spool {
         report
     }
 
-    fn mend_all(&self, findings: &[Finding], progress: &dyn Progress) -> Vec<Repaired> {
+    pub(super) fn mend_all(&self, findings: &[Finding], progress: &dyn Progress) -> Vec<Repaired> {
         let mut wanted = Wanted::default();
         findings.iter().for_each(|f| {
             if let Some(Damage::Block { group, first, last }) = f.damage {
@@ -291,7 +292,7 @@ impl Spool {
         }
         let row = Row::Cancel { key, token, numbers: numbers.to_vec() };
         writer.commit_now(&row).map_err(|trouble| trouble.to_string())?;
-        writer.folds.cancel(key, token, numbers);
+        writer.folds.cancel(key, token, numbers, RemoveFiles::Now);
         Ok(())
     }
 

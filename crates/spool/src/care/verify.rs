@@ -7,6 +7,7 @@
 
 mod buffers;
 mod files;
+mod indexes;
 mod kept;
 
 use crate::base::key::Key;
@@ -15,7 +16,7 @@ use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
 use crate::care::repair::Damage;
 use crate::index::groups::Group;
-use crate::index::history::Found;
+use crate::index::history::{Found, Record};
 use crate::index::overview::{RowEntry, Rows};
 use crate::method::cnfs::record;
 use crate::read::Lookup;
@@ -68,6 +69,11 @@ impl VerifyReport {
     /// How much is wrong.
     pub fn problems(&self) -> u64 {
         self.findings.len() as u64 + self.more
+    }
+
+    /// An empty one that keeps all findings.
+    fn keeping_all() -> Self {
+        Self { most: usize::MAX, ..Self::default() }
     }
 
     fn found(&mut self, place: impl Into<String>, what: impl Into<String>, damage: Option<Damage>) {
@@ -130,17 +136,18 @@ impl Spool {
         for block in blocks.iter().filter(|b| b.live > 0) {
             match block.read(group.id, Patience::Wait, &mut rows, &mut raw) {
                 Ok(()) => seen += self.verify_rows(group, &rows, buf, report),
-                Err(_) => {
-                    let place = format!("{}:{}-{}", group.name, block.first, block.last);
-                    let what = "the block of overview rows is damaged: OVER of these numbers fails";
-                    let (first, last) = (block.first, block.last);
-                    report.found(place, what, Some(Damage::Block { group: group.id, first, last }));
-                }
+                Err(_) => self.found_block(group, (block.first, block.last), report),
             }
         }
         seen += self.verify_rows(group, &open, buf, report);
         report.numbers += seen;
         self.verify_living(group, report);
+    }
+
+    fn found_block(&self, group: &Group, (first, last): (u64, u64), report: &mut VerifyReport) {
+        let place = format!("{}:{first}-{last}", group.name);
+        let what = "the block of overview rows is damaged: OVER of these numbers fails";
+        report.found(place, what, Some(Damage::Block { group: group.id, first, last }));
     }
 
     /// Each hidden article is stored, and its living numbers are hidden; no other number is.
@@ -269,16 +276,7 @@ impl Spool {
             if n % 65_536 == 0 {
                 progress.step(n);
             }
-            let place = || format!("history record {number}");
-            let Some(record) = record else {
-                let what = "is damaged: its Message-ID is not known any more, and may be taken again";
-                return report.found(place(), what, Some(Damage::HistoryRecord { number }));
-            };
-            if !history.is_indexed(number, &record) {
-                let what = "is not in the index: its Message-ID is not found, and may be taken again";
-                let key = Key(record.key_bits);
-                report.found(place(), what, Some(Damage::HistoryIndex { number, key }));
-            }
+            let Some(record) = self.check_record(number, record, report) else { return };
             // The buffers' records are checked one by one; the articles of other methods here.
             let volumes = self.shared.volumes.load();
             let Some(token) = record.token.filter(|t| volumes.is_alive(t)) else { return };
@@ -297,13 +295,33 @@ impl Spool {
             }
         });
         report.history = n;
-        history.check_index(&mut |word| {
+        self.check_history_words(report);
+        progress.finish();
+    }
+
+    /// A record of history must be whole, and found through the index.
+    fn check_record(&self, number: u64, record: Option<Record>, report: &mut VerifyReport) -> Option<Record> {
+        let place = || format!("history record {number}");
+        let Some(record) = record else {
+            let what = "is damaged: its Message-ID is not known any more, and may be taken again";
+            report.found(place(), what, Some(Damage::HistoryRecord { number }));
+            return None;
+        };
+        if !self.shared.history.is_indexed(number, &record) {
+            let what = "is not in the index: its Message-ID is not found, and may be taken again";
+            let key = Key(record.key_bits);
+            report.found(place(), what, Some(Damage::HistoryIndex { number, key }));
+        }
+        Some(record)
+    }
+
+    fn check_history_words(&self, report: &mut VerifyReport) {
+        self.shared.history.check_index(&mut |word| {
             let what = "leads to a record that is not its own, or its check is wrong: look-ups may stop \
                 short or go astray";
             let place = format!("history index, shard {} word {}", word.0, word.1);
             report.found(place, what, Some(Damage::HistoryWord { word }));
         });
-        progress.finish();
     }
 }
 

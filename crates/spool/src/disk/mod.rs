@@ -8,6 +8,7 @@ mod ahead;
 mod dirs;
 mod holes;
 mod map;
+mod open_dirs;
 mod real;
 #[cfg(any(test, feature = "testing"))]
 mod sim;
@@ -81,6 +82,13 @@ pub trait Disk: Send + Sync + Debug {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; open handles stay usable.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes files of one directory; those that are not there are passed over.
+    fn remove_in(&self, dir: &Path, names: &[String]) -> io::Result<()> {
+        names.iter().try_for_each(|name| match self.remove(&dir.join(name)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        })
+    }
     /// Makes a directory and its parents, durably; no error if it exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes a directory and its parents; durable with the next [`Disk::sync_tree`]. No error if it exists.

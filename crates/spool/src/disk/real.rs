@@ -11,12 +11,14 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, chown
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync, syncfs};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{fallocate, fdatasync, flock, fsync, linkat, openat, syncfs, unlinkat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
 use super::dirs::{here, is_device, list, make_dir, make_levels, open_to_read};
 use super::holes;
 use super::map::{self, SharedMap, set_write_hint, write_hint};
+use super::open_dirs::{self, OpenDirs};
 use super::uncached;
 use super::{About, Disk, DiskFile, FileSystem, Mapping, Open};
 
@@ -41,13 +43,14 @@ const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 #[derive(Debug, Clone)]
 pub struct RealDisk {
     boot_id: [u8; 16],
+    dirs: Arc<OpenDirs>,
 }
 
 impl RealDisk {
     /// Reads the boot id; where there is none (no /proc) every start counts as a new boot.
     pub fn new() -> Self {
         let text = fs::read_to_string(BOOT_ID_PATH).unwrap_or_default();
-        Self { boot_id: parse_boot_id(&text).unwrap_or_else(invented_boot_id) }
+        Self { boot_id: parse_boot_id(&text).unwrap_or_else(invented_boot_id), dirs: Arc::default() }
     }
 }
 
@@ -55,7 +58,7 @@ impl RealDisk {
 impl RealDisk {
     /// The same disk after another boot.
     pub(crate) fn with_boot_id(boot_id: [u8; 16]) -> Self {
-        Self { boot_id }
+        Self { boot_id, dirs: Arc::default() }
     }
 }
 
@@ -80,6 +83,16 @@ impl Default for RealDisk {
     }
 }
 
+impl RealDisk {
+    /// Makes a file, which must not exist.
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(FILE_MODE);
+        let file = self.dirs.with(path, |dir, name| again(|| openat(dir, name, flags, mode)))?;
+        Ok(Arc::new(RealFile { file: Arc::new(file.into()), device: false, lock: OnceLock::new() }))
+    }
+}
+
 impl Disk for RealDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
@@ -97,9 +110,7 @@ impl Disk for RealDisk {
             Open::CreatePublic => {
                 options.create(true).truncate(false).mode(PUBLIC_FILE_MODE);
             }
-            Open::CreateNew => {
-                options.create_new(true);
-            }
+            Open::CreateNew => return self.create_new(path),
         }
         // The kernel gives a device opened so to nobody else who asks for it alone: no file system is mounted
         // on it, and none can be.
@@ -124,6 +135,18 @@ impl Disk for RealDisk {
         fs::remove_file(path)
     }
 
+    fn remove_in(&self, dir: &Path, names: &[String]) -> io::Result<()> {
+        // Each name is looked up in the directory alone, and not the way to it.
+        let dir = match open_dirs::open(dir) {
+            Err(Errno::NOENT) => return Ok(()),
+            dir => dir?,
+        };
+        names.iter().try_for_each(|name| match unlinkat(&dir, name.as_str(), AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            removed => Ok(removed?),
+        })
+    }
+
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         if path.as_os_str().is_empty() || path.is_dir() {
             return Ok(());
@@ -142,7 +165,13 @@ impl Disk for RealDisk {
     }
 
     fn link(&self, file: &Path, new: &Path) -> io::Result<()> {
-        fs::hard_link(file, new)
+        let old_name = file.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let (old_dir, _) = self.dirs.get(file.parent().unwrap_or(Path::new("")))?;
+        match self.dirs.with(new, |dir, name| linkat(&old_dir, old_name, dir, name, AtFlags::empty())) {
+            // The file's directory may be another one by now.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => fs::hard_link(file, new),
+            linked => linked,
+        }
     }
 
     fn make_like(&self, new: &Path, old: &Path, mode: bool) -> io::Result<()> {

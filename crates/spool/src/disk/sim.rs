@@ -55,14 +55,39 @@ pub enum CrashKind {
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
-    gate: Arc<Gate>,
+    syncs: Arc<Gate>,
+    removals: Arc<Gate>,
 }
 
-/// Where syncs wait while they are held.
+/// Where calls wait while they are held.
 #[derive(Default)]
 struct Gate {
-    held: Mutex<bool>,
-    opened: Condvar,
+    /// Whether they are held, and how many have come since.
+    held: Mutex<(bool, u64)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn hold(&self, hold: bool) {
+        *self.held.lock() = (hold, 0);
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut held = self.held.lock();
+        held.1 += 1;
+        self.changed.notify_all();
+        while held.0 {
+            self.changed.wait(&mut held);
+        }
+    }
+
+    fn wait_for_one(&self) {
+        let mut held = self.held.lock();
+        while held.1 == 0 {
+            self.changed.wait(&mut held);
+        }
+    }
 }
 
 struct State {
@@ -139,7 +164,7 @@ impl SimDisk {
             lost_pages: 0,
             free_bytes: SIM_FREE_BYTES,
         };
-        Self { state: Arc::new(Mutex::new(state)), gate: Arc::default() }
+        Self { state: Arc::new(Mutex::new(state)), syncs: Arc::default(), removals: Arc::default() }
     }
 
     /// Number of reads of files so far, and bytes read by them; mapped memory is not counted.
@@ -226,15 +251,17 @@ impl SimDisk {
     /// With `true` every sync of a file's bytes waits, as on a disk that is slow, until this is called with
     /// `false`.
     pub fn hold_syncs(&self, hold: bool) {
-        *self.gate.held.lock() = hold;
-        self.gate.opened.notify_all();
+        self.syncs.hold(hold);
     }
 
-    fn pass_gate(&self) {
-        let mut held = self.gate.held.lock();
-        while *held {
-            self.gate.opened.wait(&mut held);
-        }
+    /// As [`SimDisk::hold_syncs`], for removals of files.
+    pub fn hold_removals(&self, hold: bool) {
+        self.removals.hold(hold);
+    }
+
+    /// Waits until a removal has come since they were held.
+    pub fn wait_for_removal(&self) {
+        self.removals.wait_for_one();
     }
 
     /// True once the crash has happened.
@@ -422,6 +449,7 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.removals.pass();
         let remove = |state: &mut State| {
             state.marked.remove(path);
             state.names.remove(path)
@@ -458,7 +486,7 @@ impl Disk for SimDisk {
     }
 
     fn sync_tree(&self, dir: &Path) -> io::Result<()> {
-        self.pass_gate();
+        self.syncs.pass();
         let sync = |state: &mut State| {
             for id in state.names.sync_tree(dir) {
                 state.node(id)?.sync();
@@ -629,7 +657,7 @@ impl DiskFile for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.disk.pass_gate();
+        self.disk.syncs.pass();
         self.disk.step(
             |state| {
                 state.node(self.id)?.sync();

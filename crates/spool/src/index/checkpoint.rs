@@ -91,6 +91,8 @@ pub(crate) struct Checkpoint {
     pub bytes: u64,
     /// Its other copy is damaged, missing or older.
     pub alone: bool,
+    /// An older version wrote it, in the form without sections.
+    pub is_old_form: bool,
 }
 
 /// A checkpoint taken in memory: the file's bytes and what must be durable before it.
@@ -224,7 +226,7 @@ impl Checkpoint {
             _ => Err(Unreadable::Damaged),
         };
         match read {
-            Ok(c) => Ok(Some(Self { bytes: bytes.len() as u64, ..c })),
+            Ok(c) => Ok(Some(Self { bytes: bytes.len() as u64, is_old_form: magic == MAGIC_OLD, ..c })),
             Err(Unreadable::Damaged) => Ok(None),
             Err(Unreadable::Newer(what)) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,

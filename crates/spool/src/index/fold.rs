@@ -9,13 +9,12 @@ use crate::base::bug::{self, own_bug};
 use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
 use crate::base::error::Trouble;
-use crate::base::hidden::HiddenArticle;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::{Key, KeyHasher};
 use crate::base::ordered::{Ordered, rank};
-use crate::base::token::{MethodKind, Token};
+use crate::base::token::MethodKind;
 use crate::disk::Disk;
-use crate::index::groups::{Group, GroupState, GroupTable, Groups, NewGroup};
+use crate::index::groups::{Group, GroupTable, Groups, NewGroup};
 use crate::index::hidden::{Ahead, Hidden};
 use crate::index::history::{Found, History};
 use crate::index::kept::KeptList;
@@ -24,12 +23,14 @@ use crate::index::overview::{CheckedBlocks, REST_PART, Segments};
 use crate::index::promise::GroupNumbers;
 use crate::index::published::Unnumbered;
 pub(crate) use crate::index::published::{PublishContext, Published};
+use crate::index::removals::Removals;
 use crate::index::residents::{Residents, residents_between};
 use crate::index::row_headers::RowHeaders;
 use crate::index::rules::Rules;
+use crate::index::withdrawing::RemoveFiles;
 use crate::journal::{ArticleRow, GroupRow, GroupsFile, Row, VolumeRow};
 use crate::method::packing::Packing;
-use crate::method::{Kind, Living, Volume, Volumes};
+use crate::method::{Living, Volume, Volumes};
 use arc_swap::ArcSwap;
 use netnews::decimal::append_decimal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -68,6 +69,8 @@ pub(crate) struct Shared {
     pub list: Ordered<(u64, Arc<Vec<u8>>), { rank::INNERMOST }>,
     /// Living articles.
     pub articles: AtomicU64,
+    /// [`Disk::lost_pages`] when they were last made good.
+    pub lost_pages: AtomicU64,
     /// Pages of mapped files that could not be read and were made good since the spool was opened.
     pub mended_pages: AtomicU64,
     /// Names that were passed over since the spool was opened, as files that no index knows have them.
@@ -76,6 +79,8 @@ pub(crate) struct Shared {
     pub unnumbered: Unnumbered,
     /// Which further headers rows may have.
     pub row_headers: RowHeaders,
+    /// Files of articles that have left the indexes.
+    pub removals: Removals,
 }
 
 impl Shared {
@@ -128,6 +133,8 @@ pub(crate) struct Folds {
     pub sites: Vec<String>,
     /// Number of the next new volume; none is ever reused.
     pub next_volume: u16,
+    /// An older version of the program wrote the checkpoint that this began with.
+    pub is_upgrade: bool,
     /// Boot of the machine during which the spool was last opened.
     pub boot_id: [u8; 16],
     /// The last row says that the spool was closed in order.
@@ -165,6 +172,7 @@ impl Folds {
             next_volume: 0,
             boot_id: [0; 16],
             ahead: Ahead::default(),
+            is_upgrade: false,
             closed: false,
             failed: None,
             full: None,
@@ -187,7 +195,7 @@ impl Folds {
         put_off(&mut self.full, what, e);
     }
 
-    fn note(&mut self, what: &str, result: io::Result<()>) {
+    pub(super) fn note(&mut self, what: &str, result: io::Result<()>) {
         note(&mut self.failed, what, result);
     }
 
@@ -400,131 +408,6 @@ impl Folds {
         }
     }
 
-    /// Removes an article from all indexes and marks its bytes (CNFS-12). Its row must be durable.
-    pub fn cancel(&mut self, key: Key, token: Token, numbers: &[(GroupId, u64)]) {
-        self.take_out(key, token, numbers, |v| v.cancel(token.place, key, numbers));
-    }
-
-    /// Removes numbers of a kept article, with `gone` the article too. Its row must be durable.
-    pub fn expire(&mut self, key: Key, token: Token, gone: bool, numbers: &[(GroupId, u64)]) {
-        if gone {
-            self.take_out(key, token, numbers, |volume| match volume.kind() {
-                Kind::Retained(volume) => volume.expire(token.place, key, numbers),
-                Kind::Cyclic(volume) => volume.cancel(token.place, key, numbers),
-            });
-            return;
-        }
-        self.end_numbers(numbers);
-        let volumes = self.shared.volumes.load();
-        let retained = volumes.get(token.volume).and_then(|v| v.retained());
-        let ended = retained.map_or(Ok(()), |v| v.end_names(token.place, numbers));
-        self.note("the names of an article", ended);
-    }
-
-    /// After a rebuild has published an article: numbers under which it is not found were due.
-    pub fn end_lost_names(&mut self, token: Token, numbers: &[(GroupId, u64)]) {
-        let volumes = self.shared.volumes.load();
-        let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
-        let is_lost =
-            |(id, n): &&(GroupId, u64)| matches!(volume.is_found_as(token.place, *id, *n), Ok(false));
-        let lost: Vec<_> = numbers.iter().filter(is_lost).copied().collect();
-        if !lost.is_empty() {
-            self.end_numbers(&lost);
-        }
-    }
-
-    /// Removes an article that a crash damaged. Its Message-ID stays known, like that of an overwritten one.
-    pub fn lost(&mut self, volume: u16, place: u64, numbers: &[(GroupId, u64)]) {
-        let shared = self.shared.clone();
-        let volumes = shared.volumes.load();
-        let Some(volume) = volumes.get(volume) else { return };
-        shared.hidden.remove_at(volume.id(), place);
-        let lived = self.end_numbers(numbers) || volume.is_alive(place);
-        self.is_count_vague |= numbers.is_empty();
-        shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
-        if let Some(volume) = volume.cyclic() {
-            volume.mark_dead(place);
-        }
-    }
-
-    /// Whether any of them lived.
-    fn end_numbers(&mut self, numbers: &[(GroupId, u64)]) -> bool {
-        self.with_numbers(numbers, |state, number| state.end(number))
-    }
-
-    fn take_out(
-        &mut self,
-        key: Key,
-        token: Token,
-        numbers: &[(GroupId, u64)],
-        mark: impl FnOnce(&dyn Volume) -> io::Result<()>,
-    ) {
-        let shared = self.shared.clone();
-        let volumes = shared.volumes.load();
-        let was_named = self.end_numbers(numbers);
-        self.is_count_vague |= numbers.is_empty();
-        // What is kept lives for as long as a number or history leads to it. History may be ahead of what is
-        // replayed.
-        let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());
-        let is_here = || matches!(shared.history.lookup(&key), Found::At(t, _) if t == token);
-        let lived = was_named || if keeps { is_here() } else { volumes.is_alive(&token) };
-        shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
-        shared.history.replace(&key, None);
-        shared.hidden.remove(&key);
-        // What is not here was declared void; its place may be another's.
-        if let Some(volume) = volumes.get(token.volume).filter(|_| lived || !keeps) {
-            let marked = mark(volume);
-            self.note("buffer", marked);
-        }
-    }
-
-    /// Hides an article, unless it is gone. Its row must be durable.
-    pub fn hide(&mut self, hidden: HiddenArticle) {
-        let shared = self.shared.clone();
-        let place = |token: &Token| (token.volume, token.place);
-        let found = shared.history.lookup(&hidden.key);
-        let is_here = matches!(found, Found::At(token, _) if place(&token) == place(&hidden.token));
-        // In a replay it may have been displaced already, or history may know that it was.
-        let is_named = || {
-            let table = shared.groups.table();
-            let lives =
-                |(id, n): &(GroupId, u64)| table.get(*id).is_some_and(|g| g.state().live.contains(*n));
-            hidden.numbers.iter().any(lives)
-        };
-        if is_here && (is_named() || shared.volumes.load().is_alive(&hidden.token)) {
-            let numbers = hidden.numbers.clone();
-            shared.hidden.put(hidden);
-            self.with_numbers(&numbers, |state, number| state.hide(number));
-        }
-    }
-
-    /// Shows a hidden article again. Its row must be durable.
-    pub fn unhide(&mut self, key: Key) {
-        if let Some(hidden) = self.shared.hidden.remove(&key) {
-            self.with_numbers(&hidden.numbers, |state, number| state.unhide(number));
-        }
-    }
-
-    /// Changes numbers of an article; returns whether any changed.
-    fn with_numbers(
-        &mut self,
-        numbers: &[(GroupId, u64)],
-        mut change: impl FnMut(&mut GroupState, u64) -> bool,
-    ) -> bool {
-        let mut changed = false;
-        let (table, now) = (self.shared.groups.snapshot(), unix_now());
-        for (id, number) in numbers {
-            let Some(group) = table.get(*id) else { continue };
-            let mut state = group.state();
-            if change(&mut state, *number) {
-                state.changed = now;
-                changed = true;
-            }
-        }
-        self.shared.generation.fetch_add(1, Ordering::Release);
-        changed
-    }
-
     /// A group as its row says; made if it is new.
     pub fn group(&mut self, row: &GroupRow) {
         let id = GroupId(row.id);
@@ -538,7 +421,10 @@ impl Folds {
                 group.set_flag(&row.flag);
                 let mut state = group.state();
                 state.description.clone_from(&row.description);
-                state.high = state.high.max(row.high);
+                // The row has the highest number given out, which may not have been shown.
+                if self.numbers.get(at).is_none_or(|numbers| row.high > numbers.assigned) {
+                    state.high = state.high.max(row.high);
+                }
             }
             None => self.add_groups(std::slice::from_ref(row)),
         }
@@ -620,12 +506,13 @@ impl Folds {
     }
 
     /// After a power cut: the numbers of all groups continue after what was promised. That is the high mark
-    /// from now on, since readers may have seen any number up to it.
+    /// from now on, since readers may have seen any number up to it; but an upgrade leaves the marks as they
+    /// were.
     pub fn power_lost(&mut self) {
         let table = self.shared.groups.snapshot();
         for (id, numbers) in (0..).zip(&mut self.numbers) {
             numbers.assigned = numbers.assigned.max(numbers.promised());
-            if let Some(group) = table.get(GroupId(id)) {
+            if let Some(group) = table.get(GroupId(id)).filter(|_| !self.is_upgrade) {
                 let mut state = group.state();
                 state.high = state.high.max(numbers.assigned);
             }
@@ -657,8 +544,10 @@ impl Folds {
         match row {
             Row::Article(a) => self.apply_article(a)?,
             Row::Remember { key, arrived } => self.remember(*key, *arrived),
-            Row::Cancel { key, token, numbers } => self.cancel(*key, *token, numbers),
-            Row::Expire { key, token, gone, numbers } => self.expire(*key, *token, *gone, numbers),
+            Row::Cancel { key, token, numbers } => self.cancel(*key, *token, numbers, RemoveFiles::Now),
+            Row::Expire { key, token, gone, numbers } => {
+                self.expire((*key, *token), *gone, numbers, RemoveFiles::Now)
+            }
             Row::Group(g) => self.group(g),
             Row::GroupRemoved { name, high } => self.group_removed(name, *high),
             Row::Promise(list) => {

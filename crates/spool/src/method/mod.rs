@@ -20,7 +20,9 @@ pub(crate) use memory::MemoryVolume;
 pub(crate) use tree::FileTree;
 #[cfg(feature = "testing")]
 pub(crate) use tree::{file_again as tree_file_again, files_of as tree_files_of};
-pub(crate) use volume::{Cyclic, Inventory, Kind, Living, Placing, Retained, Stray, StrayKind, Volume};
+pub(crate) use volume::{
+    ArticleRemoval, Cyclic, Inventory, Kind, Living, Placing, Retained, Stray, StrayKind, Volume,
+};
 
 use crate::base::error::ReadError;
 use crate::base::read_mode::Patience;

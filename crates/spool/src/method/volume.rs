@@ -240,6 +240,15 @@ pub(crate) trait Retained: Volume {
         self.cancel(place, key, numbers)
     }
 
+    /// Removes the files of expired or cancelled articles, and names of others. Called by one thread at a
+    /// time, beside the writer. Doing so twice changes nothing.
+    fn remove_files(&self, removals: &[&ArticleRemoval]) -> io::Result<()> {
+        removals.iter().try_for_each(|ArticleRemoval { place, key, is_whole, numbers }| match is_whole {
+            true => self.expire(*place, *key, numbers),
+            false => self.end_names(*place, numbers),
+        })
+    }
+
     /// Forgets an article whose writing failed before any row named it.
     fn take_back(&self, _place: u64, _key: Key, _numbers: &[(GroupId, u64)]) {}
 
@@ -293,8 +302,9 @@ pub(crate) trait Retained: Volume {
     }
 
     /// The first number of a group, from `number` on, whose name no other file has; for the article with a
-    /// key.
-    fn free_number(&self, _group: GroupId, number: u64, _key: Key) -> io::Result<u64> {
+    /// key. If that is the article's first number, its file may be made at once: [`Volume::write`] or
+    /// [`Retained::take_back`] follows.
+    fn free_number(&self, _group: GroupId, number: u64, _key: Key, _is_first: bool) -> io::Result<u64> {
         Ok(number)
     }
 
@@ -335,6 +345,16 @@ pub(crate) trait Retained: Volume {
     ) -> io::Result<bool> {
         Ok(false)
     }
+}
+
+/// An article that has left the indexes, or some of its numbers have.
+#[derive(Debug)]
+pub(crate) struct ArticleRemoval {
+    pub place: u64,
+    pub key: Key,
+    /// The article is to be removed; else only its names under `numbers`.
+    pub is_whole: bool,
+    pub numbers: Vec<(GroupId, u64)>,
 }
 
 /// What a method may need to know about an article to choose its place.

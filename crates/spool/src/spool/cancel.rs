@@ -7,10 +7,11 @@ use crate::base::key::Key;
 use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::groups::GroupTable;
+use crate::index::withdrawing::RemoveFiles;
 use crate::journal::Row;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
-use crate::write::commit::Writer;
+use crate::write::commit::{Writer, trouble};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -82,8 +83,20 @@ impl Spool {
             if !living.is_empty() {
                 cancel_now(&mut writer, &living)?;
             }
+            drop(writer);
+            self.remove_files()?;
+            if self.sync.trouble().is_some() {
+                self.writer.lock().end_freeing();
+            }
             return Ok(living.into_keys().collect());
         }
+    }
+
+    /// Removes the files of articles that have left the indexes. Called without the writer's lock.
+    pub(crate) fn remove_files(&self) -> Result<(), Trouble> {
+        let volumes = self.shared.volumes.load_full();
+        let removed = self.shared.removals.finish(&volumes);
+        removed.map_err(|e| self.sync.stop(trouble("remove the file of an article", &e)))
     }
 
     /// Those of the articles that live, each once.
@@ -119,9 +132,7 @@ fn cancel_now(writer: &mut Writer, living: &BTreeMap<Key, Living>) -> Result<(),
         return Err(trouble);
     }
     for (key, Living { token, numbers }) in living {
-        writer.folds.cancel(*key, *token, numbers);
+        writer.folds.cancel(*key, *token, numbers, RemoveFiles::Later);
     }
-    writer.freed()?;
-    writer.end_freeing();
-    Ok(())
+    writer.freed()
 }

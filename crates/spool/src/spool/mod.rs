@@ -10,6 +10,7 @@ mod readers;
 pub(crate) mod rebuild;
 #[cfg(test)]
 mod tests;
+mod whole_maps;
 
 use crate::base::config::{Durability, SpoolConfig};
 use crate::base::entry::{Entry, Outcome, Ticket};
@@ -34,13 +35,14 @@ use crate::open::recovery::{self, Recovery};
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, Which};
 use crate::write::commit::Writer;
+use crate::write::expire::ExpireReport;
 use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
 use archive::Archivist;
 use std::io;
 use std::ops::{DerefMut, RangeInclusive};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -84,6 +86,12 @@ pub struct Spool {
     held: Latency,
     /// Held by the pass that compresses cold overview.
     pub(crate) packing_overview: Ordered<(), { rank::PACKING_OVERVIEW }>,
+    /// The indexes were looked over for damage since it was opened.
+    pub(crate) is_looked_over: AtomicBool,
+    /// Held by a pass of expiry.
+    pub(crate) expiring: Ordered<(), { rank::EXPIRING }>,
+    /// What all passes have removed since the spool was opened.
+    pub(crate) expired: Ordered<ExpireReport, { rank::INNERMOST }>,
     /// Who hears of articles before expiry removes them.
     archivist: Ordered<Option<Arc<dyn Archivist>>, { rank::INNERMOST }>,
     _lock: Box<dyn Send + Sync>,
@@ -103,7 +111,7 @@ impl Spool {
         progress: &dyn Progress,
     ) -> Result<(Self, Recovery), SpoolError> {
         let lock = recovery::lock(&*disk, &config.dir)?;
-        let (mut writer, recovery) = recovery::recover(disk, config, progress)?;
+        let (mut writer, mut recovery) = recovery::recover(disk, config, progress)?;
         let taken = if recovery.new || recovery.rebuilt.is_some() {
             writer.checkpoint()
         } else if recovery.power_lost || recovery.lone_checkpoint {
@@ -138,9 +146,13 @@ impl Spool {
             measured: ArcSwap::default(),
             held: Latency::default(),
             packing_overview: Ordered::default(),
+            is_looked_over: AtomicBool::new(recovery.new),
+            expiring: Ordered::default(),
+            expired: Ordered::default(),
             archivist: Ordered::default(),
             _lock: lock,
         };
+        recovery.mended = spool.look_over_at_opening();
         Ok((spool, recovery))
     }
 
@@ -162,7 +174,8 @@ impl Spool {
 
     /// What history knows about a Message-ID.
     pub fn lookup(&self, key: &Key) -> Lookup {
-        match self.shared.lookup(key) {
+        let is_missing = |found: &Lookup| matches!(found, Lookup::Unknown | Lookup::Gone);
+        match self.ask_whole_maps(is_missing, || self.shared.lookup(key)) {
             Lookup::Present(token) if self.shared.hidden.covers(key, &token) => Lookup::Hidden(token),
             found => found,
         }
@@ -399,7 +412,7 @@ impl Spool {
         patience: Patience,
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
-        self.shared.read_shown(token, expect, patience, out)
+        self.read_whole_maps(patience, out, |out| self.shared.read_shown(token, expect, patience, out))
     }
 
     /// As [`Spool::read`], also a hidden article: for those who decide about it, not for readers.
@@ -410,7 +423,7 @@ impl Spool {
         patience: Patience,
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
-        self.shared.read(token, expect, patience, out)
+        self.read_whole_maps(patience, out, |out| self.shared.read(token, expect, patience, out))
     }
 
     /// Where the article with this number is.

@@ -142,6 +142,8 @@ pub(crate) struct Writer {
     pub groups: Arc<GroupsFile>,
     /// Expiry rows that are written and not applied yet.
     pub leaving: VecDeque<Leaving>,
+    /// The journal position after them.
+    pub leaving_upto: u64,
     /// Rows since the last checkpoint was taken.
     pub rows: u64,
     /// Journal position of the last checkpoint, and its length.
@@ -156,8 +158,6 @@ pub(crate) struct Writer {
     fence: Fence,
     /// The volume whose next cycle an article waits for, and the first place of that.
     entering: Option<(usize, u64)>,
-    /// [`crate::disk::Disk::lost_pages`] when they were last made good.
-    pub lost_pages: u64,
     /// When kept articles are due.
     pub policy: Arc<Policy>,
     /// Stands for the groups as they were at the last pass of expiry.
@@ -196,13 +196,13 @@ impl Writer {
             rows: 0,
             checkpoint_late: false,
             leaving: VecDeque::new(),
+            leaving_upto: 0,
             journal_state_late: false,
             checkpointed,
             synced_told,
             scratch: Scratch::default(),
             fence,
             entering: None,
-            lost_pages: 0,
             floors: Floors::default(),
             policy: Arc::default(),
             groups_expired: 0,
@@ -497,12 +497,13 @@ impl Writer {
         self.checkpoint_if_due();
     }
 
-    /// Takes a checkpoint after enough rows, unless some of them wait to be applied.
+    /// Takes a checkpoint after enough rows, unless some of them wait to be applied, or files to be removed.
     pub fn checkpoint_if_due(&mut self) {
         let (position, bytes) = self.checkpointed;
         if self.rows >= self.folds.shared.config.checkpoint_rows
             && self.journal.end().saturating_sub(position) >= 4 * bytes
             && self.leaving.is_empty()
+            && self.folds.shared.removals.is_empty()
         {
             self.checkpoint_unless_pending();
         }
@@ -551,6 +552,8 @@ impl Writer {
         while !self.leaving.is_empty() {
             self.let_go().map_err(|trouble| io::Error::other(trouble.text))?;
         }
+        let volumes = self.folds.shared.volumes.load_full();
+        self.folds.shared.removals.finish(&volumes)?;
         let dir = self.folds.shared.config.dir.join("index");
         let forget_before = self.first_kept_record();
         let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, unix_now())?;

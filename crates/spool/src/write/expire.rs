@@ -4,8 +4,9 @@
 //! arrival, the policy is applied when an entry is read, so that a change of policy takes effect at once. A
 //! number goes when the policy of its group says so; the bytes go with the last number. [`Judge`] decides and
 //! changes nothing; dry runs and explanations ask it too. Driven by [`crate::care::expire`] in bounded steps:
-//! some choose what goes and write its rows; once these are durable, without the writer's lock, others let it
-//! go. No checkpoint is taken in between: it would say that the rows are applied.
+//! some choose what goes and write its rows; once these are durable, without the writer's lock, others take
+//! it out of the indexes; files that are removed one by one follow, again without the lock. No checkpoint is
+//! taken in between: it would say that the rows are applied.
 
 use crate::base::bug::own_bug;
 use crate::base::config::Keep;
@@ -18,6 +19,7 @@ use crate::index::fold::{Shared, is_full};
 use crate::index::groups::{Group, GroupTable};
 use crate::index::history::Found;
 use crate::index::kept::KeptEntry;
+use crate::index::withdrawing::RemoveFiles;
 use crate::journal::Row;
 use crate::method::Volume;
 use crate::write::commit::Writer;
@@ -33,8 +35,8 @@ use std::sync::Arc;
 /// Entries read while the writer is held.
 const ENTRIES_PER_STEP: usize = 2000;
 /// Articles whose rows are written in one step.
-const CHOSEN_PER_STEP: usize = 256;
-/// Articles that are let go of in one step: each may cost the removal of files.
+const CHOSEN_PER_STEP: usize = 64;
+/// Articles that leave the indexes in one step.
 const GONE_PER_STEP: usize = 64;
 /// For so long at most nobody looks at a file again of which nothing goes, in seconds: what was cancelled
 /// leaves it then.
@@ -64,6 +66,33 @@ pub struct ExpireReport {
 }
 
 impl ExpireReport {
+    /// What both have removed.
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        self.counted(other, |a, b| a + b)
+    }
+
+    /// What was removed since it was as in `before`.
+    pub(crate) fn without(&self, before: &Self) -> Self {
+        self.counted(before, |a, b| a.saturating_sub(b))
+    }
+
+    fn counted(&self, other: &Self, both: fn(u64, u64) -> u64) -> Self {
+        Self {
+            looked_at: both(self.looked_at, other.looked_at),
+            articles: both(self.articles, other.articles),
+            numbers: both(self.numbers, other.numbers),
+            bytes: both(self.bytes, other.bytes),
+            capped: both(self.capped, other.capped),
+            given_up: both(self.given_up, other.given_up),
+            ..*self
+        }
+    }
+
+    /// These counts, and what the last pass says of what is left.
+    pub(crate) fn with_outlook_of(&self, last: &Self) -> Self {
+        Self { held: last.held, is_short: last.is_short, next_due: last.next_due, ..*self }
+    }
+
     /// Counts what becomes of an article.
     pub(crate) fn count(&mut self, e: &KeptEntry, verdict: &Verdict) {
         self.looked_at += 1;
@@ -313,20 +342,24 @@ impl Writer {
                 return Err(trouble);
             }
             self.leaving.extend(going.rows);
+            self.leaving_upto = self.journal.end();
         }
         Ok(step)
     }
 
-    /// Lets go of some of what was chosen; true: there is more. Waits for a sync if the rows are not durable.
+    /// Lets go of some of what was chosen; true: there is more. Waits for a sync if its rows are not durable.
+    /// Files of single articles are still to be removed then.
     pub fn let_go(&mut self) -> Result<bool, Trouble> {
         self.may_free()?;
-        let synced = self.journal.sync_set().sync();
-        synced.map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        let set = self.journal.sync_set();
+        if set.synced() < self.leaving_upto {
+            set.sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        }
         let some = self.leaving.len().min(GONE_PER_STEP);
         let keys: Vec<Key> = self.leaving.iter().take(some).map(|leaving| leaving.key).collect();
         self.folds.shared.history.touch(&keys);
         for Leaving { key, token, gone, numbers } in self.leaving.drain(..some) {
-            self.folds.expire(key, token, gone, &numbers);
+            self.folds.expire((key, token), gone, &numbers, RemoveFiles::Later);
         }
         if self.leaving.is_empty() { self.freed().map(|()| false) } else { Ok(true) }
     }

@@ -2,8 +2,9 @@
 //! usage bitmaps, history and its index. All of it can be recovered from elsewhere except what a page of the
 //! history log remembered without an article.
 //!
-//! Called while opening and by the writer, which looks whether the disk's count of lost pages has risen
-//! before it accepts anything. The caller is the writer: nothing else stores to the mappings meanwhile.
+//! Called while opening; by the writer, which looks whether the disk's count of lost pages has risen before
+//! it accepts anything; and for readers before they are told that something is not here ([`crate::spool`]).
+//! The caller is or holds the writer: nothing else stores to the mappings meanwhile.
 
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::token::MethodKind;
@@ -16,21 +17,29 @@ use crate::write::commit::Writer;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use tracing::warn;
 
 impl Writer {
     /// Makes good what could not be read of mapped files since the last time; returns how many pages that
     /// were.
     pub fn mend_lost_pages(&mut self) -> Result<u64, Trouble> {
-        let lost = self.folds.shared.disk.lost_pages();
-        if lost == self.lost_pages {
+        let shared = self.folds.shared.clone();
+        let lost = shared.disk.lost_pages();
+        if lost == shared.lost_pages.load(Ordering::Acquire) {
             return Ok(0);
         }
-        let mended = mend_lost_pages(&self.folds.shared).map_err(|e| {
+        let mended = mend_lost_pages(&shared).map_err(|e| {
             let text = format!("pages of mapped files can be neither read nor written: {e}");
             self.sync.stop(Trouble::new(TroubleKind::Io, text))
         })?;
-        self.lost_pages = lost;
-        self.folds.shared.mended_pages.fetch_add(mended, Ordering::Relaxed);
+        shared.lost_pages.store(lost, Ordering::Release);
+        shared.mended_pages.fetch_add(mended, Ordering::Relaxed);
+        if mended > 0 {
+            let dir = shared.config.dir.display();
+            warn!(
+                "spool {dir}: {mended} pages of usage bitmaps or history could not be read and were rebuilt"
+            );
+        }
         Ok(mended)
     }
 }

@@ -117,7 +117,7 @@ impl Spool {
         Ok(damaged)
     }
 
-    fn verify_residents(&self, report: &mut VerifyReport) {
+    pub(super) fn verify_residents(&self, report: &mut VerifyReport) {
         let mut writer = self.writer().lock();
         let volumes = self.shared.volumes.load();
         for (volume, residents) in volumes.all().iter().zip(&mut writer.folds.residents) {

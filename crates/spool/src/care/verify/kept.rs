@@ -46,6 +46,21 @@ impl Spool {
         }
     }
 
+    /// The lists of what is kept, without the files.
+    pub(super) fn verify_lists(&self, report: &mut VerifyReport) {
+        let volumes = self.shared.volumes.load();
+        for (index, volume) in volumes.all().iter().enumerate() {
+            let Some(volume) = volume.retained() else { continue };
+            match self.listed(index, report) {
+                Ok(listed) => self.verify_listed(index, volume, &listed, report),
+                Err(e) => {
+                    let place = format!("class {}", volume.name());
+                    report.found(place, format!("the list of what is kept cannot be read: {e}"), None);
+                }
+            }
+        }
+    }
+
     /// Places and keys of the articles in the list of a volume.
     fn listed(&self, index: usize, report: &mut VerifyReport) -> io::Result<HashMap<u64, Key>> {
         let mut writer = self.writer().lock();

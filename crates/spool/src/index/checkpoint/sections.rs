@@ -12,7 +12,9 @@ use crate::index::groups::{Group, LiveSet};
 use crate::index::history;
 use crate::index::overview::SegmentState;
 use crate::index::residents::ResidentsState;
-use crate::journal::{VolumeRow, put_group, put_hidden, put_volume, read_group, read_hidden, read_volume};
+use crate::journal::{
+    GroupRow, VolumeRow, put_group, put_hidden, put_volume, read_group, read_hidden, read_volume,
+};
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -153,7 +155,9 @@ fn put_groups(folds: &Folds, out: &mut Vec<u8>) {
 }
 
 fn put_group_state(folds: &Folds, group: &Group, out: &mut Vec<u8>) {
-    put_group(&folds.group_row(group), out);
+    // Here the highest number given out has a field of its own.
+    let high = group.state().high;
+    put_group(&GroupRow { high, ..folds.group_row(group) }, out);
     put_varint(folds.numbers.get(group.id.0 as usize).map_or(0, |n| n.assigned), out);
     let state = group.state();
     let chunks = state.live.save();

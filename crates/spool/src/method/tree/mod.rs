@@ -10,10 +10,11 @@
 mod check;
 mod form;
 mod paths;
+mod removing;
 
 use super::cnfs::record::{self, RecordHeader};
 use super::tree_header;
-use super::volume::{Inventory, Kind, Living, Placing, Retained, Stray, Volume};
+use super::volume::{ArticleRemoval, Inventory, Kind, Living, Placing, Retained, Stray, Volume};
 use crate::base::config::Tree;
 use crate::base::error::ReadError;
 use crate::base::ids::{GroupId, GroupNames};
@@ -67,7 +68,7 @@ pub(crate) struct FileTree {
     dirty: AtomicBool,
     /// Held during a sync: a sync with nothing to do must know that the one before has finished.
     syncing: Ordered<(), { rank::PLACE_SYNCING }>,
-    /// For `hashed`: files made as the place was chosen.
+    /// Files made as the place was chosen; those of `timehash` are not.
     made: Ordered<HashMap<u64, io::Result<Arc<dyn DiskFile>>>, { rank::TABLES }>,
 }
 
@@ -240,6 +241,23 @@ impl FileTree {
         // A directory, too, may have the name.
         let is_free = |n: &u64| self.number_path(group, *n).is_some_and(|path| self.is_free(&path, key));
         Ok((number + 1..).filter(|n| !taken.contains(n)).find(is_free).unwrap_or(number))
+    }
+
+    /// For `tradspool` and `bucketed`: makes the file under the first number of the article whose name is
+    /// free, from `number` on. As a rule its name is looked up once.
+    fn settle_number(&self, group: GroupId, number: u64, key: Key) -> io::Result<u64> {
+        let named = |number| self.number_path(group, number).zip(paths::number_place(group, number));
+        let Some((path, place)) = named(number).filter(|_| self.has_links()) else { return Ok(number) };
+        let mut number = number;
+        let made = match self.make(&path, key) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                number = self.next_free(group, number, key)?;
+                named(number).map(|(path, place)| (place, self.make(&path, key)))
+            }
+            made => Some((place, made)),
+        };
+        self.made.lock().extend(made);
+        Ok(number)
     }
 
     /// For `hashed`: makes the file under the first name of its digest that no living article has.
@@ -440,14 +458,7 @@ impl Volume for FileTree {
             // Happens in a replay when another article has the name already.
             return Ok(());
         }
-        self.remove(&path)?;
-        if let Some(held) = self.held_path(place) {
-            self.remove(&held)?;
-            let others = numbers.iter().filter(|(group, n)| paths::number_place(*group, *n) != Some(place));
-            let mut links = others.filter_map(|(group, number)| self.number_path(*group, *number));
-            links.try_for_each(|path| self.remove(&path))?;
-        }
-        Ok(())
+        self.names_of(place, numbers).iter().try_for_each(|path| self.remove(path))
     }
 
     fn fetch(
@@ -510,8 +521,11 @@ impl Retained for FileTree {
         }
     }
 
-    fn free_number(&self, group: GroupId, number: u64, key: Key) -> io::Result<u64> {
-        self.next_free(group, number, key)
+    fn free_number(&self, group: GroupId, number: u64, key: Key, is_first: bool) -> io::Result<u64> {
+        match is_first {
+            true => self.settle_number(group, number, key),
+            false => self.next_free(group, number, key),
+        }
     }
 
     fn place_of_number(&self, group: GroupId, number: u64) -> io::Result<Option<u64>> {
@@ -552,6 +566,10 @@ impl Retained for FileTree {
         for path in self.path(place).into_iter().chain(links).filter(|path| self.is_free(path, key)) {
             let _ = self.remove(&path);
         }
+    }
+
+    fn remove_files(&self, removals: &[&ArticleRemoval]) -> io::Result<()> {
+        self.remove_all(removals)
     }
 
     fn end_names(&self, place: u64, numbers: &[(GroupId, u64)]) -> io::Result<()> {

@@ -205,6 +205,7 @@ fn take_group(folds: &mut Folds, row: &GroupRow) {
 fn take_groups(folds: &mut Folds, c: &Checkpoint) {
     folds.identity.clone_from(&c.identity);
     folds.boot_id = c.boot_id;
+    folds.is_upgrade = c.is_old_form;
     (0..).zip(&c.sites).for_each(|(number, name)| folds.site(number, name));
     c.retired.iter().for_each(|(name, high)| folds.group_removed(name, *high));
     c.groups.iter().for_each(|g| take_group(folds, &g.row));

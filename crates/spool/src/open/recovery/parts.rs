@@ -94,9 +94,11 @@ pub(super) fn start(
         generation: AtomicU64::new(1),
         list: Ordered::default(),
         articles: AtomicU64::new(0),
+        lost_pages: AtomicU64::new(0),
         mended_pages: AtomicU64::new(0),
         passed_over: AtomicU64::new(0),
         unnumbered: Default::default(),
+        removals: Default::default(),
         row_headers: RowHeaders::open(&**disk, &paths.dir, &config.overview_headers)?,
     });
     let mut folds = Folds::new(shared, rules, residents, segments);
@@ -152,6 +154,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     folds.next_sequence = c.next_sequence;
     folds.boot_id = c.boot_id;
     folds.closed = c.closed;
+    folds.is_upgrade = c.is_old_form;
     folds.identity.clone_from(&c.identity);
     folds.sites.clone_from(&c.sites);
     folds.retired = c.retired.iter().cloned().collect();

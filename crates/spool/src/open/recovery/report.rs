@@ -56,6 +56,8 @@ pub struct Recovery {
     pub lost_history: u64,
     /// Pages of usage bitmaps and history that could not be read.
     pub mended_pages: u64,
+    /// Damaged parts of indexes that were rebuilt once it was open.
+    pub mended: u64,
     /// A copy of the checkpoint is damaged or missing: another one must be taken.
     pub(crate) lone_checkpoint: bool,
     /// A copy of a buffer's header is damaged: it is written again.
@@ -122,6 +124,15 @@ impl fmt::Display for Recovery {
                 "; {} pages of usage bitmaps or history could not be read and were rebuilt",
                 self.mended_pages
             )?;
+        }
+        if self.lone_checkpoint {
+            f.write_str("; a copy of the checkpoint was damaged or missing and is written again")?;
+        }
+        if self.lone_header {
+            f.write_str("; a copy of a buffer's header was damaged and is written again")?;
+        }
+        if self.mended > 0 {
+            write!(f, "; {} damaged parts of indexes were rebuilt", self.mended)?;
         }
         if self.given_up > 0 {
             let (n, articles) =

@@ -234,7 +234,7 @@ impl Writer {
             }
             let mut given = numbers.next(journal);
             let free = volume.retained().map_or(Ok(given.number), |volume| {
-                let free = volume.free_number(*group, given.number, f.key);
+                let free = volume.free_number(*group, given.number, f.key, at == 0);
                 free.map_err(|e| trouble("look at a name in", &e))
             })?;
             if free > given.number {

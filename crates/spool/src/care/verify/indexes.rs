@@ -1,0 +1,158 @@
+//! The indexes alone, for a start: damage that would hide articles is mended before anything is served.
+//!
+//! Records and index of history, usage bits of the articles that history leads to, lists of what is kept,
+//! residents; damaged blocks of overview are only logged. An article is read only where its usage bit is
+//! clear; further passes come only after damage. What else has a checksum is checked where it is opened.
+
+use super::VerifyReport;
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::token::Token;
+use crate::care::repair::Damage;
+use crate::index::groups::Group;
+use crate::index::overview::Rows;
+use crate::method::cnfs::record;
+use crate::method::{Cyclic, Volume};
+use crate::read::Lookup;
+use crate::spool::Spool;
+use std::sync::atomic::Ordering;
+use tracing::warn;
+
+/// With more entries of history than this the indexes are looked over while serving, not before.
+const ENTRIES_BEFORE_SERVING_MAX: u64 = 1 << 17;
+/// Findings that are logged one by one.
+const LOGGED_MAX: usize = 20;
+/// Mending uncovers what damage hid: so often the indexes are looked over.
+const ROUNDS_MAX: usize = 4;
+
+impl Spool {
+    /// Looks over the indexes of a spool that has just been opened, if that takes no more than a moment, and
+    /// mends what is damaged. Returns how much that was.
+    pub(crate) fn look_over_at_opening(&self) -> u64 {
+        if self.shared.history.entries() > ENTRIES_BEFORE_SERVING_MAX {
+            return 0;
+        }
+        self.look_over_indexes()
+    }
+
+    /// Looks over the indexes and mends what is damaged, unless the opening has done so. Returns how much
+    /// that was. Serving continues meanwhile.
+    pub fn look_over_indexes(&self) -> u64 {
+        if self.is_looked_over.swap(true, Ordering::AcqRel) {
+            return 0;
+        }
+        let (dir, mut mended) = (self.shared.config.dir.display(), 0);
+        let mut report = self.verify_indexes(false);
+        for _ in 0..ROUNDS_MAX {
+            if report.problems() == 0 {
+                break;
+            }
+            for finding in report.findings.iter().take(LOGGED_MAX) {
+                warn!("spool {dir}: {} {}", finding.place, finding.what);
+            }
+            let repaired = self.mend_all(&report.findings, &());
+            let done = repaired.iter().filter(|repaired| repaired.result.is_ok()).count() as u64;
+            if let Err(e) = self.checkpoint() {
+                warn!("spool {dir}: what was mended may be damaged again after the next start: {e}");
+            }
+            mended += done;
+            if done == 0 {
+                break;
+            }
+            report = self.verify_indexes(true);
+        }
+        if mended > 0 {
+            let left = report.problems();
+            warn!("spool {dir}: {mended} damaged parts of indexes were rebuilt, {left} are left");
+        }
+        mended
+    }
+
+    /// With `after_damage`, articles may have lost their entries in history: all rows of overview and all
+    /// records of buffers are compared with it.
+    fn verify_indexes(&self, after_damage: bool) -> VerifyReport {
+        let mut report = VerifyReport::keeping_all();
+        self.verify_entries(&mut report);
+        for group in self.groups().iter() {
+            self.verify_blocks(group, after_damage, &mut report);
+        }
+        if after_damage {
+            self.verify_buffers(&(), &mut report);
+        }
+        self.verify_lists(&mut report);
+        self.verify_residents(&mut report);
+        report
+    }
+
+    /// History, and the usage bits of what it leads to.
+    fn verify_entries(&self, report: &mut VerifyReport) {
+        let (history, volumes) = (&self.shared.history, self.shared.volumes.load_full());
+        let is_dark = |token: &Token| {
+            let volume = volumes.get(token.volume).filter(|v| v.method() == token.method);
+            let buffer = volume.and_then(|v| v.cycbuff());
+            buffer.is_some_and(|v| (v.tail()..v.head()).contains(&token.place) && !v.is_alive(token.place))
+        };
+        let mut dark = Vec::new();
+        history.for_each(0, &mut |number, record| {
+            let Some(record) = self.check_record(number, record, report) else { return };
+            let token = record.token.filter(is_dark);
+            dark.extend(token.map(|token| (record.key_bits, token)));
+        });
+        self.check_history_words(report);
+        // A bit may be clear since its page could not be read.
+        if let Err(trouble) = self.writer().lock().mend_lost_pages() {
+            report.found("mapped files", trouble.to_string(), None);
+        }
+        let mut buf = Vec::new();
+        for (key_bits, token) in dark.into_iter().filter(|(_, token)| is_dark(token)) {
+            let Some(volume) = volumes.get(token.volume) else { continue };
+            let fetched = volume.fetch(token.place, Patience::Wait, &mut buf);
+            // History keeps the upper 96 bits of a key.
+            let is_whole = matches!(fetched, Ok(Some((h, true))) if (h.key.0 ^ key_bits) >> 32 == 0)
+                && record::is_whole(&buf);
+            if is_whole {
+                let what = "the article is whole, but the buffer's bitmap does not have it";
+                report.found(self.token_text(&token), what, Some(Damage::UsageBit { token }));
+            }
+        }
+    }
+
+    /// The blocks of overview of a group; with `compare`, their rows against history.
+    fn verify_blocks(&self, group: &Group, compare: bool, report: &mut VerifyReport) {
+        let (blocks, open) = {
+            let state = group.state();
+            let open = if compare { state.overview.open.clone() } else { Rows::default() };
+            (state.overview.blocks.iter().filter(|b| b.live > 0).cloned().collect::<Vec<_>>(), open)
+        };
+        let (mut rows, mut raw) = (Rows::default(), Vec::new());
+        for block in blocks {
+            match block.read(group.id, Patience::Wait, &mut rows, &mut raw) {
+                Ok(()) if compare => self.compare_rows(group, &rows, report),
+                Ok(()) => {}
+                // OVER of these numbers fails until `verify --repair`; nothing else depends on it.
+                Err(_) if !compare => {
+                    let (dir, name) = (self.shared.config.dir.display(), &group.name);
+                    let (first, last) = (block.first, block.last);
+                    warn!("spool {dir}: {name}:{first}-{last}: the block of overview rows is damaged");
+                }
+                Err(_) => {}
+            }
+        }
+        self.compare_rows(group, &open, report);
+    }
+
+    /// History must lead to the article of each living row.
+    fn compare_rows(&self, group: &Group, rows: &Rows, report: &mut VerifyReport) {
+        for (i, entry) in rows.entries.iter().enumerate() {
+            let id = rows.row(i).and_then(|row| netnews::overview_row::field(row, 4)).unwrap_or_default();
+            let key: Key = self.key(id);
+            let lives = || group.state().live.contains(entry.number);
+            if lives() && self.shared.lookup(&key) == Lookup::Unknown && lives() {
+                let place = format!("{}:{}", group.name, entry.number);
+                let what = "history does not lead to its article";
+                let (token, arrived) = (entry.token, entry.arrived);
+                report.found(place, what, Some(Damage::Unknown { key, token, arrived }));
+            }
+        }
+    }
+}

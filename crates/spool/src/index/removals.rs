@@ -1,0 +1,85 @@
+//! Files that articles had for themselves, removed after the articles have left the indexes and without the
+//! writer's lock: with thousands of them, and on a busy disk, nothing could be filed meanwhile.
+//!
+//! The writer puts removals in whose rows are durable and applied; the thread that expires, cancels or purges
+//! carries them out once it has released the writer. Invariant: no checkpoint is taken while one is not
+//! carried out, so a start replays its row and removes the file ([`crate::write`]).
+
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::ordered::{Ordered, rank};
+use crate::base::token::Token;
+use crate::method::{ArticleRemoval, VolumeTable};
+use std::collections::VecDeque;
+use std::io;
+
+/// Articles whose files are removed before the next look at the queue.
+const AT_ONCE_MAX: usize = 1024;
+
+/// A removal that waits.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    volume: u16,
+    of: ArticleRemoval,
+}
+
+impl Removal {
+    /// Of an article's files, or with `is_whole` unset of its names under these numbers.
+    pub fn new((key, token): (Key, Token), is_whole: bool, numbers: &[(GroupId, u64)]) -> Self {
+        let of = ArticleRemoval { place: token.place, key, is_whole, numbers: numbers.to_vec() };
+        Self { volume: token.volume, of }
+    }
+}
+
+/// What is still to be removed.
+#[derive(Debug, Default)]
+pub(crate) struct Removals {
+    queue: Ordered<VecDeque<Removal>, { rank::INNERMOST }>,
+    /// Held while some of them are carried out.
+    removing: Ordered<(), { rank::REMOVING }>,
+}
+
+impl Removals {
+    /// To be carried out; the row is durable.
+    pub fn put(&self, removal: Removal) {
+        self.queue.lock().push_back(removal);
+    }
+
+    /// Whether all are carried out.
+    pub fn is_empty(&self) -> bool {
+        let Some(_nobody_removes) = self.removing.try_lock() else { return false };
+        self.queue.lock().is_empty()
+    }
+
+    /// Carries out all of them, in their order, and waits for those that another thread is at.
+    ///
+    /// # Errors
+    /// The disk's. What was not carried out stays in the queue.
+    pub fn finish(&self, volumes: &VolumeTable) -> io::Result<()> {
+        while self.remove_some(volumes)? {}
+        Ok(())
+    }
+
+    /// False if there was none.
+    fn remove_some(&self, volumes: &VolumeTable) -> io::Result<bool> {
+        let _one_at_a_time = self.removing.lock();
+        let mut some: VecDeque<Removal> = {
+            let mut queue = self.queue.lock();
+            let count = queue.len().min(AT_ONCE_MAX);
+            queue.drain(..count).collect()
+        };
+        let is_some = !some.is_empty();
+        while let Some(volume) = some.front().map(|removal| removal.volume) {
+            let end = some.iter().position(|removal| removal.volume != volume).unwrap_or(some.len());
+            let of_volume: Vec<Removal> = some.drain(..end).collect();
+            let retained = volumes.get(volume).and_then(|v| v.retained());
+            let articles: Vec<&ArticleRemoval> = of_volume.iter().map(|removal| &removal.of).collect();
+            if let Err(e) = retained.map_or(Ok(()), |volume| volume.remove_files(&articles)) {
+                let mut queue = self.queue.lock();
+                of_volume.into_iter().chain(some).rev().for_each(|removal| queue.push_front(removal));
+                return Err(e);
+            }
+        }
+        Ok(is_some)
+    }
+}

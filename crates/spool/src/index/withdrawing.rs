@@ -1,0 +1,167 @@
+//! How articles leave the indexes: cancelled, expired, lost; and hidden, which is reversible.
+//!
+//! The row of each is durable before it is applied here, by the writer or by the replay. A file that an
+//! article has for itself is removed at once, or later, without the writer's lock
+//! ([`crate::index::removals`]). Invariant: a removal is put off only if a number still led to the article,
+//! so that a replay, which has the numbers as of the row, removes the file too.
+
+use crate::base::clock::unix_now;
+use crate::base::hidden::HiddenArticle;
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::token::Token;
+use crate::index::fold::Folds;
+use crate::index::groups::GroupState;
+use crate::index::history::Found;
+use crate::index::removals::Removal;
+use crate::method::{Kind, Volume};
+use std::io;
+use std::sync::atomic::Ordering;
+
+/// When the files of an article are removed that leaves the indexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RemoveFiles {
+    /// With the writer held: in a replay, and where little is removed.
+    Now,
+    /// After the writer is released.
+    Later,
+}
+
+impl Folds {
+    /// Removes an article from all indexes and marks its bytes (CNFS-12). Its row must be durable.
+    pub fn cancel(&mut self, key: Key, token: Token, numbers: &[(GroupId, u64)], when: RemoveFiles) {
+        self.take_out((key, token, numbers), when, |v| v.cancel(token.place, key, numbers));
+    }
+
+    /// Removes numbers of a kept article, with `gone` the article too. Its row must be durable.
+    pub fn expire(
+        &mut self,
+        (key, token): (Key, Token),
+        gone: bool,
+        numbers: &[(GroupId, u64)],
+        when: RemoveFiles,
+    ) {
+        if gone {
+            self.take_out((key, token, numbers), when, |volume| match volume.kind() {
+                Kind::Retained(volume) => volume.expire(token.place, key, numbers),
+                Kind::Cyclic(volume) => volume.cancel(token.place, key, numbers),
+            });
+            return;
+        }
+        self.end_numbers(numbers);
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
+        if when == RemoveFiles::Later && volume.method().is_file_per_article() {
+            self.shared.removals.put(Removal::new((key, token), false, numbers));
+            return;
+        }
+        let ended = volume.end_names(token.place, numbers);
+        self.note("the names of an article", ended);
+    }
+
+    /// After a rebuild has published an article: numbers under which it is not found were due.
+    pub fn end_lost_names(&mut self, token: Token, numbers: &[(GroupId, u64)]) {
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
+        let is_lost =
+            |(id, n): &&(GroupId, u64)| matches!(volume.is_found_as(token.place, *id, *n), Ok(false));
+        let lost: Vec<_> = numbers.iter().filter(is_lost).copied().collect();
+        if !lost.is_empty() {
+            self.end_numbers(&lost);
+        }
+    }
+
+    /// Removes an article that a crash damaged. Its Message-ID stays known, like that of an overwritten one.
+    pub fn lost(&mut self, volume: u16, place: u64, numbers: &[(GroupId, u64)]) {
+        let shared = self.shared.clone();
+        let volumes = shared.volumes.load();
+        let Some(volume) = volumes.get(volume) else { return };
+        shared.hidden.remove_at(volume.id(), place);
+        let lived = self.end_numbers(numbers) || volume.is_alive(place);
+        self.is_count_vague |= numbers.is_empty();
+        shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
+        if let Some(volume) = volume.cyclic() {
+            volume.mark_dead(place);
+        }
+    }
+
+    /// Whether any of them lived.
+    fn end_numbers(&mut self, numbers: &[(GroupId, u64)]) -> bool {
+        self.with_numbers(numbers, |state, number| state.end(number))
+    }
+
+    fn take_out(
+        &mut self,
+        (key, token, numbers): (Key, Token, &[(GroupId, u64)]),
+        when: RemoveFiles,
+        mark: impl FnOnce(&dyn Volume) -> io::Result<()>,
+    ) {
+        let shared = self.shared.clone();
+        let volumes = shared.volumes.load();
+        let was_named = self.end_numbers(numbers);
+        self.is_count_vague |= numbers.is_empty();
+        // What is kept lives for as long as a number or history leads to it. History may be ahead of what is
+        // replayed.
+        let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());
+        let is_here = || matches!(shared.history.lookup(&key), Found::At(t, _) if t == token);
+        let lived = was_named || if keeps { is_here() } else { volumes.is_alive(&token) };
+        shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
+        shared.history.replace(&key, None);
+        shared.hidden.remove(&key);
+        // What is not here was declared void; its place may be another's.
+        let Some(volume) = volumes.get(token.volume).filter(|_| lived || !keeps) else { return };
+        if when == RemoveFiles::Later && was_named && volume.method().is_file_per_article() {
+            shared.removals.put(Removal::new((key, token), true, numbers));
+            return;
+        }
+        let marked = mark(volume);
+        self.note("buffer", marked);
+    }
+
+    /// Hides an article, unless it is gone. Its row must be durable.
+    pub fn hide(&mut self, hidden: HiddenArticle) {
+        let shared = self.shared.clone();
+        let place = |token: &Token| (token.volume, token.place);
+        let found = shared.history.lookup(&hidden.key);
+        let is_here = matches!(found, Found::At(token, _) if place(&token) == place(&hidden.token));
+        // In a replay it may have been displaced already, or history may know that it was.
+        let is_named = || {
+            let table = shared.groups.table();
+            let lives =
+                |(id, n): &(GroupId, u64)| table.get(*id).is_some_and(|g| g.state().live.contains(*n));
+            hidden.numbers.iter().any(lives)
+        };
+        if is_here && (is_named() || shared.volumes.load().is_alive(&hidden.token)) {
+            let numbers = hidden.numbers.clone();
+            shared.hidden.put(hidden);
+            self.with_numbers(&numbers, |state, number| state.hide(number));
+        }
+    }
+
+    /// Shows a hidden article again. Its row must be durable.
+    pub fn unhide(&mut self, key: Key) {
+        if let Some(hidden) = self.shared.hidden.remove(&key) {
+            self.with_numbers(&hidden.numbers, |state, number| state.unhide(number));
+        }
+    }
+
+    /// Changes numbers of an article; returns whether any changed.
+    fn with_numbers(
+        &mut self,
+        numbers: &[(GroupId, u64)],
+        mut change: impl FnMut(&mut GroupState, u64) -> bool,
+    ) -> bool {
+        let mut changed = false;
+        let (table, now) = (self.shared.groups.snapshot(), unix_now());
+        for (id, number) in numbers {
+            let Some(group) = table.get(*id) else { continue };
+            let mut state = group.state();
+            if change(&mut state, *number) {
+                state.changed = now;
+                changed = true;
+            }
+        }
+        self.shared.generation.fetch_add(1, Ordering::Release);
+        changed
+    }
+}
