@@ -84,7 +84,7 @@ man:
 
 # Most tests wait for a server, a disk or a clock more than they compute. So there are more threads than
 # processors, and the largest program of tests runs beside all others, whose output follows at their end.
-BESIDE = --lib --bins --test articles --test fuzz --test hostile --test power --test safe --test stores
+BESIDE = --lib --bins --test articles --test fuzz --test hostile --test linear --test power --test safe --test stores
 test:
 	$(CARGO) test --workspace --locked --no-run
 	@export RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))}; said=$$(mktemp); \

@@ -130,8 +130,8 @@ pub fn run(options: &Options) -> Verdict {
 
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| beside the reader | processors busy | STAT/s | STAT/s beside the control | p99 | cost, median (least \
-         to most) |\n|---|---:|---:|---:|---:|---:|\n",
+        "| beside the reader | processors busy | STAT/s | STAT/s beside the control | p99 | \
+         cost, median (least to most) |\n|---|---:|---:|---:|---:|---:|\n",
     );
     for row in rows {
         let percent = |cost: f64| 100.0 * cost;

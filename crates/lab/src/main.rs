@@ -3,12 +3,12 @@
 //! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections
 //! and measures their cost; `recover` times the start of a big spool after a crash; `rebuild` times the
 //! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods;
-//! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `fairness` what clients cost each other, `cnews` what batches cost, `usenetfs`
-//! what large directories cost, `web` what pages and search cost, `newscache` how fast caches are, `cores`
-//! how the rate grows with processors.
-//! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
-//! `tls-load` reads from a server that runs already, over TLS and COMPRESS. `bench/bench.sh` measures servers
-//! beside each other, and `speed` makes the table of it.
+//! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `fairness` what clients cost each
+//! other, `cnews` what batches cost, `usenetfs` what large directories cost, `web` what pages and search
+//! cost, `newscache` how fast caches are, `cores` how the rate grows with processors. Each creates its own
+//! site below `--dir`, prints its findings, and exits with 1 if something did not hold. `tls-load` reads from
+//! a server that runs already, over TLS and COMPRESS. `bench/bench.sh` measures servers beside each other,
+//! and `speed` makes the table of it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod articles;

@@ -422,7 +422,8 @@ mod tests {
             ),
             // No headers follow: text of the mail before.
             (
-                "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\n\nFrom c Thu Jan  1 00:00:08 1970\n\nno headers\n",
+                "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\n\nFrom c Thu Jan  1 00:00:08 1970\n\n\
+                 no headers\n",
                 vec![(7, "A: b\n\nx\n\nFrom c Thu Jan  1 00:00:08 1970\n\nno headers\n")],
             ),
             // Mailers have left other such lines among the headers.
@@ -489,8 +490,8 @@ mod tests {
 
         #[test]
         fn pieces_change_nothing(file in prop::collection::vec(prop::sample::select(
-            vec!["From a Thu Jan  1 00:00:07 1970\n", "\n", "x\n", "From ", ">From b\n", "\r\n", "From c", "A: b\n",
-                 "From d\n", "Subject: e\n"],
+            vec!["From a Thu Jan  1 00:00:07 1970\n", "\n", "x\n", "From ", ">From b\n", "\r\n", "From c",
+                 "A: b\n", "From d\n", "Subject: e\n"],
         ), 0..20),
             piece in 1..30_usize,
         ) {

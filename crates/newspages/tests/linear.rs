@@ -1,5 +1,5 @@
-//! Every renderer is linear: 4 MiB of each repeated token of its grammar cost no more steps for each byte than
-//! any other input.
+//! Every renderer is linear: 4 MiB of each repeated token of its grammar cost no more steps for each byte
+//! than any other input.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use newspages::content::{Content, SHOWN_BYTES_MAX};

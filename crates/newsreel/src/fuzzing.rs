@@ -75,7 +75,8 @@ pub fn form_fields(body: &[u8]) -> Option<Vec<(String, String)>> {
     crate::server::web::form::parse(body)
 }
 
-/// What the reader of the configuration says of a file, and where: the spans of its faults; `Ok`: it is taken.
+/// What the reader of the configuration says of a file, and where: the spans of its faults; `Ok`: it is
+/// taken.
 pub fn configuration(text: &str) -> Result<(), String> {
     let parsed = crate::config::parse(text, Path::new("newsreel.toml"));
     parsed.map(drop).map_err(|error| error.to_string())

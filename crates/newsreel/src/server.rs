@@ -122,7 +122,6 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     tell_system(&[sd_notify::NotifyState::Ready]);
-
     let mut shutdown = std::pin::pin!(shutdown);
     tokio::select! {
         () = &mut shutdown => {}

@@ -2,8 +2,9 @@
 //!
 //! Names are looked up and changed by one thread after the other, which has a turn at the tree; several read
 //! and write, so that a slow file holds up nobody else. What may wait for the disk for long (syncs,
-//! allocation, copies) is answered by [`Workers`]. The kernel checks permissions (`default_permissions`), keeps locks, and keeps
-//! names and attributes for a moment; every change that comes through the mount it sees at once.
+//! allocation, copies) is answered by [`Workers`]. The kernel checks permissions (`default_permissions`),
+//! keeps locks, and keeps names and attributes for a moment; every change that comes through the mount it
+//! sees at once.
 
 use std::ffi::OsStr;
 use std::io;
@@ -94,6 +95,16 @@ impl Usenetfs {
             return Ok(mode);
         }
         Ok(mode & !mark | present)
+    }
+
+    /// The mode of a new entry: without the bits of the maker's mask, unless the directory has a list that its
+    /// entries inherit (acl(5)).
+    fn masked(&self, parent: INodeNo, mode: u32, umask: u32) -> u32 {
+        let inherits = || {
+            let dir = self.tree.node_fd(parent.0)?;
+            fs::getxattr_query(lower::path_of(dir.as_fd()), DEFAULT_LIST)
+        };
+        if umask & mode == 0 || inherits().is_ok() { mode } else { mode & !umask }
     }
 
     /// Changes an attribute of a node; the list that entries inherit also of its buckets, in which they are
@@ -282,6 +293,8 @@ impl Filesystem for Usenetfs {
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
             // The kernel asks for access control lists and decides by them.
             InitFlags::FUSE_POSIX_ACL,
+            // Entries of a directory with a list that they inherit have its rights, not those of a umask.
+            InitFlags::FUSE_DONT_MASK,
             // A listing brings attributes while the program that reads it asks for them.
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_READDIRPLUS_AUTO,
@@ -360,11 +373,12 @@ impl Filesystem for Usenetfs {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _: u32,
+        umask: u32,
         device: u32,
         reply: ReplyEntry,
     ) {
         let _turn = self.tree.turn();
+        let mode = self.masked(parent, mode, umask);
         let (major, minor) = lower::decode_device(device);
         let kind = match fs::FileType::from_raw_mode(mode) {
             fs::FileType::Unknown => fs::FileType::RegularFile,
@@ -374,8 +388,17 @@ impl Filesystem for Usenetfs {
         self.enter(self.tree.make(parent.0, name, made, mode, maker(request)), reply);
     }
 
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
         let _turn = self.tree.turn();
+        let mode = self.masked(parent, mode, umask);
         self.enter(self.tree.make(parent.0, name, Made::Directory, mode & 0o1777, maker(request)), reply);
     }
 
@@ -437,11 +460,12 @@ impl Filesystem for Usenetfs {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
         let _turn = self.tree.turn();
+        let mode = self.masked(parent, mode, umask);
         let exclusive = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
         match self.tree.create(parent.0, name, mode, open_flags(flags), exclusive, maker(request)) {
             Ok(((attr, stat), fd)) => {

@@ -13,7 +13,7 @@ pub mod helper;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,10 +24,10 @@ use netnews::bucket::Scheme;
 use rustix::mount::MountFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use self::device::{Device, clear_dead_mount};
+use self::device::{Device, free_point};
 use crate::filesystem::Usenetfs;
 use crate::lower::marking;
-use crate::lower::mounts::{SOURCE, mounted_at};
+use crate::lower::mounts::SOURCE;
 use crate::lower::unprivileged::keep_reserves;
 use crate::tree::Tree;
 
@@ -116,19 +116,6 @@ fn raise_descriptors() -> usize {
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let now = if raised.is_ok() { limit.maximum } else { limit.current };
     now.unwrap_or(DESCRIPTORS_UNKNOWN).min(DESCRIPTORS_MAX) as usize
-}
-
-/// The mount point, without what a killed mount left there; an error if one of ours is mounted there.
-fn free_point(point: &Path) -> io::Result<PathBuf> {
-    let point = clear_dead_mount(point)?;
-    match mounted_at(&point)? {
-        None => Ok(point),
-        Some(source) => {
-            let why =
-                format!("{source} is mounted there already; unmount it first (umount {})", point.display());
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, why))
-        }
-    }
 }
 
 impl Mounted {

@@ -115,6 +115,9 @@ mod overview_row;
 #[path = "../../../../fuzz/fuzz_targets/post_file.rs"]
 mod post_file;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/proxy_header.rs"]
+mod proxy_header;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/reply.rs"]
 mod reply;
 #[allow(unused_attributes)]
@@ -193,6 +196,7 @@ smoke! {
     notice: INPUTS, seeds::notices();
     overview_row: INPUTS, seeds::values();
     post_file: INPUTS, seeds::posts();
+    proxy_header: INPUTS, seeds::proxies();
     reply: INPUTS, seeds::replies();
     sasl: INPUTS, seeds::sasl();
     search_query: INPUTS, seeds::searches();

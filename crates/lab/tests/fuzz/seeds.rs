@@ -109,11 +109,15 @@ pub fn access_logs() -> Vec<Vec<u8>> {
 pub fn configurations() -> Vec<Vec<u8>> {
     all(&[
         "[site]\npath_identity = \"a.example\"\n[[buffer]]\nname = \"b\"\npath = \"b\"\nsize = \"4 MiB\"\n\
-         [[class]]\nname = \"c\"\nmethod = \"cnfs\"\nbuffers = [\"b\"]\n[[rule]]\nclass = \"c\"\ngroups = \"*\"\n",
-        "[[peer]]\nname = \"p\"\naddresses = [\"192.0.2.1\"]\n[peer.send]\nto = \"p.example:119\"\nsize_max = \"1 MB\"\n\
+         [[class]]\nname = \"c\"\nmethod = \"cnfs\"\nbuffers = [\"b\"]\n\
+         [[rule]]\nclass = \"c\"\ngroups = \"*\"\n",
+        "[[peer]]\nname = \"p\"\naddresses = [\"192.0.2.1\"]\n[peer.send]\n\
+         to = \"p.example:119\"\nsize_max = \"1 MB\"\n\
          [[access]]\nfrom = \"all\"\nread = \"*,!a.*\"\npost = \"*\"\n[web]\nlisten = [\"127.0.0.1:8119\"]\n",
-        "[[upstream]]\nname = \"u\"\nhost = \"u.example:563\"\ntls = \"implicit\"\n[cache]\nsize = \"1 GiB\"\n\
-         strategy = \"lrug\"\n[[control]]\ntype = \"newgroup\"\naction = \"do\"\n[limits]\nread_timeout = \"1 s\"\n",
+        "[[upstream]]\nname = \"u\"\nhost = \"u.example:563\"\ntls = \"implicit\"\n\
+         [cache]\nsize = \"1 GiB\"\n\
+         strategy = \"lrug\"\n[[control]]\ntype = \"newgroup\"\naction = \"do\"\n\
+         [limits]\nread_timeout = \"1 s\"\n",
     ])
 }
 
@@ -230,6 +234,16 @@ pub fn searches() -> Vec<Vec<u8>> {
         "group:comp.*,!comp.lang.c after:1989-01-31 before:1990 thread:<a@b>",
         "\u{65e5}\u{672c} Gr\u{fc}\u{df}e foo-bar x:y \"open",
     ])
+}
+
+/// How proxies begin connections.
+pub fn proxies() -> Vec<Vec<u8>> {
+    let mut seeds = all(&["PROXY TCP4 192.0.2.7 192.0.2.1 5555 119\r\nDATE\r\n", "PROXY UNKNOWN\r\n"]);
+    seeds.push(
+        [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c"[..], &[192, 0, 2, 7, 192, 0, 2, 1, 21, 179, 0, 119]]
+            .concat(),
+    );
+    seeds
 }
 
 /// What servers answer.

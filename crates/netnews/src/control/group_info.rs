@@ -392,7 +392,8 @@ mod tests {
             assert_eq!(newgroup_line(quoted, body.as_bytes()), line("x.y", "\u{c4}pfel", false));
         }
         // "For your newsgroups file:", the line, and "Submission address: <a@b.c>", in two lines of base64.
-        let body = b"Rm9yIHlvdXIgbmV3c2dyb3VwcyBmaWxlOgp4LnkJw4RwZmVsCg==\r\nU3VibWlzc2lvbiBhZGRyZXNzOiA8YUBiLmM+Cg==\r\n";
+        let body = b"Rm9yIHlvdXIgbmV3c2dyb3VwcyBmaWxlOgp4LnkJw4RwZmVsCg==\r\n\
+                     U3VibWlzc2lvbiBhZGRyZXNzOiA8YUBiLmM+Cg==\r\n";
         assert_eq!(newgroup_line(coded, body), line("x.y", "\u{c4}pfel", false));
         assert_eq!(submission_address(coded, body).as_deref(), Some("a@b.c"));
         assert_eq!(

@@ -85,10 +85,10 @@ pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objec
     for known in [Known::Date, Known::InjectionDate] {
         dated(article, known, rules, now)?;
     }
-    if let Some(value) = article.header(Known::Expires) {
-        if standard_date(value, Known::Expires)? <= now {
-            return Err(Objection::Expired);
-        }
+    if let Some(value) = article.header(Known::Expires)
+        && standard_date(value, Known::Expires)? <= now
+    {
+        return Err(Objection::Expired);
     }
     for known in [Known::From, Known::Sender, Known::ReplyTo] {
         let is_valid = if known == Known::Sender { mailbox::is_sender } else { mailbox::is_mailbox_list };

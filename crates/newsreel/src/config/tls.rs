@@ -49,8 +49,8 @@ section! {
         /// Path contains this name is not sent to the peer.
         name: String = Text, example "news.example.net";
         /// The path identities that it may write in Path, besides its name. Where this is given, an article
-        /// whose leftmost identity is another one gets !.MISMATCH. and the peer's address in Path, as RFC 5537
-        /// section 3.2.1 says; else !.SEEN., as nothing is known of its identity.
+        /// whose leftmost identity is another one gets !.MISMATCH. and the peer's address in Path, as RFC
+        /// 5537 section 3.2.1 says; else !.SEEN., as nothing is known of its identity.
         path_identities: Vec<String> = List(PathIdentity), default [], example ["news.example.net"];
         /// The addresses and networks it connects from. Addresses, not host names: otherwise whoever controls
         /// the name could feed you. A peer with a certificate needs none, and may then connect from anywhere.

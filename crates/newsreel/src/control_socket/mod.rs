@@ -5,8 +5,9 @@
 //! [`Request`] as a line of JSON; after [`Request::Rnews`] and [`Request::Import`] follow articles in wire
 //! format (CRLF, dot-stuffed, without the final `.` line), as those requests say. The server answers with
 //! lines of [`Reply`], of which the last is [`Reply::Done`]. One connection may carry many requests, one
-//! after the other; where all `seats` are taken, a client that says nothing is cut off. Requests are carried out by `operations` and, for articles, by `ingest`, each on a thread
-//! that may block. Called by `server`; the other side is `cli::control`.
+//! after the other; where all `seats` are taken, a client that says nothing is cut off. Requests are carried
+//! out by `operations` and, for articles, by `ingest`, each on a thread that may block. Called by `server`;
+//! the other side is `cli::control`.
 
 mod groups;
 pub(crate) mod import;
@@ -217,19 +218,8 @@ fn answer(
             say(replies, &Reply::Status(Box::new(server.report())))?;
             Ok(true)
         }
-        Request::Reload | Request::Compare { .. } => {
-            let report = match request {
-                Request::Compare { file, text } => reload::compare(server, text, file),
-                _ => reload::reload(server),
-            };
-            let ok = report.is_ok();
-            let reply = report.map_or_else(
-                |refused| Reply::Error(refused.to_string()),
-                |report| Reply::Text(report.screen()),
-            );
-            say(replies, &reply)?;
-            Ok(ok)
-        }
+        Request::Reload => reloaded(reload::reload(server), replies),
+        Request::Compare { file, text } => reloaded(reload::compare(server, text, file), replies),
         Request::Rnews => rnews::file(site, requests, replies),
         Request::Import => import::file(site, requests, replies),
         other => {
@@ -273,6 +263,18 @@ fn answer(
             failure.map_or(Ok(ok), Err)
         }
     }
+}
+
+/// Says what a reload changed, or would change, or why it is refused.
+fn reloaded(
+    report: Result<reload::ReloadReport, reload::Refused>,
+    replies: &mut (impl Write + Send),
+) -> io::Result<bool> {
+    let ok = report.is_ok();
+    let reply = report
+        .map_or_else(|refused| Reply::Error(refused.to_string()), |report| Reply::Text(report.screen()));
+    say(replies, &reply)?;
+    Ok(ok)
 }
 
 fn of_upstreams(server: &Server, request: &Request, sink: &mut operations::Sink<'_>) -> bool {

@@ -103,6 +103,7 @@ pub(super) struct WatchedStream {
 
 impl WatchedStream {
     /// The connection itself.
+    #[cfg(feature = "mount")]
     pub fn stream(&self) -> &UnixStream {
         &self.stream
     }

@@ -90,13 +90,17 @@ pub fn active(text: &str) -> (BTreeMap<String, OtherGroup>, Vec<(usize, &str)>) 
     (groups, odd)
 }
 
-/// The groups of leafnode's groupinfo that have had articles, or of which `is_read` says so: a line is the
-/// name, the flag, the last and the first number, the time of creation and the description, with tabs
-/// between them. Others are only groups that its servers have.
+/// The groups of leafnode's groupinfo that have had articles, or of which `is_read` says so. A line of
+/// leafnode 2 is the name, the flag, the last and the first number, the time of creation and the description,
+/// with tabs between them; leafnode 1 has blanks, and no flag. Others are only groups that its servers have.
 pub fn groupinfo(text: &str, is_read: impl Fn(&str) -> bool) -> BTreeMap<String, OtherGroup> {
     let group = |line: &str| {
-        let mut fields = line.trim_end_matches('\r').split('\t');
-        let (name, flag, last) = (fields.next()?, fields.next()?, fields.next()?.parse::<u64>().ok()?);
+        let line = line.trim_end_matches('\r');
+        let has_flag = line.contains('\t');
+        let mut fields = if has_flag { line.splitn(6, '\t') } else { line.splitn(5, ' ') };
+        let name = fields.next()?;
+        let flag = if has_flag { fields.next()? } else { "y" };
+        let last = fields.next()?.parse::<u64>().ok()?;
         let created = fields.nth(1).and_then(|age| age.parse().ok()).unwrap_or(0);
         let description = fields.next().map(str::trim).filter(|text| *text != "-x-" && *text != "-");
         (!name.is_empty() && (last > 0 || is_read(name))).then(|| {
@@ -195,6 +199,10 @@ mod tests {
             (group.high, group.created, group.description.as_str()),
             (40, 1_700_000_000, "The C language")
         );
+        let blanks = groupinfo("misc.test 4 2 1700000000 Trying things out\nno.numbers x y\n", |_| false);
+        let group = &blanks["misc.test"];
+        assert_eq!((blanks.len(), group.high, group.flag.as_str()), (1, 4, "y"));
+        assert_eq!((group.created, group.description.as_str()), (1_700_000_000, "Trying things out"));
         assert_eq!((groups["read.now"].flag.as_str(), groups["read.now"].description.as_str()), ("m", ""));
     }
 

@@ -55,8 +55,9 @@ pub(crate) struct PathPrefix {
 }
 
 impl PathPrefix {
-    /// For articles from a peer called `name` at `address`, which has these path identities. Its name may, but
-    /// need not be one; so without others an identity that is not its name is no mismatch, only not verified.
+    /// For articles from a peer called `name` at `address`, which has these path identities. Its name may,
+    /// but need not be one; so without others an identity that is not its name is no mismatch, only not
+    /// verified.
     fn of_peer(identity: &str, name: &str, identities: &[String], address: &str) -> Self {
         let (mut matched, mut other) = (Vec::new(), Vec::new());
         let address = address.as_bytes();

@@ -55,13 +55,20 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Judges the groups, and the rights to send control messages and approved articles. `takers` are the groups
-/// that upstreams have, and `taker_of_carried` says which one takes posts to a group that is carried here.
+/// Upstreams that take a post.
+pub(super) struct PostTakers<'a> {
+    /// Of groups that only upstreams have.
+    pub listed: &'a Takers,
+    /// Of a group that is carried here.
+    pub of_carried: &'a dyn Fn(&[u8]) -> Option<Arc<str>>,
+}
+
+/// Judges the groups, and the rights to send control messages and approved articles.
 pub(super) fn judge(
     article: &Article<'_>,
     poster: &Poster<'_>,
     table: &GroupTable,
-    (takers, taker_of_carried): (&Takers, &dyn Fn(&[u8]) -> Option<Arc<str>>),
+    takers: &PostTakers<'_>,
 ) -> Result<Way, Refusal> {
     let is_control = article.count(Known::Control) > 0;
     let approved = article.count(Known::Approved) > 0;
@@ -76,7 +83,7 @@ pub(super) fn judge(
             if !access.read.matches(name) {
                 return Err(Refusal::NotYourGroup(shown(name)));
             }
-            if let Some((_, taker)) = takers.iter().find(|(taken, _)| **taken == *name) {
+            if let Some((_, taker)) = takers.listed.iter().find(|(taken, _)| **taken == *name) {
                 let upstream = taken_by(taker, name, access)?;
                 // Whether it is moderated is that server's matter, and so is who may approve there.
                 approves |= access.approve.matches(name);
@@ -89,7 +96,7 @@ pub(super) fn judge(
         if !target.is_in(&access.post) {
             return Err(Refusal::NotYourGroup(shown(name)));
         }
-        let upstream = taker_of_carried(name);
+        let upstream = (takers.of_carried)(name);
         let is_sent_on = upstream.is_some();
         elsewhere.extend(upstream.filter(|upstream| !elsewhere.contains(upstream)));
         match target.flag {

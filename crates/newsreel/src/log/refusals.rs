@@ -3,7 +3,6 @@
 //! A stranger's address is logged once a minute, all of them together at most [`LINES_MAX`] times; what was
 //! left out is counted in the next line. Called by `server` for connections over NNTP.
 
-use crate::access::Caller;
 use crate::base::lock::Leaf;
 use std::collections::HashSet;
 use std::fmt;
@@ -47,8 +46,7 @@ struct Period {
 
 impl Refusals {
     /// Logs a refusal, unless there are too many.
-    pub fn log(&self, caller: Caller, why: &Refusal) {
-        let address = caller.address;
+    pub fn log(&self, address: IpAddr, why: &Refusal) {
         match self.0.lock().count(address, Instant::now()) {
             Some(left_out) => info!(%address, %why, left_out, "connection refused"),
             None => debug!(%address, %why, "connection refused"),

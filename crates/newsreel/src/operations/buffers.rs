@@ -86,7 +86,7 @@ pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut S
             if let Some(present) = present.and_then(|buffer| buffer.size).filter(|present| size <= present) {
                 let present = size_text(present);
                 sink(Reply::Error(format!(
-                    "{name} has {present}, so it cannot grow to {text}; name a larger size"
+                    "{name} has {present} and cannot shrink: {text} is not larger; name a larger size"
                 )));
                 return false;
             }

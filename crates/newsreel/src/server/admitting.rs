@@ -40,7 +40,7 @@ pub(super) fn admitting<S: NewsSource>(
             let session = match admit(&site, &context, &source, socket, caller, beginning.is_tls()) {
                 Ok(session) => session,
                 Err(why) => {
-                    refusals.log(caller, &why);
+                    refusals.log(caller.address, &why);
                     return None;
                 }
             };

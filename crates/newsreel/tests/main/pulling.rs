@@ -626,7 +626,9 @@ fn pull_sets_aside_an_article_that_the_server_refuses_and_fetches_the_others_onc
         assert_eq!(code, Some(0), "{answer}: {said}");
         assert!(said.starts_with("0 articles of 0 groups fetched"), "{answer}: {said}");
         assert!(said.contains("waiting: odd.group 3 <odd.3@x.example>: "), "{answer}: {said}");
-        assert_eq!(odd.times_asked("ARTICLE <odd.6@x.example>"), 1, "{answer}");
+        // Those asked for behind an answer that ends the connection are asked for again.
+        let most = if ["400 not now", "502 not for you", "close"].contains(&answer) { 2 } else { 1 };
+        assert!((1..=most).contains(&odd.times_asked("ARTICLE <odd.6@x.example>")), "{answer}");
     }
 }
 
@@ -647,17 +649,15 @@ fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
     assert_eq!(count(&serving, "odd.group").map(|(articles, _)| articles), Some(6), "{came}");
     wait(&site, |pulls| pulls[0]["details"]["waiting"] == 0);
     drop(serving);
-    // With no time at all it is given up at once.
+    // With next to no time it is given up at once.
     let odd = Odd::start("451 removed", "", "");
     site.edit(|text| {
         let at = text.find("\n[[pull]]").unwrap();
-        text[..at].to_owned() + &section(odd.address, &keys.replace("60 s", "0 s"))
+        text[..at].to_owned() + &section(odd.address, &keys.replace("60 s", "10ms"))
     });
-    let serving = site.serve();
-    let given_up = wait(&site, |pulls| pulls[0]["runs"] != 0);
-    assert_eq!(given_up[0]["details"]["waiting"], 0, "{given_up}");
-    let logged = serving.log();
-    assert!(logged.iter().any(|line| line.contains("article given up")), "{logged:?}");
+    let mut serving = site.serve();
+    serving.logged(|line| line.contains("article given up"));
+    wait(&site, |pulls| pulls[0]["details"]["waiting"] == 0);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::article_files::ArticleFiles;
 use super::articles::Articles;
 use super::helper;
+use crate::lower::mounts::mounted_at;
 
 const DEVICE_PATH: &str = "/dev/fuse";
 /// How willingly the threads that answer leave the processor to the server's others.
@@ -31,7 +32,7 @@ impl Device {
     /// user may use it.
     pub fn mount(point: &Path, source: &str, allow_other: bool) -> io::Result<Self> {
         let flags = MountFlags::RDONLY | MountFlags::NOEXEC | MountFlags::NOATIME;
-        Self::with(&super::free_point(point)?, source, flags, allow_other)
+        Self::with(&free_point(point)?, source, flags, allow_other)
     }
 
     /// As [`Device::mount`] at a point where no dead mount is; the kernel checks permissions, and there are
@@ -102,8 +103,21 @@ fn detach(point: &Path) -> io::Result<()> {
     }
 }
 
+/// The mount point, without what a killed mount left there; an error if one of ours is mounted there.
+pub(super) fn free_point(point: &Path) -> io::Result<PathBuf> {
+    let point = clear_dead_mount(point)?;
+    match mounted_at(&point)? {
+        None => Ok(point),
+        Some(source) => {
+            let why =
+                format!("{source} is mounted there already; unmount it first (umount {})", point.display());
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, why))
+        }
+    }
+}
+
 /// The mount point, without what a killed mount left there.
-pub(super) fn clear_dead_mount(point: &Path) -> io::Result<PathBuf> {
+fn clear_dead_mount(point: &Path) -> io::Result<PathBuf> {
     let found = point.canonicalize();
     let is_dead = |error: &io::Error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
     if found.as_ref().err().is_some_and(is_dead)

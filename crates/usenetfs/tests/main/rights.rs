@@ -66,6 +66,31 @@ fn rsync_and_tar_leave_a_managed_directory_managed() {
     assert!(site.lower("group/345/123456").exists() && site.lower("group/432/654321").exists());
 }
 
+#[test]
+fn a_umask_counts_where_no_list_is_inherited() {
+    let Some(site) = Site::new() else { return };
+    site.make_managed("plain");
+    site.make_managed("inheriting");
+    let list = access_list(6);
+    let set = rustix::fs::setxattr(
+        site.upper("inheriting"),
+        "system.posix_acl_default",
+        &list,
+        XattrFlags::empty(),
+    );
+    if set == Err(Errno::OPNOTSUPP) {
+        return skipped("needs access control lists");
+    }
+    let make = |dir: &str| {
+        let script = "umask 077; touch 123456 name; mkdir sub";
+        let made = Command::new("sh").args(["-c", script]).current_dir(site.upper(dir)).status().unwrap();
+        assert!(made.success());
+        ["123456", "name", "sub"].map(|name| mode(&site.upper(dir).join(name)))
+    };
+    assert_eq!(make("plain"), [0o600, 0o600, 0o700]);
+    assert_eq!(make("inheriting"), [0o664, 0o664, 0o674]);
+}
+
 /// The value of an attribute `system.posix_acl_*` by which user 65534 may do `rights`, and everybody else
 /// what mode 0644 says (linux/posix_acl_xattr.h).
 fn access_list(rights: u16) -> Vec<u8> {

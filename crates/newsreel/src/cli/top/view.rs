@@ -413,6 +413,15 @@ fn details(peer: &PeerStatus) -> Vec<Line> {
         add("to it", "nothing is sent".into());
         return lines;
     };
+    feed_details(feed, &mut add);
+    if let Some(error) = &feed.last_error {
+        lines.push(Line { text: format!("  {error}"), style: Style::Bad });
+    }
+    lines
+}
+
+/// What is sent to a peer, and how it is taken.
+fn feed_details(feed: &FeedStatus, add: &mut dyn FnMut(&str, String)) {
     let retry = feed.retry_secs.map(|secs| format!(", next attempt in {}", about_span(secs)));
     add(
         "to it",
@@ -467,10 +476,6 @@ fn details(peer: &PeerStatus) -> Vec<Line> {
             ),
         );
     }
-    if let Some(error) = &feed.last_error {
-        lines.push(Line { text: format!("  {error}"), style: Style::Bad });
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ pub(in crate::operations) fn explain(spool: &Spool, message_id: &str, sink: &mut
         Ok(Err(found)) => {
             let why = match found {
                 Lookup::Unknown => "was never here",
-                Lookup::Remembered => "is not here: it was rejected, cancelled or expired, and is remembered",
-                _ => "is not here: it was overwritten or expired",
+                Lookup::Remembered => "is gone: it was cancelled, expired or rejected",
+                _ => "is gone: it was overwritten or expired",
             };
             sink(Reply::Error(format!("{message_id} {why}")));
             false

@@ -2,9 +2,9 @@
 //!
 //! A run asks the server what it has (`upstream`), plans what to fetch from the marks of earlier runs
 //! (`state`, `plan`), fetches it over several connections with pipelines (`worker`), and files it in the
-//! server's order, many articles a commit (`filing`). Marks are written only after what they stand for is durable, so a
-//! run that is killed at any moment is resumed by the next: what it fetched twice is known by its Message-ID.
-//! Called by the standing pulls of a server (`standing`) and by `newsreel pull`.
+//! server's order, many articles a commit (`filing`). Marks are written only after what they stand for is
+//! durable, so a run that is killed at any moment is resumed by the next: what it fetched twice is known by
+//! its Message-ID. Called by the standing pulls of a server (`standing`) and by `newsreel pull`.
 
 mod aside;
 mod counts;

@@ -1,8 +1,8 @@
 //! How far articles were fetched from a server: a mark for each group, and what was set aside, durable.
 //!
 //! One file for each server, replaced as a whole. A mark never passes an article that is neither filed nor
-//! decided about nor set aside, so what a crash takes is fetched again and known. A lock beside the file keeps two pulls
-//! from one server apart. Format: `docs/formats/pull.md`. Called by `pull::run`.
+//! decided about nor set aside, so what a crash takes is fetched again and known. A lock beside the file
+//! keeps two pulls from one server apart. Format: `docs/formats/pull.md`. Called by `pull::run`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -40,8 +40,8 @@ const RETRY_LONGEST: Duration = Duration::from_secs(30);
 const TRIES_MAX: u32 = 6;
 /// Connections that end at one article or group, after which it is taken for the cause.
 const BREAKS_MAX: u32 = 2;
-/// Articles that are asked for one by one after a connection broke, so that it is seen at which it ends; twice
-/// as many after the next one.
+/// Articles that are asked for one by one after a connection broke, so that it is seen at which it ends;
+/// twice as many after the next one.
 const CAREFUL_FIRST: usize = 4;
 /// Articles that are refused one after the other, after which it is not them.
 const REFUSED_IN_A_ROW_MAX: u32 = 200;

@@ -4,8 +4,9 @@
 //! One connection with a window of offers; after a broken one, what was not answered is offered again, so
 //! that an article may be offered twice and none is left out. Articles that the server wants later are
 //! offered again at the end, and so are those with answers that the protocol does not have, or on which
-//! connections end: an article that the server cannot answer for does not hold up the others. Called by `newsreel send` and, for the articles of a group, by the control
-//! socket. Sources: RFC 4644, RFC 3977 section 6.3.2.
+//! connections end: an article that the server cannot answer for does not hold up the others. Called by
+//! `newsreel send` and, for the articles of a group, by the control socket. Sources: RFC 4644, RFC 3977
+//! section 6.3.2.
 
 pub(crate) mod progress;
 mod source;

@@ -250,8 +250,8 @@ fn stop_answering(answering: &mut Option<(JoinHandle<()>, watch::Sender<bool>)>)
     }
 }
 
-/// Begins the feeds of all configured peers that were never fed, so that they are sent what is filed without a
-/// server from now on. Called before a filer is made for that. Writes the journal; blocks.
+/// Begins the feeds of all configured peers that were never fed, so that they are sent what is filed without
+/// a server from now on. Called before a filer is made for that. Writes the journal; blocks.
 pub(crate) fn begin_without_server(spool: &Arc<Spool>, config: &Config) -> io::Result<()> {
     let routes = Route::all(config, |name| spool.site(name)).map_err(io::Error::other)?;
     routes.iter().try_for_each(|route| Peer::open(spool, route, &config.site.path_identity).map(drop))

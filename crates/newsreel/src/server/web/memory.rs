@@ -1,7 +1,7 @@
 //! Memory of HTTP: one budget for what requests need and for answers until they are sent.
 //!
-//! A [`Reservation`] is a drop guard. One is taken before an article is fetched, grows or shrinks with what is
-//! made of it, and stays with the bytes of the answer until the last of them has been passed to the socket
+//! A [`Reservation`] is a drop guard. One is taken before an article is fetched, grows or shrinks with what
+//! is made of it, and stays with the bytes of the answer until the last of them has been passed to the socket
 //! ([`accounted`]). Where there is no room a request waits for `web.page_timeout`, then it is answered 503; a
 //! download that is sent in pieces waits as long as its connection lasts. Small requests are not held up by a
 //! large one that waits. One address has at most half of the memory, so that clients that read nothing leave

@@ -1,15 +1,15 @@
 //! HTTP: pages for people, figures for programs.
 //!
-//! `connection` takes what `listening` accepts on the addresses of `[web]`, within limits of its own, and
-//! has each request answered by the [`Router`] of [`routes`], to which each part brings its routes:
-//! `health`, `metrics`, `login`, `operator`, `reading`. Who asks is a [`Visitor`](visitor::Visitor): the
-//! same `[[access]]` sections, users and lock-outs decide as over NNTP; `sessions` remembers logins. What
-//! is sent by a form comes as a [`Submission`](form::Submission). `page` is the frame of pages; `answers`
-//! is what all answers have in common: the headers that keep pages apart from other sites', and what is
-//! said when there is no page. `rendering` makes pages on threads of their own; `memory` is the one budget
-//! for requests and answers, and long answers are sent in `pieces`. Invariants: the pages load nothing from other hosts and work without
-//! JavaScript; nothing of a request comes back but as escaped text. Called by `server`. Sources: RFC 9110,
-//! RFC 9112, RFC 6265, CSP level 3, OpenMetrics 1.0.
+//! `connection` takes what `listening` accepts on the addresses of `[web]`, within limits of its own, and has
+//! each request answered by the [`Router`] of [`routes`], to which each part brings its routes: `health`,
+//! `metrics`, `login`, `operator`, `reading`. Who asks is a [`Visitor`](visitor::Visitor): the same
+//! `[[access]]` sections, users and lock-outs decide as over NNTP; `sessions` remembers logins. What is sent
+//! by a form comes as a [`Submission`](form::Submission). `page` is the frame of pages; `answers` is what all
+//! answers have in common: the headers that keep pages apart from other sites', and what is said when there
+//! is no page. `rendering` makes pages on threads of their own; `memory` is the one budget for requests and
+//! answers, and long answers are sent in `pieces`. Invariants: the pages load nothing from other hosts and
+//! work without JavaScript; nothing of a request comes back but as escaped text. Called by `server`. Sources:
+//! RFC 9110, RFC 9112, RFC 6265, CSP level 3, OpenMetrics 1.0.
 
 mod answers;
 mod assets;

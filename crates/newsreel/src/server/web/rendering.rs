@@ -1,8 +1,9 @@
 //! Pages are rendered on threads of their own, at most half of the processors at once, within a time limit.
 //!
 //! What is not rendered by then is answered 503, and its thread stops: `newspages::work` looks at a flag that
-//! is set when nobody waits any longer, and bounds the work by the size of the input besides. So no page holds
-//! up a connection, whatever an article has in it. Called by `reading`; `web.page_timeout` is the limit.
+//! is set when nobody waits any longer, and bounds the work by the size of the input besides. So no page
+//! holds up a connection, whatever an article has in it. Called by `reading`; `web.page_timeout` is the
+//! limit.
 
 use newspages::work::{self, StopFlag};
 use std::num::NonZero;

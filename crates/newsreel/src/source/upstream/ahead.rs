@@ -235,7 +235,7 @@ impl Upstreams {
     }
 
     fn ask_for_existence(&self, table: &Table, ids: Vec<Box<[u8]>>) {
-        let is_asked = |id: &Box<[u8]>| self.ahead.lock().existence.contains_key(id);
+        let is_asked = |id: &[u8]| self.ahead.lock().existence.contains_key(id);
         let missing = ids.into_iter().filter(|id| !is_asked(id) && !articles::is_known(table, id));
         let asked = missing.filter_map(|id| {
             let pool = first_asked(table, &Place::Id(id.clone()))?;
@@ -245,7 +245,7 @@ impl Upstreams {
     }
 
     fn ask_for_marks(&self, table: &Table, names: Vec<Box<[u8]>>) {
-        let is_asked = |name: &Box<[u8]>| self.ahead.lock().marks.contains_key(name);
+        let is_asked = |name: &[u8]| self.ahead.lock().marks.contains_key(name);
         let missing = names.into_iter().filter(|name| !is_asked(name));
         let asked = missing.filter_map(|name| {
             let upstream = table.numbering(&name).filter(|upstream| upstream.must_ask_for_marks(&name))?;

@@ -53,17 +53,22 @@ fn a_thread_of_absent_ancestors_takes_time_by_its_articles() {
     let (_server, address) = site("page_timeout = \"30 s\"", (0..300).map(references));
     let begun = Instant::now();
     let page = get(address, "/groups/misc.test/thread/100%40x.example");
-    assert_eq!((page.status, page.body.matches("<li").count()), (200, 300));
+    assert_eq!(page.status, 200);
+    assert!(page.body.matches("<li").count() >= 300, "{}", page.body);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+/// The `n`th article of one thread, of some 32 KB.
+fn large_article(n: usize) -> (String, String) {
+    let references = if n == 0 { String::new() } else { "References: <0@x.example>\r\n".to_owned() };
+    (format!("Subject: x\r\n{references}"), format!("{}\r\n", "x".repeat(78)).repeat(400))
 }
 
 #[test]
 fn downloads_that_nobody_reads_wait_within_the_memory_and_are_whole_in_the_end() {
     const ARTICLES: usize = 40;
-    let body = format!("{}\r\n", "x".repeat(78)).repeat(400);
-    let article = |_| ("Subject: x\r\n".to_owned(), body.clone());
     let (server, address) =
-        site("memory_max = \"1 MiB\"\npage_timeout = \"30 s\"", (0..ARTICLES).map(article));
+        site("memory_max = \"1 MiB\"\npage_timeout = \"30 s\"", (0..ARTICLES).map(large_article));
     let request = format!(
         "GET /groups/misc.test/thread/1%40x.example/mbox HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
     );
@@ -88,13 +93,12 @@ fn downloads_that_nobody_reads_wait_within_the_memory_and_are_whole_in_the_end()
 
 #[test]
 fn answers_for_which_there_is_no_memory_are_asked_for_again_later() {
-    let body = format!("{}\r\n", "x".repeat(78)).repeat(400);
-    let article = |_| ("Subject: x\r\n".to_owned(), body.clone());
-    let (_server, address) = site("memory_max = \"1 MiB\"\npage_timeout = \"100 ms\"", (0..80).map(article));
+    let keys = "memory_max = \"1 MiB\"\npage_timeout = \"100 ms\"\nconnections_per_address_max = 500";
+    // More than the sockets take.
+    let (_server, address) = site(keys, (0..400).map(large_article));
     let mbox = format!("GET /groups/misc.test/thread/1%40x.example/mbox HTTP/1.1\r\nHost: {address}\r\n\r\n");
     let mut unread = Vec::new();
     let begun = Instant::now();
-    // The sockets take much before the server has to hold anything.
     let refused = loop {
         let answer = get(address, "/article/1%40x.example");
         if answer.status != 200 {
@@ -102,6 +106,7 @@ fn answers_for_which_there_is_no_memory_are_asked_for_again_later() {
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "nothing is refused");
         let mut socket = connect(address);
+        rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
         socket.write_all(mbox.as_bytes()).unwrap();
         unread.push(socket);
     };

@@ -106,7 +106,8 @@ impl Reading<'_> {
         }
         match rows {
             Some(rows) => Ok(rows),
-            None => self.rows(group, 1..=0).await,
+            // None.
+            None => self.rows(group, high + 1..=high).await,
         }
     }
 }
