@@ -1,8 +1,8 @@
 //! From the text of a file to a [`Config`], or to everything that is wrong with it.
 //!
-//! Three passes, each of which continues after a fault: TOML's grammar (whose faults are reported alone,
-//! since what follows a broken line cannot be trusted), keys and values against the tables of the sections,
-//! and `checks`.
+//! Three passes: TOML's grammar, whose first fault is reported alone, since what follows a broken line cannot
+//! be trusted; keys and values against the tables of the sections; and `checks`. The last two continue after
+//! a fault.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -28,8 +28,9 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
         ConfigError::Faulty { file: file.to_owned(), text: text.to_owned(), faults }
     };
     let (table, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        return Err(faulty(errors.iter().map(|error| grammar_fault(text, error)).collect()));
+    // What follows the first is mostly its consequence.
+    if let Some(first) = errors.first() {
+        return Err(faulty(vec![grammar_fault(text, first)]));
     }
     let mut document = Document { table: table.get_ref(), faults: Vec::new() };
     document.unknown_sections();

@@ -711,6 +711,9 @@ fn broken_toml_is_told_with_its_line() {
     assert!(all[0].0.starts_with("not TOML: "), "{all:?}");
     let all = faults(&with("block = \"4 KiB\"", "size = \"2 TB\""));
     assert_eq!((all[0].0.as_str(), all[0].1), ("not TOML: duplicate key", 23));
+    // A bracket that is not closed would have a fault on each line after it.
+    let all = faults(&with("size = \"1 TB\"", "size = [\"1 TB\""));
+    assert_eq!(all.len(), 1, "{all:?}");
 }
 
 #[test]

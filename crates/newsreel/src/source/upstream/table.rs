@@ -12,7 +12,7 @@ use super::questions::{AskMarks, MarksSaid};
 use super::trouble::Trouble;
 use super::xref::Holds;
 use crate::base::clock::unix_secs;
-use crate::base::lock::rank;
+use crate::base::lock::{Leaf, rank};
 use crate::config::{self, Config, PassedCommand};
 use crate::source::{Answer, Marks};
 use hashbrown::HashMap;
@@ -54,6 +54,9 @@ pub(super) struct Upstream {
     /// The first request for overview rows of a group has all others fetched as well.
     pub is_whole: bool,
     groups: Ordered<KnownGroups, { rank::UPSTREAM_GROUPS }>,
+    /// Groups whose marks have changed since these times, as articles were posted to them: older lists do not
+    /// have them.
+    changed: Leaf<HashMap<Box<[u8]>, Instant>>,
 }
 
 impl Upstream {
@@ -130,6 +133,9 @@ impl Upstream {
             return;
         }
         let Some((listed, at)) = self.lists.marks_of(name, self.config.group_age) else { return };
+        if self.changed.lock().get(name).is_some_and(|changed| at <= *changed) {
+            return;
+        }
         let known = self.cache.known_marks(&self.config.name, name).map(|asked| asked.value);
         let marks = match known {
             None => listed,
@@ -169,6 +175,13 @@ impl Upstream {
     /// The marks of a group are asked for when they are next wanted.
     pub fn look_again(&self, name: &[u8]) {
         self.cache.marks_are_old(&self.config.name, name);
+        {
+            // Lists that are older than this are not looked at any more.
+            let (now, age_max) = (Instant::now(), self.config.group_age);
+            let mut changed = self.changed.lock();
+            changed.retain(|_, at| now.duration_since(*at) <= age_max);
+            changed.insert(name.into(), now);
+        }
         let known = self.groups.lock().get(name);
         if let Some(group) = known {
             group.look_again();
@@ -240,6 +253,7 @@ impl Table {
                 is_here: Arc::new(move |name| routes.numbering(name) == Some(at)),
                 is_whole: config.prefetch.whole_overview,
                 groups: Ordered::default(),
+                changed: Leaf::default(),
             }))
         };
         let upstreams: Vec<_> = sections.iter().enumerate().filter_map(upstream).collect();

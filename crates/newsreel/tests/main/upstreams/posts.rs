@@ -1,7 +1,7 @@
 //! Posts to groups of other servers: to each server once, also while it is away, and told to the poster.
 
 use super::fake::{Fake, Fault};
-use super::{section, showing};
+use super::{CACHE, section, showing};
 use crate::client::Client;
 use crate::operated::PATIENCE;
 use crate::posting;
@@ -90,6 +90,19 @@ fn a_crosspost_goes_once_to_each_upstream_that_numbers_one_of_its_groups() {
     // What is refused here is sent nowhere.
     assert!(post(&mut client, &id, "misc.test,comp.a").starts_with("441 "));
     assert_eq!((isp.posts().len(), listed(&server)), (1, vec![]));
+}
+
+#[test]
+fn a_post_is_shown_at_once_though_a_list_has_brought_older_marks() {
+    let isp = Fake::with("comp.a", 1, 500);
+    let section = section("isp", isp.address, "").replace("_age = \"0 s\"", "_age = \"1 h\"");
+    let server = Server::start_showing(&[], |text| text + &section + CACHE);
+    let mut client = server.client();
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    assert_eq!(client.block(), ["comp.a 1 1 y"]);
+    let answer = post(&mut client, "<new@x.example>", "comp.a");
+    assert!(answer.starts_with("240 "), "{answer}");
+    assert_eq!(client.ask("GROUP comp.a"), "211 2 1 2 comp.a");
 }
 
 #[test]
