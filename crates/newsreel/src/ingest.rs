@@ -91,13 +91,15 @@ pub(crate) enum Disposition {
     Deferred(Later),
 }
 
-/// Why an article is to come later, though the spool would take it.
+/// Why an article is to come later, though the spool takes others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Later {
     /// A filter cannot judge it now.
     Unjudged,
     /// The server is paused.
     Paused,
+    /// Its storage class is full; [`Receipt::trouble`] says so.
+    ClassFull,
 }
 
 /// What became of a batch as a whole.
@@ -105,7 +107,7 @@ pub(crate) enum Later {
 pub(crate) struct Receipt {
     /// Answers may be given when this is durable.
     pub ticket: Option<Ticket>,
-    /// Why some dispositions are `TryLater`.
+    /// Why some dispositions are `TryLater`, or `Deferred` since a class is full.
     pub trouble: Option<Trouble>,
     /// Other sessions were committing when this one came.
     pub waited: bool,

@@ -71,7 +71,7 @@ fn it_fails(server: &Server, number: usize, error: &str) {
         feed["last_error"].as_str().is_some_and(|last| last.contains(error))
     });
     let feed = status(server, "lower.example");
-    assert_eq!((&feed["lag_articles"], &feed["accepted"]), (&1.into(), &0.into()), "{feed}");
+    assert_eq!((&feed["waiting"], &feed["accepted"]), (&1.into(), &0.into()), "{feed}");
 }
 
 #[test]
