@@ -31,6 +31,7 @@ pub(crate) mod reviews;
 pub(crate) mod routing;
 mod spam;
 mod turn;
+mod turned_away;
 mod withdraw;
 
 #[cfg(feature = "testing")]
@@ -49,6 +50,7 @@ pub(crate) use origin::Origin;
 pub(crate) use pause::{Paused, REASON_BYTES_MAX as PAUSE_REASON_BYTES_MAX};
 pub(crate) use reject::Reject;
 pub(crate) use reviews::{is_release_whole, is_whole as is_review_whole};
+pub(crate) use turned_away::TurnedAway;
 pub(crate) use withdraw::NotWithdrawn;
 
 use crate::base::clock::unix_now;

@@ -6,7 +6,6 @@
 
 pub(crate) mod feed;
 mod offers;
-mod turned_away;
 
 use crate::base::counters::{PeerCounters, add};
 use crate::config::{Config, Peer};
@@ -21,8 +20,6 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::task::block_in_place;
-
-pub(crate) use turned_away::TurnedAway;
 
 /// Reasons and Message-IDs of the peer are given back up to this many bytes, so that no answer is longer than
 /// a response line may be (RFC 3977 section 3.1).

@@ -1,7 +1,7 @@
 //! Message-IDs of articles that found their storage class full: they are not asked for again at once.
 //!
 //! Which class an article belongs to is known once it is here. Without this list a peer would send it again,
-//! whole, each time it offers it. Called by `Feed`. Why: decision 60.
+//! whole, each time it offers it. Called by `relay`. Why: decision 60.
 
 use crate::base::lock::Leaf;
 use hashbrown::HashMap;
