@@ -31,6 +31,7 @@ pub(crate) mod reviews;
 pub(crate) mod routing;
 mod spam;
 mod turn;
+mod turned_away;
 mod withdraw;
 
 #[cfg(feature = "testing")]
@@ -49,6 +50,7 @@ pub(crate) use origin::Origin;
 pub(crate) use pause::{Paused, REASON_BYTES_MAX as PAUSE_REASON_BYTES_MAX};
 pub(crate) use reject::Reject;
 pub(crate) use reviews::{is_release_whole, is_whole as is_review_whole};
+pub(crate) use turned_away::TurnedAway;
 pub(crate) use withdraw::NotWithdrawn;
 
 use crate::base::clock::unix_now;
@@ -91,13 +93,15 @@ pub(crate) enum Disposition {
     Deferred(Later),
 }
 
-/// Why an article is to come later, though the spool would take it.
+/// Why an article is to come later, though the spool takes others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Later {
     /// A filter cannot judge it now.
     Unjudged,
     /// The server is paused.
     Paused,
+    /// Its storage class is full; [`Receipt::trouble`] says so.
+    ClassFull,
 }
 
 /// What became of a batch as a whole.
@@ -105,7 +109,7 @@ pub(crate) enum Later {
 pub(crate) struct Receipt {
     /// Answers may be given when this is durable.
     pub ticket: Option<Ticket>,
-    /// Why some dispositions are `TryLater`.
+    /// Why some dispositions are `TryLater`, or `Deferred` since a class is full.
     pub trouble: Option<Trouble>,
     /// Other sessions were committing when this one came.
     pub waited: bool,

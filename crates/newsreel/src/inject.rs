@@ -290,7 +290,7 @@ async fn file(
         Some(Disposition::Rejected(reject)) => Err(Refusal::Rejected(reject.clone())),
         Some(Disposition::Deferred(Later::Unjudged)) => Err(Refusal::Unjudged),
         Some(Disposition::Deferred(Later::Paused)) => Err(Refusal::paused(&site.filer)),
-        Some(Disposition::TryLater) | None => Err(Refusal::Trouble),
+        Some(Disposition::TryLater | Disposition::Deferred(Later::ClassFull)) | None => Err(Refusal::Trouble),
     }
 }
 

@@ -9,7 +9,7 @@ mod offers;
 
 use crate::base::counters::{PeerCounters, add};
 use crate::config::{Config, Peer};
-use crate::ingest::{Disposition, Incoming, Origin, Pending, Receipt, Reject};
+use crate::ingest::{Disposition, Incoming, Later, Origin, Pending, Receipt, Reject};
 use crate::site::Site;
 use netnews::MessageId;
 use netnews::nntp::response::{append, append_bytes, append_standard, code};
@@ -18,6 +18,7 @@ use spool::{Key, Offer, Reservation};
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::task::block_in_place;
 
 /// Reasons and Message-IDs of the peer are given back up to this many bytes, so that no answer is longer than
@@ -26,6 +27,8 @@ const ECHO_BYTES_MAX: usize = 400;
 
 /// After meeting another feed at the spool's writer, so many batches are taken for those of a crowd.
 const CROWD_ROUNDS: u8 = 16;
+
+const CLASS_FULL: Disposition = Disposition::Deferred(Later::ClassFull);
 
 /// Whether the connection goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +99,7 @@ impl Feed {
     /// 2.4).
     pub fn check(&mut self, arguments: &[&[u8]], out: &mut Vec<u8>) {
         self.count_offers(arguments.len());
-        let is_accepting = self.is_accepting();
+        let (is_accepting, now) = (self.is_accepting(), Instant::now());
         let mut keys = std::mem::take(&mut self.keys);
         keys.clear();
         keys.extend(arguments.iter().map(|argument| self.site.spool.key(argument)));
@@ -105,7 +108,9 @@ impl Feed {
         {
             let code = match MessageId::parse(argument).filter(MessageId::is_relayable) {
                 None => code::CHECK_NOT_WANTED,
-                Some(_) if is_accepting => self.offers.answer(*key, offer),
+                Some(_) if is_accepting && !self.site.turned_away.has(key, now) => {
+                    self.offers.answer(*key, offer)
+                }
                 Some(_) => offers::answer_while_stopped(&offer),
             };
             append_bytes(out, code, echo(argument));
@@ -126,7 +131,9 @@ impl Feed {
         match self.site.spool.reserve(&[key], &[id.as_bytes()]).next() {
             Some(Offer::Have) => append_standard(out, code::NOT_WANTED),
             Some(Offer::InFlight | Offer::Pending) | None => append_standard(out, code::TRANSFER_LATER),
-            Some(Offer::Wanted(_)) if !is_accepting => append_standard(out, code::TRANSFER_LATER),
+            Some(Offer::Wanted(_)) if !is_accepting || self.site.turned_away.has(&key, Instant::now()) => {
+                append_standard(out, code::TRANSFER_LATER)
+            }
             Some(Offer::Wanted(reservation)) => {
                 self.ihave = Some(Announced { id: id.as_bytes().into(), _reservation: reservation });
                 append_standard(out, code::SEND_IT);
@@ -152,7 +159,12 @@ impl Feed {
             Some(Disposition::Rejected(reject)) if trouble.is_none() || *reject != Reject::Duplicate => {
                 append_reason(out, code::TRANSFER_REJECTED, reject)
             }
-            _ => append_standard(out, code::TRANSFER_LATER),
+            disposition => {
+                if *disposition.unwrap_or(&Disposition::TryLater) == CLASS_FULL {
+                    self.turn_away(claimed_id.unwrap_or_default());
+                }
+                append_standard(out, code::TRANSFER_LATER);
+            }
         }
     }
 
@@ -195,13 +207,19 @@ impl Feed {
         self.crowd = if receipt.waited { CROWD_ROUNDS } else { self.crowd.saturating_sub(1) };
         let trouble = self.settled(receipt).await;
         for (incoming, disposition) in batch.iter().zip(&self.dispositions) {
-            let id = echo(incoming.claimed_id.unwrap_or_default());
+            let claimed_id = incoming.claimed_id.unwrap_or_default();
+            let id = echo(claimed_id);
             match disposition {
                 Disposition::Accepted(_) if trouble.is_none() => {
                     append_bytes(out, code::TAKETHIS_ACCEPTED, id)
                 }
                 Disposition::Rejected(reject) if trouble.is_none() || *reject != Reject::Duplicate => {
                     append_refusal(out, id, reject)
+                }
+                // Other classes have room: RFC 4644 has 400 here, see decision 60.
+                disposition if *disposition == CLASS_FULL && trouble.is_none() => {
+                    self.turn_away(claimed_id);
+                    append_bytes(out, code::CHECK_LATER, id);
                 }
                 _ => {
                     append(out, code::UNAVAILABLE, "Cannot store articles now, try again later");
@@ -210,6 +228,11 @@ impl Feed {
             }
         }
         FeedState::Continue
+    }
+
+    /// The class of this article is full.
+    fn turn_away(&self, id: &[u8]) {
+        self.site.turned_away.add(self.site.spool.key(id), Instant::now());
     }
 
     /// Whether an article could be stored now: what is not to be stored is not asked for.

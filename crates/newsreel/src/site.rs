@@ -14,8 +14,8 @@ use crate::base::busy_poll::Polling;
 use crate::base::counters::Counters;
 use crate::base::lock::rank;
 use crate::config::{Config, Live};
-use crate::ingest::Filer;
 use crate::ingest::batches::Waiting;
+use crate::ingest::{Filer, TurnedAway};
 use crate::tls::Offer;
 use arc_swap::ArcSwapOption;
 use lock_order::Ordered;
@@ -63,6 +63,8 @@ pub(crate) struct Site {
     pub tls: ArcSwapOption<Offer>,
     /// Batches that wait to be filed.
     pub waiting: Waiting,
+    /// Articles whose class was full a short time ago.
+    pub turned_away: TurnedAway,
     /// Which session may poll its socket.
     pub polling: Arc<Polling>,
     /// Room for compressed connections.
@@ -89,6 +91,7 @@ impl Site {
             limits: Arc::default(),
             tls: ArcSwapOption::from(tls.map(Arc::new)),
             waiting: Waiting::default(),
+            turned_away: TurnedAway::default(),
             polling: Arc::new(Polling::new(config.load().limits.busy_poll)),
             compressed: Compressed::default(),
             counters,

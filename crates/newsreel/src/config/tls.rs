@@ -192,7 +192,7 @@ section! {
         /// Whether to stream (CHECK and TAKETHIS, RFC 4644) where the peer can. Without, or where it cannot,
         /// articles are offered one by one with IHAVE.
         streaming: bool = Switch, default true, example false;
-        /// Percentage of the last 1,000 articles offered that the peer wanted, above which articles are sent
+        /// Percentage of the last 100 articles offered that the peer wanted, above which articles are sent
         /// without an offer (TAKETHIS without CHECK; INN's no-check-high). 0: always, from the first article
         /// on; 100: never.
         no_check_high: usize = 0..=100, default 95, example 98;

@@ -72,7 +72,7 @@ impl Filer {
                 (BatchOutcome::Malformed, reject.to_string())
             }
             Disposition::Rejected(reject) => (BatchOutcome::Rejected, reject.to_string()),
-            Disposition::TryLater => {
+            Disposition::TryLater | Disposition::Deferred(Later::ClassFull) => {
                 (BatchOutcome::TryLater, trouble.map_or_else(String::new, Trouble::to_string))
             }
             Disposition::Deferred(Later::Unjudged) => {

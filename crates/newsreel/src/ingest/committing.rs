@@ -5,7 +5,7 @@
 use super::drafts::Drafts;
 use super::judging::Judged;
 use super::reviews::{Finding, Review};
-use super::{Disposition, Filer, Incoming, Origin, Receipt, Reject, patiently};
+use super::{Disposition, Filer, Incoming, Later, Origin, Receipt, Reject, patiently};
 use crate::base::clock::unix_now;
 use crate::base::counters::add;
 use netnews::article::Headers;
@@ -159,7 +159,7 @@ fn disposition_of(outcome: &Outcome) -> Disposition {
         Outcome::Filed(filed) => Disposition::Accepted(Some(filed.token)),
         Outcome::Remembered => Disposition::Accepted(None),
         Outcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
-        Outcome::Full => Disposition::TryLater,
+        Outcome::Full => Disposition::Deferred(Later::ClassFull),
         Outcome::Unfit => Disposition::Rejected(Reject::NoPlace),
         Outcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
     }

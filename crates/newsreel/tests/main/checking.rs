@@ -315,6 +315,23 @@ fn limits_that_the_machine_does_not_have() {
         .output()
         .unwrap();
     refuses(&output, &["the hard limit of open files is 300", "connections_max"]);
+    // Few clients, and more connections to peers than files may be open.
+    let peers = (0..40).map(|n| {
+        format!("[[peer]]\nname = \"p{n}\"\n[peer.send]\nto = \"192.0.2.1:119\"\nconnections = 8\n")
+    });
+    let peers = format!("{}\n{}[limits]\nconnections_max = 20\n", site.text, peers.collect::<String>());
+    fs::write(site.dir().join("newsreel.toml"), peers).unwrap();
+    let limited = |limit| {
+        let script = format!("ulimit -n {limit} && exec \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_newsreel"), "check", "--dir"]);
+        command.arg(site.dir()).output().unwrap()
+    };
+    refuses(&limited(300), &["the hard limit of open files is 300", "(322 for feeds"]);
+    let output = limited(500);
+    assert!(output.status.success() && told(&output).contains("(322 for feeds"), "{output:?}");
+    let output = limited(600);
+    assert!(output.status.success() && !told(&output).contains("open files is"), "{output:?}");
     let class = "[[class]]\nname = \"quick\"\nmethod = \"memory\"\nsize = \"900 TiB\"\n";
     let rule = "[[rule]]\nclass = \"text\"\n";
     let quick = format!("{class}\n[[rule]]\nclass = \"quick\"\ngroups = \"local.*\"\n\n{rule}");

@@ -307,3 +307,47 @@ fn operators_empty_a_full_disk() {
     }
     filler.fill("misc.test");
 }
+
+/// An article for a group, by TAKETHIS.
+fn takethis_in(group: &str, id: &str) -> String {
+    let body = "a line of an article that fills a class\r\n".repeat(500);
+    format!("TAKETHIS {id}\r\n{}", article(id, group, &body))
+}
+
+#[test]
+fn a_full_class_does_not_end_the_connection_of_a_peer_whose_other_articles_have_room() {
+    let tight = "[[class]]\nname = \"tight\"\nmethod = \"appendonly\"\nfile_size = \"64 KiB\"\nfiles_max = 1\n\n\
+                 [[rule]]\nclass = \"tight\"\ngroups = \"local.empty\"\n\n[[rule]]\nclass = \"text\"";
+    let server = Server::start_with(|text| text.replacen("[[rule]]\nclass = \"text\"", tight, 1));
+    let mut feed = server.client();
+    let mut accepted = 0;
+    let refused = loop {
+        let id = format!("<{accepted}@x.example>");
+        feed.send(takethis_in("local.empty", &id));
+        match feed.line() {
+            answer if answer == format!("239 {id}") => accepted += 1,
+            answer => {
+                assert_eq!(answer, format!("431 {id}"));
+                break id;
+            }
+        }
+        assert!(accepted < 100);
+    };
+    assert!(accepted > 0);
+    // Those that come with it have their own answers.
+    let ids = ["<a@x.example>", "<b@x.example>", "<c@x.example>"];
+    let groups = ["misc.test", "local.empty", "misc.test"];
+    feed.send(ids.iter().zip(groups).map(|(id, group)| takethis_in(group, id)).collect::<String>());
+    assert_eq!(ids.map(|_| feed.line()), ["239 <a@x.example>", "431 <b@x.example>", "239 <c@x.example>"]);
+    // It is not sent again at once, by this peer or another one.
+    let mut other = server.client();
+    for feed in [&mut feed, &mut other] {
+        assert_eq!(feed.ask(&format!("CHECK {refused}")), format!("431 {refused}"));
+        assert!(feed.ask(&format!("IHAVE {refused}")).starts_with("436 "));
+        assert_eq!(feed.ask("CHECK <a@x.example>"), "438 <a@x.example>");
+    }
+    assert!(feed.ask("IHAVE <d@x.example>").starts_with("335 "));
+    feed.send(article("<d@x.example>", "local.empty", &"a long text\r\n".repeat(5_000)));
+    assert!(feed.line().starts_with("436 "));
+    assert!(other.ask("IHAVE <d@x.example>").starts_with("436 "));
+}

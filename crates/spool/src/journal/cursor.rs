@@ -5,7 +5,8 @@
 //! [`Cursor::save`] come again. [`Cursor::note`] is cheaper, and enough for the death of the process. The
 //! file has two copies, written in turn. As long as it exists it claims the journal, whether somebody reads
 //! with it or not. A reader whose file is damaged or missing goes back to the oldest row: rows that come
-//! twice are harmless, rows that are left out are not.
+//! twice are harmless, rows that are left out are not. The file is opened for each write: a site may have more
+//! readers than a process may have files open.
 
 use super::JournalReader;
 use super::context::ReaderContext;
@@ -153,13 +154,11 @@ impl State {
     }
 
     /// Makes a file of it, which has its name once it is whole.
-    fn create(&self, readers: &ReaderContext, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    fn create(&self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
         let new = path.with_extension(EXTENSION_NEW);
-        let file = readers.disk.open(&new, Open::Create)?;
-        self.write_both(&*file)?;
-        readers.disk.rename(&new, path)?;
-        readers.disk.sync_dir(&readers.dir)?;
-        Ok(file)
+        self.write_both(&*disk.open(&new, Open::Create)?)?;
+        disk.rename(&new, path)?;
+        path.parent().map_or(Ok(()), |dir| disk.sync_dir(dir))
     }
 }
 
@@ -195,7 +194,8 @@ fn mark(r: &mut Reader<'_>) -> Option<Mark> {
 pub struct Cursor {
     tail: Tail,
     set: Arc<SyncSet>,
-    file: Arc<dyn DiskFile>,
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
     /// What the durable copy says.
     saved: State,
     /// What the other one says, if it was written since.
@@ -284,9 +284,9 @@ pub(super) fn mend(readers: &ReaderContext, name: &str) -> io::Result<()> {
             State { generation: state.generation.saturating_sub(1), ..state }.write(&*file)?;
             file.sync()
         }
-        // Its reader, which has the file open, writes newer ones there.
+        // Its reader writes newer ones there.
         CursorFile::Damaged(file) => again.write_both(&*file),
-        CursorFile::Missing => again.create(readers, &path).map(drop),
+        CursorFile::Missing => again.create(&*readers.disk, &path),
     }
 }
 
@@ -299,8 +299,8 @@ impl Cursor {
             let pin = Pin::new(&readers.follow, claim)?;
             let found = State::find(&*readers.disk, &path)?;
             return match found {
-                CursorFile::Readable { file, state, is_lone } => {
-                    Self::resume(readers, pin, file, state, is_lone)
+                CursorFile::Readable { state, is_lone, .. } => {
+                    Self::resume(readers, pin, &path, state, is_lone)
                 }
                 lost => {
                     let aside = match lost {
@@ -334,19 +334,19 @@ impl Cursor {
         let start = readers.place_of(start)?;
         let mark = Mark { position: start.position.min(readers.set.synced()), ..start };
         let saved = State { generation: FIRST_GENERATION, mark, ahead: start, ..State::default() };
-        let file = saved.create(readers, path)?;
+        saved.create(&*readers.disk, path)?;
         readers.known.add(&file_name(name));
         let new = || Pin::new(&readers.follow, readers.follow.add(Claim::new(name, true, mark.position))?);
         let pin = pin.map_or_else(new, Ok)?;
         pin.move_to(mark.position);
-        Ok(Self::at(readers, pin, file, saved))
+        Ok(Self::at(readers, pin, path, saved))
     }
 
     /// One that continues.
     fn resume(
         readers: &ReaderContext,
         pin: Pin,
-        file: Arc<dyn DiskFile>,
+        path: &Path,
         mut saved: State,
         is_lone: bool,
     ) -> io::Result<Self> {
@@ -361,7 +361,7 @@ impl Cursor {
             saved.ahead = saved.mark;
             pin.move_to(saved.mark.position);
         }
-        let mut cursor = Self::at(readers, pin, file, saved);
+        let mut cursor = Self::at(readers, pin, path, saved);
         if is_lone {
             cursor.write_other_copy(readers.power_lost)?;
         }
@@ -378,17 +378,19 @@ impl Cursor {
             self.tail.pin().claim().note_damage(CursorDamage::OneCopy);
         }
         let state = State { generation: self.saved.generation + 1, ..self.saved };
-        state.write(&*self.file)?;
-        self.file.sync()?;
+        let file = self.disk.open(&self.path, Open::Existing)?;
+        state.write(&*file)?;
+        file.sync()?;
         self.saved = state;
         Ok(())
     }
 
-    fn at(readers: &ReaderContext, pin: Pin, file: Arc<dyn DiskFile>, saved: State) -> Self {
+    fn at(readers: &ReaderContext, pin: Pin, path: &Path, saved: State) -> Self {
         let ReaderContext { disk, dir, follow, set, .. } = readers;
         let mut tail = Tail::new(disk, dir, follow, pin, saved.ahead.sequence).of_cursor();
         tail.seek(saved.ahead);
-        Self { tail, set: set.clone(), file, saved, noted: None }
+        let (set, disk, path) = (set.clone(), disk.clone(), path.to_owned());
+        Self { tail, set, disk, path, saved, noted: None }
     }
 
     /// Reads the next rows; none if there are none yet.
@@ -452,8 +454,9 @@ impl Cursor {
         if !is_new && self.noted.is_none() {
             return Ok(());
         }
-        self.write(&state)?;
-        self.file.sync()?;
+        if let Some(file) = self.write(&state)? {
+            file.sync()?;
+        }
         (self.saved, self.noted) = (state, None);
         self.tail.pin().move_to(state.mark.position);
         Ok(())
@@ -471,10 +474,21 @@ impl Cursor {
         Ok(())
     }
 
-    /// Writes the copy that is older, while nobody looks at it or mends it.
-    fn write(&self, state: &State) -> io::Result<()> {
+    /// Writes the copy that is older, while nobody looks at it or mends it; returns the file, which is not
+    /// synced. A file that is missing is made again and synced, with both copies.
+    fn write(&self, state: &State) -> io::Result<Option<Arc<dyn DiskFile>>> {
         let _writing = self.tail.pin().claim().writing.lock();
-        state.write(&*self.file)
+        match self.disk.open(&self.path, Open::Existing) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                state.create(&*self.disk, &self.path)?;
+                Ok(None)
+            }
+            file => {
+                let file = file?;
+                state.write(&*file)?;
+                Ok(Some(file))
+            }
+        }
     }
 
     /// What the file says now.

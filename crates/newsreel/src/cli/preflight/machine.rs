@@ -6,10 +6,12 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{Findings, Running};
 use crate::base::units;
-use crate::config::{Config, Method};
+use crate::config::{Config, Method, PeerSend, WayOut};
 
 /// Descriptors for everything but connections: buffers come on top.
 const DESCRIPTORS_OWN: u64 = 256;
+/// Descriptors of a program that runs beside the server.
+const PIPES: usize = 3;
 
 /// How many files may be open, and how many are needed; without a limit, the latter alone.
 pub(super) fn summary(config: &Config, running: Option<&Running>) -> String {
@@ -20,9 +22,29 @@ pub(super) fn summary(config: &Config, running: Option<&Running>) -> String {
     }
 }
 
-/// Files that are open besides connections.
+/// Files that are open besides the connections of clients.
 fn own(config: &Config) -> u64 {
-    DESCRIPTORS_OWN + config.buffers.len() as u64
+    DESCRIPTORS_OWN + configured(config)
+}
+
+/// Files that are open for what is configured: connections to other servers, pipes to programs, buffers.
+fn configured(config: &Config) -> u64 {
+    let feeds = config.peers.iter().filter_map(|peer| peer.send.as_ref()).map(of_feed);
+    let pulls = config.pulls.iter().map(|pull| pull.connections);
+    let body_servers = config.body_servers.iter().map(|server| server.connections);
+    let upstreams = config.upstreams.iter().map(|upstream| upstream.connections);
+    let connections: usize = feeds.chain(pulls).chain(body_servers).chain(upstreams).sum();
+    let programs = config.filters.len() + config.authenticators.len();
+    (config.buffers.len() + config.archives.len() + connections + PIPES * programs) as u64
+}
+
+/// Files that are open for the feed of one peer. Its cursor and its file of lines are opened for each write.
+fn of_feed(send: &PeerSend) -> usize {
+    match send.way_out() {
+        WayOut::Connections => send.connections,
+        WayOut::Batches(_) | WayOut::Program(_) => PIPES,
+        WayOut::File(_) => 0,
+    }
 }
 
 fn limit(running: Option<&Running>) -> Option<u64> {
@@ -31,14 +53,15 @@ fn limit(running: Option<&Running>) -> Option<u64> {
 
 pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
     let connections = config.limits.connections_max as u64;
-    let own = own(config);
+    let (own, configured) = (own(config), configured(config));
     if let Some(limit) = limit(running) {
         let text = format!(
-            "connections_max is {connections}, and some {own} more files are open besides, but the hard \
-             limit of open files is {limit}; raise it (LimitNOFILE= of the systemd unit, ulimit -Hn), or \
-             lower connections_max in [limits]"
+            "connections_max is {connections}, and some {own} more files are open besides ({configured} for \
+             feeds, pulls, upstreams, buffers, archives and programs), but the hard limit of open files is \
+             {limit}; raise it (LimitNOFILE= of the systemd unit, ulimit -Hn), or lower connections_max in \
+             [limits] or connections of peers"
         );
-        if limit < connections {
+        if limit < connections.max(configured) {
             found.problem(text);
         } else if limit < connections + own {
             found.warning(text);

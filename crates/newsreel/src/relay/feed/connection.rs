@@ -227,6 +227,8 @@ impl Line<'_> {
 struct Held<'a> {
     peer: &'a Peer,
     flying: VecDeque<Flying>,
+    /// Of them those by CHECK.
+    checks: usize,
     /// Asked for, to be sent.
     wanted: VecDeque<Taken>,
 }
@@ -268,7 +270,7 @@ impl Drop for Held<'_> {
 /// Offers by CHECK and TAKETHIS.
 async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     let peer = line.peer.clone();
-    let mut held = Held { peer: &peer, flying: VecDeque::new(), wanted: VecDeque::new() };
+    let mut held = Held { peer: &peer, flying: VecDeque::new(), checks: 0, wanted: VecDeque::new() };
     let mut pace = Pace::new(Instant::now());
     let shared = line.shared.clone();
     let mut place = shared.in_step.place();
@@ -374,13 +376,23 @@ fn submit(
             send(line, client, held, taken, Step::Asked)?;
             continue;
         }
+        let (is_unasked, is_decided) = {
+            let no_check = line.peer.no_check.lock();
+            (no_check.is_on(), no_check.is_decided())
+        };
+        // What the peer asks for in its next answers arrived before what would be sent unasked now; and no
+        // more is asked than decides whether the rest is.
+        if is_unasked && held.checks > 0 || !is_decided && held.checks >= OFFERS_MIN {
+            return Ok(Submitted::Full);
+        }
         let Some(taken) = line.peer.take(&line.shared.hub.frontier) else { return Ok(Submitted::All) };
-        if line.peer.no_check.lock().is_on() {
+        if is_unasked {
             send(line, client, held, taken, Step::Unasked)?;
             continue;
         }
         let id = taken.offer.message_id.clone();
         held.flying.push_back(Flying { taken, step: Step::Check });
+        held.checks += 1;
         client.submit_check(&id).map_err(Broken::from)?;
     }
     Ok(Submitted::Full)
@@ -419,6 +431,7 @@ fn judge(line: &mut Line<'_>, held: &mut Held<'_>, answered: Result<Answer<'_>, 
         let code = answered.map_err(Broken::from)?.code;
         return Err(Some(Error::Protocol(Fault::UnexpectedCode(code)).into()));
     };
+    held.checks -= usize::from(step == Step::Check);
     let request = if step == Step::Check { ArticleRequest::Check } else { ArticleRequest::Takethis };
     let judged = judgement_of(answered, request, &taken);
     if !matches!(judged, Ok((judgement, _)) if judgement != Judgement::Closing) {

@@ -2,6 +2,8 @@
 //!
 //! A batch is removed once the program has ended with exit code 0. Whatever else happens, it stays, and is
 //! handed over again: so every batch is at least once with the program, and a crash may hand it over twice.
+//! The oldest is first. One that the program has refused a few times no longer holds up later ones: they have
+//! their turn before it is tried again.
 
 use super::batch_dir::{Batches, First, Ready, first_of};
 use super::outlet::Outlet;
@@ -10,9 +12,11 @@ use super::shared::Shared;
 use crate::base::counters::add;
 use crate::base::program::{Group, complaint};
 use spool::Start;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,70 +30,160 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// As much of the program's complaints as is shown, in bytes.
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
 
+/// Refusals after which later batches are handed over before this one.
+const REFUSALS_IN_ORDER: u32 = 3;
+
+/// Why a batch, or all of them, could not be handed over.
+struct HandOverFailure {
+    /// The one that the program has refused.
+    batch: Option<PathBuf>,
+    why: String,
+}
+
+impl From<String> for HandOverFailure {
+    fn from(why: String) -> Self {
+        Self { batch: None, why }
+    }
+}
+
+/// Batches that the program has refused.
+#[derive(Debug, Default)]
+struct Refusals(HashMap<PathBuf, Refusal>);
+
+#[derive(Debug)]
+struct Refusal {
+    times: u32,
+    again_at: Instant,
+}
+
+impl Refusals {
+    /// The batch whose turn it is, of those that are ready, the oldest first.
+    fn choose(&mut self, ready: Vec<Ready>, now: Instant) -> Option<Ready> {
+        self.0.retain(|path, _| ready.iter().any(|batch| batch.path == *path));
+        let is_late = |batch: &Ready| self.0.get(&batch.path).filter(|refusal| refusal.is_late());
+        let mut late: Vec<Ready> = Vec::new();
+        for batch in ready {
+            match is_late(&batch) {
+                None => return Some(batch),
+                Some(refusal) if refusal.again_at <= now => late.push(batch),
+                Some(_) => {}
+            }
+        }
+        late.into_iter().next()
+    }
+
+    /// The program has refused a batch; `pause`: until it is handed over again, by its refusals. True: later
+    /// ones come first from now on.
+    fn add(&mut self, batch: PathBuf, now: Instant, pause: impl FnOnce(u32) -> Duration) -> bool {
+        let refusal = self.0.entry(batch).or_insert(Refusal { times: 0, again_at: now });
+        refusal.times = refusal.times.saturating_add(1);
+        refusal.again_at = now + pause(refusal.times);
+        refusal.is_late()
+    }
+
+    /// When the first of those that others precede is to be tried again.
+    fn next(&self) -> Option<Instant> {
+        self.0.values().filter(|refusal| refusal.is_late()).map(|refusal| refusal.again_at).min()
+    }
+
+    /// Has all of them tried again now.
+    fn hurry(&mut self, now: Instant) {
+        self.0.values_mut().for_each(|refusal| refusal.again_at = now);
+    }
+}
+
+impl Refusal {
+    fn is_late(&self) -> bool {
+        self.times >= REFUSALS_IN_ORDER
+    }
+}
+
 /// Hands over until the feed ends.
 pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
     let Outlet::Batches(own) = &peer.outlet else { return };
     let mut end = peer.end.subscribe();
-    let mut failures = 0;
+    let (mut failures, mut refusals) = (0, Refusals::default());
     while !peer.is_ending() {
-        let pause = match next(&peer, own, &shared).await {
+        let (mut takes_fresh, mut is_retry) = (true, true);
+        let handed_over = next(&peer, own, &shared, &mut refusals).await;
+        if handed_over.is_ok() && refusals.0.is_empty() {
+            peer.works(Trouble::HandOver);
+        }
+        let pause = match handed_over {
             Ok(true) => {
                 failures = 0;
-                peer.works(Trouble::HandOver);
                 continue;
             }
-            Ok(false) => LOOK_INTERVAL,
-            Err(error) => {
-                peer.fail(Trouble::HandOver, error);
+            Ok(false) => {
+                let again_at = refusals.next();
+                is_retry = again_at.is_some();
+                let pause = again_at.map(|at| at.saturating_duration_since(Instant::now()));
+                pause.unwrap_or(LOOK_INTERVAL).min(LOOK_INTERVAL)
+            }
+            Err(HandOverFailure { batch, why }) => {
+                peer.fail(Trouble::HandOver, why);
                 failures += 1;
-                let pause = Duration::from_millis(peer.pause_ms(failures));
-                *own.retry_at.lock() = Some(Instant::now() + pause);
-                peer.attention.notify_one();
-                pause
+                let pause = |times| Duration::from_millis(peer.pause_ms(times));
+                takes_fresh = batch.is_some_and(|batch| refusals.add(batch, Instant::now(), pause));
+                pause(failures)
             }
         };
+        if is_retry {
+            *own.retry_at.lock() = Some(Instant::now() + pause);
+            peer.attention.notify_one();
+        }
         tokio::select! {
             () = sleep(pause) => {}
-            () = own.hurry.notified() => {}
-            () = own.fresh.notified(), if failures == 0 => {}
+            () = own.hurry.notified() => refusals.hurry(Instant::now()),
+            () = own.fresh.notified(), if takes_fresh => {}
             _ = end.changed() => {}
         }
         *own.retry_at.lock() = None;
     }
 }
 
-/// Hands over the oldest batch; false: there is none, nobody to hand it to, or an operator has stopped the
-/// feed.
-async fn next(peer: &Peer, own: &Batches, shared: &Shared) -> Result<bool, String> {
+/// Hands over the batch whose turn it is; false: there is none, nothing to hand it to, or an operator has
+/// stopped the feed.
+async fn next(
+    peer: &Peer,
+    own: &Batches,
+    shared: &Shared,
+    refusals: &mut Refusals,
+) -> Result<bool, HandOverFailure> {
     let cannot = |error: io::Error| format!("after_batch: cannot read {}: {error}", own.dir.display());
     let ready = block_in_place(|| {
-        let ready = own.ready()?;
+        let mut ready = own.ready()?;
         let end = shared.spool.journal_mark(Start::Now)?.position;
-        Ok(ready.into_iter().find(|batch| is_passed(peer, batch, end)))
+        ready.retain(|batch| is_passed(peer, batch, end));
+        Ok(ready)
     });
-    let (Some(batch), Some(words)) = (ready.map_err(cannot)?, &peer.send.after_batch) else {
+    let batch = refusals.choose(ready.map_err(cannot)?, Instant::now());
+    let (Some(batch), Some(words)) = (batch, &peer.send.after_batch) else {
         return Ok(false);
     };
     if peer.is_halted() {
         return Ok(false);
     }
     let file = match File::open(&batch.path) {
-        // Somebody else has taken it away.
+        // Another program has taken it away.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         file => file.map_err(cannot)?,
     };
     let inode = file.metadata().map_err(cannot)?.ino();
     let mut end = peer.end.subscribe();
     tokio::select! {
-        ended = run_program(peer, words, &batch, file) => ended?,
+        ended = run_program(peer, words, &batch, file) => {
+            ended.map_err(|why| HandOverFailure { batch: Some(batch.path.clone()), why })?;
+        }
         // The feed waits for us a little while; the program is killed then.
         _ = async { _ = end.changed().await; sleep(super::run::DRAIN_TIMEOUT).await } => {
-            return Err("after_batch: killed, since the feed ends; the batch stays".to_owned());
+            return Err("after_batch: killed, since the feed ends; the batch stays".to_owned().into());
         }
     }
     match block_in_place(|| own.remove(&batch.path, inode)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(format!("after_batch: cannot remove {}: {error}", batch.path.display()));
+            let why = format!("after_batch: cannot remove {}: {error}", batch.path.display());
+            return Err(why.into());
         }
         _ => {}
     }
@@ -163,6 +257,35 @@ fn filled(argument: &str, batch: &Ready, peer: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_that_was_refused_three_times_goes_after_the_others() {
+        let batches = |names: &[&str]| -> Vec<Ready> {
+            names.iter().map(|name| Ready { path: name.into(), bytes: 1 }).collect()
+        };
+        let (begun, mut refusals) = (Instant::now(), Refusals::default());
+        let at = |secs| begun + Duration::from_secs(secs);
+        let choose = |refusals: &mut Refusals, names: &[&str], secs| {
+            let chosen = refusals.choose(batches(names), at(secs));
+            chosen.map(|batch| batch.path.to_string_lossy().into_owned())
+        };
+        let pause = |times: u32| Duration::from_secs(u64::from(times) * 10);
+        for is_late in [false, false, true] {
+            assert_eq!(choose(&mut refusals, &["1", "2"], 0).as_deref(), Some("1"));
+            assert_eq!(refusals.add("1".into(), at(0), pause), is_late);
+        }
+        assert_eq!(choose(&mut refusals, &["1", "2"], 0).as_deref(), Some("2"));
+        assert_eq!(choose(&mut refusals, &["1", "2"], 100).as_deref(), Some("2"), "though 1 is due");
+        assert_eq!(choose(&mut refusals, &["1"], 29), None);
+        assert_eq!(refusals.next(), Some(at(30)));
+        assert_eq!(choose(&mut refusals, &["1"], 30).as_deref(), Some("1"));
+        refusals.add("1".into(), at(30), pause);
+        assert_eq!(choose(&mut refusals, &["1"], 40), None);
+        refusals.hurry(at(40));
+        assert_eq!(choose(&mut refusals, &["1"], 40).as_deref(), Some("1"));
+        assert_eq!(choose(&mut refusals, &[], 40), None);
+        assert!(refusals.0.is_empty(), "what was taken away is forgotten");
+    }
 
     #[test]
     fn arguments_name_the_batch() {

@@ -1,12 +1,15 @@
 //! The file of a peer to which lines are appended (`docs/formats/outgoing.md`).
 //!
-//! As INN's file feeds: whoever wants the lines renames the file, has it flushed, and reads it; later lines
-//! are in a new one. Lines are whole: what a crash has left of one is cut off, and comes again, since the
-//! cursor passes an article after its line is written.
+//! As INN's file feeds: programs that want the lines rename the file, have it flushed, and read it; later
+//! lines are in a new one. Lines are whole: what a crash has left of one is cut off, and comes again, since the
+//! cursor passes an article after its line is written. The file is opened by name for each piece that is
+//! appended: a site may have more such peers than a process may have files open.
 
 use crate::base::lock::Leaf;
+use rustix::fs::syncfs;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,51 +20,81 @@ const TORN_BYTES_MAX: u64 = 64 << 10;
 #[derive(Debug)]
 pub(super) struct LineFile {
     pub path: PathBuf,
-    file: Leaf<Option<File>>,
+    written: Leaf<Written>,
     /// It is as long as it may be.
     pub is_full: AtomicBool,
     /// Bytes of lines in it, when it was last looked at.
     pub bytes: AtomicU64,
 }
 
+/// The last file that was appended to, and how durable it is.
+#[derive(Debug, Default)]
+struct Written {
+    inode: u64,
+    /// Length after the last line.
+    bytes: u64,
+    is_synced: bool,
+    /// An earlier file, which has been renamed, is not synced either.
+    is_earlier_unsynced: bool,
+}
+
 impl LineFile {
     pub fn new(path: &Path) -> Self {
         let bytes = AtomicU64::new(len(path));
-        Self { path: path.to_owned(), file: Leaf::default(), is_full: AtomicBool::new(false), bytes }
+        let written = Leaf::new(Written { is_synced: true, ..Written::default() });
+        Self { path: path.to_owned(), written, is_full: AtomicBool::new(false), bytes }
     }
 
     /// Appends whole lines, or nothing; false: the file would be longer than `bytes_max`.
     pub fn append(&self, text: &[u8], bytes_max: u64) -> io::Result<bool> {
-        let mut own = self.file.lock();
-        let file = match &mut *own {
-            Some(file) => file,
-            None => own.insert(open(&self.path)?),
-        };
-        let len = file.metadata()?.len();
+        let mut written = self.written.lock();
+        let mut file = open(&self.path)?;
+        let mut about = file.metadata()?;
+        if (about.ino(), about.len()) != (written.inode, written.bytes) {
+            cut_torn_line(&mut file)?;
+            about = file.metadata()?;
+        }
+        let len = about.len();
         if len > 0 && len + text.len() as u64 > bytes_max {
-            // It may have been renamed, and this be the old one.
-            *own = None;
             return Ok(false);
+        }
+        if about.ino() != written.inode && !written.is_synced {
+            written.is_earlier_unsynced = true;
         }
         if let Err(error) = file.write_all(text) {
             file.set_len(len)?;
             return Err(error);
         }
-        self.bytes.store(len + text.len() as u64, Ordering::Relaxed);
+        let bytes = len + text.len() as u64;
+        (written.inode, written.bytes, written.is_synced) = (about.ino(), bytes, false);
+        self.bytes.store(bytes, Ordering::Relaxed);
         Ok(true)
     }
 
-    /// Makes what was written durable.
+    /// Makes what was written durable, wherever the file is now.
     pub fn sync(&self) -> io::Result<()> {
-        self.file.lock().as_ref().map_or(Ok(()), File::sync_data)
+        let mut written = self.written.lock();
+        if written.is_synced {
+            return Ok(());
+        }
+        match File::open(&self.path) {
+            Ok(file) if !written.is_earlier_unsynced && file.metadata()?.ino() == written.inode => {
+                file.sync_data()?;
+            }
+            // It has another name now, which only the program that took it knows.
+            Ok(_) => sync_file_system_of(&self.path)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => sync_file_system_of(&self.path)?,
+            Err(error) => return Err(error),
+        }
+        (written.is_synced, written.is_earlier_unsynced) = (true, false);
+        Ok(())
     }
 
-    /// Closes it: what follows goes into the file that has its name then.
+    /// Returns once nothing more is written to a file that was renamed before.
     pub fn flush(&self) -> io::Result<()> {
-        let mut own = self.file.lock();
-        let closed = own.take().map_or(Ok(()), |file| file.sync_all());
+        let synced = self.sync();
         self.bytes.store(len(&self.path), Ordering::Relaxed);
-        closed
+        synced
     }
 }
 
@@ -70,21 +103,36 @@ fn len(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |about| about.len())
 }
 
-/// Opens the file for appending; it ends with a whole line.
+/// Opens the file for appending.
 fn open(path: &Path) -> io::Result<File> {
-    if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir)?;
+    let open = || File::options().read(true).append(true).create(true).open(path);
+    match (open(), path.parent()) {
+        (Err(error), Some(dir)) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(dir)?;
+            open()
+        }
+        (opened, _) => opened,
     }
-    let mut file = File::options().read(true).append(true).create(true).open(path)?;
+}
+
+/// Cuts off what follows the last line.
+fn cut_torn_line(file: &mut File) -> io::Result<()> {
     let len = file.metadata()?.len();
     let mut end = Vec::new();
     file.seek(SeekFrom::Start(len.saturating_sub(TORN_BYTES_MAX)))?;
-    Read::by_ref(&mut file).take(TORN_BYTES_MAX).read_to_end(&mut end)?;
+    Read::by_ref(file).take(TORN_BYTES_MAX).read_to_end(&mut end)?;
     let torn = end.len() - memchr::memrchr(b'\n', &end).map_or(0, |lf| lf + 1);
-    if torn > 0 {
-        file.set_len(len - torn as u64)?;
+    if torn > 0 { file.set_len(len - torn as u64) } else { Ok(()) }
+}
+
+/// Makes durable all that was written to the file system on which `path` is.
+fn sync_file_system_of(path: &Path) -> io::Result<()> {
+    match path.parent().map(File::open) {
+        Some(Ok(dir)) => Ok(syncfs(dir)?),
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        // Its directory was removed, and the lines with it.
+        _ => Ok(()),
     }
-    Ok(file)
 }
 
 #[cfg(test)]
@@ -112,17 +160,36 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_ends_a_file_that_was_renamed() {
+    fn a_file_that_was_renamed_gets_no_further_line_and_is_synced() {
         let dir = tempfile::tempdir().unwrap();
         let (path, taken) = (dir.path().join("list"), dir.path().join("taken"));
         let own = LineFile::new(&path);
         assert!(own.append(b"one\n", 100).unwrap());
         fs::rename(&path, &taken).unwrap();
-        // As with INN, until it is flushed.
+        own.sync().unwrap();
         assert!(own.append(b"two\n", 100).unwrap());
-        own.flush().unwrap();
+        fs::rename(&path, dir.path().join("taken too")).unwrap();
         assert!(own.append(b"three\n", 100).unwrap());
-        assert_eq!(fs::read(&taken).unwrap(), b"one\ntwo\n");
+        assert!(own.written.lock().is_earlier_unsynced);
+        own.flush().unwrap();
+        assert!(!own.written.lock().is_earlier_unsynced);
+        assert_eq!(fs::read(&taken).unwrap(), b"one\n");
+        assert_eq!(fs::read(dir.path().join("taken too")).unwrap(), b"two\n");
         assert_eq!(fs::read(&path).unwrap(), b"three\n");
+        fs::remove_dir_all(dir.path()).unwrap();
+        assert!(own.append(b"four\n", 100).unwrap());
+        fs::remove_dir_all(dir.path()).unwrap();
+        own.sync().unwrap();
+        assert_eq!(own.bytes.load(Ordering::Relaxed), 5);
+    }
+
+    #[test]
+    fn no_file_stays_open_between_two_pieces() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = LineFile::new(&dir.path().join("list"));
+        assert!(own.append(b"one\n", 100).unwrap());
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let mut open = open.filter_map(|fd| fs::read_link(fd.path()).ok());
+        assert!(!open.any(|target| target == own.path));
     }
 }

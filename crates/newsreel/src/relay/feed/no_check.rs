@@ -3,8 +3,9 @@
 //! Where a peer wants nearly everything, offers cost more than they save. Decided by the last offers, as
 //! innfeed does (its no-check-high and no-check-low, here keys of the same names).
 
-/// Offers that are remembered; without so many nothing is decided.
-const OFFERS: usize = 1_000;
+/// Offers that are remembered; without so many nothing is decided. innfeed decides after about 150 that were
+/// wanted: a peer that takes long for each answer should not be asked for much longer.
+const OFFERS: usize = 100;
 
 /// What became of the last offers to a peer.
 #[derive(Debug)]
@@ -39,6 +40,11 @@ impl NoCheck {
         self.is_on
     }
 
+    /// Whether so many were offered that their answers decide.
+    pub fn is_decided(&self) -> bool {
+        self.is_on || self.wanted.len() == OFFERS
+    }
+
     /// An article was offered, or sent without an offer, and the peer wanted it or not.
     pub fn record(&mut self, wanted: bool) {
         match self.wanted.get_mut(self.next) {
@@ -64,13 +70,13 @@ mod tests {
             (0..offers).for_each(|_| no_check.record(wanted));
             no_check.is_on()
         };
-        assert!(!record(50, false));
-        assert!(!record(950, true), "95 percent");
-        assert!(record(1, true), "95.1 percent");
-        assert!(record(100, false), "90 percent");
-        assert!(!record(50, false));
-        assert!(!record(100, true));
-        assert!(record(1_000, true));
+        assert!(!record(5, false));
+        assert!(!record(95, true), "95 percent");
+        assert!(record(1, true), "96 percent");
+        assert!(record(10, false), "90 percent");
+        assert!(!record(5, false));
+        assert!(!record(10, true));
+        assert!(record(100, true));
     }
 
     #[test]

@@ -153,6 +153,35 @@ fn a_program_takes_batches_away_and_is_tried_again() {
 }
 
 #[test]
+fn a_batch_that_is_always_refused_does_not_hold_up_later_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let works = dir.path().join("works");
+    // One of the first articles is too much for the program.
+    let script = format!("test -e {} || ! grep -qF '{}'", works.display(), id(1));
+    let keys = format!("batch_bytes = \"2 KiB\"\nafter_batch = [\"/bin/sh\", \"-c\", \"{script}\"]");
+    let section = section("leaf", &keys);
+    let server = Server::start_with(|text| text + &section);
+    let mut client = server.client();
+    hand_in(&mut client, 0..50, "misc.test");
+    assert!(batch(&server, "leaf").1);
+    wait_for_status(&server, "leaf", |feed| feed["output"]["waiting_files"] == 1);
+    let made = waiting(&server.data(), "leaf");
+    assert!(articles(&made).contains_key(&id(1)), "{made:?}");
+    let handed_over = status(&server, "leaf")["output"]["batches_handed_over"].as_u64().unwrap();
+    // Those that are made later do not wait for it either.
+    hand_in(&mut client, 50..60, "misc.test");
+    assert!(batch(&server, "leaf").1);
+    wait_for_status(&server, "leaf", |feed| {
+        feed["output"]["batches_handed_over"].as_u64().unwrap() > handed_over
+            && feed["output"]["waiting_files"] == 1
+    });
+    wait_for_status(&server, "leaf", |feed| feed["last_error"].is_string());
+    fs::write(&works, "").unwrap();
+    wait_for_status(&server, "leaf", |feed| feed["output"]["waiting_files"] == 0);
+    wait_for_status(&server, "leaf", |feed| feed["last_error"].is_null());
+}
+
+#[test]
 fn as_many_batches_wait_as_may_and_the_cursor_waits_with_the_rest() {
     let section = section("leaf", "batch_bytes = \"1 KiB\"\nwaiting_files_max = 2");
     let server = Server::start_with(|text| text + &section);

@@ -1,11 +1,13 @@
 //! Peers that get lines: a file that is taken away, and a program.
 
 use super::{hand_in, id, status, wait_for_status};
-use crate::operated::Operated;
+use crate::operated::{Operated, PATIENCE};
 use crate::running::Server;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 fn section(keys: &str) -> String {
     format!(
@@ -53,6 +55,51 @@ fn a_file_gets_a_line_for_each_article_and_is_taken_away_in_inns_way() {
             assert!(words[1].parse::<u64>().unwrap() > 100 && words[4].parse::<u64>().unwrap() > 1 << 30);
         }
     }
+}
+
+#[test]
+fn three_hundred_peers_with_files_need_no_descriptor_each() {
+    const PEERS: usize = 300;
+    const DESCRIPTORS_MAX: u64 = 220;
+    let site = Operated::unmade();
+    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    site.done(&["group", "add", "misc.test"]);
+    let section = |n| {
+        format!("\n[[peer]]\nname = \"p{n}\"\n[peer.send]\nfile = \"out/p{n}\"\nlines = [\"message-id\"]\n")
+    };
+    let sections = (0..PEERS).map(section).collect::<String>();
+    site.edit(|text| {
+        let limits = "[limits]\nconnections_max = 20\n";
+        if text.contains("[limits]") {
+            text.replace("[limits]\n", limits) + &sections
+        } else {
+            format!("{text}\n{limits}{sections}")
+        }
+    });
+    let server = site.serve();
+    let pid = Pid::from_raw(server.pid() as i32);
+    let limit = Rlimit { current: Some(DESCRIPTORS_MAX), maximum: Some(DESCRIPTORS_MAX) };
+    prlimit(pid, Resource::Nofile, limit).unwrap();
+    let mut client = server.client();
+    for round in 0..3 {
+        hand_in(&mut client, round * 10..(round + 1) * 10, "misc.test");
+        let begun = Instant::now();
+        let has_all = |n| lines(&site.dir().join(format!("out/p{n}"))) == ids(0..(round + 1) * 10);
+        while !(0..PEERS).all(has_all) {
+            assert!(begun.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    // Readers are served beside them.
+    let mut readers: Vec<_> = (0..10).map(|_| server.client()).collect();
+    for reader in &mut readers {
+        assert_eq!(reader.ask("GROUP misc.test"), "211 30 1 30 misc.test");
+    }
+    let open = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    assert!((open as u64) < DESCRIPTORS_MAX, "{open}");
+    let log = server.log();
+    assert!(!log.iter().any(|line| line.contains("Too many open files")), "{log:?}");
+    server.stop();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Longest command line with its CRLF (RFC 3977 section 3.1).
 const LINE_BYTES_MAX: usize = 512;
 /// Offers that a sender must have found wanted before it sends articles unasked.
-const WANTED_BEFORE_UNASKED: u64 = 951;
+const WANTED_BEFORE_UNASKED: u64 = 96;
 
 /// How soon an article that is wanted later may be offered again, as the sender is configured.
 #[derive(Debug, Clone, Copy)]

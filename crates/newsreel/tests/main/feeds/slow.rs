@@ -57,3 +57,15 @@ fn a_peer_is_checked_or_not_as_the_keys_say() {
         assert_eq!(status(&server, "down.example")["no_check"], checks == 0);
     }
 }
+
+#[test]
+fn a_peer_that_wants_everything_is_soon_not_asked_any_more() {
+    let peer = OddPeer::start_slow(true, Duration::from_millis(2), |_, _, _| None);
+    let server = feeding(&peer, "connections = 1");
+    hand_in(&mut server.client(), 0..600, "misc.test");
+    peer.wait_for(600);
+    let checked = (0..600).map(|n| peer.count("CHECK", &super::id(n))).sum::<usize>();
+    // As many as decide, and those that were on their way.
+    assert!((100..300).contains(&checked), "{checked}");
+    wait_for_status(&server, "down.example", |feed| feed["no_check"] == true);
+}
