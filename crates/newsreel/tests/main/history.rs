@@ -173,7 +173,9 @@ fn what_was_seen_here_moves_to_another_site_in_both_forms() {
     assert_eq!(fields(599).len(), 2, "{:?}", fields(599));
     assert_eq!(fields(598)[2], "local.test/599");
     assert_eq!(fields(597)[2], "local.test/598 local.other/200");
-    assert!(fields(598)[1].ends_with("~-"));
+    assert!(fields(0)[1].ends_with("~-"), "{:?}", fields(0));
+    let size = fields(598)[1].rsplit_once("~-~").and_then(|(_, size)| size.parse::<u64>().ok());
+    assert!(size.is_some_and(|size| (5_000..6_000).contains(&size)), "{:?}", fields(598));
     let posted = netnews::date::parse(b"15 Apr 1993 12:00:00 GMT").unwrap();
     let line = inn.iter().find(|line| line.starts_with(&hash(&id(598)))).unwrap();
     assert!(line.ends_with(&format!("~-~{posted}")), "{line}");
