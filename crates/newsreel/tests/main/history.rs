@@ -86,7 +86,9 @@ fn what_another_server_has_seen_is_refused_through_restart_and_rebuild() {
     assert!(complaints.contains("not a line of history: no line\n"), "{complaints}");
     // Through one; all but the new one are known.
     let (server, address) = Served::start(&site);
-    let told = said(&import(&site, &format!("{lines}{}\t{now}~-~-\n", hash("<late@x.example>"))));
+    let output = import(&site, &format!("{lines}{}\t{now}~-~-\n", hash("<late@x.example>")));
+    assert_eq!(output.status.code(), Some(1), "two lines are left out");
+    let told = String::from_utf8(output.stdout).unwrap();
     assert!(told.starts_with("1 ids are remembered now\n5 were known already\n"), "{told}");
     let refused = [
         "<cnews.article@x.example>",
