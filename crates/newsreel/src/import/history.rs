@@ -1,9 +1,9 @@
 //! Lines of history files, as INN and C News write them: read and written.
 //!
 //! INN: `[HASH]`, a tab, `arrived~expires~posted`, and a tab and a token if there is an article; before 2.0
-//! with the Message-ID in place of the hash. C News: `<id>`, a tab, `arrived~expires~size` (without
-//! size in older releases), and a tab and `group/number` words if there is one. B News has a date and a time of day in place of the times. So one
-//! reader serves for both, and for plain lists of Message-IDs.
+//! with the Message-ID in place of the hash. C News: `<id>`, a tab, `arrived~expires~size` (without size in
+//! older releases), and a tab and `group/number` words if there is one. B News has a date and a time of day
+//! in place of the times. So one reader serves for both, and for plain lists of Message-IDs.
 //! Bytes in, values out. Called by `operations::history`. Sources: history(5) of INN, news(5) of C News.
 
 use spool::{MovedId, inn_hash};

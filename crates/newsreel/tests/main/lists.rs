@@ -49,7 +49,8 @@ fn capabilities_name_the_lists_that_there_are() {
         std::fs::remove_file(lists.join(file)).unwrap();
         assert!(!has(&mut client), "{keyword}");
     }
-    let left = "LIST ACTIVE ACTIVE.MODTIME ACTIVE.TIMES COUNTS DISTRIBUTIONS HEADERS MODERATORS NEWSGROUPS OVERVIEW.FMT";
+    let left = "LIST ACTIVE ACTIVE.MODTIME ACTIVE.TIMES COUNTS DISTRIBUTIONS HEADERS MODERATORS NEWSGROUPS \
+        OVERVIEW.FMT";
     assert_eq!(offered(&mut client), left);
 }
 
