@@ -160,7 +160,7 @@ mod tests {
         let (mut inn, mut cnews) = (String::new(), String::new());
         seen.append_inn(&mut inn);
         seen.append_cnews(&mut cnews);
-        assert_eq!(cnews, "<1@X.Y>\t1795237138~-\tcomp.lang.c/7 a.b/8\n");
+        assert_eq!(cnews, "<1@X.Y>\t1795237138~-~2345\tcomp.lang.c/7 a.b/8\n");
         assert!(inn.ends_with("]\t1795237138~-~1795000000\n"), "{inn}");
         let hash = MovedId::Hash(inn_hash(b"<1@x.y>"));
         assert_eq!(parse(inn.as_bytes()), Some(Line { id: hash, arrived: Some(1_795_237_138) }));
