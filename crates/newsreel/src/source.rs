@@ -357,6 +357,11 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         async { Ok(None) }
     }
 
+    /// Whether another server is asked for this list.
+    fn passes_list(&self, _list: PassedList) -> bool {
+        false
+    }
+
     /// Appends the Message-IDs of the articles that arrived in the group called `name` since then (Unix
     /// seconds), each with CRLF.
     fn arrived_since(

@@ -1,6 +1,7 @@
 //! Volumes that keep, damaged in every way an operator may find them: told by verify, mended by repair, and
 //! nothing is lost but articles whose bytes are gone.
 
+use crate::damage;
 use crate::news::*;
 use spool::verify::Finding;
 use spool::*;
@@ -128,6 +129,90 @@ impl Subject {
         assert!(!recovery.crashed && recovery.rebuilt.is_none(), "{recovery}");
         assert_eq!(spool.verify(&()).findings, [], "{method:?} after a restart");
     }
+}
+
+/// All overview rows; `None` if some cannot be read.
+fn rows(spool: &Spool) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    for group in spool.groups().iter() {
+        spool.over(group.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut out).ok()?;
+    }
+    Some(out)
+}
+
+/// A closed spool with a cancelled article and several blocks of overview, and its rows.
+fn filled_with_blocks(method: MethodKind) -> (Arc<dyn Disk>, Vec<u8>) {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (spool, _) = open(&disk, &kept_config(method));
+    add_groups(&spool, GROUPS);
+    commit(&spool, &(0..300).map(news).collect::<Vec<_>>()).unwrap();
+    assert!(spool.cancel(news(5).id.as_bytes()).unwrap());
+    let rows = rows(&spool).unwrap();
+    spool.close().unwrap();
+    (disk, rows)
+}
+
+/// Damages a block of overview, and the list of what is kept.
+fn damage_overview(disk: &Arc<dyn Disk>, is_list_damaged: bool) {
+    damage::flip(disk, Path::new("/s/index/overview/00000000.seg"), 8 * 600);
+    let lists = damage::files(disk).into_iter().filter(|p| p.starts_with("/s/index/kept"));
+    lists.filter(|_| is_list_damaged).for_each(|list| damage::flip(disk, &list, 8 * 100));
+}
+
+#[test]
+fn repair_of_damaged_overview_rows_keeps_the_numbers_of_kept_articles() {
+    for method in TREES.into_iter().chain([MethodKind::AppendOnly]) {
+        for is_list_damaged in [false, true] {
+            let what = format!("{method:?}, list damaged: {is_list_damaged}");
+            let (disk, before) = filled_with_blocks(method);
+            let (spool, _) = open(&disk, &kept_config(method));
+            damage_overview(&disk, is_list_damaged);
+            assert!(rows(&spool).is_none(), "{what}");
+            let done = spool.repair(false, &());
+            assert_eq!(done.repaired.len() > 1, is_list_damaged, "{what}: {:?}", done.repaired);
+            assert_eq!(done.after.unwrap().findings, [], "{what}");
+            assert!(rows(&spool).as_ref() == Some(&before), "{what}");
+            agree(&spool);
+        }
+    }
+}
+
+#[test]
+fn the_start_rebuilds_damaged_overview_rows_of_kept_articles() {
+    for method in TREES.into_iter().chain([MethodKind::AppendOnly]) {
+        for is_list_damaged in [false, true] {
+            let what = format!("{method:?}, list damaged: {is_list_damaged}");
+            let (disk, before) = filled_with_blocks(method);
+            damage_overview(&disk, is_list_damaged);
+            let (spool, recovery) = open(&disk, &kept_config(method));
+            assert!(recovery.mended > u64::from(is_list_damaged), "{what}: {recovery}");
+            assert!(rows(&spool).as_ref() == Some(&before), "{what}: {recovery}");
+            assert_eq!(spool.verify(&()).findings, [], "{what}");
+            agree(&spool);
+        }
+    }
+}
+
+/// A start ends no numbers: that is left to `verify --repair`.
+#[test]
+fn the_start_leaves_a_damaged_block_with_a_missing_article_as_it_is() {
+    let method = MethodKind::Tradspool;
+    let (disk, _) = filled_with_blocks(method);
+    let subject = Subject { spool: open(&disk, &kept_config(method)).0, disk };
+    // The first block is of one of the groups.
+    let files: Vec<PathBuf> = (0..5).flat_map(|n| subject.files_of(n)).collect();
+    subject.spool.close().unwrap();
+    let Subject { disk, spool } = subject;
+    drop(spool);
+    files.iter().for_each(|file| disk.remove(file).unwrap());
+    damage_overview(&disk, false);
+    let (spool, recovery) = open(&disk, &kept_config(method));
+    let marks = |spool: &Spool| spool.groups().iter().map(|group| group.marks().count).sum::<u64>();
+    assert!(recovery.mended == 0 && rows(&spool).is_none(), "{recovery}");
+    let before = marks(&spool);
+    assert_eq!(spool.repair(false, &()).after.unwrap().findings, []);
+    assert!(marks(&spool) < before && rows(&spool).is_some());
+    agree(&spool);
 }
 
 fn one(findings: &[Finding], what: &str, repair: Option<&str>) {

@@ -51,14 +51,6 @@ fn no_flipped_bit_of_an_index_hides_an_article_after_the_start() {
             flip(&disk, &path, bit);
             let (spool, recovery) = open(&disk, &config);
             assert_eq!(readable(&spool, all), want, "{what}: {recovery}");
-            if name.contains("/overview/") {
-                // Rows that are damaged are an error, and not left out.
-                let is_told = |(group, sound): (&Arc<Group>, &(String, u64, usize))| {
-                    shown_of(&spool, group).map_or(true, |rows| rows == *sound)
-                };
-                assert!(spool.groups().iter().zip(&sound).all(is_told), "{what}: {recovery}");
-                continue;
-            }
             assert_eq!(shown(&spool), sound, "{what}: {recovery}");
             agree(&spool);
             // A bit too many leads to no article, and is left to `verify`.

@@ -58,7 +58,10 @@ impl fmt::Display for Malformed {
             Malformed::BareLf => "LF without CR",
             Malformed::LoneDot => "line of a lone dot",
             Malformed::HeadersTooLarge => {
-                return write!(f, "headers too large (at most {HEADER_BYTES_MAX} bytes)");
+                return write!(
+                    f,
+                    "headers too large (at most {HEADER_BYTES_MAX} bytes, with the Path and Xref added here)"
+                );
             }
             Malformed::TooManyHeaderLines => {
                 return write!(f, "too many header lines (at most {HEADER_LINES_MAX})");

@@ -33,6 +33,17 @@ impl PassedList {
             Self::Subscriptions => "SUBSCRIPTIONS",
         }
     }
+
+    /// The file below `site.lists` that has it; `None`: it is in the configuration.
+    pub fn file_name(self) -> Option<&'static str> {
+        match self {
+            Self::DistribPats => Some("distrib.pats"),
+            Self::Distributions => Some("distributions"),
+            Self::Moderators => None,
+            Self::Motd => Some("motd"),
+            Self::Subscriptions => Some("subscriptions"),
+        }
+    }
 }
 
 impl fmt::Display for PassedList {

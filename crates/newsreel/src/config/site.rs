@@ -57,6 +57,8 @@ section! {
         /// for example to fill a server from an archive. Must be less than remember_days.
         max_age_days: Option<u32> = DaysOrNone, default 10, example "none";
         /// Longer articles are rejected (1 KiB to 1 GiB), and so are those that do not fit into their buffer.
+        /// Independently of this, headers may have 64 KiB together, with what this server adds to Path and as
+        /// Xref, and 1,000 lines; that cannot be changed.
         article_bytes_max: u64 = Size { min: 1 << 10, max: 1 << 30 }, default "4 MiB", example "1 MB";
         /// How long the Message-ID of a rejected or overwritten article is remembered, so that the article is
         /// not accepted again. Each costs 32 bytes of history.

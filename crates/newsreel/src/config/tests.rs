@@ -428,6 +428,16 @@ fn every_default_of_the_table_is_what_holds() {
 }
 
 #[test]
+fn the_manual_names_the_limits_of_headers() {
+    let text = manual::explain("site.article_bytes_max").unwrap();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let bytes = netnews::article::HEADER_BYTES_MAX >> 10;
+    let lines = crate::base::units::grouped(netnews::article::HEADER_LINES_MAX);
+    assert!(text.contains(&format!("headers may have {bytes} KiB together")), "{text}");
+    assert!(text.contains(&format!("{lines} lines")), "{text}");
+}
+
+#[test]
 fn every_key_has_an_example_that_sets_it_and_a_manual() {
     for key in keys() {
         assert!(key.example.starts_with(&format!("{} = ", key.word())), "{}", key.path());

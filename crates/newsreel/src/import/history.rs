@@ -1,9 +1,9 @@
 //! Lines of history files, as INN and C News write them: read and written.
 //!
 //! INN: `[HASH]`, a tab, `arrived~expires~posted`, and a tab and a token if there is an article; before 2.0
-//! with the Message-ID in place of the hash. C News: `<id>`, a tab, `arrived~expires`, and a tab and
-//! `group/number` words if there is one. B News has a date and a time of day in place of the times. So one
-//! reader serves for both, and for plain lists of Message-IDs.
+//! with the Message-ID in place of the hash. C News: `<id>`, a tab, `arrived~expires~size` (without size in
+//! older releases), and a tab and `group/number` words if there is one. B News has a date and a time of day
+//! in place of the times. So one reader serves for both, and for plain lists of Message-IDs.
 //! Bytes in, values out. Called by `operations::history`. Sources: history(5) of INN, news(5) of C News.
 
 use spool::{MovedId, inn_hash};
@@ -68,6 +68,8 @@ pub struct Seen<'a> {
     pub expires: u32,
     /// Unix seconds of its Date header, where that is known.
     pub posted: Option<i64>,
+    /// Its size, where that is known.
+    pub bytes: Option<u64>,
     /// Value of its Xref header after the server's name; empty if the article is no longer stored.
     pub places: &'a [u8],
 }
@@ -85,6 +87,9 @@ impl Seen<'_> {
     pub fn append_cnews(&self, out: &mut String) {
         let id = String::from_utf8_lossy(self.message_id);
         out.push_str(&format!("{id}\t{}~{}", self.arrived, time(i64::from(self.expires))));
+        if let Some(bytes) = self.bytes {
+            out.push_str(&format!("~{bytes}"));
+        }
         if !self.places.is_empty() {
             let places = String::from_utf8_lossy(self.places).replace(':', "/");
             out.push('\t');
@@ -120,7 +125,7 @@ mod tests {
             ("[c906aee64c1417f1bbd1fc079eda7985]\t1795237138~-~-", line(hash, Some(1_795_237_138))),
             // INN 1, C News.
             ("<1@x.y>\t1795237138~1795300000~5\tcomp.lang.c/7", line(id("<1@x.y>"), Some(1_795_237_138))),
-            ("<1@x.y>\t1795237138~-\tcomp.lang.c/7 a.b/8\r", line(id("<1@x.y>"), Some(1_795_237_138))),
+            ("<1@x.y>\t1795237138~-~2345\tcomp.lang.c/7 a.b/8\r", line(id("<1@x.y>"), Some(1_795_237_138))),
             ("<1@x.y>\t1795237138", line(id("<1@x.y>"), Some(1_795_237_138))),
             // B News.
             ("<1@x.y>\t04/16/93 12:00\tnet.x/7", line(id("<1@x.y>"), Some(734_961_600))),
@@ -149,18 +154,19 @@ mod tests {
             arrived: 1_795_237_138,
             expires: 0,
             posted: Some(1_795_000_000),
+            bytes: Some(2_345),
             places: b" comp.lang.c:7 a.b:8",
         };
         let (mut inn, mut cnews) = (String::new(), String::new());
         seen.append_inn(&mut inn);
         seen.append_cnews(&mut cnews);
-        assert_eq!(cnews, "<1@X.Y>\t1795237138~-\tcomp.lang.c/7 a.b/8\n");
+        assert_eq!(cnews, "<1@X.Y>\t1795237138~-~2345\tcomp.lang.c/7 a.b/8\n");
         assert!(inn.ends_with("]\t1795237138~-~1795000000\n"), "{inn}");
         let hash = MovedId::Hash(inn_hash(b"<1@x.y>"));
         assert_eq!(parse(inn.as_bytes()), Some(Line { id: hash, arrived: Some(1_795_237_138) }));
         let line = Line { id: MovedId::Id(b"<1@X.Y>"), arrived: Some(1_795_237_138) };
         assert_eq!(parse(cnews.as_bytes()), Some(line));
-        let gone = Seen { places: b"", expires: 5, posted: None, ..seen };
+        let gone = Seen { places: b"", expires: 5, posted: None, bytes: None, ..seen };
         cnews.clear();
         gone.append_cnews(&mut cnews);
         assert_eq!(cnews, "<1@X.Y>\t1795237138~5\n");

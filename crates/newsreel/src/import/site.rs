@@ -80,7 +80,13 @@ impl OtherSite {
                 }
                 continue;
             };
+            let before = (self.found.notes.len(), self.found.sources.len());
             self.found.add_buffer(&path).map_err(|e| named(&path, e))?;
+            // Where CNFS is not in use, a file that is no buffer was never written to.
+            if !in_use && self.found.sources.len() == before.1 {
+                self.found.notes.truncate(before.0);
+                continue;
+            }
             seen += 1;
         }
         if seen > 0 {

@@ -146,7 +146,7 @@ mod tests {
         };
         assert_eq!(judged(HEADER_BYTES_MAX - 2000, "a.b"), Ok(()));
         let much = judged(HEADER_BYTES_MAX - 200, "a.b").unwrap_err();
-        assert!(much.contains("header"), "{much}");
+        assert!(much.contains("headers too large (at most 65536 bytes"), "{much}");
         let crossposted = ["a.b"; 200].join(",");
         assert!(judged(HEADER_BYTES_MAX - 4000, &crossposted).is_err());
         assert_eq!(judged(HEADER_BYTES_MAX / 2, &crossposted), Ok(()));

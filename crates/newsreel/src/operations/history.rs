@@ -168,7 +168,8 @@ impl<'a, 'b> Export<'a, 'b> {
         let Some((arrived, true)) = self.spool.seen(&key) else { return };
         let posted = field(index::DATE).and_then(date::parse);
         let expires = self.expires.get(&key).copied().unwrap_or(0);
-        self.put(&Seen { message_id, arrived, expires, posted, places });
+        let bytes = field(index::BYTES).and_then(decimal::parse_decimal);
+        self.put(&Seen { message_id, arrived, expires, posted, bytes, places });
     }
 
     /// Notes what the overview does not have.
@@ -218,7 +219,7 @@ impl<'a, 'b> Export<'a, 'b> {
         let Some((arrived, _)) = self.spool.seen(&article.key) else { return };
         let posted = article.fields.split(|byte| *byte == b'\t').nth(2).and_then(date::parse);
         let (message_id, expires) = (article.message_id, article.expires);
-        self.put(&Seen { message_id, arrived, expires, posted, places: b"" });
+        self.put(&Seen { message_id, arrived, expires, posted, bytes: None, places: b"" });
     }
 
     fn put(&mut self, seen: &Seen<'_>) {

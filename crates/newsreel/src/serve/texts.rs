@@ -29,14 +29,6 @@ pub(super) enum Text {
 }
 
 impl Text {
-    fn file_name(self) -> &'static str {
-        match self {
-            Self::Motd => "motd",
-            Self::Distributions => "distributions",
-            Self::DistribPats => "distrib.pats",
-        }
-    }
-
     fn passed(self) -> PassedList {
         match self {
             Self::Motd => PassedList::Motd,
@@ -63,8 +55,14 @@ impl Text {
 }
 
 impl<S: NewsSource> Reader<S> {
+    /// Whether there is such a list: a file of the site, or an upstream that is asked for it.
+    pub(crate) fn has_list(&self, list: PassedList) -> bool {
+        let has_file = |name: &str| block_in_place(|| self.view.lists_dir().join(name).exists());
+        list.file_name().is_some_and(has_file) || self.source.passes_list(list)
+    }
+
     pub(super) async fn list_text(&self, kind: Text, out: &mut Output) {
-        let Some(text) = self.read_list(kind.file_name(), kind.passed(), out).await else { return };
+        let Some(text) = self.read_list(kind.passed(), out).await else { return };
         append(out.text(), code::LIST_FOLLOWS, kind.title());
         if kind == Text::Motd {
             dot_stuff(text.as_bytes(), out.text());
@@ -86,7 +84,7 @@ impl<S: NewsSource> Reader<S> {
             append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
             return Ok(());
         };
-        let Some(text) = self.read_list("subscriptions", PassedList::Subscriptions, out).await else {
+        let Some(text) = self.read_list(PassedList::Subscriptions, out).await else {
             return Ok(());
         };
         let start = out.text().len();
@@ -112,8 +110,8 @@ impl<S: NewsSource> Reader<S> {
 
     /// A file of the site's lists, or what the source has; answers 503 if there is neither and 403 if it
     /// cannot be read.
-    async fn read_list(&self, name: &str, list: PassedList, out: &mut Output) -> Option<String> {
-        let path = self.view.lists_dir().join(name);
+    async fn read_list(&self, list: PassedList, out: &mut Output) -> Option<String> {
+        let path = self.view.lists_dir().join(list.file_name().unwrap_or_default());
         match block_in_place(|| read(&path)) {
             Ok(text) => Some(text),
             Err(error) if error.kind() == ErrorKind::NotFound => match self.source.list_text(list).await {

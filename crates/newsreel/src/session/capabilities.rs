@@ -5,16 +5,28 @@
 
 use super::Client;
 use crate::access::sasl;
-use crate::config::{Config, Mechanism};
+use crate::config::{Config, Mechanism, PassedList};
 use netnews::nntp::command;
 use netnews::nntp::response::{EXTENSIONS_FOLLOW, append, append_bytes, append_standard, code};
 
 /// Name and version, as CAPABILITIES and the greeting give them.
 const IMPLEMENTATION: &str = concat!("newsreel ", env!("CARGO_PKG_VERSION"));
 
-/// Lists that LIST offers, for CAPABILITIES.
-const LISTS: &str = "LIST ACTIVE ACTIVE.MODTIME ACTIVE.TIMES COUNTS DISTRIB.PATS DISTRIBUTIONS HEADERS MODERATORS MOTD NEWSGROUPS \
-     OVERVIEW.FMT SUBSCRIPTIONS";
+/// Lists that LIST offers, for CAPABILITIES; texts of the site only where it has them.
+const LISTS: [(&str, Option<PassedList>); 12] = [
+    ("ACTIVE", None),
+    ("ACTIVE.MODTIME", None),
+    ("ACTIVE.TIMES", None),
+    ("COUNTS", None),
+    ("DISTRIB.PATS", Some(PassedList::DistribPats)),
+    ("DISTRIBUTIONS", Some(PassedList::Distributions)),
+    ("HEADERS", None),
+    ("MODERATORS", None),
+    ("MOTD", Some(PassedList::Motd)),
+    ("NEWSGROUPS", None),
+    ("OVERVIEW.FMT", None),
+    ("SUBSCRIPTIONS", Some(PassedList::Subscriptions)),
+];
 
 /// The greeting. For a peer that reads nothing 200 says that it is welcome, as peers expect.
 pub(super) fn greeting(config: &Config, client: &Client, out: &mut Vec<u8>) {
@@ -37,8 +49,8 @@ fn say_posting(config: &Config, may_post: bool, out: &mut Vec<u8>) {
     append_bytes(out, code, text.as_bytes());
 }
 
-/// The answer to CAPABILITIES.
-pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
+/// The answer to CAPABILITIES; `has_list` says which texts LIST has.
+pub(super) fn list(client: &Client, has_list: &dyn Fn(PassedList) -> bool, out: &mut Vec<u8>) {
     append_standard(out, code::CAPABILITIES_FOLLOW);
     let mut line = |text: &str| {
         out.extend_from_slice(text.as_bytes());
@@ -56,7 +68,8 @@ pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
         }
         line("HDR");
         line("OVER MSGID");
-        line(LISTS);
+        let lists = LISTS.iter().filter(|(_, text)| text.is_none_or(has_list));
+        line(&lists.fold("LIST".to_owned(), |line, (keyword, _)| line + " " + keyword));
         // No RFC has a label for it; clients look for the one that INN has.
         line("XPAT");
     }
@@ -80,7 +93,8 @@ pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
 /// capability list says, in their terms.
 pub(super) fn extensions(client: &Client, out: &mut Vec<u8>) {
     let mut capabilities = Vec::new();
-    list(client, &mut capabilities);
+    // LIST is left out below.
+    list(client, &|_| false, &mut capabilities);
     append(out, EXTENSIONS_FOLLOW, "Extensions supported");
     for line in capabilities.split_inclusive(|&b| b == b'\n').skip(1) {
         let label = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();

@@ -225,7 +225,10 @@ impl<S: NewsSource> Session<S> {
             }
             Command::Mode(_) => append(out, code::SYNTAX_ERROR, "Unknown MODE variant"),
             Command::List(ListKind::Extensions) => capabilities::extensions(&self.client, out),
-            Command::Capabilities { .. } => capabilities::list(&self.client, out),
+            Command::Capabilities { .. } => {
+                let reader = &self.reader;
+                capabilities::list(&self.client, &|list| reader.has_list(list), out);
+            }
             Command::Help => capabilities::help(&self.client, out),
             Command::Date => {
                 out.extend_from_slice(b"111 ");

@@ -351,6 +351,10 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         }
     }
 
+    fn passes_list(&self, list: PassedList) -> bool {
+        self.first.passes_list(list) || !self.split.only_first() && self.second.passes_list(list)
+    }
+
     async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {
         if self.split.in_first(name) {
             self.first.arrived_since(name, since, into).await

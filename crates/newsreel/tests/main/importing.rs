@@ -174,6 +174,28 @@ fn without_xref_the_names_of_files_are_the_numbers() {
 }
 
 #[test]
+fn an_import_that_skips_articles_ends_with_1() {
+    let home = TempDir::new().unwrap();
+    let site = site(home.path(), "site", "1 MiB");
+    assert!(newsreel(&site, &["group", "add", "old.a"]).status.success());
+    let from = home.path().join("oldspool");
+    bare(&from, "old/a/1", "1", "old.a");
+    let (told, code) = import(&site, &[], &from);
+    assert_eq!((told["imported"].as_u64(), code), (Some(1), Some(0)), "{told}");
+    // What nobody asked for is no loss.
+    bare(&from, "old/a/2", "2", "old.a");
+    let (told, code) = import(&site, &["--groups", "other.*"], &from);
+    assert_eq!((told["imported"].as_u64(), code), (Some(0), Some(0)), "{told}");
+    let no_date =
+        "Path: x!y\nFrom: a@b.example\nNewsgroups: old.a\nSubject: s\nMessage-ID: <3@x.example>\n\nb\n";
+    fs::write(from.join("old/a/3"), no_date).unwrap();
+    for (options, imported) in [(&["--dry-run"][..], 2), (&[], 1), (&[], 0)] {
+        let (told, code) = import(&site, options, &from);
+        assert_eq!((told["imported"].as_u64(), code), (Some(imported), Some(1)), "{options:?}: {told}");
+    }
+}
+
+#[test]
 fn where_there_is_room_all_are_still_there() {
     let home = TempDir::new().unwrap();
     let from = home.path().join("inn");

@@ -1,6 +1,6 @@
 //! Lists that come from files: kept or not, changed while the server runs.
 
-use crate::client::article;
+use crate::client::{Client, article};
 use crate::running::Server;
 use std::time::Duration;
 
@@ -28,6 +28,30 @@ fn lists_without_a_file_are_not_kept() {
         std::fs::create_dir(lists.join(file)).unwrap();
         assert!(client.ask(&command).starts_with("403 "), "{keyword}");
     }
+}
+
+/// Keywords of LIST in CAPABILITIES.
+fn offered(client: &mut Client) -> String {
+    assert!(client.ask("CAPABILITIES").starts_with("101 "));
+    client.block().into_iter().find(|line| line.starts_with("LIST ")).unwrap_or_default()
+}
+
+#[test]
+fn capabilities_name_the_lists_that_there_are() {
+    let server = Server::start();
+    let mut client = server.client();
+    let lists = server.data().parent().unwrap().join("lists");
+    for (keyword, file) in
+        [("MOTD", "motd"), ("DISTRIB.PATS", "distrib.pats"), ("SUBSCRIPTIONS", "subscriptions")]
+    {
+        let has = |client: &mut Client| offered(client).split(' ').any(|word| word == keyword);
+        assert!(has(&mut client), "{keyword}");
+        std::fs::remove_file(lists.join(file)).unwrap();
+        assert!(!has(&mut client), "{keyword}");
+    }
+    let left = "LIST ACTIVE ACTIVE.MODTIME ACTIVE.TIMES COUNTS DISTRIBUTIONS HEADERS MODERATORS NEWSGROUPS \
+        OVERVIEW.FMT";
+    assert_eq!(offered(&mut client), left);
 }
 
 #[test]

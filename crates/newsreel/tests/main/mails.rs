@@ -7,6 +7,7 @@ use netnews::mbox::{Splitter, Step, append_mail};
 use serde_json::Value;
 
 use crate::operated::Operated;
+use crate::zipped::zipped;
 
 /// Seconds of the first article's arrival: in 2001.
 const THEN: i64 = 1_000_000_000;
@@ -170,9 +171,71 @@ fn groups_are_those_of_rules_headers_and_folders() {
         [("lists.dev", 1), ("lists.misc", 1), ("own.group", 1)].map(|(g, n)| (g.to_owned(), n))
     );
     // One group for all of it, which is not there.
-    let refused = site.run(&["import", "mbox", "--group", "not.here", dir.to_str().unwrap()]);
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("give --create-groups"), "{said}");
+    let told = site.run(&["import", "mbox", "--group", "not.here", dir.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&told.stderr).contains("there is no group not.here"), "{told:?}");
     let wrong = site.run(&["import", "mbox", "--rule", "List-Id = x", dir.to_str().unwrap()]);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("HEADER: PATTERN = GROUP"), "{wrong:?}");
+}
+
+#[test]
+fn mboxes_in_zip_files_are_imported() {
+    let site = Operated::new();
+    let texts = articles();
+    let (first, rest) = texts.split_at(3);
+    let bare = |texts: &[String]| {
+        mbox(&texts.iter().map(|t| t.replace("Newsgroups", "X-Groups")).collect::<Vec<_>>())
+    };
+    let dir = site.home().join("archive");
+    fs::create_dir(&dir).unwrap();
+    let (one, two) = (bare(first), bare(rest));
+    let archive = zipped(&[("usenet/a.three.mbox", &one, true), ("mbox", &two, false)]);
+    fs::write(dir.join("a.four.mbox.zip"), archive).unwrap();
+    let told = import(&site, &["mbox", "--create-groups", dir.to_str().unwrap()]);
+    assert_eq!((counts(&told), told["groups_added"].as_u64()), ([8, 0, 0], Some(2)), "{told}");
+    let groups = site.done(&["group", "list", "a.*"]);
+    assert!(groups.contains("a.three") && groups.contains("a.four"), "{groups}");
+    // A damaged member is named, and costs the others nothing.
+    let damaged = site.home().join("b.mbox.zip");
+    let mut bytes = zipped(&[("c.one", &one, false), ("c.two", &two, true)]);
+    bytes[100] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    let told = site.run(&["import", "mbox", damaged.to_str().unwrap(), "--create-groups"]);
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert_eq!(told.status.code(), Some(1), "{told:?}");
+    assert!(said.contains("b.mbox.zip (c.") && said.contains("checksum is wrong"), "{said}");
+    fs::write(&damaged, b"PK\x03\x04 cut off").unwrap();
+    let told = site.run(&["import", "mbox", damaged.to_str().unwrap()]);
+    assert!(
+        !told.status.success() && String::from_utf8_lossy(&told.stderr).contains("cannot be read"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn an_archive_larger_than_its_buffers_is_refused_unless_told_otherwise() {
+    let site = Operated::new();
+    let mail = |n: u32| {
+        format!(
+            "Path: x\nFrom: a@b.example\nNewsgroups: a.one\nSubject: s\nMessage-ID: <{n}@big.example>\n\
+             Date: Sun, 9 Sep 2001 01:46:40 +0000\n\n{}",
+            "a line of text that fills the buffers\n".repeat(500)
+        )
+    };
+    let buffers: Value = serde_json::from_str(&site.done(&["buffer", "list", "--json"])).unwrap();
+    let bytes: u64 = buffers.as_array().unwrap().iter().map(|row| row["area_bytes"].as_u64().unwrap()).sum();
+    let texts: Vec<String> = (0..(bytes / 19_000 + 20) as u32).map(mail).collect();
+    let archive = zipped(&[("a.one.mbox", &mbox(&texts), true)]);
+    assert!((archive.len() as u64) < bytes / 10, "by its size it would fit");
+    let file = site.home().join("big.zip");
+    fs::write(&file, archive).unwrap();
+    let file = file.to_str().unwrap();
+    let told = site.run(&["import", "mbox", "--create-groups", file]);
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(!told.status.success() && said.contains("older articles would be displaced"), "{told:?}");
+    assert!(!site.run(&["group", "list", "a.*"]).status.success(), "no group was added");
+    let told = site.run(&["import", "mbox", "--create-groups", "--yes", file, "--json"]);
+    let counted: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!(told.status.code(), Some(1), "{counted}");
+    assert!(counted["displaced"].as_u64() > Some(0), "{counted}");
+    assert_eq!(counted["imported"].as_u64(), Some(texts.len() as u64), "{counted}");
 }

@@ -82,3 +82,4 @@ mod unpack;
 mod upgrading;
 mod upstreams;
 mod web;
+mod zipped;

@@ -20,6 +20,7 @@ use crate::journal::Row;
 use crate::method::cnfs::record;
 use crate::spool::Spool;
 use crate::write::commit::Writer;
+pub(super) use rows::Loss;
 use rows::Wanted;
 use std::io;
 use std::path::PathBuf;
@@ -147,7 +148,7 @@ impl Spool {
         let mut report = RepairReport { before: before.clone(), ..RepairReport::default() };
         let mut found = before;
         for _ in 0..ROUNDS_MAX {
-            let mut repaired = self.mend_all(&found.findings, progress);
+            let mut repaired = self.mend_all(&found.findings, Loss::Accepted, progress);
             // Repairs of indexes are in no journal.
             if let Err(e) = self.checkpoint() {
                 let text = format!("done, but a start may undo it, since no checkpoint could be taken: {e}");
@@ -167,19 +168,24 @@ impl Spool {
         report
     }
 
-    pub(super) fn mend_all(&self, findings: &[Finding], progress: &dyn Progress) -> Vec<Repaired> {
+    pub(super) fn mend_all(
+        &self,
+        findings: &[Finding],
+        loss: Loss,
+        progress: &dyn Progress,
+    ) -> Vec<Repaired> {
         let mut wanted = Wanted::default();
         findings.iter().for_each(|f| {
             if let Some(Damage::Block { group, first, last }) = f.damage {
                 wanted.add(group, first..=last);
             }
         });
-        // All damaged blocks are rebuilt by one pass over the buffers.
-        let rows = self.read_rows(&wanted, progress);
+        // All damaged blocks are rebuilt by one pass over the lists of articles.
+        let rows = self.read_rows(&wanted, loss, progress);
         let mend = |finding: &Finding| {
             let result = match &finding.damage {
                 None => Err("nothing can be done".to_owned()),
-                Some(Damage::Block { group, first, .. }) => self.renew_block(*group, *first, &rows),
+                Some(Damage::Block { group, first, .. }) => self.renew_block(*group, *first, &rows, loss),
                 Some(damage) => self.mend(damage),
             };
             Repaired { finding: finding.clone(), result }

@@ -4,7 +4,7 @@
 //! before counts as a duplicate, so an import that was interrupted is run again.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -239,9 +239,7 @@ impl Reading {
             match read {
                 Ok(Ok(())) => {}
                 Ok(Err(Unheard)) => return,
-                Err(error) => {
-                    self.load.damaged.push(format!("{}: cannot be read: {error}", source.path.display()))
-                }
+                Err(error) => self.load.damaged.push(format!("{source}: cannot be read: {error}")),
             }
             before += source.bytes;
             self.load.done = before;
@@ -251,7 +249,7 @@ impl Reading {
     }
 
     fn mbox(&mut self, source: &Source, before: u64) -> io::Result<Result<(), Unheard>> {
-        let mut file = Unpacked::new(Box::new(File::open(&source.path)?));
+        let mut file = Unpacked::new(source.open()?);
         let mut splitter = Splitter::new(ARTICLE_BYTES_MAX as usize);
         let (mut window, mut start, mut at, mut is_end) = (Vec::new(), 0, 0_u64, false);
         let mut text = Vec::new();
@@ -270,7 +268,7 @@ impl Reading {
                 Step::End => return Ok(Ok(())),
                 Step::Skip(bytes) => bytes,
                 Step::Damaged(bytes, why) => {
-                    self.load.damaged.push(format!("{} at {at}: {why}", source.path.display()));
+                    self.load.damaged.push(format!("{source} at {at}: {why}"));
                     bytes
                 }
                 Step::Mail(bytes, mail) => {
@@ -299,11 +297,11 @@ impl Reading {
     }
 
     fn rnews(&mut self, source: &Source, before: u64) -> io::Result<Result<(), Unheard>> {
-        let mut batch = Batch::new(Box::new(File::open(&source.path)?), u64::from(ARTICLE_BYTES_MAX));
+        let mut batch = Batch::new(source.open()?, u64::from(ARTICLE_BYTES_MAX));
         while let Some(parcel) = batch.next_parcel()? {
             for piece in parcel.pieces() {
                 if let Some(fault) = piece.fault {
-                    self.load.damaged.push(format!("{} at {}: {fault}", source.path.display(), piece.at));
+                    self.load.damaged.push(format!("{source} at {}: {fault}", piece.at));
                 } else if self.text(piece.raw, Place { source, at: piece.at, arrived: None }).is_err() {
                     return Ok(Err(Unheard));
                 }
@@ -320,7 +318,7 @@ impl Reading {
         let chosen = self.choice.groups(head, newsgroups, place.source.folder.as_deref());
         let groups = chosen.unwrap_or_default();
         let hints = Hints { arrived: place.arrived, file_time: place.source.changed, groups: &groups };
-        let name = || format!("{} at {}", place.source.path.display(), place.at);
+        let name = || format!("{} at {}", place.source, place.at);
         let Adopted { wire, arrived } = match adopt(text, &hints) {
             Ok(adopted) => adopted,
             Err(why) => {

@@ -59,12 +59,13 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Fail
     let mut tally = Tally {
         dry_run: options.dry_run,
         damaged: other.found.damaged,
+        passed_over: other.found.notes.len() as u64,
         unnumbered: plan.unnumbered.len() as u64,
         remembered_there: other.arrivals.remembered,
         ..Tally::default()
     };
-    tally.skip("in no group that is wanted", plan.unwanted);
-    tally.skip("hidden there", other.found.hidden);
+    tally.leave_out("in no group that is wanted", plan.unwanted);
+    tally.leave_out("hidden there", other.found.hidden);
     tally.room = room::compare(&config, &plan, &mut target)?;
     if !has_room(&tally.room, options)? && !options.dry_run && !options.yes {
         target.close()?;
@@ -87,7 +88,7 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Fail
         group::advise_on_moderators(&config)?;
     }
     // What was asked for was not done, and the lines say so.
-    result.and(if tally.displaced > 0 { Err(Failure::Told) } else { Ok(()) })
+    result.and(if tally.lacks_some() { Err(Failure::Told) } else { Ok(()) })
 }
 
 /// Reports what there is room for, before anything is filed; returns whether that is everything.

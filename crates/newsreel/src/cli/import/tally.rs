@@ -38,6 +38,11 @@ pub(super) struct Tally {
     pub quarantine: Option<PathBuf>,
     /// Not taken, by reason.
     pub skipped: BTreeMap<String, u64>,
+    /// Of these, those that nobody asked for.
+    #[serde(skip)]
+    pub left_out: u64,
+    /// Files, or lines of them, that were passed over; each is named before anything is read.
+    pub passed_over: u64,
     pub groups_added: u64,
     /// Groups that keep the other server's numbers, of those with articles; and those that do not.
     pub groups_kept: u64,
@@ -54,6 +59,12 @@ impl Tally {
         if count > 0 {
             *self.skipped.entry(reason.to_owned()).or_default() += count;
         }
+    }
+
+    /// Counts articles that are not wanted.
+    pub fn leave_out(&mut self, reason: &str, count: u64) {
+        self.skip(reason, count);
+        self.left_out += count;
     }
 
     /// Counts a result; true if the article is to come again with new numbers.
@@ -80,7 +91,8 @@ impl Tally {
 
     /// Whether something that should have been imported was not, or is no longer there.
     pub fn lacks_some(&self) -> bool {
-        self.displaced + self.damaged + self.skipped.values().sum::<u64>() > 0
+        let skipped = self.skipped.values().sum::<u64>() - self.left_out;
+        self.displaced + self.damaged + self.passed_over + skipped > 0
     }
 
     /// The summary, for people.

@@ -7,15 +7,13 @@ use std::path::Path;
 use rustix::fs::{Access, FlockOperation, access, flock};
 
 use super::{Findings, Running};
-use crate::config::Config;
+use crate::config::{Config, PassedList};
 use crate::control_socket::{SOCKET_PATH_BYTES_MAX, socket_path};
 use crate::inject::Secret;
 
 /// Directories below the site's that are written to.
 const WRITTEN: [&str; 6] =
     ["journal", "index", "index/history", "index/overview", "dictionaries", "moderation"];
-/// The texts for LIST.
-const LISTS: [&str; 4] = ["motd", "distributions", "distrib.pats", "subscriptions"];
 
 pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
     let data = &config.site.data;
@@ -99,7 +97,7 @@ fn lists(dir: &Path, found: &mut Findings) {
         }
         Err(error) => return found.problem(format!("cannot look at {}: {error}", dir.display())),
     }
-    for path in LISTS.map(|name| dir.join(name)) {
+    for path in PassedList::ALL.into_iter().filter_map(PassedList::file_name).map(|name| dir.join(name)) {
         match fs::read(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 found.problem(format!("cannot read {}: {error}", path.display()));

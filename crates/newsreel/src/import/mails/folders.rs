@@ -1,19 +1,24 @@
 //! The files of mails below directories, and the groups that their names tell.
 //!
 //! `comp/lang/c.mbox` and `comp.lang.c` are of the group comp.lang.c, and so is the folder `.comp.lang.c`
-//! of a maildir. Called by `cli::import`.
+//! of a maildir. A zip file counts as the files in it. Called by `cli::import`.
 
-use std::fs;
-use std::io;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use netnews::newsgroups;
 
+use super::zip::{self, ZipMember};
+use crate::ingest::batches::unpacked_bytes_max;
+
 /// Deepest tree that is walked.
 const DEPTH_MAX: usize = 64;
 /// What names of files end with that is no part of a group's name.
-const SUFFIXES: &[&str] = &["gz", "bz2", "zst", "xz", "Z", "mbox", "mbx", "mail", "rnews", "batch", "txt"];
+const SUFFIXES: &[&str] =
+    &["zip", "gz", "bz2", "zst", "xz", "Z", "mbox", "mbx", "mail", "rnews", "batch", "txt"];
 
 /// What files hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +40,38 @@ pub(crate) struct Source {
     pub changed: i64,
     /// The group that its name, or that of its directory, tells.
     pub folder: Option<String>,
+    part: Part,
+}
+
+/// The part of the file that is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Whole,
+    /// A file in a zip file.
+    Member(ZipMember),
+    /// A zip file whose members cannot be told, and why.
+    Unreadable(String),
+}
+
+impl Source {
+    /// Its content.
+    pub fn open(&self) -> io::Result<Box<dyn Read + Send>> {
+        match &self.part {
+            Part::Whole => Ok(Box::new(File::open(&self.path)?)),
+            Part::Member(member) => member.open(&self.path),
+            Part::Unreadable(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why.clone())),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        match &self.part {
+            Part::Member(member) => write!(f, " ({})", member.name.escape_debug()),
+            Part::Whole | Part::Unreadable(_) => Ok(()),
+        }
+    }
 }
 
 /// All files of the paths named, directories walked in order of name; a maildir's in order of arrival.
@@ -44,7 +81,7 @@ pub(crate) fn find(form: Form, paths: &[PathBuf]) -> io::Result<Vec<Source>> {
         let about = fs::metadata(path).map_err(|error| named(path, &error))?;
         let last = path.file_name().map(|name| name.to_string_lossy().into_owned());
         if about.is_file() {
-            found.push(source(path.clone(), &about, group(last.into_iter().collect())));
+            add(form, source(path.clone(), &about, group(last.into_iter().collect())), &mut found);
         } else if about.is_dir() {
             walk(form, path, &mut Walk { root: last, parts: Vec::new() }, &mut found)
                 .map_err(|error| named(path, &error))?;
@@ -81,7 +118,7 @@ fn walk(form: Form, dir: &Path, at: &mut Walk, found: &mut Vec<Source>) -> io::R
         if kind.is_dir() && at.parts.len() < DEPTH_MAX && !is_own {
             walk(form, &entry.path(), at, found)?;
         } else if kind.is_file() && form != Form::Maildir {
-            found.push(source(entry.path(), &entry.metadata()?, group(at.parts.clone())));
+            add(form, source(entry.path(), &entry.metadata()?, group(at.parts.clone())), found);
         }
         at.parts.pop();
     }
@@ -117,7 +154,32 @@ pub(crate) fn delivered(path: &Path) -> Option<i64> {
 fn source(path: PathBuf, about: &fs::Metadata, folder: Option<String>) -> Source {
     let changed = about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let changed = changed.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0));
-    Source { path, bytes: about.len(), changed, folder }
+    Source { path, bytes: about.len(), changed, folder, part: Part::Whole }
+}
+
+/// Adds a file, or in place of a zip file those in it.
+fn add(form: Form, file: Source, found: &mut Vec<Source>) {
+    // One that cannot be read is reported when its turn comes.
+    if form == Form::Maildir || !zip::is_zip(&file.path).unwrap_or(false) {
+        return found.push(file);
+    }
+    match zip::members(&file.path) {
+        Ok(members) => found.extend(members.into_iter().map(|member| Source {
+            path: file.path.clone(),
+            bytes: member.bytes.min(unpacked_bytes_max(member.packed_bytes)),
+            changed: file.changed,
+            folder: member_folder(&member.name, file.folder.as_deref()),
+            part: Part::Member(member),
+        })),
+        Err(error) => found.push(Source { part: Part::Unreadable(error.to_string()), ..file }),
+    }
+}
+
+/// The group that the name of a file in a zip file tells: its last part if that has a dot, otherwise the zip
+/// file's own.
+fn member_folder(name: &str, archive: Option<&str>) -> Option<String> {
+    let last = group(name.rsplit('/').next().map(str::to_owned).into_iter().collect());
+    last.filter(|group| group.contains('.')).or_else(|| archive.map(str::to_owned))
 }
 
 /// The group that names of directories and a file tell.

@@ -28,6 +28,11 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 type Source = Box<dyn Read + Send>;
 
+/// The most bytes that may come out of `packed_bytes`.
+pub(crate) fn unpacked_bytes_max(packed_bytes: u64) -> u64 {
+    FREE_BYTES.saturating_add(packed_bytes.saturating_mul(FACTOR_MAX))
+}
+
 /// A batch without its compression.
 pub(crate) struct Unpacked {
     source: Source,
@@ -149,7 +154,7 @@ impl Read for Unpacked {
         let read = self.source.read(out)?;
         self.bytes += read as u64;
         let raw = self.raw.bytes.load(Ordering::Relaxed);
-        if self.layers > 0 && self.bytes > FREE_BYTES.saturating_add(raw.saturating_mul(FACTOR_MAX)) {
+        if self.layers > 0 && self.bytes > unpacked_bytes_max(raw) {
             return Err(damaged("more comes out of it than of any batch"));
         }
         Ok(read)

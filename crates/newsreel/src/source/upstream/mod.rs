@@ -748,6 +748,10 @@ impl NewsSource for Upstreams {
         Ok(None)
     }
 
+    fn passes_list(&self, list: PassedList) -> bool {
+        self.shared.table.load().upstreams.iter().any(|of| of.config.pass_lists.contains(&list))
+    }
+
     async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {
         let table = self.shared.table.load_full();
         let Some(upstream) = table.numbering(name) else { return Ok(()) };

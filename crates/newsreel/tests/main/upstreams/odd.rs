@@ -136,6 +136,10 @@ fn texts_of_an_upstream_are_passed_on_as_configured() {
         assert!(client.ask(&format!("LIST {list}")).starts_with("215 "), "{list}");
         assert_eq!(client.block(), lines, "{list}");
     }
+    let mut client = serving.client();
+    client.ask("CAPABILITIES");
+    let lists = client.block().into_iter().find(|line| line.starts_with("LIST ")).unwrap();
+    assert!(lists.contains(" DISTRIBUTIONS ") && lists.contains(" DISTRIB.PATS "), "{lists}");
     // By default nobody else is asked.
     let server = showing(&[section("fake", fake.address, "")]);
     server.client().ask("LIST DISTRIBUTIONS");

@@ -1,8 +1,14 @@
 //! Overview rows rebuilt from the articles, for damaged blocks.
+//!
+//! The lists of the volumes' articles (residents, and the lists of what is kept) show which articles have the
+//! wanted numbers. If rows of living numbers are missing after that, everything that may have them is read:
+//! whole buffers, and all other articles that history leads to.
 
 use crate::base::ids::GroupId;
+use crate::base::key::Key;
 use crate::base::progress::Progress;
-use crate::base::token::{MethodKind, Token};
+use crate::base::token::Token;
+use crate::index::history::Found;
 use crate::index::overview::{RowEntry, Rows};
 use crate::method::Volume;
 use crate::method::scan::Scan;
@@ -11,6 +17,18 @@ use crate::spool::Spool;
 use netnews::overview_row::append_row;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+
+/// Articles read together.
+const READ_TOGETHER: usize = 256;
+
+/// Whether a repair may end numbers that no readable article has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::care) enum Loss {
+    /// A block with such numbers stays as it is.
+    Refused,
+    /// They end.
+    Accepted,
+}
 
 /// The numbers whose rows are needed.
 #[derive(Debug, Default)]
@@ -23,21 +41,101 @@ impl Wanted {
         self.ranges.entry(group).or_default().push(range);
     }
 
-    fn contains(&self, group: GroupId, number: u64) -> bool {
-        self.ranges.get(&group).is_some_and(|ranges| ranges.iter().any(|r| r.contains(&number)))
+    fn contains(&self, (group, number): &(GroupId, u64)) -> bool {
+        self.ranges.get(group).is_some_and(|ranges| ranges.iter().any(|r| r.contains(number)))
+    }
+
+    fn has_any_of(&self, numbers: &[(GroupId, u64)]) -> bool {
+        numbers.iter().any(|number| self.contains(number))
     }
 }
 
 /// Rows by group and number.
-pub(super) type Found = BTreeMap<(GroupId, u64), (RowEntry, Vec<u8>)>;
+#[derive(Debug, Default)]
+pub(super) struct RowsFound(BTreeMap<(GroupId, u64), (RowEntry, Vec<u8>)>);
+
+impl RowsFound {
+    /// Adds the wanted rows of the articles in a region of a volume.
+    fn add(&mut self, region: &Region, volume: &dyn Volume, wanted: &Wanted) {
+        for record in region.records.iter().filter(|r| r.live && volume.is_alive(r.header.place)) {
+            let header = &record.header;
+            let (class, place) = (header.class, header.place);
+            let token = Token { method: volume.method(), class, volume: volume.id(), place };
+            for at in region.numbers(record).iter().filter(|at| wanted.contains(at)) {
+                let (mut text, number) = (Vec::new(), at.1);
+                append_row(number, region.fields(record), region.xref(record), &mut text);
+                self.0.insert(*at, (RowEntry { number, end: 0, token, arrived: header.arrived }, text));
+            }
+        }
+    }
+}
 
 impl Spool {
-    /// Reads the rows wanted from the buffers.
-    pub(super) fn read_rows(&self, wanted: &Wanted, progress: &dyn Progress) -> Found {
-        let mut found = Found::new();
+    /// Reads the rows wanted from the articles; all articles, if need be, where losses are accepted.
+    pub(super) fn read_rows(&self, wanted: &Wanted, loss: Loss, progress: &dyn Progress) -> RowsFound {
+        let mut found = RowsFound::default();
         if wanted.ranges.is_empty() {
             return found;
         }
+        for (volume, places) in self.places_listed(wanted) {
+            self.read_places(volume, &places, wanted, &mut found);
+        }
+        if loss == Loss::Accepted && self.lacks_rows(wanted, &found) {
+            self.read_buffers(wanted, progress, &mut found);
+            for (volume, places) in self.places_in_history() {
+                self.read_places(volume, &places, wanted, &mut found);
+            }
+        }
+        found
+    }
+
+    /// Places by volume, of the articles that have wanted numbers according to the volumes' lists. Damaged
+    /// pages of these are left out.
+    fn places_listed(&self, wanted: &Wanted) -> BTreeMap<u16, Vec<u64>> {
+        let mut listed = BTreeMap::<u16, Vec<u64>>::new();
+        let volumes = self.shared.volumes.load();
+        let mut writer = self.writer().lock();
+        let folds = &mut writer.folds;
+        for ((volume, residents), kept) in volumes.all().iter().zip(&mut folds.residents).zip(&mut folds.kept)
+        {
+            let mut enter = |place: u64, numbers: &[(GroupId, u64)]| {
+                if wanted.has_any_of(numbers) {
+                    listed.entry(volume.id()).or_default().push(place);
+                }
+            };
+            // What cannot be read here is missed afterwards.
+            _ = match kept {
+                Some(list) => list.verify(&mut |entry| enter(entry.place, &entry.numbers)).map(drop),
+                None => residents.peek_before(u64::MAX, &mut |r| enter(r.place, &r.numbers)),
+            };
+        }
+        listed
+    }
+
+    /// Places by volume, of all articles that history leads to outside of the buffers.
+    fn places_in_history(&self) -> BTreeMap<u16, Vec<u64>> {
+        let mut places = BTreeMap::<u16, Vec<u64>>::new();
+        let (history, volumes) = (&self.shared.history, self.shared.volumes.load());
+        history.for_each(0, &mut |_, record| {
+            let Some((key_bits, token)) = record.and_then(|r| Some((r.key_bits, r.token?))) else { return };
+            let is_buffer = volumes.get(token.volume).is_none_or(|volume| volume.cycbuff().is_some());
+            let leads = || matches!(history.lookup(&Key(key_bits)), Found::At(t, _) if t == token);
+            if !is_buffer && leads() {
+                places.entry(token.volume).or_default().push(token.place);
+            }
+        });
+        places
+    }
+
+    fn read_places(&self, volume: u16, places: &[u64], wanted: &Wanted, found: &mut RowsFound) {
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.get(volume) else { return };
+        for places in places.chunks(READ_TOGETHER) {
+            found.add(&Region::of_places(&self.shared, volume, places), volume, wanted);
+        }
+    }
+
+    fn read_buffers(&self, wanted: &Wanted, progress: &dyn Progress, found: &mut RowsFound) {
         let volumes = self.shared.volumes.load();
         let mut region = Region::default();
         for volume in volumes.cycbuffs() {
@@ -48,41 +146,47 @@ impl Spool {
             while at < end {
                 at = region.read(&self.shared, &mut scan, at..(at + Region::BYTES_MAX).min(end));
                 progress.step(at.min(end) - start);
-                for record in region.records.iter().filter(|r| r.live && volume.is_alive(r.header.place)) {
-                    let header = &record.header;
-                    let (place, volume) = (header.place, volume.id());
-                    let token = Token { method: MethodKind::Cnfs, class: header.class, volume, place };
-                    for (group, number) in region.numbers(record) {
-                        if !wanted.contains(*group, *number) {
-                            continue;
-                        }
-                        let mut text = Vec::new();
-                        append_row(*number, region.fields(record), region.xref(record), &mut text);
-                        let entry = RowEntry { number: *number, end: 0, token, arrived: header.arrived };
-                        found.insert((*group, *number), (entry, text));
-                    }
-                }
+                found.add(&region, volume, wanted);
             }
             progress.finish();
         }
-        found
     }
 
-    /// Replaces the damaged rows of a block. Numbers without a readable article are removed.
-    pub(super) fn renew_block(&self, group: GroupId, first: u64, found: &Found) -> Result<(), String> {
+    /// Whether living numbers have no row among those found.
+    fn lacks_rows(&self, wanted: &Wanted, found: &RowsFound) -> bool {
+        wanted.ranges.iter().any(|(id, ranges)| {
+            let Some(group) = self.group(*id) else { return false };
+            let state = group.state();
+            let mut living = ranges.iter().flat_map(|range| state.live.range(range.clone()));
+            living.any(|number| !found.0.contains_key(&(*id, number)))
+        })
+    }
+
+    /// Replaces the damaged rows of a block. Numbers without a readable article are removed, or the block
+    /// stays as it is.
+    pub(super) fn renew_block(
+        &self,
+        group: GroupId,
+        first: u64,
+        found: &RowsFound,
+        loss: Loss,
+    ) -> Result<(), String> {
         let mut writer = self.writer().lock();
         let Some(group) = self.group(group) else { return Ok(()) };
         let state = &mut *group.state();
         let block = state.overview.blocks.iter().find(|b| b.first == first && b.live > 0);
         let Some(last) = block.map(|b| b.last) else { return Ok(()) };
         let mut rows = Rows::default();
-        for ((_, number), (entry, text)) in found.range((group.id, first)..=(group.id, last)) {
+        for ((_, number), (entry, text)) in found.0.range((group.id, first)..=(group.id, last)) {
             if state.live.contains(*number) {
                 rows.text.extend_from_slice(text);
                 rows.entries.push(RowEntry { end: rows.text.len() as u32, ..*entry });
             }
         }
         let lost: Vec<u64> = state.live.range(first..=last).filter(|n| rows.find(*n).is_none()).collect();
+        if loss == Loss::Refused && !lost.is_empty() {
+            return Err(format!("no article is found for {} of its numbers", lost.len()));
+        }
         for number in lost {
             state.end(number);
         }

@@ -1,14 +1,15 @@
 //! The indexes alone, for a start: damage that would hide articles is mended before anything is served.
 //!
 //! Records and index of history, usage bits of the articles that history leads to, lists of what is kept,
-//! residents; damaged blocks of overview are only logged. An article is read only where its usage bit is
-//! clear; further passes come only after damage. What else has a checksum is checked where it is opened.
+//! residents, blocks of overview. An article is read only where its usage bit is clear or its block of
+//! overview is damaged; further passes come only after damage. A start ends no number: a damaged block stays
+//! as it is if not all of its articles are found. What else has a checksum is checked where it is opened.
 
 use super::VerifyReport;
 use crate::base::key::Key;
 use crate::base::read_mode::Patience;
 use crate::base::token::Token;
-use crate::care::repair::Damage;
+use crate::care::repair::{Damage, Loss};
 use crate::index::groups::Group;
 use crate::index::overview::Rows;
 use crate::method::cnfs::record;
@@ -50,7 +51,7 @@ impl Spool {
             for finding in report.findings.iter().take(LOGGED_MAX) {
                 warn!("spool {dir}: {} {}", finding.place, finding.what);
             }
-            let repaired = self.mend_all(&report.findings, &());
+            let repaired = self.mend_all(&report.findings, Loss::Refused, &());
             let done = repaired.iter().filter(|repaired| repaired.result.is_ok()).count() as u64;
             if let Err(e) = self.checkpoint() {
                 warn!("spool {dir}: what was mended may be damaged again after the next start: {e}");
@@ -59,7 +60,9 @@ impl Spool {
             if done == 0 {
                 break;
             }
-            report = self.verify_indexes(true);
+            // No damage to overview leads to an article that history lost.
+            let is_block = |damage: &Option<Damage>| matches!(damage, Some(Damage::Block { .. }));
+            report = self.verify_indexes(!report.findings.iter().all(|f| is_block(&f.damage)));
         }
         if mended > 0 {
             let left = report.problems();
@@ -129,13 +132,7 @@ impl Spool {
             match block.read(group.id, Patience::Wait, &mut rows, &mut raw) {
                 Ok(()) if compare => self.compare_rows(group, &rows, report),
                 Ok(()) => {}
-                // OVER of these numbers fails until `verify --repair`; nothing else depends on it.
-                Err(_) if !compare => {
-                    let (dir, name) = (self.shared.config.dir.display(), &group.name);
-                    let (first, last) = (block.first, block.last);
-                    warn!("spool {dir}: {name}:{first}-{last}: the block of overview rows is damaged");
-                }
-                Err(_) => {}
+                Err(_) => self.found_block(group, (block.first, block.last), report),
             }
         }
         self.compare_rows(group, &open, report);
