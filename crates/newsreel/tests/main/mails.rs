@@ -1,6 +1,7 @@
 //! Articles in and out as mbox, maildir and batches: what comes back is what went out, to the byte.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use netnews::mbox::{Splitter, Step, append_mail};
@@ -233,6 +234,13 @@ fn an_archive_larger_than_its_buffers_is_refused_unless_told_otherwise() {
     let said = String::from_utf8_lossy(&told.stderr).into_owned();
     assert!(!told.status.success() && said.contains("older articles would be displaced"), "{told:?}");
     assert!(!site.run(&["group", "list", "a.*"]).status.success(), "no group was added");
+    let packed = site.home().join("big.mbox.gz");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&mbox(&texts)).unwrap();
+    fs::write(&packed, gzip.finish().unwrap()).unwrap();
+    let told = site.run(&["import", "mbox", "--create-groups", packed.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(!told.status.success() && said.contains("older articles would be displaced"), "{told:?}");
     let told = site.run(&["import", "mbox", "--create-groups", "--yes", file, "--json"]);
     let counted: Value = serde_json::from_slice(&told.stdout).unwrap();
     assert_eq!(told.status.code(), Some(1), "{counted}");

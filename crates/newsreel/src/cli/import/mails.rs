@@ -112,7 +112,13 @@ fn prepare(
     if options.yes || options.dry_run {
         return Ok(());
     }
-    room::refuse_mails(config, sources.iter().map(|source| source.bytes).sum(), target)
+    room::refuse_mails(config, sources.iter().map(unpacked_bytes).sum(), target)
+}
+
+/// How much is in a file, which may be compressed. What cannot be read is told when it is imported.
+fn unpacked_bytes(source: &Source) -> u64 {
+    let unpacked = source.open().and_then(|file| io::copy(&mut Unpacked::new(file), &mut io::sink()));
+    unpacked.map_or(source.bytes, |bytes| bytes.max(source.bytes))
 }
 
 fn run(
