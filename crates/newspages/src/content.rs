@@ -158,9 +158,17 @@ impl Content {
 
     fn attached(&self, leaf: &Leaf<'_>) -> File {
         let fallback = format!("file-{}{}", self.files.len() + 1, suffix(&leaf.media_type));
-        let factor = if leaf.transfer == mime::Transfer::Base64 { 3 } else { 4 };
+        let factor = match leaf.transfer {
+            mime::Transfer::Base64 | mime::Transfer::Embedded => 3,
+            mime::Transfer::Plain | mime::Transfer::QuotedPrintable => 4,
+        };
+        let inner_name = || match leaf.transfer {
+            mime::Transfer::Embedded => embedded::find(leaf.body).into_iter().next().map(|file| file.name),
+            _ => None,
+        };
+        let name = leaf.name.clone().or_else(inner_name);
         File {
-            name: names::safe(leaf.name.as_deref().unwrap_or_default(), &fallback),
+            name: names::safe(name.as_deref().unwrap_or_default(), &fallback),
             kind: leaf.media_type.clone(),
             bytes: leaf.body.len() / 4 * factor,
             part: None,
@@ -250,7 +258,8 @@ impl Place<'_> {
     fn decoded(&self) -> embedded::Decoded {
         match self {
             Self::Leaf(leaf) => {
-                embedded::Decoded { octets: leaf.octets(BODY_BYTES_MAX).into_owned(), is_whole: true }
+                let (octets, is_whole) = leaf.decoded(BODY_BYTES_MAX);
+                embedded::Decoded { octets: octets.into_owned(), is_whole }
             }
             Self::Text(text, encoding) => embedded::decode(text, *encoding, BODY_BYTES_MAX),
         }
@@ -280,7 +289,10 @@ impl Head {
             message_id: id.map(|id| id.as_str().to_owned()),
             groups: list(b"Newsgroups"),
             followup_to: list(b"Followup-To"),
-            references: references(get(b"References").unwrap_or_default()),
+            references: ancestors(
+                get(b"References").unwrap_or_default(),
+                get(b"In-Reply-To").unwrap_or_default(),
+            ),
             organization: text(b"Organization"),
         }
     }
@@ -312,6 +324,26 @@ pub fn quoted(content: &Content) -> String {
     }
     out.push('\n');
     out
+}
+
+/// The ancestors that the headers of an article name, the eldest first. A reply that has only In-Reply-To
+/// answers the first article there.
+fn ancestors(references_value: &[u8], in_reply_to: &[u8]) -> Vec<String> {
+    let ids = references(references_value);
+    if !ids.is_empty() {
+        return ids;
+    }
+    answered(in_reply_to).map(|id| id.as_str().to_owned()).into_iter().collect()
+}
+
+/// The article that is answered, by the value of In-Reply-To: the first Message-ID there, since mailers put
+/// words and addresses around it.
+pub fn answered(in_reply_to: &[u8]) -> Option<MessageId<'_>> {
+    work::take(in_reply_to.len());
+    in_reply_to.split_inclusive(|b| *b == b'>').find_map(|words| {
+        let start = words.iter().rposition(|b| *b == b'<')?;
+        MessageId::parse(words.get(start..)?)
+    })
 }
 
 /// The Message-IDs in the value of References, the eldest first; of many the last.
@@ -389,6 +421,35 @@ mod tests {
                 Block::Signature(vec!["J.".into()]),
             ]
         );
+    }
+
+    #[test]
+    fn a_reply_with_in_reply_to_alone_names_what_it_answers() {
+        for (head, expected) in [
+            ("In-Reply-To: <1@x>\n", &["<1@x>"][..]),
+            ("In-Reply-To: Your message of \"Fri, 1 Jan\"\n <1@x> <2@x>\n", &["<1@x>"]),
+            ("In-Reply-To: a < b <c d@x> <1@x> from J\n", &["<1@x>"]),
+            ("In-Reply-To: your letter <\n", &[]),
+            ("References: <0@x>\nIn-Reply-To: <1@x>\n", &["<0@x>"]),
+        ] {
+            assert_eq!(content(&format!("{head}\nx\n")).head.references, expected, "{head}");
+        }
+    }
+
+    #[test]
+    fn a_part_with_a_file_in_uuencode_has_the_name_there() {
+        let text = "Content-Type: image/gif\nContent-Transfer-Encoding: x-uuencode\n\nbegin 644 a.gif\n#9F]U\n`\nend\n";
+        assert_eq!(content(text).files[0].name, "a.gif");
+        let (name, file) = Content::file(text.replace('\n', "\r\n").as_bytes(), 1).unwrap();
+        assert_eq!((name.as_str(), file.octets.as_slice(), file.is_whole), ("a.gif", &b"fou"[..], true));
+    }
+
+    #[test]
+    fn an_alternative_without_text_shows_that_of_the_html() {
+        let content = content(
+            "Content-Type: multipart/alternative; boundary=b\n\n--b\n\n\n--b\nContent-Type: text/html\n\n<p>Hello</p>\n--b--\n",
+        );
+        assert_eq!(content.blocks[1..], [Block::FromHtml, Block::Text(vec!["Hello".into()])]);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::{charset, work};
 
 /// Files that are looked for in one text.
 const FILES_MAX: usize = 50;
+/// Octets that a decoded file may have more than its text: those of blanks that got lost.
+pub const PADDED_BYTES_MAX: usize = 1 << 20;
 /// Longest line that begins such a file, in bytes.
 const LINE_BYTES_MAX: usize = 1024;
 
@@ -76,8 +78,9 @@ fn yenc_begin(line: &[u8]) -> Option<Begun> {
     let rest = line.strip_prefix(b"=ybegin ").filter(|rest| rest.len() <= LINE_BYTES_MAX)?;
     number(rest, b"line=")?;
     number(rest, b"size=")?;
-    // The name is last, and may have blanks.
+    // The name is last, and may have blanks. Some programs have the line of the part directly behind it.
     let name = memchr::memmem::find(rest, b" name=").and_then(|at| rest.get(at + 6..)).unwrap_or_default();
+    let name = memchr::memmem::find(name, b"=ypart begin=").and_then(|at| name.get(..at)).unwrap_or(name);
     let part = number(rest, b"part=").map(|part| (part as u32, number(rest, b"total=").unwrap_or(0) as u32));
     Some((
         Encoding::Yenc,
@@ -100,13 +103,21 @@ fn uu_begin(text: &[u8]) -> Option<Begun> {
     let (mode, name) = rest.split_at(memchr(b' ', rest)?);
     let is_mode = (3..=4).contains(&mode.len()) && mode.iter().all(|b| (b'0'..=b'7').contains(b));
     let name = charset::guess(name.trim_ascii()).replace('\n', "");
-    let second = text.get(first.len()..).map(line)?;
+    let rest = text.get(first.len()..)?;
     // A text that talks of uuencode has other lines.
-    (is_mode && !name.is_empty() && (uu_line(second).is_some() || second.trim_ascii() == b"end")).then_some((
-        Encoding::Uuencode,
-        name,
-        None,
-    ))
+    let is_begun = is_mode && !name.is_empty() && (is_uu_end(line(rest)) || continues_uuencode(rest));
+    is_begun.then_some((Encoding::Uuencode, name, None))
+}
+
+fn is_uu_end(line: &[u8]) -> bool {
+    line.trim_ascii() == b"end"
+}
+
+/// Whether a text begins with a line of data. The last one, of no octets, is empty if its blank got lost.
+fn continues_uuencode(text: &[u8]) -> bool {
+    let first = line(text);
+    let is_followed_by_end = || text.get(first.len()..).is_some_and(|rest| is_uu_end(line(rest)));
+    uu_line(first).is_some() || first.trim_ascii().is_empty() && is_followed_by_end()
 }
 
 /// The content of a line of uuencode: its length, and the characters that it needs.
@@ -114,10 +125,12 @@ fn uu_line(line: &[u8]) -> Option<(usize, &[u8])> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let (first, rest) = line.split_first()?;
-    let bytes = usize::from(first.checked_sub(b' ')? & 63);
+    let bytes = usize::from(first.checked_sub(b' ').filter(|value| *value <= 64)? & 63);
     let needed = bytes.div_ceil(3) * 4;
-    // Blanks at the end of a line get lost; a checksum may follow.
-    let fits = rest.len() <= needed + 2 && rest.len() + 4 > needed;
+    // Blanks at the end of a line get lost, all of them or none; the last group may lack what it does not
+    // need; a checksum may follow.
+    let is_stripped = !rest.ends_with(b" ");
+    let fits = rest.len() <= needed + 2 && (rest.len() + 4 > needed || is_stripped);
     (fits && rest.iter().all(|b| (b' '..=b'`').contains(b))).then_some((bytes, rest))
 }
 
@@ -133,25 +146,33 @@ fn end_of(text: &[u8], encoding: Encoding) -> usize {
         at += line.len();
         let is_last = match encoding {
             Encoding::Yenc => line.starts_with(b"=yend"),
-            Encoding::Uuencode => line.trim_ascii() == b"end",
+            Encoding::Uuencode => is_uu_end(line),
         };
         if is_last {
             return at;
         }
-        if encoding == Encoding::Uuencode && !is_first && uu_line(line).is_none() {
+        if encoding == Encoding::Uuencode && !is_first && !continues_uuencode(rest) {
             return at - line.len();
         }
     }
     text.len()
 }
 
-/// Decodes a file, given the text of its range; no more than `bytes_max` octets.
+/// Decodes a file, given the text of its range; no more than `bytes_max` octets, and not many more than the
+/// text has.
 pub fn decode(text: &[u8], encoding: Encoding, bytes_max: usize) -> Decoded {
     work::take(text.len());
+    let bytes_max = bytes_max.min(text.len() + PADDED_BYTES_MAX);
     match encoding {
         Encoding::Yenc => yenc(text, bytes_max),
         Encoding::Uuencode => uuencode(text, bytes_max),
     }
+}
+
+/// The first file within a text, with its name.
+pub fn first(text: &[u8], bytes_max: usize) -> Option<(String, Decoded)> {
+    let Embedded { range, encoding, name, .. } = find(text).into_iter().next()?;
+    Some((name, decode(text.get(range)?, encoding, bytes_max)))
 }
 
 /// The sum that yEnc has of a file.
@@ -203,7 +224,7 @@ fn uuencode(text: &[u8], bytes_max: usize) -> Decoded {
     let mut octets = Vec::with_capacity((text.len() / 4 * 3).min(bytes_max));
     let mut is_whole = false;
     for line in text.split_inclusive(|b| *b == b'\n').skip(1) {
-        if line.trim_ascii() == b"end" {
+        if is_uu_end(line) {
             is_whole = true;
             break;
         }
@@ -219,6 +240,7 @@ fn uuencode(text: &[u8], bytes_max: usize) -> Decoded {
         }
         octets.truncate(start + bytes);
     }
+    is_whole &= octets.len() <= bytes_max;
     octets.truncate(bytes_max);
     Decoded { octets, is_whole }
 }
@@ -274,6 +296,42 @@ mod tests {
         assert_eq!(octets[1], Decoded { octets: b"four".to_vec(), is_whole: true });
     }
 
+    /// Like `uuencoded` with blanks for zeros, all of which got lost at the ends of lines.
+    fn stripped(octets: &[u8], name: &str) -> Vec<u8> {
+        let text = String::from_utf8(uuencoded(octets, name)).unwrap().replace('`', " ");
+        text.lines().map(|line| format!("{}\r\n", line.trim_end())).collect::<String>().into_bytes()
+    }
+
+    #[test]
+    fn blanks_lost_at_the_ends_of_uuencoded_lines_are_restored() {
+        let octets = [&b"GIF89a"[..], &[0; 300], b"x", &[0; 44]].concat();
+        for octets in [&octets[..], &[0; 90], b"ab\0", b""] {
+            let text = [&b"see\r\n"[..], &stripped(octets, "x.gif"), b"bye\r\n"].concat();
+            let found = find(&text);
+            assert_eq!((found.len(), &text[found[0].range.end..]), (1, &b"bye\r\n"[..]));
+            let decoded = decode(&text[found[0].range.clone()], Encoding::Uuencode, 1000);
+            assert_eq!(decoded, Decoded { octets: octets.to_vec(), is_whole: true });
+        }
+        // A signature after a file that was cut off is not of it.
+        let cut = b"begin 644 x\n#9F]U\n-- \nJ.\n";
+        assert_eq!(&cut[find(cut)[0].range.end..], b"-- \nJ.\n");
+    }
+
+    #[test]
+    fn lost_blanks_become_no_more_than_a_bounded_number_of_octets() {
+        let text = format!("begin 644 x\n{}end\n", "M\n".repeat(100_000));
+        let decoded = decode(text.as_bytes(), Encoding::Uuencode, usize::MAX);
+        assert_eq!((decoded.octets.len(), decoded.is_whole), (text.len() + PADDED_BYTES_MAX, false));
+    }
+
+    #[test]
+    fn a_name_ends_before_the_line_of_the_part() {
+        let text = b"=ybegin part=1 total=2 line=128 size=256 name=comb.bin=ypart begin=1 end=256\r\n\x8b\r\n=yend size=1\r\n";
+        let found = find(text);
+        assert_eq!((found[0].name.as_str(), found[0].part), ("comb.bin", Some((1, 2))));
+        assert_eq!(decode(text, Encoding::Yenc, 99), Decoded { octets: b"a".to_vec(), is_whole: true });
+    }
+
     #[test]
     fn parts_and_damage_are_told() {
         let part = b"=ybegin part=2 total=9 line=128 size=500 name=x\r\n=ypart begin=11 end=13\r\n\x8b\x8c\r\n=yend size=2 part=2 pcrc32=00000000\r\n";
@@ -297,14 +355,14 @@ mod tests {
             [(yencoded(&[7; 5000], "x"), Encoding::Yenc), (uuencoded(&[7; 5000], "x"), Encoding::Uuencode)]
         {
             let decoded = decode(&text, encoding, 100);
-            assert!(decoded.octets == [7; 100] && !decoded.is_whole || encoding == Encoding::Uuencode);
+            assert_eq!(decoded, Decoded { octets: vec![7; 100], is_whole: false });
         }
     }
 
     proptest! {
         #[test]
         fn what_is_encoded_comes_back(octets in prop::collection::vec(any::<u8>(), 0..300)) {
-            for text in [yencoded(&octets, "n"), uuencoded(&octets, "n")] {
+            for text in [yencoded(&octets, "n"), uuencoded(&octets, "n"), stripped(&octets, "n")] {
                 let found = find(&text);
                 prop_assert_eq!((found.len(), found[0].range.clone()), (1, 0..text.len()));
                 let decoded = decode(&text, found[0].encoding, 1000);

@@ -1,9 +1,9 @@
 //! HTML as plain text: what a reader would have seen, and nothing that does anything.
 //!
-//! No parser of HTML: tags are cut out, those that end a line end one, and a few entities are decoded. The
+//! No parser of HTML: tags are cut out, those that end a line end one, and `entities` are decoded. The
 //! result is text, which is escaped like any other. Called by `content`.
 
-use crate::work;
+use crate::{entities, work};
 
 /// Elements whose contents are no text.
 const SILENT: &[&str] = &["script", "style", "head", "title", "template", "noscript", "svg"];
@@ -33,8 +33,6 @@ const LINES: &[&str] = &[
     "dt",
     "dd",
 ];
-/// Longest entity, in bytes.
-const ENTITY_BYTES_MAX: usize = 12;
 
 /// The text of HTML.
 pub fn to_text(html: &str) -> String {
@@ -46,12 +44,8 @@ pub fn to_text(html: &str) -> String {
         let (before, after) = rest.split_at(at);
         append(before, is_pre, &mut out);
         rest = if after.starts_with('&') {
-            let (text, bytes) = entity(after);
-            match text {
-                Some('\u{a0}') => out.push(' '),
-                Some(c) => out.push(c),
-                None => out.push('&'),
-            }
+            let (character, bytes) = entities::read(after).unwrap_or(('&', 1));
+            out.push(if character == '\u{a0}' { ' ' } else { character });
             after.get(bytes..).unwrap_or_default()
         } else {
             tag(after, &mut is_pre, &mut out)
@@ -125,50 +119,6 @@ fn after_end_of<'a>(name: &str, text: &'a str) -> &'a str {
     ""
 }
 
-/// The character of an entity and the bytes that it takes; of something else, none and those of the `&`.
-fn entity(text: &str) -> (Option<char>, usize) {
-    let inner = text.get(1..).unwrap_or_default();
-    let window = inner.get(..inner.floor_char_boundary(ENTITY_BYTES_MAX)).unwrap_or_default();
-    let Some(end) = window.find(';') else { return (None, 1) };
-    let name = window.get(..end).unwrap_or_default();
-    let number = match name.strip_prefix('#') {
-        Some(hex) if hex.starts_with(['x', 'X']) => {
-            u32::from_str_radix(hex.get(1..).unwrap_or_default(), 16).ok()
-        }
-        Some(digits) => digits.parse().ok(),
-        None => None,
-    };
-    let character = match name {
-        "amp" => Some('&'),
-        "lt" => Some('<'),
-        "gt" => Some('>'),
-        "quot" => Some('"'),
-        "apos" => Some('\''),
-        "nbsp" => Some('\u{a0}'),
-        "auml" => Some('\u{e4}'),
-        "ouml" => Some('\u{f6}'),
-        "uuml" => Some('\u{fc}'),
-        "Auml" => Some('\u{c4}'),
-        "Ouml" => Some('\u{d6}'),
-        "Uuml" => Some('\u{dc}'),
-        "szlig" => Some('\u{df}'),
-        "eacute" => Some('\u{e9}'),
-        "egrave" => Some('\u{e8}'),
-        "ndash" => Some('\u{2013}'),
-        "mdash" => Some('\u{2014}'),
-        "hellip" => Some('\u{2026}'),
-        "lsquo" => Some('\u{2018}'),
-        "rsquo" => Some('\u{2019}'),
-        "ldquo" => Some('\u{201c}'),
-        "rdquo" => Some('\u{201d}'),
-        "bull" => Some('\u{2022}'),
-        "copy" => Some('\u{a9}'),
-        "euro" => Some('\u{20ac}'),
-        _ => number.and_then(char::from_u32),
-    };
-    character.map_or((None, 1), |character| (Some(character), end + 2))
-}
-
 /// At most one empty line after the other, and no control characters that entities brought.
 fn tidied(text: &str) -> String {
     let clean = crate::charset::clean(text);
@@ -198,6 +148,8 @@ mod tests {
             ("<script>alert(1)", "\n"),
             ("<!-- a > b -->x<!-- no end", "x\n"),
             ("1 &lt; 2 &amp;&nbsp;3 &#x41;&#66; &bogus; & &#27;[", "1 < 2 & 3 AB &bogus; & \u{241b}[\n"),
+            ("&#147;so&#148; &#150 R&D", "\u{201c}so\u{201d} \u{2013} R&D\n"),
+            ("&copy 2026, &copyright", "\u{a9} 2026, \u{a9}right\n"),
             ("a < b and <3", "a < b and <3\n"),
             ("<ul><li>one</li><li>two</li></ul>", "* one\n\n* two\n"),
             ("<pre>a\n  b</pre>", "a\n  b\n"),

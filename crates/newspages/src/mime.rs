@@ -10,7 +10,7 @@ use memchr::memchr;
 use netnews::transfer::{base64, quoted_printable};
 
 use crate::header::{self, Field};
-use crate::work;
+use crate::{charset, embedded, work};
 
 /// How deep multiparts and messages are looked into.
 pub const DEPTH_MAX: usize = 8;
@@ -21,6 +21,9 @@ const BOUNDARY_BYTES_MAX: usize = 200;
 /// Header lines of a part that are looked at, in bytes.
 const PART_HEAD_BYTES_MAX: usize = 64 << 10;
 
+/// Octets that are decoded to see whether a text is blank, before all of it is.
+const GLANCE_BYTES: usize = 1 << 10;
+
 /// How octets were made safe for transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transfer {
@@ -30,6 +33,8 @@ pub enum Transfer {
     QuotedPrintable,
     /// Base64.
     Base64,
+    /// The body has a file as text does, in uuencode or yEnc.
+    Embedded,
 }
 
 /// A part that has no parts.
@@ -46,6 +51,8 @@ pub struct Leaf<'a> {
     pub name: Option<String>,
     /// Whether it is to be shown: text that is neither attached nor the lesser form of another part.
     pub is_shown: bool,
+    /// Whether it is text other than HTML, and has nothing but white space.
+    pub is_blank: bool,
     /// How it was made safe for transport.
     pub transfer: Transfer,
     /// Its header lines.
@@ -57,15 +64,42 @@ pub struct Leaf<'a> {
 impl<'a> Leaf<'a> {
     /// Its octets, of which no more than about `bytes_max` are decoded.
     pub fn octets(&self, bytes_max: usize) -> Cow<'a, [u8]> {
-        let cut = |factor: usize| {
-            self.body.get(..self.body.len().min(bytes_max.saturating_mul(factor))).unwrap_or_default()
+        self.decoded(bytes_max).0
+    }
+
+    /// Like [`octets`](Self::octets), and whether that is all of it as far as its encoding says so.
+    pub fn decoded(&self, bytes_max: usize) -> (Cow<'a, [u8]>, bool) {
+        let bytes_each = match self.transfer {
+            Transfer::Plain | Transfer::Embedded => 1,
+            Transfer::QuotedPrintable => 3,
+            Transfer::Base64 => 2,
         };
-        work::take(self.body.len());
-        match self.transfer {
-            Transfer::Plain => Cow::Borrowed(cut(1)),
-            Transfer::QuotedPrintable => Cow::Owned(quoted_printable(cut(3))),
-            Transfer::Base64 => Cow::Owned(base64(cut(2))),
-        }
+        let bytes = self.body.len().min(bytes_max.saturating_mul(bytes_each));
+        let cut = self.body.get(..bytes).unwrap_or_default();
+        work::take(cut.len());
+        let octets = match self.transfer {
+            Transfer::Plain => Cow::Borrowed(cut),
+            Transfer::QuotedPrintable => Cow::Owned(quoted_printable(cut)),
+            Transfer::Base64 => Cow::Owned(base64(cut)),
+            // In text that is shown, a file is offered where it stands.
+            Transfer::Embedded if self.is_text_with_files() => Cow::Borrowed(cut),
+            Transfer::Embedded => match embedded::first(self.body, bytes_max) {
+                Some((_, file)) => return (Cow::Owned(file.octets), file.is_whole),
+                None => Cow::Borrowed(cut),
+            },
+        };
+        (octets, true)
+    }
+
+    /// Whether it is shown, and files within it are looked for.
+    pub fn is_text_with_files(&self) -> bool {
+        self.is_shown && self.media_type != "text/html"
+    }
+
+    fn has_only_blanks(&self) -> bool {
+        let is_blank =
+            |bytes_max| charset::decode(self.charset.as_deref(), &self.octets(bytes_max)).trim().is_empty();
+        is_blank(GLANCE_BYTES) && is_blank(usize::MAX)
     }
 }
 
@@ -113,16 +147,19 @@ impl<'a> Leaves<'a> {
         let is_flowed = field.get("format").is_some_and(|format| format.eq_ignore_ascii_case("flowed"));
         let flowed = (is_flowed && media_type == "text/plain")
             .then(|| field.get("delsp").is_some_and(|delsp| delsp.eq_ignore_ascii_case("yes")));
-        self.all.push(Leaf {
+        let mut leaf = Leaf {
             charset: field.get("charset").map(str::to_owned),
             flowed,
             name,
             is_shown: is_message || is_text && !is_attached,
+            is_blank: false,
             transfer,
             head,
             body,
             media_type,
-        });
+        };
+        leaf.is_blank = is_text && leaf.is_text_with_files() && leaf.has_only_blanks();
+        self.all.push(leaf);
         if is_message {
             self.part(divide(body), "text/plain", depth + 1);
         }
@@ -140,14 +177,16 @@ impl<'a> Leaves<'a> {
         if !is_alternative {
             return;
         }
-        // The last form that is plain text, else the last that is text.
-        let has = |range: &std::ops::Range<usize>, wanted: &str| {
+        // The last form that is plain text and not blank, else the last that is text.
+        let has = |range: &std::ops::Range<usize>, wanted: &str, may_be_blank: bool| {
             let leaves = self.all.get(range.clone()).unwrap_or_default();
-            leaves.iter().any(|leaf| leaf.is_shown && leaf.media_type.starts_with(wanted))
+            leaves.iter().any(|leaf| {
+                leaf.is_shown && leaf.media_type.starts_with(wanted) && (may_be_blank || !leaf.is_blank)
+            })
         };
-        let best = ["text/plain", "text/"]
-            .iter()
-            .find_map(|wanted| ranges.iter().rposition(|range| has(range, wanted)));
+        let best = [("text/plain", false), ("text/", false), ("text/", true)].iter().find_map(
+            |(wanted, may_be_blank)| ranges.iter().rposition(|range| has(range, wanted, *may_be_blank)),
+        );
         for (_, range) in ranges.into_iter().enumerate().filter(|(at, _)| Some(*at) != best) {
             self.all.get_mut(range).unwrap_or_default().iter_mut().for_each(|leaf| leaf.is_shown = false);
         }
@@ -192,6 +231,7 @@ fn transfer(value: &[u8]) -> Transfer {
     {
         b"quoted-printable" => Transfer::QuotedPrintable,
         b"base64" => Transfer::Base64,
+        b"x-uuencode" | b"uuencode" | b"x-uue" | b"uue" | b"x-yencode" | b"x-yenc" => Transfer::Embedded,
         _ => Transfer::Plain,
     }
 }
@@ -296,6 +336,57 @@ mod tests {
             shown(head, &html),
             [leaf("image/png", "plain", false), leaf("text/html", "<b>html</b>", true)]
         );
+    }
+
+    #[test]
+    fn html_is_shown_where_the_plain_alternative_is_blank() {
+        let head = "Content-Type: multipart/alternative; boundary=x\n";
+        for (encoding, blank) in [
+            ("7bit", "".to_owned()),
+            ("7bit", " \n\t\n".repeat(1_000)),
+            ("quoted-printable", "=20=\n\n=A0\n".to_owned()),
+            ("base64", "DQoNCg==\n".to_owned()),
+        ] {
+            let body = format!(
+                "--x\nContent-Transfer-Encoding: {encoding}\n\n{blank}\n--x\nContent-Type: text/html\n\n<b>html</b>\n--x--\n"
+            );
+            let forms: Vec<_> =
+                shown(head, &body).into_iter().map(|(form, _, is_shown)| (form, is_shown)).collect();
+            let expected = [("text/plain".to_owned(), false), ("text/html".to_owned(), true)];
+            assert_eq!(forms, expected, "{encoding} {blank:?}");
+        }
+        assert_eq!(
+            shown(head, "--x\n\n \n--x--\n"),
+            [leaf("text/plain", " ", true)],
+            "there is nothing else"
+        );
+    }
+
+    #[test]
+    fn parts_with_a_file_in_uuencode_or_yenc_are_decoded() {
+        let head = "Content-Type: multipart/mixed; boundary=x\n";
+        let part = |kind: &str, encoding: &str, text: &str| {
+            format!("--x\nContent-Type: {kind}\nContent-Transfer-Encoding: {encoding}\n\n{text}\n")
+        };
+        let uu = "begin 644 a.gif\n#9F]U\n`\nend";
+        let body = [
+            part("image/gif", "X-UUencode", &format!("\n{uu}")),
+            part("image/gif", "uuencode", "none"),
+            part("image/gif", "x-yencode", "=ybegin line=1 size=1 name=a\n\u{7f}\n=yend size=1"),
+            part("text/plain", "x-uuencode", uu),
+        ]
+        .concat();
+        assert_eq!(
+            shown(head, &body),
+            [
+                leaf("image/gif", "fou", false),
+                leaf("image/gif", "none", false),
+                leaf("image/gif", "U", false),
+                leaf("text/plain", uu, true),
+            ]
+        );
+        let cut = part("image/gif", "uuencode", "begin 644 a.gif\n#9F]U");
+        assert!(!leaves(head.as_bytes(), cut.as_bytes()).all[0].decoded(99).1);
     }
 
     #[test]

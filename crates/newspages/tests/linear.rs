@@ -130,6 +130,12 @@ fn text_of_one_repeated_token_takes_linear_work() {
     for token in TEXT {
         assert_page_is_linear(token, format!("Subject: x\r\n\r\n{}", repeated(token)).as_bytes());
     }
+    // Within a file, whose lines may have lost the blanks at their ends.
+    for token in ["M\r\n", "_\r\n", "\r\n", " \r\n", "`\r\n", "#9F]U\r\n", "\r\n\r\nend\r\n"] {
+        for begin in ["begin 644 x", "begin 644 x\r\nM", "=ybegin line=1 size=1 name=x=ypart begin=1 end=1"] {
+            assert_page_is_linear(token, format!("\r\n{begin}\r\n{}", repeated(token)).as_bytes());
+        }
+    }
     // A line of it alone, which a page would cut, and what reads lines.
     for token in TEXT {
         let line = repeated(token);
@@ -181,6 +187,13 @@ fn html_of_one_repeated_token_takes_linear_work() {
         "&#1;",
         "&#x41;",
         "&amp",
+        "&copy",
+        "&thetasy",
+        "&#x",
+        "&#0",
+        "&#xffffffff",
+        "0",
+        "&#128",
         "&;",
         ";",
         " ",
@@ -227,6 +240,14 @@ fn mime_of_one_repeated_token_takes_linear_work() {
             "Content-Transfer-Encoding: quoted-printable",
             &["=", "==", "=4", "=41", "=\r\n", "a \r\n", "a", " "][..],
         ),
+        (
+            "Content-Type: image/gif\r\nContent-Transfer-Encoding: x-uuencode",
+            &["begin 644 x\r\n", "begin 644 x\r\nM\r\n", "M\r\n", "\r\n", "end\r\n", "=ybegin "][..],
+        ),
+        (
+            "Content-Type: multipart/alternative; boundary=x",
+            &["--x\r\n\r\n \r\n", "--x\r\nContent-Transfer-Encoding: base64\r\n\r\nICAg\r\n"][..],
+        ),
         ("Content-Transfer-Encoding: base64", &["A", "A=", "AAAA", "AAAA=", "AAAA\r\n", "=", "-"][..]),
         (
             "Content-Type: text/plain; format=flowed; delsp=yes",
@@ -249,6 +270,7 @@ fn headers_of_one_repeated_token_take_linear_work() {
         "From",
         "Date",
         "References",
+        "In-Reply-To",
         "Newsgroups",
         "Message-ID",
         "Content-Type",

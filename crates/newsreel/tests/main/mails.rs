@@ -134,6 +134,23 @@ fn what_goes_out_comes_back_to_the_byte() {
 }
 
 #[test]
+fn imported_replies_with_in_reply_to_alone_have_references_in_overview() {
+    let site = Operated::new();
+    let file = site.home().join("dev.mbox");
+    let mails = [
+        "From: a@b.example\nSubject: s\nMessage-ID: <1@x>\n\nfirst\n",
+        "From: c@d.example\nSubject: other\nMessage-ID: <2@x>\nIn-Reply-To: <1@x>\n\nsecond\n",
+    ];
+    fs::write(&file, mbox(&mails.map(str::to_owned))).unwrap();
+    let told = import(&site, &["mbox", "--group", "lists.dev", "--create-groups", file.to_str().unwrap()]);
+    assert_eq!(counts(&told), [2, 0, 0], "{told}");
+    let out = site.home().join("out");
+    site.done(&["export", "mbox", "lists.dev", "--out", out.to_str().unwrap()]);
+    let text = fs::read_to_string(out.join("lists.dev.mbox")).unwrap();
+    assert!(text.contains("\nReferences: <1@x>\nFrom: c@d.example\n"), "{text}");
+}
+
+#[test]
 fn groups_are_those_of_rules_headers_and_folders() {
     let site = Operated::new();
     let dir = site.home().join("archive");

@@ -10,6 +10,7 @@ use md5::{Digest, Md5};
 use netnews::article::Headers;
 use netnews::nntp::wire;
 use netnews::{MessageId, date};
+use newspages::content::answered;
 
 /// Longest head that is looked at, in bytes.
 const HEAD_BYTES_MAX: usize = 1 << 20;
@@ -48,6 +49,8 @@ pub(crate) struct Old<'a> {
     received: &'a [u8],
     message_id: &'a [u8],
     article_id: &'a [u8],
+    references: &'a [u8],
+    in_reply_to: &'a [u8],
 }
 
 /// The head of a text, in lines that may end in LF or CRLF, and what follows its empty line.
@@ -89,6 +92,8 @@ impl<'a> Old<'a> {
                 b"received" | b"date-received" => &mut old.received,
                 b"message-id" => &mut old.message_id,
                 b"article-i.d." => &mut old.article_id,
+                b"references" => &mut old.references,
+                b"in-reply-to" => &mut old.in_reply_to,
                 _ => continue,
             };
             if field.is_empty() {
@@ -103,6 +108,12 @@ impl<'a> Old<'a> {
         // In a mail it follows what else is said of the way.
         let received = self.received.rsplit(|b| *b == b';').next().unwrap_or_default();
         [self.injected, self.date, self.posted, received].into_iter().find_map(date::parse)
+    }
+
+    /// The mail that a mail answers, if only In-Reply-To says so. Of an article nothing is added.
+    fn answered(&self) -> Option<MessageId<'a>> {
+        let is_mail = self.path.is_empty() || self.newsgroups.is_empty();
+        (is_mail && self.references.is_empty()).then(|| answered(self.in_reply_to)).flatten()
     }
 }
 
@@ -150,6 +161,9 @@ pub(crate) fn adopt(text: &[u8], hints: &Hints<'_>) -> Result<Adopted, &'static 
     if id.is_none() {
         add("Message-ID", made_id(&old, body).as_bytes());
     }
+    if let Some(answered) = old.answered() {
+        add("References", answered.as_bytes());
+    }
     append_head(head, &old, id.is_none(), &mut plain);
     plain.push(b'\n');
     plain.extend_from_slice(body);
@@ -181,6 +195,7 @@ fn append_head(head: &[u8], old: &Old<'_>, rename: bool, out: &mut Vec<u8>) {
             || is("newsgroups") && old.newsgroups.is_empty()
             || is("date") && old.date.is_empty()
             || is("path") && old.path.is_empty()
+            || is("references") && old.answered().is_some()
             || is("message-id") && old.message_id.is_empty();
         if left_out {
             continue;
@@ -311,6 +326,19 @@ mod tests {
     }
 
     #[test]
+    fn a_mail_with_in_reply_to_alone_gets_references() {
+        let mail = "From: a@b\nSubject: Re: s\nMessage-ID: <2@x>\nReferences:\n\
+            In-Reply-To: Your message of \"Fri, 1 Jan\"\n <1@x>\n\nbody\n";
+        let (article, _) = adopted(mail, &["a.b"]);
+        assert!(article.contains("\nReferences: <1@x>\nFrom: a@b\n"), "{article}");
+        assert_eq!(article.matches("References:").count(), 1, "{article}");
+        let known = mail.replace("References:", "References: <0@x>");
+        assert!(!adopted(&known, &["a.b"]).0.contains("References: <1@x>"));
+        let article = ARTICLE.replace("Subject", "In-Reply-To: <1@x>\nSubject");
+        assert_eq!(adopted(&article, &[]).0.replace("\n..", "\n."), article, "it is an article");
+    }
+
+    #[test]
     fn lines_of_mboxes_among_the_headers_are_left_out() {
         let mail = "From: a@b\n>From - Mon Jan 26 17:20:56 2009\nSubject: s\nFrom c Mon Jan 26 17:20:56 2009\n\
             Message-ID: <1@x>\n\nFrom here\n";
@@ -358,7 +386,7 @@ mod tests {
         #[test]
         fn anything_is_an_article_or_has_a_reason(text in prop::collection::vec(prop::sample::select(vec![
             "From: a@b\n", "Subject:\n", "Subject: x\r\n", "Message-ID: <1@x>\n", "Message-ID: x\n", "\n", "\r\n", " folded\n",
-            "From x\n", "Title: t\n", "Article-I.D.: a.1\n", "Aa.1\n", "a!b\n", "1 May 1982\n", "Newsgroups: a\n", "x",
+            "In-Reply-To: <0@x>\n", "References:\n", "From x\n", "Title: t\n", "Article-I.D.: a.1\n", "Aa.1\n", "a!b\n", "1 May 1982\n", "Newsgroups: a\n", "x",
         ]), 0..14)) {
             let text = text.concat();
             let groups = ["a.b".to_owned()];

@@ -4,6 +4,7 @@
 //! `limits.write_timeout` for an answer that is not taken. Called by `web` for each connection that
 //! `listening` accepts. Source: RFC 9112.
 
+use super::hosts::HostFault;
 use super::memory::{MemoryShare, accounted};
 use super::place::{Pace, Place};
 use super::{Shared, Web, answers, hosts};
@@ -161,16 +162,22 @@ async fn answer(
     let config = shared.config();
     let memory = arrival.memory.clone();
     let mut request: Request = request.map(Body::new);
-    let answer = if hosts::is_ours(&request, &config) {
-        request.extensions_mut().insert(arrival);
-        // A router is ready at once, and does not fail.
-        match router.call(request).await {
-            Ok(response) => response,
-            Err(impossible) => match impossible {},
+    let answer = match hosts::check(&request, &config) {
+        Ok(()) => {
+            request.extensions_mut().insert(arrival);
+            // A router is ready at once, and does not fail.
+            match router.call(request).await {
+                Ok(response) => response,
+                Err(impossible) => match impossible {},
+            }
         }
-    } else {
-        let text = "This server has no pages by that name; see names in [web] of its configuration.";
-        answers::text(StatusCode::MISDIRECTED_REQUEST, text)
+        Err(HostFault::Other) => {
+            let text = "This server has no pages by that name; see names in [web] of its configuration.";
+            answers::text(StatusCode::MISDIRECTED_REQUEST, text)
+        }
+        Err(HostFault::Malformed) => {
+            answers::text(StatusCode::BAD_REQUEST, "A request after HTTP/1.0 must have one Host header.")
+        }
     };
     answers::guarded(accounted(&memory, answer).await)
 }

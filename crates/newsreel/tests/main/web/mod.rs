@@ -93,7 +93,21 @@ fn pages_are_not_answered_under_names_of_others() {
     assert_eq!(host("www.site.example:80"), 200);
     assert_eq!(host("rebound.example"), 421);
     let twice = "Host: 127.0.0.1\r\nHost: rebound.example\r\n";
-    assert_eq!(get_with(address, "/health", twice).status, 421);
+    assert_eq!(get_with(address, "/health", twice).status, 400);
+}
+
+#[test]
+fn checks_without_a_host_are_answered() {
+    let (_server, address) = site("");
+    for path in ["/health", "/ready", "/metrics", "/"] {
+        // As HAProxy asks.
+        assert_eq!(exchange(address, &format!("GET {path} HTTP/1.0\r\n\r\n")).status, 200, "{path}");
+        let empty = format!("GET {path} HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n");
+        assert_eq!(exchange(address, &empty).status, 200, "{path}");
+    }
+    let none = "GET /health HTTP/1.1\r\nConnection: close\r\n\r\n";
+    assert_eq!(exchange(address, none).status, 400);
+    assert_eq!(exchange(address, "GET http://rebound.example/health HTTP/1.0\r\n\r\n").status, 421);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use netnews::article::{content_of, xref_places};
 use netnews::newsgroups;
 use netnews::overview_row::{self, index};
 use newspages::content::{Content, SHOWN_BYTES, SHOWN_BYTES_MAX};
+use newspages::embedded::PADDED_BYTES_MAX;
 use newspages::view::{self, ArticlePage};
 use newspages::{names, urls};
 use std::sync::Arc;
@@ -104,7 +105,7 @@ pub(super) async fn file(
     let found = reading.article(&id, Part::Article).await?;
     let number = number.parse().unwrap_or(0);
     let render = move |wire: &[u8]| Content::file(wire, number);
-    let (file, memory) = reading.render_article(found, (3, 0), render).await?;
+    let (file, memory) = reading.render_article(found, (3, PADDED_BYTES_MAX), render).await?;
     let Some((name, decoded)) = file else { return Err(reading.no_article()) };
     let mut answer = answers::of_type(StatusCode::OK, "application/octet-stream", decoded.octets);
     if let Ok(disposition) = HeaderValue::try_from(names::disposition(&name)) {

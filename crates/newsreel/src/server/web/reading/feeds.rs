@@ -3,10 +3,10 @@
 use super::{FoundArticle, ReadableNews, Reading, failed};
 use crate::server::web::pieces::{self, PieceSender};
 use crate::server::web::visitor::Visitor;
-use crate::server::web::{Shared, answers};
+use crate::server::web::{Shared, answers, hosts};
 use crate::source::Part;
 use axum::extract::{Path, State};
-use axum::http::header::{CONTENT_DISPOSITION, HOST};
+use axum::http::header::CONTENT_DISPOSITION;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use netnews::mbox;
@@ -144,7 +144,8 @@ impl Reading<'_> {
                 None => String::new(),
             });
         }
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let config = self.visitor.client().config();
+        let host = hosts::asked_for(headers, &config);
         let scheme = if self.visitor.client().tls().is_some() { "https" } else { "http" };
         let (site, path) = (format!("{scheme}://{host}"), format!("{page}/atom"));
         let work = move || {
