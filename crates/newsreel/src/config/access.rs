@@ -29,9 +29,8 @@ section! {
         /// The groups that may be read (INN's access letter R). Others do not exist for these clients. The
         /// empty wildmat matches none.
         read: Groups = Wildmat, default "*", example "*,!internal.*";
-        /// The groups that may be posted to, among those that may be read (INN's P). If a post also names
-        /// groups that the client may not read, they are treated as not carried here: it is filed only in the
-        /// others. The empty wildmat matches none.
+        /// The groups that may be posted to, among those that may be read (INN's P). A post that also names
+        /// other groups that are carried here is refused with 441. The empty wildmat matches none.
         post: Groups = Wildmat, default "", example "*,!announce.*";
         /// The moderated groups to which articles with an Approved header may be posted, as moderators do
         /// (INN's A). The empty wildmat matches none.

@@ -2,9 +2,9 @@
 //!
 //! It must be the one that was asked for: by the number and the Message-ID of the status line, by its own
 //! Message-ID, and where its overview row is known also by that one's Message-ID and size. A small article is
-//! shown when it is whole; a large one as soon as its head and a good piece are there, and its final line
-//! only if all of it is as it should be: a reader can tell a part from a whole. Source: RFC 3977 section
-//! 6.2.1.
+//! shown when it is whole; a large one as soon as its head and a good piece are there and are as they should
+//! be, then each piece that is, and its final line only if all of it is: a reader can tell a part from a
+//! whole. Source: RFC 3977 section 6.2.1.
 
 use super::flight::Landing;
 use super::line::{Line, Status};
@@ -23,8 +23,10 @@ use tracing::debug;
 
 /// From this many bytes on an article is passed on before it is whole.
 pub(super) const LARGE_BYTES: usize = 64 << 10;
-/// How much smaller than another server's overview row says the headers of an article may be.
+/// How much smaller than another server's overview row says the headers of an article may be, and how many
+/// times less than all of it that is at most.
 const HEADERS_SLACK_BYTES: u64 = 1024;
+const SIZE_PER_SLACK: u64 = 2;
 
 /// What is known of an article on its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +70,8 @@ pub(super) struct Expected {
     pub id: Option<Vec<u8>>,
     /// Its size, as an overview row has it.
     pub bytes: Option<u64>,
+    /// The row is one of another server, whose headers may be longer.
+    pub is_row_of_other: bool,
     /// The most bytes that are taken.
     pub bytes_max: u64,
 }
@@ -149,10 +153,12 @@ impl AskArticle {
 
     /// Reads an article that is not taken: others that were asked for come after it.
     async fn pass_over(&self, line: &mut Line, status: &Status) -> Result<(), Trouble> {
-        let mut bytes = 0;
-        while status.has_block
-            && let Some(piece) = line.chunk().await?
-        {
+        if status.has_block { self.pass_over_rest(line, 0).await } else { Ok(()) }
+    }
+
+    /// The same of the rest of one, after this many bytes.
+    async fn pass_over_rest(&self, line: &mut Line, mut bytes: u64) -> Result<(), Trouble> {
+        while let Some(piece) = line.chunk().await? {
             bytes += piece.len() as u64;
             if bytes > self.expected.bytes_max {
                 return Err(self.wrong("more bytes than are taken"));
@@ -185,8 +191,12 @@ impl AskArticle {
             }
             (cargo.about.as_ref().map(|about| about.body_at), cargo.bytes.len())
         });
-        let mut at = 0;
+        let (mut at, mut is_shown) = (0, checked.is_some());
         while let Some(piece) = line.chunk().await? {
+            if let Some(fault) = bare_octet(piece) {
+                self.pass_over_rest(line, at as u64).await?;
+                return Err(self.unsendable(fault));
+            }
             let known = piece.len().min(shown.saturating_sub(at));
             let (again, piece) = piece.split_at_checked(known).unwrap_or_default();
             if !self.landing.change(|cargo| cargo.bytes.get(at..).unwrap_or_default().starts_with(again)) {
@@ -212,10 +222,12 @@ impl AskArticle {
             if len as u64 > self.expected.bytes_max {
                 return Err(self.wrong("more bytes than are taken"));
             }
-            if let Some(body_at) = checked.filter(|_| len >= LARGE_BYTES) {
+            if let Some(body_at) = checked.filter(|_| len >= LARGE_BYTES && !is_shown) {
+                self.check_begun()?;
                 self.landing.change(|cargo| {
                     cargo.about.get_or_insert_with(|| About { id: id.clone(), body_at, from: self.from });
                 });
+                is_shown = true;
             }
         }
         if at < shown {
@@ -230,12 +242,10 @@ impl AskArticle {
             self.check_head(&head.ok_or_else(|| self.wrong("no head"))?, &id)?;
             checked = Some(self.landing.change(|cargo| cargo.bytes.len()));
         }
-        let Some(body_at) = checked else {
-            self.check_whole()?;
-            return Err(self.wrong("no head"));
-        };
+        let bytes = self.check_form(|bytes| bytes)?;
+        let body_at = checked.ok_or_else(|| self.wrong("no head"))?;
         if self.part != Part::Head {
-            self.check_whole()?;
+            self.check_size(bytes)?;
         }
         self.landing.change(|cargo| {
             cargo.about.get_or_insert(About { id, body_at, from: self.from });
@@ -252,28 +262,41 @@ impl AskArticle {
         }
     }
 
-    /// Looks at all of it.
-    fn check_whole(&self) -> Result<(), Trouble> {
-        let bytes = self.landing.change(|cargo| Article::parse(&cargo.bytes).map(|article| article.bytes()));
-        let bytes = match bytes {
-            Ok(bytes) => bytes,
-            // Servers have such articles, and RFC 3977 section 3.1.1 has no way to send them.
-            Err(fault @ (Malformed::BareCr | Malformed::BareLf)) => {
-                debug!(%fault, "not shown: {}", self.wanted.text());
-                return Err(Trouble::Missing);
-            }
-            Err(fault) => return Err(self.wrong(&format!("what is no article: {fault}"))),
+    /// Looks at the lines that have come whole, before the first of them is shown.
+    fn check_begun(&self) -> Result<(), Trouble> {
+        let whole = |bytes: &[u8]| memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
+        self.check_form(|bytes| bytes.get(..whole(bytes)).unwrap_or_default()).map(|_| ())
+    }
+
+    /// Looks at the form of a part of what has come; how many bytes it has.
+    fn check_form(&self, part: impl FnOnce(&[u8]) -> &[u8]) -> Result<u64, Trouble> {
+        let bytes =
+            self.landing.change(|cargo| Article::parse(part(&cargo.bytes)).map(|article| article.bytes()));
+        bytes.map_err(|fault| match fault {
+            Malformed::BareCr | Malformed::BareLf => self.unsendable(fault),
+            fault => self.wrong(&format!("what is no article: {fault}")),
+        })
+    }
+
+    /// Compares its size with the one of its row.
+    fn check_size(&self, bytes: u64) -> Result<(), Trouble> {
+        let Some(said) = self.expected.bytes else { return Ok(()) };
+        let slack = match self.expected.is_row_of_other {
+            true => HEADERS_SLACK_BYTES.min(said / SIZE_PER_SLACK),
+            false => 0,
         };
         // Servers differ in whether they count line ends.
-        let slack = match self.wanted {
-            Wanted::Number(..) => 0,
-            Wanted::Id(_) => HEADERS_SLACK_BYTES,
-        };
-        let least = self.expected.bytes.map_or(0, |bytes| (bytes - bytes / 8).saturating_sub(slack));
+        let least = (said - said / 8).saturating_sub(slack);
         if bytes < least {
             return Err(self.wrong(&format!("{bytes} bytes of an article of {least} or more")));
         }
         Ok(())
+    }
+
+    /// Servers have such articles, and RFC 3977 section 3.1.1 has no way to send them.
+    fn unsendable(&self, fault: Malformed) -> Trouble {
+        debug!(%fault, "not shown: {}", self.wanted.text());
+        Trouble::Missing
     }
 
     fn wrong(&self, what: &str) -> Trouble {
@@ -296,8 +319,40 @@ pub(super) fn is_about_an_article(code: u16) -> bool {
     matches!(code, 401..480 | 484..500 | 503..600)
 }
 
+/// What is wrong with the line ends of a piece of a block: a CR or LF that stands alone. No piece ends between
+/// a CR and its LF.
+fn bare_octet(piece: &[u8]) -> Option<Malformed> {
+    let mut expected = None;
+    for at in memchr::memchr2_iter(b'\r', b'\n', piece) {
+        let is_end = piece.get(at) == Some(&b'\n');
+        if expected != is_end.then_some(at) {
+            return Some(if is_end { Malformed::BareLf } else { Malformed::BareCr });
+        }
+        expected = (!is_end).then_some(at + 1);
+    }
+    expected.map(|_| Malformed::BareCr)
+}
+
 /// The header lines, if they are there to their end.
 fn head_of(bytes: &[u8]) -> Option<Vec<u8>> {
     let end = memmem::find(bytes, b"\r\n\r\n")? + 2;
     bytes.get(..end).map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cr_or_lf_that_stands_alone_is_found_wherever_it_is() {
+        for piece in ["", "x", "\r\n", "x\r\n\r\nx", ".\r\n"] {
+            assert_eq!(bare_octet(piece.as_bytes()), None, "{piece:?}");
+        }
+        for piece in ["\r", "x\ry\r\n", "\r\r\n", "x\r\nx\r"] {
+            assert_eq!(bare_octet(piece.as_bytes()), Some(Malformed::BareCr), "{piece:?}");
+        }
+        for piece in ["\n", "\n\r\n", "x\r\n\n", "x\r\nx\ny"] {
+            assert_eq!(bare_octet(piece.as_bytes()), Some(Malformed::BareLf), "{piece:?}");
+        }
+    }
 }

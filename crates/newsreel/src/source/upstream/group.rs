@@ -4,13 +4,13 @@
 //! Marks are asked for with GROUP. Where they say that articles have come or gone, LISTGROUP finds out which,
 //! also those that were cancelled or reinstated. Of overview rows those are asked for that are not known, and
 //! a request for them waits for no other: a task fetches what is wanted, while it arrives readers are served
-//! from it. Where the upstream is away, what is known of the group is shown. Source: the NewsCache paper,
-//! section 3.2.
+//! from it, and when the answer has come to its end it is kept. Where the upstream is away, what is known of
+//! the group is shown. Source: the NewsCache paper, section 3.2.
 
 use super::kept_headers::KeptHeaders;
 use super::pool::Pool;
 use super::questions::{AskMarks, AskNumbers, MarksSaid};
-use super::rows::AskRows;
+use super::rows::{AskRows, NUMBERS_MAX};
 use super::shelf::Shelf;
 use super::table::Upstream;
 use super::trouble::{Trouble, shown};
@@ -18,6 +18,8 @@ use super::xref::Holds;
 use crate::base::lock::{Leaf, rank};
 use crate::source::{Answer, Base, Marks, Side, SourceError};
 use lock_order::Ordered;
+use netnews::decimal::parse_decimal;
+use netnews::overview_row::{field, index};
 use newscache::{Cache, Rows};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -88,6 +90,8 @@ struct Fetching {
     is_running: bool,
     /// The first of them is on its way.
     wanted: VecDeque<RangeInclusive<u64>>,
+    /// What has arrived of it: rows of parts of the range that follow each other, all that there are.
+    arrived: Vec<(RangeInclusive<u64>, Vec<u8>)>,
     /// When nothing is wanted, what is missing up to here is fetched, the newest first.
     ahead: Option<u64>,
     /// Where the gap begins that was fetched last for that; one that stays cannot be kept.
@@ -104,6 +108,27 @@ impl Fetching {
     /// Whether rows of so many more numbers may be fetched though nobody has asked for them.
     fn may_add(&self, numbers: u64) -> bool {
         (self.ahead_numbers + numbers).saturating_mul(ASKED_PER_AHEAD) <= self.asked_rows
+    }
+
+    /// Appends the rows that have arrived of a range, until they are more bytes than this; the number up to
+    /// which these are all, `None`: none have arrived.
+    fn rows(&self, range: &RangeInclusive<u64>, limit_bytes: usize, into: &mut Vec<u8>) -> Option<u64> {
+        let mut up_to = None;
+        let begins = self.arrived.partition_point(|(part, _)| part.end() < range.start());
+        for (part, rows) in self.arrived.get(begins..).unwrap_or_default() {
+            let is_next = part.start() <= up_to.as_ref().unwrap_or(range.start());
+            if !is_next || into.len() > limit_bytes || up_to.is_some_and(|up_to| up_to > *range.end()) {
+                break;
+            }
+            for row in rows.split_inclusive(|b| *b == b'\n') {
+                let number = field(row, index::NUMBER).and_then(parse_decimal);
+                if number.is_some_and(|number| range.contains(&number)) {
+                    into.extend_from_slice(row);
+                }
+            }
+            up_to = Some(part.end() + 1);
+        }
+        up_to.map(|next| (next - 1).min(*range.end()))
     }
 
     /// The number from which on, downwards, rows are fetched that nobody has asked for.
@@ -346,22 +371,34 @@ impl Group {
             self.shelf.count(range.clone()).ok_or(error)?;
         }
         self.all_or_none(&range).await?;
-        let start = into.len();
+        let (start, mut from) = (into.len(), *range.start());
         let mut asked_from = None;
         loop {
-            match self.shelf.rows(range.clone(), limit_bytes, into) {
+            match self.shelf.rows(from..=*range.end(), limit_bytes, into) {
                 Rows::Done => {
                     self.settled(*range.end()).await;
                     return Ok(None);
                 }
                 Rows::Limit { next } => return Ok(Some(next)),
                 Rows::Missing { range } if into.len() > start => return Ok(Some(*range.start())),
-                Rows::Missing { range } if asked_from == Some(*range.start()) => {
-                    return Err(Trouble::Away("overview rows cannot be kept".into()).into());
-                }
-                Rows::Missing { range } => {
-                    let from = *range.start();
-                    asked_from = self.fetch(range).await?.then_some(from);
+                Rows::Missing { range: part } => {
+                    let arrived = self.fetching.lock().rows(&part, limit_bytes, into);
+                    if let Some(up_to) = arrived {
+                        from = up_to + 1;
+                        if up_to == *range.end() {
+                            self.settled(up_to).await;
+                            return Ok(None);
+                        }
+                        if into.len() > start {
+                            return Ok(Some(from));
+                        }
+                        continue;
+                    }
+                    if asked_from == Some(*part.start()) {
+                        return Err(Trouble::Away("overview rows cannot be kept".into()).into());
+                    }
+                    let first = *part.start();
+                    asked_from = self.fetch(part).await?.then_some(first);
                 }
             }
         }
@@ -446,20 +483,26 @@ impl Group {
         loop {
             let wanted = self.fetching.lock().wanted.front().cloned();
             let is_asked_for = wanted.is_some();
-            let Some(range) = wanted.or_else(|| self.next_ahead()) else { return };
-            let (group, last) = (self.clone(), *range.end());
+            let Some(wanted) = wanted.or_else(|| self.next_ahead()) else { return };
+            let (first, end) = wanted.into_inner();
+            let last = end.min(first.saturating_add(NUMBERS_MAX - 1));
+            let (group, made) = (self.clone(), self.made.load(Ordering::SeqCst));
             let question = AskRows {
                 group: self.name.clone(),
-                range,
+                range: first..=last,
                 is_here: self.is_here.clone(),
                 headers: self.cache.overview_headers(),
                 take: move |range: RangeInclusive<u64>, rows: &[u8]| {
                     let is_last = *range.end() == last;
-                    let _asked_again = group.shelf.put_rows(range, rows);
-                    if is_asked_for {
-                        let count = memchr::memchr_iter(b'\n', rows).count() as u64;
-                        group.fetching.lock().asked_rows += count;
+                    let mut fetching = group.fetching.lock();
+                    if *range.start() == first {
+                        fetching.arrived.clear();
                     }
+                    fetching.arrived.push((range, rows.to_vec()));
+                    if is_asked_for {
+                        fetching.asked_rows += memchr::memchr_iter(b'\n', rows).count() as u64;
+                    }
+                    drop(fetching);
                     // Who waits for the last ones goes on when the connection can be asked again.
                     if !is_last {
                         group.fetched.notify_waiters();
@@ -471,8 +514,16 @@ impl Group {
                 Ok(false) => Some(Trouble::Away("the group is no longer there".into())),
                 Err(trouble) => Some(trouble),
             };
+            // Nothing stays of an answer that is wrong; one that broke off was right so far.
+            if !matches!(trouble, Some(Trouble::Wrong(_))) && made == self.made.load(Ordering::SeqCst) {
+                self.keep_arrived();
+            }
             let mut fetching = self.fetching.lock();
+            fetching.arrived.clear();
             fetching.wanted.pop_front();
+            if last < end && trouble.is_none() {
+                fetching.wanted.push_front(last + 1..=end);
+            }
             if let Some(trouble) = trouble {
                 fetching.failures += 1;
                 fetching.trouble = Some(trouble);
@@ -481,6 +532,17 @@ impl Group {
             }
             drop(fetching);
             self.fetched.notify_waiters();
+        }
+    }
+
+    /// Keeps the rows that have arrived. Readers find them in one place or the other.
+    fn keep_arrived(&self) {
+        let mut kept = 0;
+        loop {
+            let part = self.fetching.lock().arrived.get(kept).cloned();
+            let Some((range, rows)) = part else { return };
+            let _asked_again = self.shelf.put_rows(range, &rows);
+            kept += 1;
         }
     }
 

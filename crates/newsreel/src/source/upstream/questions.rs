@@ -115,6 +115,10 @@ impl Question for AskNumbers {
 
 impl AskNumbers {
     async fn ask_by(&self, range: &str, line: &mut Line) -> Result<Vec<u64>, Trouble> {
+        // It selects the group, unless it is refused.
+        if !line.has_selected(&self.group) {
+            line.forget_selected();
+        }
         let status = line.request([b"LISTGROUP ", &*self.group, range.as_bytes()].concat()).await?;
         if !status.has_block {
             return Err(status.refused());

@@ -1,7 +1,8 @@
 //! Overview rows of an upstream, checked, in the form in which they are sent here.
 //!
-//! They are passed on while they arrive, a few at first and then more at once. A row without its fields is
-//! left out, as if its article were not there. Sources: RFC 3977 section 8.3, RFC 2980 section 2.8.
+//! They are passed on while they arrive, a few at first and then more at once, and kept when the answer has
+//! come to its end: nothing stays of one that is refused (`group`). A row without its fields is left out, as
+//! if its article were not there. Sources: RFC 3977 section 8.3, RFC 2980 section 2.8.
 
 use super::line::Line;
 use super::pool::Question;
@@ -18,6 +19,10 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Bytes of rows that are passed on at once, at the beginning and at last.
 const FIRST_BYTES: usize = 1;
 const LATER_BYTES_MAX: usize = 64 << 10;
+/// The most numbers of which rows are asked for at once, and the most bytes of rows in one answer: several
+/// times what they have.
+pub(super) const NUMBERS_MAX: u64 = 10_000;
+const ANSWER_BYTES_MAX: usize = 32 << 20;
 
 /// XOVER or OVER: the overview rows of a range.
 pub(super) struct AskRows<F> {
@@ -70,25 +75,26 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
 
     async fn block(&mut self, line: &mut Line, range: RangeInclusive<u64>) -> Result<(), Trouble> {
         let (mut from, last) = range.into_inner();
-        let (mut rows, mut enough, mut next) = (Vec::new(), FIRST_BYTES, from);
+        let (mut rows, mut enough, mut next, mut bytes) = (Vec::new(), FIRST_BYTES, from, 0);
         while let Some(text) = line.block_line().await? {
+            bytes += text.len();
             let number = field(text, index::NUMBER).and_then(parse_decimal);
-            let Some(number) = number.filter(|number| (next..=last).contains(number)) else {
-                let text = shown(text);
-                return Err(Trouble::Wrong(format!("`{text}` in the overview of {from}-{last}")));
+            let number = number.filter(|number| (next..=last).contains(number));
+            let Some(number) = number.filter(|_| bytes <= ANSWER_BYTES_MAX) else {
+                let (text, first) = (shown(text), self.range.start());
+                return Err(Trouble::Wrong(format!("`{text}` in the overview of {first}-{last}")));
             };
             next = number + 1;
             append_fitted(text, (&self.group, number), &*self.is_here, &self.headers, &mut rows);
-            if rows.len() >= enough {
+            // What reaches to the end of the range is shown when nothing follows it.
+            if rows.len() >= enough && number < last {
                 (self.take)(from..=number, &rows);
                 rows.clear();
                 from = next;
                 enough = (enough * 4).min(LATER_BYTES_MAX);
             }
         }
-        if from <= last {
-            (self.take)(from..=last, &rows);
-        }
+        (self.take)(from..=last, &rows);
         Ok(())
     }
 }

@@ -133,7 +133,8 @@ impl<'a> Search<'a> {
                 if progress.without.contains(owner) || self.table.is_known_without(owner, &id) {
                     return Ok(false);
                 }
-                let expected = Expected { id: Some(id.clone()), ..self.expected() };
+                let is_row_of_other = !self.is_numbering(upstream);
+                let expected = Expected { id: Some(id.clone()), is_row_of_other, ..self.expected() };
                 let brought =
                     self.ask(&upstream.pool, Wanted::Id(id.clone().into()), expected, patience).await;
                 if matches!(brought, Ok(Brought::Missing | Brought::Other(_))) {
@@ -185,7 +186,7 @@ impl<'a> Search<'a> {
             Place::Number(group, number) => group.shelf.size_of(*number),
             Place::Id(_) => None,
         };
-        Expected { id: None, bytes, bytes_max: self.table.article_bytes_max }
+        Expected { bytes, bytes_max: self.table.article_bytes_max, ..Expected::default() }
     }
 
     /// Asks a server; with `patience` until that has passed, unless its answer has begun.

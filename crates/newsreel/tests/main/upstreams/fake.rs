@@ -40,6 +40,12 @@ pub enum Fault {
     Forgetful,
     /// Rows of other numbers.
     OtherRows,
+    /// Rows, numbers and values of headers come in descending order.
+    Descending,
+    /// The first row comes again as the last, and one is missing.
+    RowAgain,
+    /// Articles without their bodies, which end as if they were whole.
+    NoBody,
     /// A post is taken, and the connection ends before it is answered.
     TakesSilently,
     /// Posts are refused.
@@ -211,8 +217,13 @@ impl Fake {
                     let range = words.get(2).copied().unwrap_or("1-");
                     let group = self.state.0.lock().unwrap().groups.get(name).cloned().unwrap_or_default();
                     let (from, to) = ends(range);
-                    let numbers = group.articles.range(from..=to).map(|(number, _)| format!("{number}\r\n"));
-                    write!(stream, "{}{}", group_line(name, &group), numbers.collect::<String>())?;
+                    selected = name.to_string();
+                    let mut numbers: Vec<_> =
+                        group.articles.range(from..=to).map(|(number, _)| format!("{number}\r\n")).collect();
+                    if self.fault() == Fault::Descending {
+                        numbers.reverse();
+                    }
+                    write!(stream, "{}{}", group_line(name, &group), numbers.concat())?;
                     if self.fault() == Fault::EndlessList {
                         return endless(&mut stream, |at| format!("{}\r\n", group.high + at + 1));
                     }
@@ -321,6 +332,7 @@ impl Fake {
                 let half = text.len() / 2;
                 text.truncate(text[..half].rfind("\r\n").unwrap() + 2);
             }
+            Fault::NoBody => text.truncate(text.find("\r\n\r\n").unwrap() + 4),
             Fault::Garbage => text = text.replace('x', "\0"),
             _ => {}
         }
@@ -359,7 +371,11 @@ impl Fake {
     ) -> std::io::Result<()> {
         let group = self.state.0.lock().unwrap().groups.get(selected).cloned().unwrap_or_default();
         write!(stream, "221 header\r\n")?;
-        for (number, text) in group.articles.range(from..=to) {
+        let mut articles: Vec<_> = group.articles.range(from..=to).collect();
+        if self.fault() == Fault::Descending {
+            articles.reverse();
+        }
+        for (number, text) in articles {
             let value = text.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
             write!(stream, "{number} {}\r\n", value.unwrap_or("(none)"))?;
             if self.fault() == Fault::BreaksOff {
@@ -387,7 +403,16 @@ impl Fake {
                 "{number}\tS {number}\tF\tD\t{id}\t{references}\t{bytes}\t9\tXref: fake.example {selected}:{number}\r\n"
             )
         };
-        let rows: String = group.articles.range(from..=to).map(row).collect();
+        let mut rows: Vec<_> = group.articles.range(from..=to).map(row).collect();
+        match self.fault() {
+            Fault::Descending => rows.reverse(),
+            Fault::RowAgain => {
+                rows.remove(rows.len() / 2);
+                rows.push(rows[0].clone());
+            }
+            _ => {}
+        }
+        let rows = rows.concat();
         if rows.is_empty() {
             return write!(stream, "423 none\r\n");
         }

@@ -70,6 +70,88 @@ fn articles_with_a_bare_cr_or_lf_are_not_there_and_their_server_is_no_liar() {
 }
 
 #[test]
+fn a_large_article_with_a_bare_cr_near_its_start_is_not_begun() {
+    let fake = Fake::with("comp.a", 1, 500);
+    (2..=3).for_each(|number| fake.put("comp.a", number, 100_000));
+    fake.change(|groups| {
+        let articles = &mut groups.get_mut("comp.a").unwrap().articles;
+        for (number, from, to) in [(2, "xxxx\r\n", "xx\rx\r\n"), (3, "Subject: S", "Subject: S\r")] {
+            let article = articles.get_mut(&number).unwrap();
+            *article = article.replace(from, to);
+        }
+    });
+    let server = showing(&[section("fake", fake.address, "")]);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 3 "));
+    for number in 2..=3 {
+        // More has arrived than is held back of a large one.
+        fake.hold(Some(90_000));
+        let answer = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(500));
+                fake.hold(None);
+            });
+            client.ask(&format!("ARTICLE {number}"))
+        });
+        assert!(answer.starts_with("423 "), "{number}: {answer}");
+    }
+    assert!(client.ask("HEAD 3").starts_with("423 "));
+    assert!(article_of(&mut client, "ARTICLE 1").is_some());
+    let upstream = &server.status()["upstreams"][0];
+    assert_eq!(upstream["wrong"].as_u64().unwrap_or_default(), 0, "{upstream}");
+}
+
+#[test]
+fn nothing_is_kept_of_a_refused_answer() {
+    let commands = ["OVER 1-10", "LISTGROUP comp.a", "HDR Newsgroups 1-10"];
+    for (fault, lied_to) in [(Fault::Descending, &commands[..]), (Fault::RowAgain, &commands[..1])] {
+        for refused in lied_to {
+            let fake = Fake::with("comp.a", 10, 500);
+            let server = showing(&[section("fake", fake.address, "")]);
+            let mut client = server.client();
+            assert!(client.ask("GROUP comp.a").starts_with("211 10 "));
+            fake.fail(fault);
+            // Where some was shown before, the connection ends.
+            let answer = client.ask(refused);
+            assert!(
+                answer.starts_with("403 ") || !client.rest().ends_with("\r\n.\r\n"),
+                "{fault:?} {refused}: {answer}"
+            );
+            fake.fail(Fault::None);
+            let mut client = server.client();
+            assert!(client.ask("GROUP comp.a").starts_with("211 10 "));
+            for (command, lines) in [("OVER 3-7", 5), ("OVER 1-10", 10), (commands[1], 10), (commands[2], 10)]
+            {
+                let answer = client.ask(command);
+                assert!(answer.starts_with('2'), "{fault:?} {refused}, {command}: {answer}");
+                assert_eq!(client.block().len(), lines, "{fault:?} {refused}, {command}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_article_without_its_body_is_not_shown_and_not_kept() {
+    let (liar, honest) = (Fake::with("comp.a", 2, 200), Fake::with("comp.a", 2, 200));
+    let alone = showing(&[section("liar", liar.address, "")]);
+    let filled =
+        showing(&[section("liar", liar.address, ""), section("honest", honest.address, "fill = true")]);
+    for (server, is_filled) in [(&alone, false), (&filled, true)] {
+        liar.fail(Fault::None);
+        let mut client = server.client();
+        assert!(client.ask("GROUP comp.a").starts_with("211 "));
+        let right = article_of(&mut client, "ARTICLE 1").unwrap();
+        assert!(client.ask("OVER 1-2").starts_with("224 "));
+        client.block();
+        liar.fail(Fault::NoBody);
+        let article = article_of(&mut client, "ARTICLE 2");
+        assert_eq!(article.map(|lines| lines.len()), is_filled.then_some(right.len()), "{is_filled}");
+        liar.fail(Fault::None);
+        assert_eq!(article_of(&mut client, "ARTICLE 2").unwrap().len(), right.len(), "{is_filled}");
+    }
+}
+
+#[test]
 fn a_list_without_end_costs_little_memory_and_time() {
     let (fake, site) = (Fake::with("comp.a", 6, 500), Operated::new());
     site.edit(|text| text + &section("fake", fake.address, ""));
