@@ -102,6 +102,8 @@ fn a_post_is_shown_at_once_though_a_list_has_brought_older_marks() {
     assert_eq!(client.block(), ["comp.a 1 1 y"]);
     let answer = post(&mut client, "<new@x.example>", "comp.a");
     assert!(answer.starts_with("240 "), "{answer}");
+    // As the server files it.
+    isp.put("comp.a", 2, 500);
     assert_eq!(client.ask("GROUP comp.a"), "211 2 1 2 comp.a");
 }
 
