@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// Answers up to this size are not counted: connections have buffers of this size anyway.
-const SMALL_BYTES_MAX: usize = 32 << 10;
+pub(super) const SMALL_BYTES_MAX: usize = 32 << 10;
 /// When so much has been freed, the system gets it back once all is quiet.
 const FREED_BYTES_MIN: usize = 16 << 20;
 /// Which part of the memory is taken at first.

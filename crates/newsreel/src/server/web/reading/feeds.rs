@@ -2,7 +2,7 @@
 
 use super::threads::{THREAD_MAX, ThreadAround};
 use super::{FoundArticle, NotReadable, ReadAttempt, ReadableNews, Reading, failed};
-use crate::server::web::memory::{Reservation, Reserved};
+use crate::server::web::memory::{Reservation, Reserved, SMALL_BYTES_MAX};
 use crate::server::web::pieces::{self, PieceSender};
 use crate::server::web::visitor::Visitor;
 use crate::server::web::{Shared, answers};
@@ -15,7 +15,7 @@ use memchr::memmem;
 use netnews::mbox;
 use newspages::content::{Block, Content};
 use newspages::feed::{Entry, Feed, SUMMARY_BYTES, atom};
-use newspages::threads::Row;
+use newspages::threads::{self, Row};
 use newspages::{names, urls};
 use std::io;
 use std::sync::Arc;
@@ -180,8 +180,11 @@ impl Reading<'_> {
         headers: &HeaderMap,
         title: String,
         page: String,
-        (rows, memory): (Vec<Row>, Reservation),
+        (rows, mut memory): (Vec<Row>, Reservation),
     ) -> Result<Response, Response> {
+        // So that a large article may be alone in the memory.
+        let rows_bytes = threads::bytes_of(&rows);
+        memory.shrink(if rows_bytes > SMALL_BYTES_MAX { rows_bytes } else { 0 });
         let mut texts = Vec::new();
         for row in &rows {
             let article = self.news.find(&row.message_id, Part::Article).await.map_err(failed)?;
