@@ -13,7 +13,7 @@ use netnews::{date, decimal};
 use crate::{content, header, work};
 
 /// References of an article that count, the last.
-const REFERENCES_MAX: usize = 50;
+pub const REFERENCES_MAX: usize = 50;
 
 /// What is known of an article: its overview row, as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,10 +28,12 @@ pub struct Row {
     pub date: i64,
     /// Message-ID.
     pub message_id: String,
-    /// References, the eldest first.
+    /// References, the eldest first; of many the last [`REFERENCES_MAX`].
     pub references: Vec<String>,
     /// Lines of its body.
     pub lines: u64,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// The size of these rows as text, in bytes.
@@ -44,14 +46,19 @@ impl Row {
     /// Reads an overview row: `number TAB subject TAB from ...`.
     pub fn parse(row: &[u8]) -> Option<Self> {
         let field = |at| overview_row::field(row, at);
+        let count = |at| field(at).and_then(decimal::parse_decimal).unwrap_or(0);
+        let mut references = content::references(field(index::REFERENCES)?);
+        references.drain(..references.len().saturating_sub(REFERENCES_MAX));
+        references.shrink_to_fit();
         Some(Self {
             number: decimal::parse_decimal(field(index::NUMBER)?)?,
             subject: header::text(field(index::SUBJECT)?),
             from: header::text(field(index::FROM)?),
             date: date::parse(field(index::DATE)?).unwrap_or(0),
             message_id: String::from_utf8_lossy(field(index::MESSAGE_ID)?).into_owned(),
-            references: content::references(field(index::REFERENCES)?),
-            lines: field(index::LINES).and_then(decimal::parse_decimal).unwrap_or(0),
+            references,
+            lines: count(index::LINES),
+            bytes: count(index::BYTES),
         })
     }
 }
@@ -83,6 +90,45 @@ impl Thread {
     /// Its title, as its first article has it.
     pub fn title<'a>(&self, rows: &'a [Row]) -> &'a str {
         self.first(rows).map_or("", |row| row.subject.as_str())
+    }
+
+    /// Indexes of the nodes nearest to the article of a row, itself first: the articles above it as half of
+    /// `max`, from the next one up, then those before and after it in the order of reading.
+    pub fn nearest(&self, row: usize, max: usize) -> Vec<usize> {
+        let own = self.nodes.iter().position(|node| node.row == Some(row)).unwrap_or(0);
+        let depth = |at: usize| self.nodes.get(at).map_or(0, |node| node.depth);
+        let mut nearest = vec![own];
+        let mut is_taken = vec![false; self.nodes.len()];
+        let mut lowest = depth(own);
+        for at in (0..own).rev() {
+            if nearest.len() > max / 2 || lowest == 0 {
+                break;
+            }
+            if depth(at) < lowest {
+                lowest = depth(at);
+                nearest.push(at);
+            }
+        }
+        nearest.iter().for_each(|at| is_taken.iter_mut().skip(*at).take(1).for_each(|taken| *taken = true));
+        for distance in 1..self.nodes.len() {
+            let around = [own.checked_add(distance), own.checked_sub(distance)];
+            nearest.extend(around.into_iter().flatten().filter(|at| is_taken.get(*at) == Some(&false)));
+            if nearest.len() >= max {
+                break;
+            }
+        }
+        work::take(self.nodes.len());
+        nearest.truncate(max);
+        nearest
+    }
+
+    /// The thread with these of its nodes only, and how many articles that leaves out.
+    pub fn only(&self, mut nodes: Vec<usize>) -> (Self, usize) {
+        nodes.sort_unstable();
+        let nodes = nodes.into_iter().filter_map(|at| self.nodes.get(at).copied()).collect();
+        let kept = Self { nodes, latest: self.latest };
+        let left_out = self.rows().count() - kept.rows().count();
+        (kept, left_out)
     }
 
     /// Indexes of its rows.
@@ -351,6 +397,24 @@ mod tests {
         assert_eq!(drawn(&[row(1, "c", "a b", "x")]), ["0:1"]);
         // In the middle they go.
         assert_eq!(drawn(&[row(1, "a", "", "x"), row(2, "c", "a b", "x")]), ["0:1 1:2"]);
+    }
+
+    #[test]
+    fn nearest_nodes_are_the_article_its_ancestors_and_its_neighbours() {
+        // 0 has 50 answers, and the 25th of them has two.
+        let mut rows = vec![row(0, "0", "", "x")];
+        rows.extend((1..=50).map(|n| row(n, &n.to_string(), "0", "Re: x")));
+        rows.extend([row(51, "51", "0 25", "Re: x"), row(52, "52", "0 25 51", "Re: x")]);
+        let thread = threads(&rows).remove(0);
+        let numbers = |max: usize| {
+            let (kept, left_out) = thread.only(thread.nearest(52, max));
+            (kept.rows().map(|at| rows[at].number).collect::<Vec<_>>(), left_out)
+        };
+        assert_eq!(numbers(1), (vec![52], 52));
+        assert_eq!(numbers(3), (vec![51, 52, 26], 50));
+        assert_eq!(numbers(8), (vec![0, 24, 25, 51, 52, 26, 27, 28], 45));
+        assert_eq!(numbers(53).1, 0);
+        assert_eq!(numbers(usize::MAX).0.len(), 53);
     }
 
     #[test]

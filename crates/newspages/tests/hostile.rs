@@ -215,7 +215,14 @@ fn lists_show_what_rows_say_as_text() {
     let rows = [row(1, "<\"onclick=1@x>"), row(2, "<script>"), row(3, "<1@x>")];
     let threads = threads(&rows);
     for thread in &threads {
-        let page = view::thread(&view::ThreadPage { group: "a.b", rows: &rows, thread });
+        let page = view::thread(&view::ThreadPage {
+            group: "a.b",
+            place: "/groups/a.b/thread/%3Cscript%3E",
+            title: thread.title(&rows),
+            rows: &rows,
+            thread,
+            left_out: 1,
+        });
         assert!(assert_safe(&page.into_string()).contains("</title><script>"));
     }
     let turning =

@@ -398,7 +398,16 @@ fn threads_of_any_structure_take_linear_work() {
         assert_eq!(shown, rows.len(), "{what}");
         for thread in &found {
             assert_linear(what, bytes, || {
-                view::thread(&view::ThreadPage { group: "a.b", rows: &rows, thread })
+                let nodes = thread.nearest(thread.rows().next().unwrap_or_default(), usize::MAX);
+                let (thread, left_out) = thread.only(nodes);
+                view::thread(&view::ThreadPage {
+                    group: "a.b",
+                    place: "/",
+                    title: thread.title(&rows),
+                    rows: &rows,
+                    thread: &thread,
+                    left_out,
+                })
             });
         }
         let entries: Vec<Entry<'_>> = rows.iter().map(|row| Entry { row, summary: "<&>" }).collect();

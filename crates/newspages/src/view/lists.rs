@@ -51,10 +51,16 @@ pub struct GroupPage<'a> {
 pub struct ThreadPage<'a> {
     /// The group.
     pub group: &'a str,
+    /// The path of this page, under which its feed and its mbox are.
+    pub place: &'a str,
+    /// The thread's title.
+    pub title: &'a str,
     /// The rows that the thread's nodes name.
     pub rows: &'a [Row],
-    /// The thread.
+    /// The thread, or the part of it that is shown.
     pub thread: &'a Thread,
+    /// How many articles it has besides.
+    pub left_out: usize,
 }
 
 /// An article that a query has found.
@@ -194,14 +200,16 @@ fn thread_line(page: &GroupPage<'_>, thread: &Thread) -> Markup {
 
 /// The articles of a thread, as they answer each other.
 pub fn thread(page: &ThreadPage<'_>) -> Markup {
-    let place =
-        page.thread.first(page.rows).map(|row| urls::thread(page.group, &row.message_id)).unwrap_or_default();
+    let place = page.place;
     html! {
-        h1 dir="auto" { (base_subject(page.thread.title(page.rows)).0) }
+        h1 dir="auto" { (base_subject(page.title).0) }
         p.ways {
             a href=(urls::group(page.group)) { (page.group) } " "
             a href={ (place) "/atom" } { "Atom feed" } " "
             a href={ (place) "/mbox" } { "As a file (mbox)" }
+        }
+        @if page.left_out > 0 {
+            p { (articles(page.left_out as u64)) " of this thread, further from the one asked for, left out." }
         }
         ul.thread {
             @for node in &page.thread.nodes {

@@ -143,6 +143,13 @@ impl Serving {
         self.child.id()
     }
 
+    /// Memory of the process that is no file's, in KiB.
+    pub fn memory_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
     /// Waits until the server has ended.
     pub fn end(mut self) -> std::process::ExitStatus {
         let begun = Instant::now();

@@ -115,6 +115,8 @@ impl Connection {
             .header_read_timeout(request_timeout)
             .max_buf_size(HEAD_BYTES_MAX)
             .max_headers(HEADERS_MAX)
+            // Else it copies each piece, and the copy is in no budget.
+            .writev(true)
             .serve_connection(io, answer);
         let mut connection = pin!(connection);
         let ended = tokio::select! {

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// Answers up to this size are not counted: connections have buffers of this size anyway.
-const SMALL_BYTES_MAX: usize = 32 << 10;
+pub(super) const SMALL_BYTES_MAX: usize = 32 << 10;
 /// When so much has been freed, the system gets it back once all is quiet.
 const FREED_BYTES_MIN: usize = 16 << 20;
 /// Which part of the memory is taken at first.
@@ -154,11 +154,6 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// Its size.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Makes it as large as this; a larger one waits for room within the time of a request.
     pub async fn resize(&mut self, bytes: usize) -> Result<(), NoRoom> {
         if bytes > self.bytes {
@@ -167,6 +162,16 @@ impl Reservation {
             self.bytes = bytes;
         }
         self.shrink(bytes);
+        Ok(())
+    }
+
+    /// Makes it at least as large as this if there is room now.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let more = bytes.saturating_sub(self.bytes);
+        if more > 0 && !self.share.add(self.bytes, more) {
+            return Err(NoRoom);
+        }
+        self.bytes += more;
         Ok(())
     }
 
@@ -267,7 +272,9 @@ mod tests {
         assert_eq!(one.take(1).await.unwrap_err(), NoRoom);
         let mut others = other.take(30).await.unwrap();
         assert_eq!(others.resize(51).await, Err(NoRoom), "more than there is");
-        others.resize(50).await.unwrap();
+        assert_eq!(others.grow(51), Err(NoRoom));
+        others.grow(50).unwrap();
+        others.grow(40).unwrap();
         assert_eq!(memory.held.lock().bytes, 100);
         drop(_held);
         others.resize(120).await.unwrap();

@@ -35,13 +35,6 @@ pub(super) fn feed_of(site: &Operated) -> serde_json::Value {
     peers.iter().find(|peer| peer["name"] == "down.example").unwrap()["feed"].clone()
 }
 
-/// Memory of a process that is no file's, in KiB.
-fn memory_kib(serving: &Serving) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", serving.pid())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
 /// Feeds articles to such a peer, which is to be offered each of them once and for all; how much memory the
 /// server had gained, in KiB, at the end since a quarter of them.
 fn all_come(behaviour: Behaviour, connections: usize, articles: usize) -> u64 {
@@ -52,7 +45,7 @@ fn all_come(behaviour: Behaviour, connections: usize, articles: usize) -> u64 {
     let mut client = serving.client();
     hand_in(&mut client, 0..articles / 4, "misc.test");
     recorder.wait("a quarter of the articles", |seen| seen.manners.settled >= articles / 4);
-    let memory = memory_kib(&serving);
+    let memory = serving.memory_kib();
     hand_in(&mut client, articles / 4..articles, "misc.test");
     recorder.wait("every article", |seen| seen.manners.settled >= articles);
     let begun = Instant::now();
@@ -64,7 +57,7 @@ fn all_come(behaviour: Behaviour, connections: usize, articles: usize) -> u64 {
         assert!(begun.elapsed() < PATIENCE, "{feed}");
         std::thread::sleep(Duration::from_millis(20));
     };
-    let gained = memory_kib(&serving).saturating_sub(memory);
+    let gained = serving.memory_kib().saturating_sub(memory);
     assert_eq!(feed["missed"], 0, "{feed}");
     assert!(feed["deferred"].as_u64().unwrap() > 0, "{feed}");
     recorder.seen(|seen| {

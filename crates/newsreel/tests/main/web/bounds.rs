@@ -1,15 +1,15 @@
 //! What one page or one client may cost the others over HTTP: time, and memory.
 
 use super::http::{address, connect, get};
+use crate::client::Client;
+use crate::operated::Operated;
 use crate::running::Server;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The test site with pages and these articles in misc.test: further header lines, and a body.
-fn site(web_keys: &str, articles: impl Iterator<Item = (String, String)>) -> (Server, SocketAddr) {
-    let server = Server::start();
-    let mut client = server.client();
+/// Hands in these articles in misc.test: further header lines, and a body.
+fn hand_in(client: &mut Client, articles: impl Iterator<Item = (String, String)>) {
     for (n, (head, body)) in articles.enumerate() {
         client.send(format!(
             "TAKETHIS <{n}@x.example>\r\nPath: peer.example!not-for-mail\r\nFrom: Jane <j@x.example>\r\n\
@@ -19,7 +19,12 @@ fn site(web_keys: &str, articles: impl Iterator<Item = (String, String)>) -> (Se
         let answer = client.line();
         assert!(answer.starts_with("239"), "{answer}");
     }
-    drop(client);
+}
+
+/// The test site with pages and these articles.
+fn site(web_keys: &str, articles: impl Iterator<Item = (String, String)>) -> (Server, SocketAddr) {
+    let server = Server::start();
+    hand_in(&mut server.client(), articles);
     server.reload(|text| format!("{text}\n[web]\nlisten = [\"127.0.0.1:0\"]\n{web_keys}\n")).unwrap();
     let address = address(&server);
     (server, address)
@@ -116,4 +121,104 @@ fn answers_for_which_there_is_no_memory_are_asked_for_again_later() {
         assert!(begun.elapsed() < Duration::from_secs(120), "the memory is not given back");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Asks for the mbox of the thread of article 1, and reads no more than the status.
+fn unread_mbox(address: SocketAddr) -> TcpStream {
+    let mut socket = connect(address);
+    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
+    let request =
+        format!("GET /groups/misc.test/thread/1%40x.example/mbox HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut status = [0; 12];
+    socket.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
+    socket
+}
+
+#[test]
+fn unread_downloads_of_large_articles_stay_within_the_memory() {
+    const DOWNLOADS: usize = 60;
+    let large = |n: usize| {
+        let references = if n == 0 { "" } else { "References: <0@x.example>\r\n" };
+        // The one that is named is small, so that there is room to look it up.
+        let lines = if n == 1 { 1 } else { 13_000 };
+        (format!("Subject: x\r\n{references}"), format!("{}\r\n", "x".repeat(78)).repeat(lines))
+    };
+    // In a process of its own, whose memory can be measured.
+    let site = Operated::unmade();
+    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    site.done(&["group", "add", "misc.test"]);
+    let keys = "memory_max = \"4 MiB\"\nconnections_per_address_max = 500";
+    site.edit(|text| format!("{text}\n[web]\nlisten = [\"127.0.0.1:0\"]\n{keys}\n"));
+    let server = site.serve();
+    hand_in(&mut server.client(), (0..4).map(large));
+    let status: serde_json::Value = serde_json::from_str(&site.done(&["status", "--json"])).unwrap();
+    let address: SocketAddr = status["server"]["web"][0].as_str().unwrap().parse().unwrap();
+    // What was used for filing is there already.
+    let before = server.memory_kib();
+    let mut unread: Vec<TcpStream> = (0..DOWNLOADS).map(|_| unread_mbox(address)).collect();
+    let begun = Instant::now();
+    let mut most = 0;
+    while begun.elapsed() < Duration::from_secs(2) {
+        most = most.max(server.memory_kib());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The budget, and for each connection its buffers. With an article for each it is 60 MiB.
+    assert!(most.saturating_sub(before) < 24 << 10, "{before} KiB, then {most} KiB");
+    let mut first = unread.swap_remove(0);
+    drop(unread);
+    first.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut octets = Vec::new();
+    let mut piece = vec![0; 64 << 10];
+    while !octets.ends_with(b"0\r\n\r\n") {
+        let read = first.read(&mut piece).unwrap();
+        assert!(read > 0, "the download has an end");
+        octets.extend_from_slice(&piece[..read]);
+    }
+    assert_eq!(String::from_utf8(octets).unwrap().matches("From newsreel ").count(), 4);
+}
+
+#[test]
+fn thread_of_an_article_is_found_after_large_rows() {
+    let large = |n: usize| {
+        let mut ids: Vec<String> = (0..2_500).map(|id| format!("<{id}.{n}.xxxxxx@y>")).collect();
+        ids.push("<0@x.example>".to_owned());
+        // Lines are shorter than ids would be together.
+        (format!("Subject: large {n}\r\nReferences: {}\r\n", ids.join("\r\n ")), "x\r\n".to_owned())
+    };
+    let plain = || ("Subject: plain\r\n".to_owned(), "x\r\n".to_owned());
+    let articles = (0..220).map(large).chain(std::iter::once(plain()));
+    let (_server, address) = site("page_timeout = \"60 s\"", articles);
+    assert_eq!(get(address, "/article/220%40x.example").status, 200);
+    let page = get(address, "/groups/misc.test/thread/220%40x.example");
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert!(page.body.contains("/article/220%40x.example"), "{}", page.body);
+    // The page of the group begins with the newest, too.
+    let group = get(address, "/groups/misc.test");
+    assert!(group.body.contains("/article/220%40x.example"), "{}", group.status);
+}
+
+#[test]
+fn thread_page_mbox_and_feed_of_a_long_thread_have_the_article_that_was_asked_for() {
+    const ARTICLES: usize = 620;
+    let answer = |n: usize| {
+        let references = if n == 0 { "" } else { "References: <0@x.example>\r\n" };
+        (format!("Subject: x\r\n{references}"), "x\r\n".to_owned())
+    };
+    let (_server, address) = site("page_timeout = \"60 s\"", (0..ARTICLES).map(answer));
+    let thread = "/groups/misc.test/thread/600%40x.example";
+    let page = get(address, thread);
+    for id in [0, 599, 600, 601, 619] {
+        assert!(page.body.contains(&format!("/article/{id}%40x.example")), "{id} in {}", page.body);
+    }
+    assert!(!page.body.contains("/article/1%40x.example"), "{}", page.body);
+    assert!(page.body.contains("120 articles of this thread"), "{}", page.body);
+    assert!(page.body.contains(&format!("{thread}/mbox")), "{}", page.body);
+    let mbox = get(address, &format!("{thread}/mbox"));
+    assert_eq!(mbox.header("X-Articles-Left-Out"), Some("120"));
+    assert_eq!(mbox.body.matches("From newsreel ").count(), 500);
+    assert!(mbox.body.contains("Message-ID: <600@x.example>"));
+    let feed = get(address, &format!("{thread}/atom"));
+    assert!(feed.body.contains("/article/619%40x.example"), "{}", feed.body);
 }

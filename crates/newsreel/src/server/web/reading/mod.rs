@@ -99,6 +99,14 @@ impl FoundArticle {
     }
 }
 
+/// An attempt to read an article with a bounded reservation.
+enum ReadAttempt {
+    Missing,
+    Done(FoundArticle),
+    /// Nothing of it is held any longer; the next attempt needs so many bytes.
+    TooLarge(usize),
+}
+
 /// Why news cannot be read now.
 #[derive(Debug)]
 enum NotReadable {
@@ -127,31 +135,48 @@ impl ReadableNews {
 
     /// An article by its Message-ID, if it is there and may be read.
     async fn find(&self, id: &str, part: Part) -> Result<Option<FoundArticle>, NotReadable> {
-        let memory = self.memory.take(self.room(part)).await?;
-        self.find_within(memory, id, part).await
+        let mut needed = self.room(part);
+        loop {
+            let memory = self.memory.take(needed).await?;
+            match self.try_read(memory, id, (part, 1)).await? {
+                ReadAttempt::Missing => return Ok(None),
+                ReadAttempt::Done(found) => return Ok(Some(found)),
+                ReadAttempt::TooLarge(bytes) => needed = bytes,
+            }
+        }
     }
 
-    /// Like [`find`](Self::find), with memory that is there already.
-    async fn find_within(
+    /// Reads an article of which there will be so many copies. If the reservation is too small for them, and
+    /// there is no room now for a larger one, the article and the reservation are dropped: no request waits
+    /// for memory while it holds an article that is not in the budget.
+    async fn try_read(
         &self,
         mut memory: Reservation,
         id: &str,
-        part: Part,
-    ) -> Result<Option<FoundArticle>, NotReadable> {
-        let Some(id) = MessageId::parse(id.as_bytes()) else { return Ok(None) };
+        (part, copies): (Part, usize),
+    ) -> Result<ReadAttempt, NotReadable> {
+        let Some(id) = MessageId::parse(id.as_bytes()) else { return Ok(ReadAttempt::Missing) };
         let mut bytes = ArticleBytes::default();
         match self.source.article(Place::MessageId(id), part, &mut bytes).await? {
-            Fetched::Missing => return Ok(None),
+            Fetched::Missing => return Ok(ReadAttempt::Missing),
             Fetched::Whole => {}
-            Fetched::Begun(rest) => bytes.complete(rest).await?,
+            Fetched::Begun(rest) => {
+                // Its size is not known yet.
+                let needed = copies.saturating_mul(self.article_bytes_max);
+                if memory.grow(needed).is_err() {
+                    return Ok(ReadAttempt::TooLarge(needed));
+                }
+                bytes.complete(rest).await?;
+            }
         }
         if !self.view.shows_article(bytes.head()) {
-            return Ok(None);
+            return Ok(ReadAttempt::Missing);
         }
-        if bytes.capacity() > memory.bytes() {
-            memory.resize(bytes.capacity()).await?;
-        }
-        Ok(Some(FoundArticle { bytes, memory }))
+        let needed = copies.saturating_mul(bytes.capacity());
+        Ok(match memory.grow(needed) {
+            Ok(()) => ReadAttempt::Done(FoundArticle { bytes, memory }),
+            Err(NoRoom) => ReadAttempt::TooLarge(needed),
+        })
     }
 }
 

@@ -19,8 +19,8 @@ const ARTICLES_PER_PAGE: usize = 100;
 /// Articles before and after one, by number, among which its thread is looked for.
 const BEFORE_MAX: u64 = 1_000;
 const AFTER_MAX: u64 = 2_000;
-/// Articles of a thread that are shown.
-const THREAD_MAX: usize = 500;
+/// Articles of a thread that are shown, or sent as mbox.
+pub(super) const THREAD_MAX: usize = 500;
 
 pub(super) async fn group(
     State(shared): State<Arc<Shared>>,
@@ -73,11 +73,13 @@ pub(super) async fn thread(
     let text = reading.thread_of(&name, &id).await?;
     let bytes = text.rows.bytes();
     let work = move || {
-        let (rows, thread) = text.thread()?;
-        let markup = view::thread(&ThreadPage { group: &name, rows: &rows, thread: &thread });
-        let first = thread.first(&rows);
-        let feed = first.map(|row| format!("{}/atom", urls::thread(&name, &row.message_id)));
-        Some((thread.title(&rows).to_owned(), feed, markup, text.rows.into_memory()))
+        let found = text.thread()?;
+        let (rows, title) = (&found.rows, found.title());
+        let (thread, left_out) = found.thread.only(found.thread.nearest(found.row, THREAD_MAX));
+        let place = urls::thread(&name, &found.named()?.message_id);
+        let markup =
+            view::thread(&ThreadPage { group: &name, place: &place, title, rows, thread: &thread, left_out });
+        Some((title.to_owned(), Some(format!("{place}/atom")), markup, text.rows.into_memory()))
     };
     let rendered = reading.render(bytes, work).await?;
     let (title, feed, markup, memory) = rendered.ok_or_else(|| reading.no_article())?;
@@ -91,13 +93,31 @@ pub(super) struct ThreadText {
 }
 
 impl ThreadText {
-    /// The thread of the article, and the rows; to be called on a thread that renders.
-    pub fn thread(&self) -> Option<(Vec<Row>, Thread)> {
+    /// The thread of the article; to be called on a thread that renders.
+    pub fn thread(&self) -> Option<ThreadAround> {
         let rows = self.rows.all();
-        let is_it = |at: usize| rows.get(at).is_some_and(|row| row.number == self.number);
-        let mut thread = threads(&rows).into_iter().find(|thread| thread.rows().any(is_it))?;
-        thread.nodes.truncate(THREAD_MAX);
-        Some((rows, thread))
+        let row = rows.iter().position(|row| row.number == self.number)?;
+        let thread = threads(&rows).into_iter().find(|thread| thread.rows().any(|at| at == row))?;
+        Some(ThreadAround { rows, thread, row })
+    }
+}
+
+/// All of a thread that is among the rows around an article.
+pub(super) struct ThreadAround {
+    pub rows: Vec<Row>,
+    pub thread: Thread,
+    /// Index of the article's row.
+    pub row: usize,
+}
+
+impl ThreadAround {
+    /// The thread's title.
+    pub fn title(&self) -> &str {
+        self.thread.title(&self.rows)
+    }
+
+    fn named(&self) -> Option<&Row> {
+        self.rows.get(self.row)
     }
 }
 
@@ -109,7 +129,8 @@ impl Reading<'_> {
         let Some(number) = number_in(&found, name) else { return Err(self.no_article()) };
         drop(found);
         let low = number.saturating_sub(BEFORE_MAX).max(marks.low);
-        let rows = self.rows(&group, low..=number.saturating_add(AFTER_MAX).min(marks.high)).await?;
+        let high = number.saturating_add(AFTER_MAX).min(marks.high);
+        let rows = self.rows_around(&group, low..=high, number).await?;
         Ok(ThreadText { rows, number })
     }
 }
