@@ -42,6 +42,8 @@ pub struct Client {
     posting_allowed: bool,
     streaming: bool,
     capabilities: Option<Capabilities>,
+    /// The server has accepted a login.
+    is_logged_in: bool,
     /// The commands that wait for their answers, in order: whether each is LISTGROUP.
     outstanding: VecDeque<bool>,
     block: Option<OpenBlock>,
@@ -124,6 +126,7 @@ impl Client {
             posting_allowed: false,
             streaming: false,
             capabilities: None,
+            is_logged_in: false,
             outstanding: VecDeque::new(),
             block: None,
             over: false,
@@ -275,6 +278,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Ended`], [`Error::Broken`], [`Error::Tls`], [`Error::Protocol`];
+    /// [`Error::LoggedOut`] if the server asks for a login (480) though it has accepted one;
     /// [`Error::Request`] if no command waits for an answer.
     pub async fn answer(&mut self) -> Result<Answer<'_>, Error> {
         self.skip_block().await?;
@@ -291,7 +295,13 @@ impl Client {
             self.block = Some(OpenBlock::default());
         }
         let line = self.connection.take(next).get(..len).unwrap_or_default();
-        Ok(Answer { code, has_block, line })
+        let answer = Answer { code, has_block, line };
+        if self.is_logged_in && code == code::AUTHENTICATION_REQUIRED {
+            // A second login on the connection is not allowed (RFC 4643 section 2.2).
+            self.over = true;
+            return Err(Error::LoggedOut(printable(answer.text())));
+        }
+        Ok(answer)
     }
 
     /// Says that a block follows the answer that came last, though its code does not say so, as after

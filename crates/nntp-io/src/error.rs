@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
+/// Connections in a row whose login lapses before they are of any use.
+const LAPSES_IN_A_ROW_MAX: u32 = 2;
+
 /// Why a connection failed or a server did not do what it was asked to. After any error but
 /// [`Error::Request`] and [`Error::Full`] the connection is of no more use.
 #[derive(Debug)]
@@ -41,6 +44,9 @@ pub enum Error {
         /// The text of its answer; nothing in it is unprintable.
         text: Box<str>,
     },
+    /// The server asks for a login (480) though it has accepted one on this connection; this is the text of its
+    /// answer. On a new connection it may accept one again (RFC 4643 section 2.2).
+    LoggedOut(Box<str>),
     /// The server does not offer what the connection needs.
     NotOffered(&'static str),
     /// The server breaks the protocol.
@@ -130,6 +136,7 @@ impl Error {
             | Self::Connect { .. }
             | Self::Broken(_)
             | Self::Ended
+            | Self::LoggedOut(_)
             | Self::TimedOut(_) => Retry::Later,
             Self::Tls(
                 rustls::Error::InvalidCertificate(_)
@@ -145,6 +152,12 @@ impl Error {
             Self::Protocol(_) | Self::Full => Retry::Later,
             Self::Refused { .. } | Self::NotOffered(_) | Self::Request(_) => Retry::Never,
         }
+    }
+
+    /// Connections in a row that may be of no use before this is trouble of the server, where others may be
+    /// so many: one whose login has lapsed is replaced once.
+    pub fn tries_max(&self, others: u32) -> u32 {
+        if matches!(self, Self::LoggedOut(_)) { others.min(LAPSES_IN_A_ROW_MAX) } else { others }
     }
 
     /// What an error of the stream means.
@@ -170,6 +183,7 @@ impl fmt::Display for Error {
             Self::TimedOut(wait) => write!(f, "timed out waiting for {wait}"),
             Self::Tls(source) => write!(f, "TLS failed: {source}"),
             Self::Refused { step, code, text } => write!(f, "the server refused {step}: {code} {text}"),
+            Self::LoggedOut(text) => write!(f, "the server no longer honours the login: 480 {text}"),
             Self::NotOffered(what) => write!(f, "the server does not offer {what}"),
             Self::Protocol(fault) => write!(f, "the server breaks the protocol: {fault}"),
             Self::Request(why) => f.write_str(why),
@@ -200,7 +214,9 @@ impl From<Error> for io::Error {
             Error::Protocol(_) => io::ErrorKind::InvalidData,
             Error::Request(_) => io::ErrorKind::InvalidInput,
             Error::Full => io::ErrorKind::WouldBlock,
-            Error::Tls(_) | Error::Refused { .. } | Error::NotOffered(_) => io::ErrorKind::Other,
+            Error::Tls(_) | Error::Refused { .. } | Error::LoggedOut(_) | Error::NotOffered(_) => {
+                io::ErrorKind::Other
+            }
         };
         Self::new(kind, error)
     }

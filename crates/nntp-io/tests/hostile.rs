@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use nntp_io::{
-    Client, Error, Fault, Limits, Login, Mechanism, Retry, Security, Step, Target, Tls, Wait, tls,
+    Client, Error, Fault, Limits, Login, Mechanism, Retry, Role, Security, Step, Target, Tls, Wait, tls,
 };
 use rustls::RootCertStore;
 use std::net::SocketAddr;
@@ -319,6 +319,33 @@ async fn a_refused_way_to_log_in_is_followed_by_the_next() {
     assert_eq!(refused("503 no\r\n481 no\r\n381 go on\r\n482 no\r\n").await, 482);
     assert_eq!(refused("502 no\r\n481 no\r\n").await, 502);
     assert_eq!(refused("400 no\r\n481 no\r\n").await, 400);
+}
+
+#[tokio::test]
+async fn mode_reader_that_needs_a_login_is_repeated_after_it() {
+    let login = Login::password("fred", "flintstone");
+    let login = Login { mechanisms: vec![Mechanism::User], clear_passwords: true, ..login };
+    let connect = async |text: &str| {
+        let address = says(text.as_bytes()).await;
+        let target = Target { role: Role::Reader, login: Some(login.clone()), ..target(address) };
+        Client::connect(&target).await
+    };
+    let user = "200 hello\r\n480 log in\r\n381 go on\r\n281 welcome\r\n";
+    assert!(!connect(&format!("{user}201 read\r\n")).await.unwrap().posting_allowed());
+    connect(&format!("{user}500 what?\r\n")).await.unwrap();
+    let error = connect(&format!("{user}480 log in\r\n")).await.err().unwrap();
+    assert!(matches!(error, Error::Refused { step: Step::ModeReader, code: 480, .. }), "{error}");
+    let error = connect("200 hello\r\n480 log in\r\n381 go on\r\n481 no\r\n").await.err().unwrap();
+    assert!(matches!(error, Error::Refused { step: Step::Login, code: 481, .. }), "{error}");
+    // Without a login there is nothing to try.
+    let target = Target { role: Role::Reader, ..target(says("200 hello\r\n480 log in\r\n").await) };
+    let error = Client::connect(&target).await.err().unwrap();
+    assert!(matches!(error, Error::Refused { step: Step::ModeReader, code: 480, .. }), "{error}");
+    // Later it means that the login counts no longer.
+    let mut client = connect(&format!("{user}200 read\r\n480 log in\r\n")).await.unwrap();
+    let error = client.request("GROUP a.b").await.err().unwrap();
+    assert!(matches!(&error, Error::LoggedOut(text) if &**text == "log in"), "{error}");
+    assert_eq!((error.retry(), client.is_reusable().await), (Retry::Later, false));
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@
 
 use std::borrow::Cow;
 
+use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, WINDOWS_1252};
+
 use crate::article::{Article, Known};
 use crate::newsgroups::valid_name;
 use crate::transfer;
@@ -235,9 +237,16 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// In UTF-8 what is UTF-8 or, as INN takes what says nothing better of itself, windows-1252, whose printable
+/// In UTF-8 what is in the charset that is declared. Of US-ASCII, Latin 1 and UTF-8, which are often declared
+/// of each other, and without a charset that is known, what is UTF-8 or, as INN takes what says nothing better of itself, windows-1252, whose printable
 /// characters are those of ISO 8859-1 and some more.
 fn to_utf8(octets: &[u8], charset: &[u8]) -> String {
+    // Those whose lines and names are found as those of ASCII are.
+    let is_usable = |encoding: &&'static Encoding| encoding.is_ascii_compatible() || *encoding == ISO_2022_JP;
+    let encoding = Encoding::for_label(charset).filter(is_usable);
+    if let Some(encoding) = encoding.filter(|encoding| ![UTF_8, WINDOWS_1252].contains(encoding)) {
+        return encoding.decode_without_bom_handling(octets).0.into_owned();
+    }
     match std::str::from_utf8(octets) {
         Ok(text) => text.to_owned(),
         Err(_) if charset.eq_ignore_ascii_case(b"utf-8") => String::from_utf8_lossy(octets).into_owned(),
@@ -343,6 +352,7 @@ fn parameter<'a>(content_type: &'a [u8], name: &[u8]) -> &'a [u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine;
 
     const MULTIPART: &str = "This is a MIME control message.\r\n--nxtprt\r\n\
         Content-Type: application/news-groupinfo;\r\n charset=\"utf-8\"\r\n\r\n\
@@ -429,6 +439,35 @@ mod tests {
             listed_groups(typed(""), long.as_bytes()).first().unwrap().description.len(),
             DESCRIPTION_BYTES_MAX - 1
         );
+    }
+
+    #[test]
+    fn descriptions_are_read_in_the_charset_that_is_declared() {
+        for (charset, octets, expected) in [
+            ("koi8-r", &b"\xf0\xd2\xc9\xd7\xc5\xd4"[..], "\u{41f}\u{440}\u{438}\u{432}\u{435}\u{442}"),
+            ("\"ISO-8859-2\"", b"\xb3\xf3d\xbc", "\u{142}\u{f3}d\u{17a}"),
+            ("iso-2022-jp", b"\x1b$B$\"\x1b(B", "\u{3042}"),
+            ("iso-8859-1", b"Gr\xfc\xdfe", "Gr\u{fc}\u{df}e"),
+            ("us-ascii", "Gr\u{fc}\u{df}e".as_bytes(), "Gr\u{fc}\u{df}e"),
+            ("x-unknown", b"Gr\xfc\xdfe", "Gr\u{fc}\u{df}e"),
+            ("utf-16", b"plain", "plain"),
+        ] {
+            let content_type = format!("text/plain; charset={charset}");
+            let list = [b"x.y\t", octets].concat();
+            let found = listed_groups(typed(&content_type), &list).pop();
+            assert_eq!(found, line("x.y", expected, false), "{charset}");
+            let body = [b"For your newsgroups file:\r\nx.y\t", octets, b"\r\n"].concat();
+            assert_eq!(newgroup_line(typed(&content_type), &body), line("x.y", expected, false), "{charset}");
+            let coded = base64::prelude::BASE64_STANDARD.encode(&body);
+            let part = format!(
+                "--b\r\nContent-Type: application/news-groupinfo; charset={charset}\r\n\
+                 Content-Transfer-Encoding: base64\r\n\r\n{coded}\r\n--b--\r\n"
+            );
+            let found = newgroup_line(typed("multipart/mixed; boundary=b"), part.as_bytes());
+            assert_eq!(found, line("x.y", expected, false), "{charset} in a part");
+        }
+        let quoted = BodyForm { content_type: b"text/plain; charset=koi8-r", transfer: b"quoted-printable" };
+        assert_eq!(listed_groups(quoted, b"x.y\t=F0=D2\r\n").pop(), line("x.y", "\u{41f}\u{440}", false));
     }
 
     #[test]

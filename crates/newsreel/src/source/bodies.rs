@@ -68,6 +68,8 @@ enum Unfetched {
     Down,
     /// There is no connection to it, or it broke.
     Broken(Box<str>),
+    /// It no longer honours the login.
+    LoggedOut(Box<str>),
     /// It answers something else than the article.
     Refused(Box<str>),
     /// It sends something else than the article.
@@ -80,7 +82,7 @@ impl fmt::Display for Unfetched {
             Self::NoServer => f.write_str("no [[body_server]] is configured"),
             Self::TimedOut => f.write_str("it did not answer in time"),
             Self::Down => f.write_str("it could not be reached a moment ago"),
-            Self::Broken(why) => f.write_str(why),
+            Self::Broken(why) | Self::LoggedOut(why) => f.write_str(why),
             Self::Refused(line) => write!(f, "it answers `{line}`"),
             Self::Other(what) => write!(f, "it sends {what}"),
         }
@@ -89,7 +91,11 @@ impl fmt::Display for Unfetched {
 
 impl From<nntp_io::Error> for Unfetched {
     fn from(error: nntp_io::Error) -> Self {
-        Self::Broken(error.to_string().into())
+        let why = error.to_string().into();
+        match error {
+            nntp_io::Error::LoggedOut(_) => Self::LoggedOut(why),
+            _ => Self::Broken(why),
+        }
     }
 }
 
@@ -310,10 +316,26 @@ impl Server {
             return Err(Unfetched::Down);
         }
         let Ok(_permit) = self.connections.acquire().await else { return Err(Unfetched::Down) };
-        let mut client = match self.idle().await {
-            Some(client) => client,
-            None => self.connect(bytes_max).await.map_err(|error| self.is_down(error))?,
-        };
+        if let Some(client) = self.idle().await {
+            match self.ask_on(client, id, bytes_max).await {
+                // A new connection logs in.
+                Err(Unfetched::LoggedOut(_)) => {}
+                asked => return asked,
+            }
+        }
+        let client = self.connect(bytes_max).await.map_err(|error| self.is_down(error))?;
+        match self.ask_on(client, id, bytes_max).await {
+            Err(error @ Unfetched::LoggedOut(_)) => Err(self.is_down(error)),
+            asked => asked,
+        }
+    }
+
+    async fn ask_on(
+        &self,
+        mut client: Client,
+        id: &[u8],
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>, Unfetched> {
         let answer = client.request([b"ARTICLE ", id].concat()).await?;
         let found = match answer.code {
             code::ARTICLE_FOLLOWS => {

@@ -513,7 +513,7 @@ fn a_long_pull_keeps_neither_the_server_nor_its_marks() {
 struct Odd {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
-    /// To `ARTICLE <odd.3@x.example>`; "close" ends the connection, "" sends the article.
+    /// To `ARTICLE <odd.3@x.example>`; "close" ends the connection, "lapsed" is 480 once, "" sends the article.
     answer: Arc<Mutex<&'static str>>,
     /// To `GROUP odd.group`.
     group: &'static str,
@@ -546,6 +546,8 @@ impl Odd {
             self.asked.lock().unwrap().push(line.clone());
             let answer = match line.split(' ').collect::<Vec<_>>().as_slice() {
                 ["MODE", "READER"] => "200 odd\r\n".into(),
+                ["AUTHINFO", "USER", _] => "381 go on\r\n".into(),
+                ["AUTHINFO", "PASS", _] => "281 welcome\r\n".into(),
                 ["LIST", "ACTIVE", ..] => {
                     "215 list\r\nodd.group 6 1 y\r\nodd line\r\nplain.group 6 1 y\r\n.\r\n".into()
                 }
@@ -571,6 +573,10 @@ impl Odd {
                         if id.starts_with('<') { (*id).to_owned() } else { format!("<odd.{id}@x.example>") };
                     let answer = *self.answer.lock().unwrap();
                     match answer {
+                        "lapsed" if id == "<odd.3@x.example>" => {
+                            *self.answer.lock().unwrap() = "";
+                            "480 log in\r\n".into()
+                        }
                         "close" if id == "<odd.3@x.example>" => return Ok(()),
                         answer if id == "<odd.3@x.example>" && !answer.is_empty() => format!("{answer}\r\n"),
                         _ => {
@@ -629,6 +635,28 @@ fn pull_sets_aside_an_article_that_the_server_refuses_and_fetches_the_others_onc
         // Those asked for behind an answer that ends the connection are asked for again.
         let most = if ["400 not now", "502 not for you", "close"].contains(&answer) { 2 } else { 1 };
         assert!((1..=most).contains(&odd.times_asked("ARTICLE <odd.6@x.example>")), "{answer}");
+    }
+}
+
+#[test]
+fn pull_replaces_a_connection_whose_login_has_lapsed_and_sets_nothing_aside() {
+    for (answer, code) in [("lapsed", Some(0)), ("480 log in", Some(1))] {
+        let odd = Odd::start(answer, "", "");
+        let site = site();
+        let password = site.home().join("password");
+        fs::write(&password, "secret\n").unwrap();
+        let (from, password) = (odd.address.to_string(), password.to_str().unwrap());
+        let arguments = ["pull", &from, "*.group", "--create-groups", "--connections", "1"];
+        let login = ["--user", "fred", "--password-file", password];
+        let done = site.run(&[&arguments[..], &login[..]].concat());
+        let said = printed(&done) + &complaints(&done);
+        assert_eq!(done.status.code(), code, "{answer}: {said}");
+        assert!(!said.contains("set aside"), "{answer}: {said}");
+        let is_whole = said.contains(": 12 accepted, 0 rejected, ");
+        let is_told = said.contains("the server no longer honours the login: 480 log in");
+        assert_eq!((is_whole, is_told), (answer == "lapsed", answer != "lapsed"), "{answer}: {said}");
+        let logins = odd.times_asked("AUTHINFO PASS secret");
+        assert!((2..=3).contains(&logins), "{answer}: {logins} logins");
     }
 }
 

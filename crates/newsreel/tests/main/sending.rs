@@ -196,6 +196,35 @@ fn send_skips_articles_with_odd_answers_and_those_on_which_connections_end() {
 }
 
 #[test]
+fn send_gives_up_no_article_for_a_login_that_is_wanted_or_has_lapsed() {
+    let is_it = |verb: &str, id: &str| verb == "CHECK" && id == "<2@x.example>";
+    let peer = OddPeer::start(true, move |verb, id, _| is_it(verb, id).then(|| "480 log in".to_owned()));
+    let sent =
+        site().run_with(&["send", "-", &peer.address.to_string()], batch(0..6, "misc.test").as_bytes());
+    let said = printed(&sent);
+    assert_eq!((peer.articles().len(), peer.count("CHECK", "<2@x.example>")), (5, 3), "{said}");
+    assert!(said.contains("later") && !said.contains("given up"), "{said}");
+    // With a login the connection is replaced, and once more is trouble of the server.
+    for (times, code) in [(3, Some(0)), (usize::MAX, Some(75))] {
+        let peer = OddPeer::start(true, move |verb, id, before| {
+            // Each time after others were answered, or never.
+            let is_asked = if times == 3 { is_it(verb, id) && before < 1 } else { verb == "CHECK" };
+            is_asked.then(|| "480 log in".to_owned())
+        });
+        let site = site();
+        let password = site.home().join("password");
+        fs::write(&password, "secret\n").unwrap();
+        let to = peer.address.to_string();
+        let arguments = ["send", "-", &to, "--user", "fred", "--password-file", password.to_str().unwrap()];
+        let sent = site.run_with(&arguments, batch(0..6, "misc.test").as_bytes());
+        assert_eq!(sent.status.code(), code, "{} {}", printed(&sent), complaints(&sent));
+        assert_eq!(peer.connections(), 2, "{}", complaints(&sent));
+        let honours = !complaints(&sent).contains("no longer honours the login");
+        assert_eq!((honours, peer.articles().len()), if times == 3 { (true, 6) } else { (false, 0) });
+    }
+}
+
+#[test]
 fn send_ends_when_a_server_has_only_odd_answers() {
     let peer = OddPeer::start(true, |verb, _, _| (verb == "CHECK").then(|| "500 what?".to_owned()));
     let sent =

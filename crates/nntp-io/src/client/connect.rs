@@ -143,12 +143,13 @@ impl Client {
         if let Security::StartTls(tls) = &target.security {
             self.start_tls(tls).await?;
         }
-        if target.role == Role::Reader {
-            self.mode_reader().await?;
-        }
+        let wants_login = target.role == Role::Reader && self.mode_reader(target.login.is_some()).await?;
         if let Some(login) = &target.login {
             self.log_in(login).await?;
             self.capabilities = None;
+        }
+        if wants_login {
+            self.mode_reader(false).await?;
         }
         if target.role == Role::Transit {
             self.mode_stream().await?;
@@ -158,7 +159,9 @@ impl Client {
             Compression::IfOffered if !self.offers_compression().await? => Ok(()),
             // One that does not offer it refuses.
             Compression::IfOffered | Compression::Required => self.compress().await,
-        }
+        }?;
+        self.is_logged_in = target.login.is_some();
+        Ok(())
     }
 
     /// What the server can do, asked for once: the list is kept until TLS or a login makes it stale.
@@ -210,16 +213,18 @@ impl Client {
         Ok(())
     }
 
-    async fn mode_reader(&mut self) -> Result<(), Error> {
+    /// True: the server wants a login first, which `may_log_in` allows (RFC 4643 section 2.2).
+    async fn mode_reader(&mut self, may_log_in: bool) -> Result<bool, Error> {
         let answer = self.request("MODE READER").await?;
         match answer.code {
             code @ (code::POSTING_ALLOWED | code::POSTING_PROHIBITED) => {
                 self.posting_allowed = code == code::POSTING_ALLOWED;
                 self.capabilities = None;
-                Ok(())
+                Ok(false)
             }
             // It knows no modes.
-            code::UNKNOWN_COMMAND | code::SYNTAX_ERROR => Ok(()),
+            code::UNKNOWN_COMMAND | code::SYNTAX_ERROR => Ok(false),
+            code::AUTHENTICATION_REQUIRED if may_log_in => Ok(true),
             code => Err(Error::Refused { step: Step::ModeReader, code, text: printable(answer.text()) }),
         }
     }

@@ -3,7 +3,7 @@
 //! The answers that RFC 3977 section 6.3.2 and RFC 4644 sections 2.4 and 2.5 have for a command concern the
 //! article, and so does any other answer, except for those that close the connection: an article that a
 //! server cannot answer for must not hold up the ones after it. Such an article is set aside and offered
-//! again, [`ODD_ANSWERS_MAX`] times in all. [`ODD_IN_A_ROW_MAX`] such answers in a row concern the server.
+//! again, [`ODD_ANSWERS_MAX`] times in all; answers that concern who asks are not counted. [`ODD_IN_A_ROW_MAX`] such answers in a row concern the server.
 //! The same table for people is in `docs/feeding.md`.
 
 use super::Answer;
@@ -47,6 +47,8 @@ pub enum Judgement {
     /// As [`Judgement::Odd`], and it is not known any more which answer belongs to which command: the
     /// connection is to be closed.
     OutOfStep,
+    /// As [`Judgement::Odd`], but the answer is about who asks, or how: the article is not given up for it.
+    Unentitled,
     /// The server closes the connection, or refuses to serve it: nothing is said of the article.
     Closing,
 }
@@ -74,6 +76,9 @@ pub const JUDGEMENTS: &[(&[ArticleRequest], u16, Judgement)] = &[
     (ALL, code::CLOSING, Judgement::Closing),
     (ALL, code::UNAVAILABLE, Judgement::Closing),
     (ALL, code::NOT_PERMITTED, Judgement::Closing),
+    // Where we are logged in, 480 is no answer but `Error::LoggedOut`.
+    (ALL, code::AUTHENTICATION_REQUIRED, Judgement::Unentitled),
+    (ALL, code::PRIVACY_REQUIRED, Judgement::Unentitled),
 ];
 
 impl Answer<'_> {
@@ -82,7 +87,7 @@ impl Answer<'_> {
         let listed =
             JUDGEMENTS.iter().find(|(requests, code, _)| *code == self.code && requests.contains(&request));
         let judgement = listed.map_or(Judgement::Odd, |(_, _, judgement)| *judgement);
-        if judgement == Judgement::Closing {
+        if matches!(judgement, Judgement::Closing | Judgement::Unentitled) {
             return judgement;
         }
         // Answers with these codes have more lines: what follows are not answers.

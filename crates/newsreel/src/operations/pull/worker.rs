@@ -174,11 +174,13 @@ impl Worker {
             };
             failures += 1;
             debug!(%error, failures, "connection for a pull failed");
-            if error.retry() == Retry::Never || failures >= TRIES_MAX {
+            if error.retry() == Retry::Never || failures >= error.tries_max(TRIES_MAX) {
                 // Others fetch what this one has not begun.
                 return if self.open.is_empty() { Ok(()) } else { Err(error) };
             }
-            self.convict(&error).await;
+            if !matches!(error, Error::LoggedOut(_)) {
+                self.convict(&error).await;
+            }
             let pause = RETRY_FIRST.saturating_mul(1 << (failures - 1).min(10)).min(RETRY_LONGEST);
             tokio::time::sleep(pause).await;
         }
@@ -189,7 +191,10 @@ impl Worker {
         let mut pipeline = Pipeline::new(client, self.careful);
         let end = self.converse(&mut pipeline).await;
         if let Err(end) = end {
-            self.note_break(&pipeline);
+            // A login that has lapsed is not the fault of what was asked for.
+            if !matches!(end, End::Broken(Error::LoggedOut(_))) {
+                self.note_break(&pipeline);
+            }
             // What did not come is asked for again, and is on its way no longer.
             for asked in &pipeline.asked {
                 if let Asked::Article(_, article) = asked {

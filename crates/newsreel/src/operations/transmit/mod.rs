@@ -147,7 +147,10 @@ impl Sending<'_> {
                 Ok(client) => {
                     let mut open = Open::new();
                     let ended = self.converse(client, &mut open).await;
+                    // A login that has lapsed is no article's fault.
+                    let is_logged_out = matches!(ended, Err(SendError::Server(Error::LoggedOut(_))));
                     if ended.is_err()
+                        && !is_logged_out
                         && let Some((next, _)) = open.front_mut()
                     {
                         // It may be why.
@@ -165,7 +168,7 @@ impl Sending<'_> {
                 Err(error) => error,
             };
             failures = if self.answered == before { failures + 1 } else { 1 };
-            if error.retry() == Retry::Never || failures >= TRIES_MAX {
+            if error.retry() == Retry::Never || failures >= error.tries_max(TRIES_MAX) {
                 return Err(error.into());
             }
             if let Some(next) = self.fresh.pop_front_if(|next| next.failures >= ODD_ANSWERS_MAX) {
@@ -199,9 +202,10 @@ impl Sending<'_> {
                     open.push_front((outgoing, ArticleRequest::Transfer));
                     sent?;
                 }
-                Judgement::Odd | Judgement::OutOfStep => {
+                Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep => {
                     odd_in_a_row += 1;
-                    self.set_aside(Outgoing { failures: outgoing.failures + 1, ..outgoing }, &text);
+                    let failures = outgoing.failures + u8::from(judgement != Judgement::Unentitled);
+                    self.set_aside(Outgoing { failures, ..outgoing }, &text);
                     if judgement == Judgement::OutOfStep || odd_in_a_row >= ODD_IN_A_ROW_MAX {
                         return Err(Error::Protocol(Fault::OddAnswer(text.into())).into());
                     }

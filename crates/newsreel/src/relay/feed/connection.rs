@@ -3,7 +3,8 @@
 //! Articles that were asked for go before new offers. Whatever a connection has taken and the peer has not
 //! answered is given back when it ends, however that happens ([`Held`]). An answer that the protocol does not
 //! have concerns the article ([`nntp_io::JUDGEMENTS`]), which is set aside; one about another article than
-//! the one whose turn it is ends the connection as well: nothing it says can be trusted any more.
+//! the one whose turn it is ends the connection as well: nothing it says can be trusted any more. A connection
+//! whose login has lapsed is replaced at once, and is trouble only if it was of no use before.
 
 use super::headers_only;
 use super::ihave;
@@ -106,6 +107,10 @@ pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool
     peer.connections.fetch_sub(1, Ordering::Relaxed);
     peer.note(&shared.hub.frontier);
     match result {
+        Err(Some(Broken::Connection(Error::LoggedOut(text)))) if progressed => {
+            info!(peer = peer.name, "the login has lapsed, a new connection logs in: 480 {text}");
+            End { error: None, progressed }
+        }
         Ok(()) => {
             // What was answered stands, whatever becomes of the goodbye.
             let _goodbye = client.quit().await;
@@ -187,9 +192,9 @@ impl Line<'_> {
     pub fn judged(&mut self, taken: &Taken, judgement: Judgement, text: &str) -> Result<(), Stop> {
         match judgement {
             Judgement::Closing => return Err(Some(Broken::Closing(text.to_owned()))),
-            Judgement::Odd | Judgement::OutOfStep => {
+            Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep => {
                 self.odd_in_a_row += 1;
-                self.peer.set_aside(taken, text);
+                self.peer.set_aside(taken, judgement == Judgement::Unentitled, text);
             }
             _ => {
                 (self.odd_in_a_row, self.progressed) = (0, true);
@@ -231,6 +236,8 @@ struct Held<'a> {
     checks: usize,
     /// Asked for, to be sent.
     wanted: VecDeque<Taken>,
+    /// The login has lapsed: no article is the reason for the end.
+    is_logged_out: bool,
 }
 
 /// A command that waits for its answer.
@@ -254,7 +261,7 @@ impl Drop for Held<'_> {
         let queue = &mut window.queue;
         // The offer that was to be answered next, or the first article that was sent, may be what the peer
         // could not bear.
-        let (mut is_next, mut is_first_sent) = (true, true);
+        let (mut is_next, mut is_first_sent) = (!self.is_logged_out, !self.is_logged_out);
         for Flying { taken, step } in self.flying.drain(..) {
             let is_sent = step != Step::Check && std::mem::take(&mut is_first_sent);
             if std::mem::take(&mut is_next) || is_sent {
@@ -270,7 +277,8 @@ impl Drop for Held<'_> {
 /// Offers by CHECK and TAKETHIS.
 async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     let peer = line.peer.clone();
-    let mut held = Held { peer: &peer, flying: VecDeque::new(), checks: 0, wanted: VecDeque::new() };
+    let (flying, wanted) = (VecDeque::new(), VecDeque::new());
+    let mut held = Held { peer: &peer, flying, checks: 0, wanted, is_logged_out: false };
     let mut pace = Pace::new(Instant::now());
     let shared = line.shared.clone();
     let mut place = shared.in_step.place();
@@ -432,6 +440,7 @@ fn judge(line: &mut Line<'_>, held: &mut Held<'_>, answered: Result<Answer<'_>, 
         return Err(Some(Error::Protocol(Fault::UnexpectedCode(code)).into()));
     };
     held.checks -= usize::from(step == Step::Check);
+    held.is_logged_out = matches!(answered, Err(Error::LoggedOut(_)));
     let request = if step == Step::Check { ArticleRequest::Check } else { ArticleRequest::Takethis };
     let judged = judgement_of(answered, request, &taken);
     if !matches!(judged, Ok((judgement, _)) if judgement != Judgement::Closing) {
@@ -451,7 +460,7 @@ fn judge(line: &mut Line<'_>, held: &mut Held<'_>, answered: Result<Answer<'_>, 
         Judgement::Wanted => held.wanted.push_back(taken),
         Judgement::Later => line.peer.defer(taken.ticket),
         Judgement::Refused | Judgement::Accepted | Judgement::Rejected => line.settle(&taken, judgement),
-        Judgement::Odd | Judgement::OutOfStep | Judgement::Closing => {}
+        Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep | Judgement::Closing => {}
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::connection::{Broken, HeldOne, Line, Stop, judgement_of};
 use crate::base::counters::add;
-use nntp_io::{ArticleRequest, Client, Judgement, WireArticle};
+use nntp_io::{ArticleRequest, Client, Error, Judgement, WireArticle};
 
 /// Offers until there is nothing more to send.
 pub(super) async fn run(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
@@ -62,8 +62,11 @@ async fn answer(
 ) -> Result<Judgement, Stop> {
     let Some(taken) = held.taken.clone() else { return Ok(Judgement::Odd) };
     held.is_asked = true;
-    let (judgement, text) = judgement_of(client.answer().await, request, &taken)?;
-    if matches!(judgement, Judgement::Odd | Judgement::OutOfStep) {
+    let answered = client.answer().await;
+    // A login that has lapsed is not the article's fault.
+    held.is_asked = !matches!(answered, Err(Error::LoggedOut(_)));
+    let (judgement, text) = judgement_of(answered, request, &taken)?;
+    if matches!(judgement, Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep) {
         held.taken = None;
     }
     line.judged(&taken, judgement, &text)?;

@@ -387,13 +387,13 @@ impl Peer {
         }
     }
 
-    /// The peer has given an article an odd answer.
-    pub fn set_aside(&self, taken: &Taken, answer: &str) {
+    /// The peer has given an article an odd answer, which may be about who asks (`is_about_us`).
+    pub fn set_aside(&self, taken: &Taken, is_about_us: bool, answer: &str) {
         let proper = read(&self.counts.proper);
         let aside = {
             let mut window = self.window.lock();
             let pause = |tries| self.pause_ms(tries);
-            let aside = window.queue.set_aside(taken.ticket, proper, now_ms(), pause);
+            let aside = window.queue.set_aside(taken.ticket, is_about_us, proper, now_ms(), pause);
             self.feed(&mut window);
             aside
         };

@@ -31,9 +31,18 @@ pub(super) enum Ticket {
 /// Odd answers to one article.
 #[derive(Debug, Clone, Copy, Default)]
 struct OddAnswers {
+    /// Those about the article.
     count: u8,
+    /// Those about who asks, for which it is not given up.
+    about_us: u8,
     /// Proper answers of the peer before the first of them.
     proper_before: u64,
+}
+
+impl OddAnswers {
+    fn all(self) -> u8 {
+        self.count.saturating_add(self.about_us)
+    }
 }
 
 /// Result of an odd answer.
@@ -231,7 +240,7 @@ impl Queue {
             let waiting = self.deferred.get_mut(&key)?;
             waiting.is_out = true;
             self.out += 1;
-            let (offer, is_aside) = (waiting.offer.clone(), waiting.odd.count > 0);
+            let (offer, is_aside) = (waiting.offer.clone(), waiting.odd.all() > 0);
             return Some(Taken { ticket: Ticket::Deferred(key), offer, is_aside });
         }
         if self.untaken.is_some() {
@@ -254,7 +263,7 @@ impl Queue {
     fn take_slot(&mut self, number: u64) -> Option<Taken> {
         let slot = self.slot(number)?;
         slot.state = State::Out;
-        let (offer, is_aside) = (slot.offer.clone(), slot.odd.count > 0);
+        let (offer, is_aside) = (slot.offer.clone(), slot.odd.all() > 0);
         self.bytes = self.bytes.saturating_sub(offer.wire_bytes);
         self.out += 1;
         Some(Taken { ticket: Ticket::Slot(number), offer, is_aside })
@@ -332,10 +341,12 @@ impl Queue {
 
     /// The peer has given the article an odd answer, after `proper` proper ones to any: it is offered again,
     /// as one that is wanted later, until there were too many. It is given up only if the peer has given
-    /// proper answers since the first odd one: else the article may not be the reason.
+    /// proper answers since the first odd one, and not for answers about who asks (`is_about_us`): else the
+    /// article may not be the reason.
     pub fn set_aside(
         &mut self,
         ticket: Ticket,
+        is_about_us: bool,
         proper: u64,
         now_ms: u64,
         pause: impl Fn(u32) -> u64,
@@ -344,12 +355,13 @@ impl Queue {
             Ticket::Slot(number) => &mut self.slot(number)?.odd,
             Ticket::Deferred(key) => &mut self.deferred.get_mut(&key)?.odd,
         };
-        if odd.count == 0 {
+        if odd.all() == 0 {
             odd.proper_before = proper;
         }
-        odd.count = odd.count.saturating_add(1);
-        let is_given_up = odd.count >= ODD_ANSWERS_MAX && proper > odd.proper_before;
-        let answers = odd.count;
+        let count = if is_about_us { &mut odd.about_us } else { &mut odd.count };
+        *count = count.saturating_add(1);
+        let is_given_up = !is_about_us && odd.count >= ODD_ANSWERS_MAX && proper > odd.proper_before;
+        let answers = odd.all();
         if is_given_up {
             self.settle(ticket);
         } else {
@@ -360,8 +372,8 @@ impl Queue {
 
     /// Articles that were set aside and wait to be offered again.
     pub fn set_aside_count(&self) -> usize {
-        let deferred = self.deferred.values().filter(|waiting| waiting.odd.count > 0).count();
-        let is_aside = |slot: &&Slot| slot.odd.count > 0 && slot.state == State::Open;
+        let deferred = self.deferred.values().filter(|waiting| waiting.odd.all() > 0).count();
+        let is_aside = |slot: &&Slot| slot.odd.all() > 0 && slot.state == State::Open;
         deferred + self.slots.iter().filter(is_aside).count()
     }
 
@@ -661,7 +673,7 @@ mod tests {
         let mut queue = queue(2);
         let (_, ticket) = take(&mut queue, 0).unwrap();
         let aside = |answers, is_given_up| Some(SetAside { answers, is_given_up });
-        assert_eq!(queue.set_aside(ticket, 7, 0, |_| 100), aside(1, false));
+        assert_eq!(queue.set_aside(ticket, false, 7, 0, |_| 100), aside(1, false));
         let changes = queue.changes();
         assert_eq!(changes.add.len(), 1, "a crash leaves it on the list");
         queue.recorded(changes);
@@ -671,11 +683,24 @@ mod tests {
         for (answers, proper) in [(2, 7), (3, 7), (4, 7), (5, 8)] {
             let (n, ticket) = take(&mut queue, 1_000).unwrap();
             assert_eq!(n, 0);
-            assert_eq!(queue.set_aside(ticket, proper, 0, |_| 100), aside(answers, proper > 7));
+            assert_eq!(queue.set_aside(ticket, false, proper, 0, |_| 100), aside(answers, proper > 7));
         }
         queue.settle(other);
         let changes = queue.changes();
         assert_eq!((changes.remove.len(), queue.set_aside_count(), queue.deferred()), (1, 0, 0));
+    }
+
+    #[test]
+    fn an_article_is_never_given_up_for_answers_about_who_asks() {
+        let mut queue = queue(1);
+        for (is_about_us, is_given_up) in
+            [(false, false), (true, false), (true, false), (true, false), (false, false), (false, true)]
+        {
+            let (_, ticket) = take(&mut queue, 1_000).unwrap();
+            let proper = 1 + u64::from(queue.set_aside_count() > 0);
+            let aside = queue.set_aside(ticket, is_about_us, proper + 7, 0, |_| 100).unwrap();
+            assert_eq!(aside.is_given_up, is_given_up, "{aside:?}");
+        }
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub(super) struct Line {
     selecting: Option<Vec<u8>>,
     /// It was made for the question that uses it now.
     pub fresh: bool,
+    /// It was made for another question.
+    pub is_kept: bool,
     bytes_seen: u64,
     /// When the first command was sent that is not answered yet.
     asked_at: Option<Instant>,
@@ -94,6 +96,7 @@ impl Line {
             selected: Vec::new(),
             selecting: None,
             fresh: true,
+            is_kept: false,
             bytes_seen: 0,
             asked_at: None,
             took: None,
@@ -228,7 +231,9 @@ impl Line {
 
     fn judged(&self, error: Error) -> Trouble {
         match error {
-            Error::Ended | Error::Broken(_) if !self.fresh => Trouble::Stale,
+            Error::Ended | Error::Broken(_) | Error::LoggedOut(_) if !self.fresh => Trouble::Stale,
+            // The question has begun; a new connection may answer all of it.
+            Error::LoggedOut(_) if self.is_kept => Trouble::Broken(error.to_string()),
             error => broken(error),
         }
     }

@@ -91,6 +91,8 @@ struct Health {
     is_silent: bool,
     /// How often it fell silent since it last answered a question.
     silences: u32,
+    /// It has asked for a login just after it had accepted ours, and answered nothing since.
+    is_logged_out: bool,
     last_error: String,
     lacking: Arc<Lacking>,
     /// How long its answers took of late to begin, and when that was found out.
@@ -314,7 +316,7 @@ impl Pool {
         loop {
             let (mut line, since) = self.kept.lock().pop()?;
             if since.elapsed() < KEPT_MAX && line.is_reusable().await {
-                line.fresh = false;
+                (line.fresh, line.is_kept) = (false, true);
                 return Some(line);
             }
         }
@@ -336,10 +338,14 @@ impl Pool {
         match &answer {
             Ok(_) | Err(Trouble::Refused(..)) => {
                 let mut health = self.health.lock();
-                (health.failures, health.silences) = (0, 0);
+                (health.failures, health.silences, health.is_logged_out) = (0, 0, false);
             }
             Err(Trouble::Stale | Trouble::Missing | Trouble::Slow) => {}
             Err(Trouble::Broken(_)) if may_break => {}
+            Err(Trouble::LoggedOut(text)) => {
+                self.failed(text);
+                self.health.lock().is_logged_out = true;
+            }
             Err(Trouble::Away(text) | Trouble::Broken(text)) => self.failed(text),
             // An answer that has begun, or another connection, says that the server is not silent.
             Err(Trouble::Silent(text)) if took.is_some() => self.failed(text),
@@ -386,7 +392,10 @@ impl Pool {
         self.may_ask()?;
         match self.connect(self.allowance.opening()).await {
             Ok(line) => {
-                let failures = std::mem::take(&mut self.health.lock().failures);
+                let mut health = self.health.lock();
+                // A login that succeeds says nothing where it was not honoured before: an answer does.
+                let failures = if health.is_logged_out { 0 } else { std::mem::take(&mut health.failures) };
+                drop(health);
                 if failures > 0 {
                     info!(upstream = self.name, "the upstream is back");
                 }

@@ -15,6 +15,8 @@ pub(super) enum Trouble {
     Broken(String),
     /// Nothing came in the time that an answer may take. Questions do not end so.
     Silent(String),
+    /// It asks for a login though it has just accepted ours.
+    LoggedOut(String),
     /// It does not answer such questions, or not ours.
     Refused(u16, String),
     /// Its answer is wrong, in this way.
@@ -28,9 +30,11 @@ pub(super) enum Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Away(text) | Self::Broken(text) | Self::Silent(text) | Self::Wrong(text) => {
-                f.write_str(text)
-            }
+            Self::Away(text)
+            | Self::Broken(text)
+            | Self::Silent(text)
+            | Self::LoggedOut(text)
+            | Self::Wrong(text) => f.write_str(text),
             Self::Missing => f.write_str("no server has the article"),
             Self::Slow => f.write_str("no answer in the time that others take"),
             Self::Stale => f.write_str("the server closed the connection"),
@@ -46,6 +50,7 @@ impl From<Error> for Trouble {
             Error::Protocol(Fault::Stream(_)) => Self::Away(error.to_string()),
             Error::Protocol(fault) => Self::Wrong(fault.to_string()),
             Error::TimedOut(_) => Self::Silent(error.to_string()),
+            Error::LoggedOut(_) => Self::LoggedOut(error.to_string()),
             other => Self::Away(other.to_string()),
         }
     }
@@ -55,7 +60,9 @@ impl Trouble {
     /// As questions end.
     pub fn outward(self) -> Self {
         match self {
-            Self::Stale | Self::Broken(_) | Self::Silent(_) => Self::Away(self.to_string()),
+            Self::Stale | Self::Broken(_) | Self::Silent(_) | Self::LoggedOut(_) => {
+                Self::Away(self.to_string())
+            }
             other => other,
         }
     }

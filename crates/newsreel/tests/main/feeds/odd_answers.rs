@@ -7,6 +7,8 @@ use crate::operated::Operated;
 use crate::running::Server;
 use nntp_io::{ArticleRequest, JUDGEMENTS, Judgement, ODD_ANSWERS_MAX};
 use std::collections::BTreeSet;
+use std::fs;
+use tempfile::NamedTempFile;
 
 fn feeding(peer: &OddPeer, keys: &str) -> Server {
     let section = section_to("down.example", peer.address, keys);
@@ -48,7 +50,7 @@ const OTHERS: [(&str, &str, Judgement); 16] = [
     ("CHECK", "501 Message-ID too long", Judgement::Odd),
     ("CHECK", "500 what", Judgement::Odd),
     ("CHECK", "503 not now", Judgement::Odd),
-    ("CHECK", "480 log in", Judgement::Odd),
+    ("CHECK", "480 log in", Judgement::Unentitled),
     ("CHECK", "438", Judgement::Odd),
     ("CHECK", "436 later", Judgement::Odd),
     ("CHECK", "239 SELF", Judgement::Odd),
@@ -82,7 +84,9 @@ fn every_answer_of_the_table_has_its_consequence_and_other_articles_are_sent() {
         let rows = rows(streaming);
         let passing: BTreeSet<String> = rows
             .iter()
-            .filter(|(_, judgement)| matches!(judgement, Judgement::Later | Judgement::Closing))
+            .filter(|(_, judgement)| {
+                matches!(judgement, Judgement::Later | Judgement::Unentitled | Judgement::Closing)
+            })
             .map(|(id, _)| id.clone())
             .collect();
         let first_only = passing.clone();
@@ -117,7 +121,7 @@ fn every_answer_of_the_table_has_its_consequence_and_other_articles_are_sent() {
 #[test]
 fn an_article_with_odd_answers_is_offered_three_times_on_one_connection_and_named() {
     for (streaming, verb, answer) in
-        [(true, "CHECK", "501 too long"), (true, "TAKETHIS", "501 bad"), (false, "IHAVE", "480 log in")]
+        [(true, "CHECK", "501 too long"), (true, "TAKETHIS", "501 bad"), (false, "IHAVE", "501 no")]
     {
         let bad = scripted(verb, answer);
         let peer = OddPeer::start(streaming, |verb, id, _| script(verb, id));
@@ -153,6 +157,72 @@ fn an_article_on_whose_offer_a_peer_hangs_up_does_not_hold_up_others() {
             feed["lag_articles"] == 0 && feed["waiting"] == 1 && feed["given_up"] == 0
         });
     }
+}
+
+#[test]
+fn an_article_is_not_given_up_for_480_or_483_and_others_are_sent() {
+    for (streaming, verb, answer) in [
+        (true, "CHECK", "480 log in"),
+        (true, "TAKETHIS", "483 not without TLS"),
+        (false, "IHAVE", "480 log in"),
+        (false, "ARTICLE", "483 not without TLS"),
+    ] {
+        let peer = OddPeer::start(streaming, |verb, id, _| script(verb, id));
+        let server = feeding(&peer, "connections = 1");
+        let bad = scripted(verb, answer);
+        let ids: Vec<String> = (0..5).map(plain).chain([bad.clone()]).chain((5..10).map(plain)).collect();
+        hand_in(&server, &ids);
+        peer.wait_for(10);
+        wait_for_status(&server, "down.example", |feed| {
+            peer.count(verb, &bad) > usize::from(ODD_ANSWERS_MAX)
+                && feed["lag_articles"] == 0
+                && feed["set_aside"] == 1
+                && feed["given_up"] == 0
+        });
+        assert_eq!(peer.connections(), 1, "{verb}");
+    }
+}
+
+/// As [`feeding`], with a login.
+fn feeding_as_user(peer: &OddPeer, password: &NamedTempFile) -> Server {
+    fs::write(password, "secret\n").unwrap();
+    feeding(peer, &format!("connections = 1\nuser = \"fred\"\npassword_file = {:?}", password.path()))
+}
+
+#[test]
+fn a_connection_whose_login_has_lapsed_is_replaced_and_no_article_is_blamed() {
+    let password = NamedTempFile::new().unwrap();
+    for (streaming, verb) in [(true, "CHECK"), (true, "TAKETHIS"), (false, "IHAVE"), (false, "ARTICLE")] {
+        let peer = OddPeer::start(streaming, move |own, id, before| {
+            (own == verb && before == 0 && id == plain(5)).then(|| "480 log in".to_owned())
+        });
+        let server = feeding_as_user(&peer, &password);
+        hand_in(&server, &(0..10).map(plain).collect::<Vec<_>>());
+        peer.wait_for(10);
+        wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0 && feed["waiting"] == 0);
+        let feed = status(&server, "down.example");
+        assert_eq!((&feed["given_up"], &feed["set_aside"]), (&0.into(), &0.into()), "{verb}: {feed}");
+        assert!(feed["set_aside_articles"].as_array().unwrap().is_empty(), "{verb}: {feed}");
+        assert_eq!((peer.count(verb, &plain(5)), peer.connections()), (2, 2), "{verb}");
+    }
+}
+
+#[test]
+fn a_peer_that_honours_no_login_is_in_trouble_and_loses_nothing() {
+    let password = NamedTempFile::new().unwrap();
+    let peer = OddPeer::start(true, |verb, id, before| {
+        (verb == "CHECK" && id == plain(0) && before < 8).then(|| "480 log in".to_owned())
+    });
+    let server = feeding_as_user(&peer, &password);
+    hand_in(&server, &[plain(0)]);
+    wait_for_status(&server, "down.example", |feed| {
+        feed["last_error"]
+            .as_str()
+            .is_some_and(|error| error.contains("no longer honours the login: 480 log in"))
+    });
+    peer.wait_for(1);
+    wait_for_status(&server, "down.example", |feed| feed["waiting"] == 0 && feed["given_up"] == 0);
+    assert_eq!(peer.connections(), 9);
 }
 
 #[test]

@@ -129,6 +129,7 @@ fn converse(
         let has = note(seen, |seen| seen.articles.contains(id));
         let answered = match verb {
             "MODE" if streaming => "203 streaming".to_owned(),
+            "AUTHINFO" => if id.starts_with("USER ") { "381 go on" } else { "281 welcome" }.to_owned(),
             "QUIT" => "205 bye".to_owned(),
             "CHECK" => answer(verb, if has { "438" } else { "238" })?,
             "IHAVE" => {

@@ -82,6 +82,10 @@ struct State {
     posts: Vec<String>,
     /// How long each answer takes to begin.
     delay: Duration,
+    /// Times that all logins have lapsed.
+    lapses: usize,
+    /// No login is honoured any more.
+    honours_none: bool,
     /// The most connections at once, and how many there are.
     connections_max: Option<usize>,
     connections: usize,
@@ -142,6 +146,19 @@ impl Fake {
         self.state.0.lock().unwrap().fault = fault;
     }
 
+    /// The logins of the connections that are open lapse; `honours_none`: and those to come at once.
+    pub fn log_out(&self, honours_none: bool) {
+        let mut state = self.state.0.lock().unwrap();
+        state.lapses += 1;
+        state.honours_none = honours_none;
+    }
+
+    /// Whether a login, made after so many lapses, does not count any more.
+    fn has_lapsed(&self, login: Option<usize>) -> bool {
+        let state = self.state.0.lock().unwrap();
+        login.is_some_and(|after| state.honours_none || state.lapses > after)
+    }
+
     pub fn delay(&self, delay: Duration) {
         self.state.0.lock().unwrap().delay = delay;
     }
@@ -184,7 +201,7 @@ impl Fake {
         }
         let mut lines = BufReader::new(stream.try_clone()?).lines();
         write!(stream, "200 ready\r\n")?;
-        let mut selected = String::new();
+        let (mut selected, mut login) = (String::new(), None);
         while let Some(line) = lines.next().transpose()? {
             self.state.0.lock().unwrap().commands.push(line.clone());
             match self.fault() {
@@ -202,6 +219,12 @@ impl Fake {
             }
             match words[..] {
                 ["MODE", _] => write!(stream, "200 ready\r\n")?,
+                ["AUTHINFO", "USER", _] => write!(stream, "381 go on\r\n")?,
+                ["AUTHINFO", "PASS", _] => {
+                    login = Some(self.state.0.lock().unwrap().lapses);
+                    write!(stream, "281 welcome\r\n")?;
+                }
+                _ if self.has_lapsed(login) => write!(stream, "480 log in\r\n")?,
                 ["CAPABILITIES"] => {
                     write!(stream, "101 list\r\nVERSION 2\r\nREADER\r\nOVER\r\nLIST ACTIVE\r\n.\r\n")?;
                 }

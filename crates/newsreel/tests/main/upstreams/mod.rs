@@ -16,6 +16,7 @@ mod trouble;
 
 use crate::client::Client;
 use crate::operated::PATIENCE;
+use crate::posting;
 use crate::running::Server;
 use crate::transcripts::play_through;
 use fake::{Fake, Fault, id};
@@ -228,6 +229,44 @@ fn an_upstream_that_is_away_costs_an_answer_and_no_time() {
         fake.fail(Fault::None);
         wait_for(&mut client);
     }
+}
+
+#[test]
+fn a_login_that_has_lapsed_is_made_again_and_one_that_is_not_honoured_is_shown() {
+    let fake = Fake::with("comp.a", 9, 500);
+    let password = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&password, "secret\n").unwrap();
+    let login = format!("post = \"*\"\nuser = \"fred\"\npassword_file = {:?}", password.path());
+    let server = showing(&[section("fake", fake.address, &login)]);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    let logins = |fake: &Fake| fake.take("AUTHINFO PASS").len();
+    assert!(logins(&fake) > 0);
+    for command in ["ARTICLE 1", "GROUP comp.a", "HEAD 2", "OVER 1-", "LIST ACTIVE", "ARTICLE 3"] {
+        fake.log_out(false);
+        let answer = client.ask(command);
+        assert!(answer.starts_with('2'), "{command}: {answer}");
+        if !command.starts_with("GROUP") {
+            client.block();
+        }
+    }
+    assert!(logins(&fake) > 1);
+    fake.log_out(false);
+    let answer = posting::post(&mut client, &posting::headers("comp.a", ""), "body");
+    assert!(answer.starts_with("240 "), "{answer}");
+    let begun = Instant::now();
+    while fake.posts().is_empty() {
+        assert!(begun.elapsed() < PATIENCE, "the post does not arrive");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The new connection is no better.
+    fake.log_out(true);
+    assert!(client.ask("ARTICLE 5").starts_with("403 "));
+    let upstream = server.status()["upstreams"][0].clone();
+    assert!(upstream["problem"].as_str().unwrap().contains("no longer honours the login: 480"), "{upstream}");
+    assert!(upstream["failures"].as_u64() > Some(0), "{upstream}");
+    fake.log_out(false);
+    wait_for(&mut client);
 }
 
 #[test]
