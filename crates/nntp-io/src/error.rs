@@ -44,8 +44,8 @@ pub enum Error {
         /// The text of its answer; nothing in it is unprintable.
         text: Box<str>,
     },
-    /// The server asks for a login (480) though it has accepted one on this connection; this is the text of its
-    /// answer. On a new connection it may accept one again (RFC 4643 section 2.2).
+    /// The server asks for a login (480) though it has accepted one on this connection; this is the text of
+    /// its answer. On a new connection it may accept one again (RFC 4643 section 2.2).
     LoggedOut(Box<str>),
     /// The server does not offer what the connection needs.
     NotOffered(&'static str),

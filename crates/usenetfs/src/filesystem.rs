@@ -97,8 +97,8 @@ impl Usenetfs {
         Ok(mode & !mark | present)
     }
 
-    /// The mode of a new entry: without the bits of the maker's mask, unless the directory has a list that its
-    /// entries inherit (acl(5)).
+    /// The mode of a new entry: without the bits of the maker's mask, unless the directory has a list that
+    /// its entries inherit (acl(5)).
     fn masked(&self, parent: INodeNo, mode: u32, umask: u32) -> u32 {
         let inherits = || {
             let dir = self.tree.node_fd(parent.0)?;

@@ -58,10 +58,7 @@ impl fmt::Display for Malformed {
             Malformed::BareLf => "LF without CR",
             Malformed::LoneDot => "line of a lone dot",
             Malformed::HeadersTooLarge => {
-                return write!(
-                    f,
-                    "headers too large (at most {HEADER_BYTES_MAX} bytes, with the Path and Xref added here)"
-                );
+                return write!(f, "headers too large (at most {HEADER_BYTES_MAX} bytes)");
             }
             Malformed::TooManyHeaderLines => {
                 return write!(f, "too many header lines (at most {HEADER_LINES_MAX})");

@@ -238,8 +238,8 @@ fn one_line(text: &str) -> String {
 }
 
 /// In UTF-8 what is in the charset that is declared. Of US-ASCII, Latin 1 and UTF-8, which are often declared
-/// of each other, and without a charset that is known, what is UTF-8 or, as INN takes what says nothing better of itself, windows-1252, whose printable
-/// characters are those of ISO 8859-1 and some more.
+/// of each other, and without a charset that is known, what is UTF-8 or, as INN takes what says nothing
+/// better of itself, windows-1252, whose printable characters are those of ISO 8859-1 and some more.
 fn to_utf8(octets: &[u8], charset: &[u8]) -> String {
     // Those whose lines and names are found as those of ASCII are.
     let is_usable = |encoding: &&'static Encoding| encoding.is_ascii_compatible() || *encoding == ISO_2022_JP;

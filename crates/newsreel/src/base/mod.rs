@@ -15,3 +15,4 @@ pub(crate) mod printable;
 pub(crate) mod program;
 pub(crate) mod summed;
 pub mod units;
+pub(crate) mod unpacking;

@@ -513,7 +513,8 @@ fn a_long_pull_keeps_neither_the_server_nor_its_marks() {
 struct Odd {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
-    /// To `ARTICLE <odd.3@x.example>`; "close" ends the connection, "lapsed" is 480 once, "" sends the article.
+    /// To `ARTICLE <odd.3@x.example>`; "close" ends the connection, "lapsed" is 480 once, "" sends the
+    /// article.
     answer: Arc<Mutex<&'static str>>,
     /// To `GROUP odd.group`.
     group: &'static str,
@@ -652,7 +653,7 @@ fn pull_replaces_a_connection_whose_login_has_lapsed_and_sets_nothing_aside() {
         let said = printed(&done) + &complaints(&done);
         assert_eq!(done.status.code(), code, "{answer}: {said}");
         assert!(!said.contains("set aside"), "{answer}: {said}");
-        let is_whole = said.contains(": 12 accepted, 0 rejected, ");
+        let is_whole = said.contains(": 12 accepted, 0 rejected");
         let is_told = said.contains("the server no longer honours the login: 480 log in");
         assert_eq!((is_whole, is_told), (answer == "lapsed", answer != "lapsed"), "{answer}: {said}");
         let logins = odd.times_asked("AUTHINFO PASS secret");

@@ -3,8 +3,9 @@
 //! The answers that RFC 3977 section 6.3.2 and RFC 4644 sections 2.4 and 2.5 have for a command concern the
 //! article, and so does any other answer, except for those that close the connection: an article that a
 //! server cannot answer for must not hold up the ones after it. Such an article is set aside and offered
-//! again, [`ODD_ANSWERS_MAX`] times in all; answers that concern who asks are not counted. [`ODD_IN_A_ROW_MAX`] such answers in a row concern the server.
-//! The same table for people is in `docs/feeding.md`.
+//! again, [`ODD_ANSWERS_MAX`] times in all; answers that concern who asks are not counted.
+//! [`ODD_IN_A_ROW_MAX`] such answers in a row concern the server. The same table for people is in
+//! `docs/feeding.md`.
 
 use super::Answer;
 use crate::error::{Error, Fault};

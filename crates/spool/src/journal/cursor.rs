@@ -1,12 +1,12 @@
 //! [`Cursor`]: a tail whose position outlives the process (`docs/formats/cursor.md`).
 //!
-//! The position on disk is never ahead of what is durable in the journal, and is written after the reader
-//! is done with the rows before it: so after any crash no row is skipped, and those since the last
+//! The position on disk is never ahead of what is durable in the journal, and is written after the reader is
+//! done with the rows before it: so after any crash no row is skipped, and those since the last
 //! [`Cursor::save`] come again. [`Cursor::note`] is cheaper, and enough for the death of the process. The
 //! file has two copies, written in turn. As long as it exists it claims the journal, whether somebody reads
 //! with it or not. A reader whose file is damaged or missing goes back to the oldest row: rows that come
-//! twice are harmless, rows that are left out are not. The file is opened for each write: a site may have more
-//! readers than a process may have files open.
+//! twice are harmless, rows that are left out are not. The file is opened for each write: a site may have
+//! more readers than a process may have files open.
 
 use super::JournalReader;
 use super::context::ReaderContext;

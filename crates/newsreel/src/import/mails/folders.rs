@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 use netnews::newsgroups;
 
 use super::zip::{self, ZipMember};
-use crate::ingest::batches::unpacked_bytes_max;
+use crate::base::unpacking::unpacked_bytes_max;
 
 /// Deepest tree that is walked.
 const DEPTH_MAX: usize = 64;

@@ -12,7 +12,7 @@ use std::path::Path;
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 
-use crate::ingest::batches::unpacked_bytes_max;
+use crate::base::unpacking::unpacked_bytes_max;
 
 /// A zip file begins with that of its first member.
 const LOCAL_MAGIC: &[u8; 4] = b"PK\x03\x04";
@@ -238,8 +238,11 @@ mod tests {
     use super::zipped::zipped;
     use super::*;
 
-    /// Names and contents; an error's text in place of content that cannot be read.
-    fn read(bytes: &[u8]) -> io::Result<Vec<(String, Result<Vec<u8>, String>)>> {
+    /// Name and contents of a member, or why it cannot be read.
+    type ReadMember = (String, Result<Vec<u8>, String>);
+
+    /// All members of a file with these bytes.
+    fn read(bytes: &[u8]) -> io::Result<Vec<ReadMember>> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         let content = |member: &ZipMember| {

@@ -370,7 +370,8 @@ mod tests {
              peer c { comment: \"a \\\"b\\\" # c\nd\" email: x\\#y#z\n}\n",
         );
         assert_eq!(parsed.faults, []);
-        let all: Vec<(&str, u32, Vec<(&str, &str)>)> = parsed
+        type NamedBlock<'t> = (&'t str, u32, Vec<(&'t str, &'t str)>);
+        let all: Vec<NamedBlock<'_>> = parsed
             .root
             .blocks
             .iter()

@@ -22,7 +22,7 @@ pub(crate) use ledger::{Keep, Ledger, Tally};
 pub(crate) use pack::Packer;
 pub(crate) use quarantine::Quarantine;
 pub(crate) use reader::{Batch, Parcel};
-pub(crate) use unpack::{Unpacked, unpacked_bytes_max};
+pub(crate) use unpack::Unpacked;
 
 use std::sync::atomic::AtomicU64;
 

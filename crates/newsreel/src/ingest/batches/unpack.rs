@@ -13,25 +13,16 @@ use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 
 use super::lzw;
+use crate::base::unpacking::unpacked_bytes_max;
 
 /// Layers of compression that are taken off.
 const LAYERS_MAX: usize = 4;
 /// Octets by which a form is known, with the line before them.
 const HEAD_BYTES_MAX: usize = 256;
-/// Bytes that may come out of however few.
-const FREE_BYTES: u64 = 64 << 20;
-/// Beyond them: bytes that may come out for each that went in. News shrinks to a third; overviews and lists
-/// of groups to a tenth.
-const FACTOR_MAX: u64 = 200;
 /// The largest window of zstd, as a power of two: what its decoder takes by default.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 type Source = Box<dyn Read + Send>;
-
-/// The most bytes that may come out of `packed_bytes`.
-pub(crate) fn unpacked_bytes_max(packed_bytes: u64) -> u64 {
-    FREE_BYTES.saturating_add(packed_bytes.saturating_mul(FACTOR_MAX))
-}
 
 /// A batch without its compression.
 pub(crate) struct Unpacked {
@@ -300,7 +291,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_bomb_is_given_up() {
-        let zeros = FREE_BYTES as usize + (32 << 20);
+        let zeros = unpacked_bytes_max(0) as usize + (32 << 20);
         let mut bomb = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
         (0..zeros >> 20).for_each(|_| bomb.write_all(&[0; 1 << 20]).unwrap());
         let bomb = bomb.finish().unwrap();

@@ -3,8 +3,8 @@
 //! Articles that were asked for go before new offers. Whatever a connection has taken and the peer has not
 //! answered is given back when it ends, however that happens ([`Held`]). An answer that the protocol does not
 //! have concerns the article ([`nntp_io::JUDGEMENTS`]), which is set aside; one about another article than
-//! the one whose turn it is ends the connection as well: nothing it says can be trusted any more. A connection
-//! whose login has lapsed is replaced at once, and is trouble only if it was of no use before.
+//! the one whose turn it is ends the connection as well: nothing it says can be trusted any more. A
+//! connection whose login has lapsed is replaced at once, and is trouble only if it was of no use before.
 
 use super::headers_only;
 use super::ihave;

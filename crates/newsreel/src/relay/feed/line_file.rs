@@ -1,8 +1,8 @@
 //! The file of a peer to which lines are appended (`docs/formats/outgoing.md`).
 //!
 //! As INN's file feeds: programs that want the lines rename the file, have it flushed, and read it; later
-//! lines are in a new one. Lines are whole: what a crash has left of one is cut off, and comes again, since the
-//! cursor passes an article after its line is written. The file is opened by name for each piece that is
+//! lines are in a new one. Lines are whole: what a crash has left of one is cut off, and comes again, since
+//! the cursor passes an article after its line is written. The file is opened by name for each piece that is
 //! appended: a site may have more such peers than a process may have files open.
 
 use crate::base::lock::Leaf;

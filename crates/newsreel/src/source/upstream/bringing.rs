@@ -319,8 +319,8 @@ pub(super) fn is_about_an_article(code: u16) -> bool {
     matches!(code, 401..480 | 484..500 | 503..600)
 }
 
-/// What is wrong with the line ends of a piece of a block: a CR or LF that stands alone. No piece ends between
-/// a CR and its LF.
+/// What is wrong with the line ends of a piece of a block: a CR or LF that stands alone. No piece ends
+/// between a CR and its LF.
 fn bare_octet(piece: &[u8]) -> Option<Malformed> {
     let mut expected = None;
     for at in memchr::memchr2_iter(b'\r', b'\n', piece) {

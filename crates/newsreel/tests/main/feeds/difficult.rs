@@ -4,7 +4,7 @@ use super::manners::Pauses;
 use super::recorder::{Behaviour, Recorder};
 use super::restarts::site;
 use super::{hand_in, id, section, status, wait_for_status};
-use crate::operated::{Operated, PATIENCE, Serving};
+use crate::operated::{Operated, PATIENCE};
 use crate::running::Server;
 use spool::SimDisk;
 use std::collections::BTreeSet;

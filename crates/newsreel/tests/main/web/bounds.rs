@@ -184,8 +184,8 @@ fn thread_of_an_article_is_found_after_large_rows() {
     let large = |n: usize| {
         let mut ids: Vec<String> = (0..2_500).map(|id| format!("<{id}.{n}.xxxxxx@y>")).collect();
         ids.push("<0@x.example>".to_owned());
-        // Lines are shorter than ids would be together.
-        (format!("Subject: large {n}\r\nReferences: {}\r\n", ids.join("\r\n ")), "x\r\n".to_owned())
+        let lines: Vec<String> = ids.chunks(20).map(|ids| ids.join(" ")).collect();
+        (format!("Subject: large {n}\r\nReferences: {}\r\n", lines.join("\r\n ")), "x\r\n".to_owned())
     };
     let plain = || ("Subject: plain\r\n".to_owned(), "x\r\n".to_owned());
     let articles = (0..220).map(large).chain(std::iter::once(plain()));

@@ -162,7 +162,8 @@ async fn find_for_mail(news: &ReadableNews, article: &MailRow) -> Result<Option<
     }
 }
 
-/// An article as mail. Not more than [`MAIL_COPIES`] are in memory: each line that gets a `>` has lost its CR.
+/// An article as mail. Not more than [`MAIL_COPIES`] are in memory: each line that gets a `>` has lost its
+/// CR.
 fn mail_of(found: FoundArticle, date: i64) -> (Vec<u8>, Reservation) {
     let mut text = Vec::with_capacity(found.wire().len());
     netnews::nntp::wire::to_text(found.wire(), &mut text);
@@ -194,7 +195,7 @@ impl Reading<'_> {
             });
         }
         let config = self.visitor.client().config();
-        let host = hosts::asked_for(headers, &config);
+        let host = hosts::asked_for(headers, config);
         let scheme = if self.visitor.client().tls().is_some() { "https" } else { "http" };
         let (site, path) = (format!("{scheme}://{host}"), format!("{page}/atom"));
         let work = move || {
