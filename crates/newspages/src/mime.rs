@@ -382,7 +382,8 @@ mod tests {
                 leaf("image/gif", "fou", false),
                 leaf("image/gif", "none", false),
                 leaf("image/gif", "U", false),
-                leaf("text/plain", uu, true),
+                // No boundary follows that its last line end would belong to.
+                leaf("text/plain", "begin 644 a.gif\n#9F]U\n`\nend\n", true),
             ]
         );
         let cut = part("image/gif", "uuencode", "begin 644 a.gif\n#9F]U");

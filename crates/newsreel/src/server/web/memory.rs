@@ -261,7 +261,8 @@ mod tests {
         drop(bytes);
         assert_eq!(memory.held.lock().bytes, 40);
         drop(piece);
-        assert_eq!((memory.held.lock().bytes, memory.held.lock().by.len()), (0, 0));
+        let held = memory.held.lock();
+        assert_eq!((held.bytes, held.by.len()), (0, 0));
     }
 
     #[tokio::test]

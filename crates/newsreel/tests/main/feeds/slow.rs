@@ -17,9 +17,9 @@ fn a_peer_that_is_slow_on_each_connection_gets_all_that_it_may() {
     for streaming in [true, false] {
         let peer = OddPeer::start_slow(streaming, ANSWER, |_, _, _| None);
         let server = feeding(&peer, "connections = 4");
-        // Ten seconds over one connection.
-        hand_in(&mut server.client(), 0..500, "misc.test");
-        peer.wait_for(500);
+        // Sixteen seconds over one connection.
+        hand_in(&mut server.client(), 0..800, "misc.test");
+        peer.wait_for(800);
         assert_eq!(peer.open_most(), 4, "streaming: {streaming}");
         wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0);
     }

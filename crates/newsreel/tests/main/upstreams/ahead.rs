@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 const ONE_WAY: Duration = Duration::from_millis(100);
 /// How much longer than there it may take, in tenths.
 const TENTHS_MAX: u32 = 13;
+/// What other tests may add on the same machine.
+const BUSY_MAX: Duration = Duration::from_millis(150);
 
 /// A server in front of this upstream, over such a line, with a connection that was used before.
 fn warm(fake: &Fake, more: &str) -> (Link, Server, Client) {
@@ -50,7 +52,8 @@ fn compared(
     let trips = link.round_trips(|| (answers, here) = pipelined(client, commands));
     println!("{} {what}: there {there:?}, here {here:?}", commands.len());
     assert_eq!(trips, 1, "{what}: {:?}", fake.take(""));
-    assert!(here <= there * TENTHS_MAX / 10, "{what}: there {there:?}, here {here:?}");
+    // A second round trip would take longer than what a busy machine is forgiven.
+    assert!(here <= there * TENTHS_MAX / 10 + BUSY_MAX, "{what}: there {there:?}, here {here:?}");
     let codes = |answers: &[(String, Vec<String>)]| -> Vec<String> {
         answers.iter().map(|(line, _)| line.split(' ').next().unwrap_or_default().to_owned()).collect()
     };
