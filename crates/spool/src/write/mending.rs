@@ -24,10 +24,13 @@ impl Writer {
     /// were.
     pub fn mend_lost_pages(&mut self) -> Result<u64, Trouble> {
         let shared = self.folds.shared.clone();
-        let lost = shared.disk.lost_pages();
-        if lost == shared.lost_pages.load(Ordering::Acquire) {
+        if shared.disk.lost_pages() == shared.lost_pages.load(Ordering::Acquire) {
             return Ok(0);
         }
+        // Writing one page of a file that was cut makes holes of those before it, which read as zeros: all that
+        // cannot be read is to be noticed first.
+        touch_maps(&shared);
+        let lost = shared.disk.lost_pages();
         let mended = mend_lost_pages(&shared).map_err(|e| {
             let text = format!("pages of mapped files can be neither read nor written: {e}");
             self.sync.stop(Trouble::new(TroubleKind::Io, text))
