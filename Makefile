@@ -38,7 +38,7 @@
 #               musl-tools; STATIC_PROFILE=dev: one that is made quickly)
 # make test-aarch64  unit tests of netnews and spool as a program for 64-bit ARM (needs rustup, and Debian's
 #               gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user)
-# make size     build the release binary without debug information, and check how large it is
+# make size     build the release binary without debug information, and say how large it is
 # make fuzz     every fuzz target for FUZZ_SECONDS each (needs the nightly toolchain)
 # make docs     regenerate docs/config.md from the table of keys
 # make deb      a Debian package of what `make build` made, in target/release; looked at by lintian if it is here
@@ -49,8 +49,6 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
-# A ratchet, on the way to 10,000,000.
-SIZE_BYTES_MAX ?= 18870000
 RUN_DIR ?= run
 BINARY = $(or $(CARGO_TARGET_DIR),target)/release/newsreel
 SHARE = $(or $(CARGO_TARGET_DIR),target)/release/share
@@ -140,8 +138,7 @@ test-aarch64:
 size: SIZED = $(or $(CARGO_TARGET_DIR),target)/size/newsreel
 size:
 	$(CARGO) build --profile size --locked -p newsreel
-	@bytes=$$(wc -c < $(SIZED)); echo "the binary has $$bytes bytes, of $(SIZE_BYTES_MAX) at most"; \
-	[ $$bytes -le $(SIZE_BYTES_MAX) ] || { nm -S --size-sort $(SIZED) 2> /dev/null | tail; exit 1; }
+	@echo "the binary has $$(wc -c < $(SIZED)) bytes"
 
 # CORPUS is a directory of articles, or one with a .tar.xz of them.
 soak: ARTICLES = $(or $(CARGO_TARGET_DIR),target)/corpus

@@ -27,8 +27,8 @@ impl Writer {
         if shared.disk.lost_pages() == shared.lost_pages.load(Ordering::Acquire) {
             return Ok(0);
         }
-        // Writing one page of a file that was cut makes holes of those before it, which read as zeros: all that
-        // cannot be read is to be noticed first.
+        // Writing one page of a file that was cut makes holes of those before it, which read as zeros: all
+        // that cannot be read is to be noticed first.
         touch_maps(&shared);
         let lost = shared.disk.lost_pages();
         let mended = mend_lost_pages(&shared).map_err(|e| {
