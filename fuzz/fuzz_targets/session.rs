@@ -9,9 +9,9 @@ mod answers;
 #[path = "../../crates/newsreel/tests/main/test_site.rs"]
 mod test_site;
 
+use disk::RealDisk;
 use libfuzzer_sys::fuzz_target;
 use newsreel::source::LocalSpool;
-use spool::RealDisk;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;

@@ -5,9 +5,10 @@
 
 use crate::articles::{Generator, unix_now};
 use crate::site::{IDENTITY, Site};
+use disk::RealDisk;
 use netnews::overview_row::Fields;
 use netnews::{Article, Known};
-use spool::{Durability, Entry, Filing, GroupId, Outcome, RealDisk, Spool};
+use spool::{Durability, Entry, Filing, GroupId, Outcome, Spool};
 use std::error::Error;
 use std::ops::Range;
 use std::sync::Arc;

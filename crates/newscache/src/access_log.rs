@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use spool::{Disk, DiskFile, Open};
+use disk::{Disk, DiskFile, Open};
 
 use crate::stats::{Access, RequestKind};
 
@@ -148,7 +148,7 @@ pub(crate) fn parse_line(line: &str) -> Option<Line<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{SimDisk, read_small};
+    use disk::{SimDisk, read_small};
 
     fn access(number: u64) -> Access<'static> {
         Access {

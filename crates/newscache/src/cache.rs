@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use disk::{Access as FileAccess, Disk, DiskFile, Open, Patience, durable_replace};
 use lock_order::{Innermost, Ordered};
-use spool::{Access as FileAccess, Disk, DiskFile, Open, Patience, durable_replace};
 
 use crate::access_log::AccessLog;
 use crate::answers::Answers;

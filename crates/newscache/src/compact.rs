@@ -5,7 +5,7 @@
 
 use std::io;
 
-use spool::read_small;
+use disk::read_small;
 
 use crate::bookkeeping::File;
 use crate::cache::Inner;

@@ -8,7 +8,7 @@ use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use spool::Patience;
+use disk::Patience;
 
 use crate::bookkeeping::{Asked, File, Marks};
 use crate::cache::{Cache, Inner};

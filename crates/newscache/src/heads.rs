@@ -5,7 +5,7 @@
 
 use std::io;
 
-use spool::Patience;
+use disk::Patience;
 
 use crate::cache::Cache;
 use crate::group::{At, Change, Group};

@@ -8,8 +8,8 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
+use disk::{Disk, DiskFile, Open, Patience};
 use lock_order::Innermost;
-use spool::{Disk, DiskFile, Open, Patience};
 
 use crate::record::{crc32c, hash, read_patiently, readable};
 
@@ -136,7 +136,7 @@ fn pointer(page: &[u8], at: usize, fingerprint: u64) -> Option<Pointer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::SimDisk;
+    use disk::SimDisk;
 
     #[test]
     fn the_newest_pointers_are_found_first_and_the_oldest_ones_give_way() {

@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use spool::{DiskFile, Open, Patience, read_small};
+use disk::{DiskFile, Open, Patience, read_small};
 
 use crate::bookkeeping::{File, on_disk};
 use crate::cache::Inner;

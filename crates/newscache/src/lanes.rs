@@ -5,7 +5,7 @@
 //! `cache`.
 
 use lock_order::Innermost;
-use spool::thread_number;
+use lock_order::thread_number;
 
 use crate::packed::File;
 use crate::stats::{Access, ByKind};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use spool::{DiskFile, Open, Patience};
+use disk::{DiskFile, Open, Patience};
 
 use crate::bookkeeping::{File, on_disk};
 use crate::cache::{Cache, Inner, Room};

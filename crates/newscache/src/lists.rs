@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use spool::{DiskFile, NewFile, Open};
+use disk::{DiskFile, NewFile, Open};
 
 use crate::cache::{Cache, Inner};
 use crate::record::{self, Kind, Record, hash64};

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use spool::DiskFile;
+use disk::DiskFile;
 
 use crate::packed::File;
 
@@ -66,7 +66,7 @@ impl OpenFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{Disk, Open, SimDisk};
+    use disk::{Disk, Open, SimDisk};
     use std::path::Path;
 
     #[test]

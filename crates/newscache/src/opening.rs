@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use spool::{Disk, Open, read_small};
+use disk::{Disk, Open, read_small};
 
 use crate::bookkeeping::{Books, File};
 use crate::packed::Packed;

@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use spool::{DiskFile, Patience};
+use disk::{DiskFile, Patience};
 
 use crate::bookkeeping::File;
 use crate::cache::Cache;

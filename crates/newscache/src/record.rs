@@ -6,9 +6,9 @@
 use std::hash::Hasher;
 use std::io;
 
+use disk::{DiskFile, Patience};
 use memchr::memmem;
 use siphasher::sip128::{Hasher128, SipHasher13};
-use spool::{DiskFile, Patience};
 
 /// How a record begins.
 pub(crate) const MAGIC: &[u8; 4] = b"NCr1";

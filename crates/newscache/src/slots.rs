@@ -7,7 +7,7 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
-use spool::{Disk, DiskFile, Open};
+use disk::{Disk, DiskFile, Open};
 
 use crate::bookkeeping::{Asked, Marks, Slot};
 use crate::record::{crc32c, readable};
@@ -138,7 +138,7 @@ pub(crate) fn take(place: &[u8]) -> Option<Slot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::SimDisk;
+    use disk::SimDisk;
 
     #[test]
     fn groups_are_read_back_and_damaged_ones_are_not() {

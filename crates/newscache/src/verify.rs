@@ -2,7 +2,7 @@
 
 use std::io;
 
-use spool::{Open, Progress};
+use disk::{Open, Progress};
 
 use crate::bookkeeping::File;
 use crate::cache::Cache;
@@ -81,7 +81,7 @@ impl Cache {
         let cell = self.0.cell_of_key(key, 0).map(|cell| Group::of_cell(self, cell));
         let Some(group) = cell else { return Ok(true) };
         group.with(|_| {
-            let bytes = spool::read_small(&*self.0.disk, &file.path(&self.0.dir), FILE_BYTES_MAX)?;
+            let bytes = disk::read_small(&*self.0.disk, &file.path(&self.0.dir), FILE_BYTES_MAX)?;
             let Some(bytes) = bytes else { return Ok(false) };
             report.bytes += bytes.len() as u64;
             let (_, ending) = record::scan(&bytes, |record, _| match record.kind {

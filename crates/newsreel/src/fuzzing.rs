@@ -11,8 +11,8 @@ use crate::import::{head, source::Found};
 use crate::ingest::control::{Keyring, Proof, signer_of};
 use crate::source::{GroupList, parsers};
 use crate::tls::names;
+use disk::SimDisk;
 use netnews::openpgp::Cleartext;
-use spool::SimDisk;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use spool::{Access, Disk, DiskFile, Open, durable_replace};
+use disk::{Access, Disk, DiskFile, Open, durable_replace};
 use tantivy::HasLen;
 use tantivy::directory::error::{DeleteError, LockError, OpenReadError, OpenWriteError};
 use tantivy::directory::{

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use spool::Disk;
+use disk::Disk;
 use tantivy::collector::TopDocs;
 use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
 use tantivy::query::{AllQuery, BooleanQuery, Occur, PhraseQuery, RangeQuery, TermQuery, TermSetQuery};

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use spool::{Patience, SimDisk};
+use disk::{Patience, SimDisk};
 
 use super::made::{self, PAPER_ARTICLES};
 use super::*;

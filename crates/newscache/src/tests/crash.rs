@@ -7,7 +7,7 @@ use crate::bookkeeping::Marks;
 use crate::group::{Change, Rows};
 use crate::large::Place;
 use crate::lists::ListKind;
-use spool::CrashKind;
+use disk::CrashKind;
 
 /// How far a workload got.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd)]

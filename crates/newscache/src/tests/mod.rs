@@ -8,7 +8,7 @@ mod store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use spool::{Disk, SimDisk};
+use disk::{Disk, SimDisk};
 
 use crate::cache::Cache;
 use crate::opening::Opened;

@@ -10,7 +10,7 @@ use crate::bookkeeping::Marks;
 use crate::group::{Change, Rows};
 use crate::large::Place;
 use crate::lists::ListKind;
-use spool::{CrashKind, Open};
+use disk::{CrashKind, Open};
 
 const SIZE_BYTES: u64 = 1 << 20;
 const STEPS: u64 = 250;

@@ -7,7 +7,7 @@ use crate::large::Place;
 use crate::lists::ListKind;
 use crate::numbers::{Neighbour, Side};
 use crate::stats::{Access, RequestKind};
-use spool::{Open, Patience};
+use disk::{Open, Patience};
 use std::io::IoSlice;
 
 fn get(group: &crate::group::Group, number: u64) -> Option<(Vec<u8>, Vec<u8>)> {
@@ -263,7 +263,7 @@ fn a_large_article_is_read_in_pieces_and_damage_is_found_before_any_of_it_is_sho
     let hash = crate::record::hash(&[&id(1)]);
     let path = crate::bookkeeping::File::Large(hash).path(Path::new(DIR));
     let damage = |sim: &SimDisk| {
-        let file = sim.open(&path, spool::Open::Existing).unwrap();
+        let file = sim.open(&path, disk::Open::Existing).unwrap();
         file.write_all_at(&[std::io::IoSlice::new(b"?")], 300_000).unwrap();
     };
     let mut large = opened(&cache, Patience::CacheOnly).unwrap().unwrap().large.unwrap();
@@ -391,7 +391,7 @@ fn a_damaged_file_is_removed_and_nothing_wrong_is_read() {
         let image = sim.image().unwrap();
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(7);
         let path = &all[round % all.len()];
-        let file = image.open(path, spool::Open::Existing).unwrap();
+        let file = image.open(path, disk::Open::Existing).unwrap();
         let at = (seed >> 20) % file.len().unwrap().max(1);
         let mut byte = [0];
         file.read_at(&mut byte, at).unwrap();
@@ -478,7 +478,7 @@ fn lists_are_replaced_as_a_whole() {
     assert_eq!(read(&cache), Some((77, lines)));
     assert!(cache.list("isp", ListKind::Times).unwrap().is_none());
     let path = files(&sim, Path::new("/cache/lists")).remove(0);
-    sim.open(&path, spool::Open::Existing).unwrap().set_len(70_000).unwrap();
+    sim.open(&path, disk::Open::Existing).unwrap().set_len(70_000).unwrap();
     assert_eq!(read(&cache), None, "it has no end");
 }
 

@@ -4,8 +4,8 @@
 //! replaced as a whole. The entry that came first goes when there are too many. Called by whoever remembers
 //! something of many articles or messages: early cancels and hides, control messages and notices.
 
+use disk::{Access, AppendLog, Disk, Line};
 use hashbrown::HashMap;
-use spool::{Access, AppendLog, Disk, Line};
 use std::collections::VecDeque;
 use std::hash::Hash;
 use std::io;
@@ -189,7 +189,7 @@ impl<E: Entry> DurableTable<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, SimDisk};
+    use disk::{CrashKind, SimDisk};
 
     #[derive(Debug, PartialEq)]
     struct Number(u64);

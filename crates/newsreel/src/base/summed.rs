@@ -1,7 +1,7 @@
 //! Small files whose last line is a hash of all that precedes it: any damage is noticed.
 //!
 //! `sum HASH`, LF: the first 8 octets of a SHA-256 hash, in hexadecimal. Called by whoever keeps a file of
-//! state that is replaced as a whole; what becomes of a damaged one is in `spool::read_or_set_aside`.
+//! state that is replaced as a whole; what becomes of a damaged one is in `disk::read_or_set_aside`.
 
 use ring::digest::{Context, SHA256};
 

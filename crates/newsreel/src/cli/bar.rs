@@ -6,8 +6,8 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use crate::base::lock::Leaf;
+use disk::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use spool::Progress;
 
 /// Time between two plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);

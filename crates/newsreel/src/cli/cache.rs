@@ -5,11 +5,11 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use disk::Progress;
 use newscache::StrategyKind;
 use newscache::chart::{Figure, figure};
 use newscache::simulate::{Point, Trace, Units, simulate, sizes_for};
 use serde::Serialize;
-use spool::Progress;
 
 use super::bar::Bar;
 use super::locate::Where;

@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use disk::RealDisk;
 use netnews::article::{Article, Known};
 use netnews::date;
 use serde::Serialize;
-use spool::RealDisk;
 
 use super::bar::Bar;
 use super::control::{Control, Listening};

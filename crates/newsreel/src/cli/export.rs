@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use disk::{Progress, RealDisk};
 use netnews::{batch, mbox};
-use spool::{Key, Progress, RealDisk};
+use spool::Key;
 
 use super::args::{ExportCommand, ExportOptions};
 use super::bar::Bar;

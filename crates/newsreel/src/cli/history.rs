@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use spool::Progress;
+use disk::Progress;
 
 use super::args::HistoryCommand;
 use super::bar::Bar;

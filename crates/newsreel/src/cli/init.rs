@@ -22,7 +22,7 @@ use crate::config::{self, Cidr, Config, Durability, list, quoted};
 use crate::inject::Secret;
 use crate::operations::request::{GroupEntry, GroupRow, Reply, Request};
 use crate::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
-use spool::{Access, Disk, RealDisk, durable_create};
+use disk::{Access, Disk, RealDisk, durable_create};
 
 /// Default of `--listen`.
 const LISTEN: &str = "127.0.0.1:1119";
@@ -196,7 +196,7 @@ fn make_with(options: &InitOptions, more: &str) -> Result<(Config, bool), Failur
 
 /// Whether the spool could be made.
 fn inspect(config: &Config) -> Result<(), Failure> {
-    let disk: Arc<dyn spool::Disk> = Arc::new(spool::RealDisk::new());
+    let disk: Arc<dyn disk::Disk> = Arc::new(disk::RealDisk::new());
     let problems = spool::inspect(&disk, &config.spool_config(), false).problems;
     problems.first().map_or(Ok(()), |problem| Err(Failure::Problem(problem.to_string())))
 }

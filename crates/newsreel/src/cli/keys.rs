@@ -14,9 +14,9 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 pub(super) fn keys(at: &Where, mut command: KeysCommand) -> Result<(), Failure> {
     if let KeysCommand::Import { file, content } = &mut command {
         let cannot = |error: String| Failure::Usage(format!("cannot read {}: {error}", file.display()));
-        let disk = spool::RealDisk::new();
+        let disk = disk::RealDisk::new();
         let bytes =
-            spool::read_small(&disk, file, FILE_BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
+            disk::read_small(&disk, file, FILE_BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
         *content = BASE64_STANDARD.encode(bytes.ok_or_else(|| cannot("there is no such file".into()))?);
     }
     reach::print(&at.load()?, &Request::Keys { command })

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
+use disk::Progress as _;
 use netnews::bucket::Scheme;
 use serde::Serialize;
-use spool::Progress as _;
 use tokio::signal::unix::{SignalKind, signal};
 use usenetfs::{Device, Form, Mounted, Options, Suggestions};
 

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use spool::{Disk, RealDisk, Recovery, Spool, SpoolError};
+use disk::{Disk, RealDisk};
+use spool::{Recovery, Spool, SpoolError};
 
 use super::bar::Bar;
 use super::control::{Control, Listening};

@@ -11,7 +11,7 @@ use crate::base::units::{about_size, about_span, grouped};
 use crate::config::FeedStart;
 use crate::operations::days::{ClassDay, DayRecord, PeerDay, day_text, days, read};
 use clap::{Args, ValueEnum};
-use spool::RealDisk;
+use disk::RealDisk;
 use std::collections::BTreeMap;
 use std::io;
 

@@ -19,7 +19,7 @@ use super::screen::{Failure, complain, problem, say};
 use crate::base::units::grouped;
 use crate::config::Config;
 use crate::ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
-use spool::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
 
 /// The longest article that is read while the configuration, which has the limit, cannot be, in bytes.
 const UNKNOWN_ARTICLE_BYTES_MAX: u64 = 64 << 20;

@@ -8,7 +8,7 @@ use super::screen::{Failure, say};
 use super::table::Columns;
 use crate::operations::request::{FoundRow, Request};
 use clap::Args;
-use spool::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
 
 /// Where the index is below site.data.
 const DIR_NAME: &str = crate::operations::search::CURSOR;

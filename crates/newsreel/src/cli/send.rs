@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
-use spool::Progress;
+use disk::Progress;
 
 use super::bar::Bar;
 use super::locate::Where;

@@ -4,7 +4,7 @@
 //! Called by `init`. Files that are there stay as they are. Sources: RFC 6048 section 2.5, RFC 3977 section
 //! 7.6.5.
 
-use spool::{Access, RealDisk, durable_create};
+use disk::{Access, RealDisk, durable_create};
 use std::path::Path;
 
 use super::screen::Failure;

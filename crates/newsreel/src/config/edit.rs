@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use spool::{Access, RealDisk, durable_replace};
+use disk::{Access, RealDisk, durable_replace};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, TomlError, Value};
 
 /// A change to make to a buffer.

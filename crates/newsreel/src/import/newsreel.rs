@@ -5,7 +5,8 @@
 //! which say what the groups are and what is hidden. What those know of and is not among the files is noted.
 //! Its server may be running. Called by `cli::import`.
 
-use spool::{BufferApart, Disk, GroupApart, Key, MethodKind, RealDisk, SpoolApart};
+use disk::{Disk, RealDisk};
+use spool::{BufferApart, GroupApart, Key, MethodKind, SpoolApart};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -5,8 +5,9 @@
 use std::collections::HashMap;
 use std::io;
 
+use disk::Progress;
 use netnews::date;
-use spool::{Candidate, Criteria, Estimator, Progress, inn_hash};
+use spool::{Candidate, Criteria, Estimator, inn_hash};
 
 use super::head;
 use super::order::Numbered;

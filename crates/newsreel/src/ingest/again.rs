@@ -6,8 +6,9 @@
 
 use super::Filer;
 use super::withdraw::{Obey, Task, kept, target};
+use disk::Patience;
 use netnews::Article;
-use spool::{ArticleBuf, ArticleKind, ArticleRow, Batch, Event, Key, Patience, Start};
+use spool::{ArticleBuf, ArticleKind, ArticleRow, Batch, Event, Key, Start};
 use std::io;
 
 /// Name of the cursor.

@@ -6,9 +6,10 @@
 //! `docs/formats/aside.md`.
 
 use super::checks::XREF_BYTES_MIN;
+use disk::Patience;
 use netnews::article::{HEADER_BYTES_MAX, HEADER_LINES_MAX};
 use netnews::{Article, newsgroups};
-use spool::{ArticleBuf, Key, Lookup, Patience, ReadError, Spool};
+use spool::{ArticleBuf, Key, Lookup, ReadError, Spool};
 
 /// What the Message-ID of ours follows.
 const ID_HEADER: &[u8] = b"Message-ID: ";

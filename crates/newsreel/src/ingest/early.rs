@@ -6,8 +6,9 @@
 
 use crate::base::durable_table::{DurableTable, Entry};
 use crate::base::lock::Leaf;
+use disk::{Disk, Line};
 use netnews::control::cancel_lock::elements;
-use spool::{Disk, Key, Line};
+use spool::Key;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
@@ -189,7 +190,7 @@ fn parsed(line: &str) -> Option<(u128, i64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{Access, CrashKind, SimDisk};
+    use disk::{Access, CrashKind, SimDisk};
 
     const NOW: i64 = 1_780_000_000;
 
@@ -208,7 +209,7 @@ mod tests {
     }
 
     fn content(sim: &SimDisk) -> Vec<u8> {
-        spool::read_small(sim, &Path::new("/d").join(Waiting::FILE_NAME), u64::MAX)
+        disk::read_small(sim, &Path::new("/d").join(Waiting::FILE_NAME), u64::MAX)
             .unwrap()
             .unwrap_or_default()
     }
@@ -227,7 +228,7 @@ mod tests {
         let mut text = content(&sim);
         assert_eq!(text.iter().filter(|b| **b == b'\n').count(), 3);
         text.extend_from_slice(b"garbage\n\xff\xff 1 x\n00000000000000000000000000000004 17800");
-        spool::durable_replace(&sim, &Path::new("/d").join(Waiting::FILE_NAME), &[&text], Access::Group)
+        disk::durable_replace(&sim, &Path::new("/d").join(Waiting::FILE_NAME), &[&text], Access::Group)
             .unwrap();
         let early = open(&sim, NOW);
         assert_eq!(shown(&early, 1).unwrap(), "sha256:a sha1:b sha256:c");
@@ -244,7 +245,7 @@ mod tests {
     fn lines_without_a_checksum_are_read() {
         let sim = disk();
         let text = format!("{:032x} {NOW} sha256:a\n{:032x} {NOW} sha1:b\n", 7, 8);
-        spool::durable_replace(
+        disk::durable_replace(
             &sim,
             &Path::new("/d").join(Waiting::FILE_NAME),
             &[text.as_bytes()],

@@ -8,9 +8,10 @@
 use crate::base::durable_table::{DurableTable, Entry};
 use crate::base::lock::{Leaf, rank};
 use crate::config::Groups;
+use disk::{Disk, Line};
 use lock_order::{OrderedRead, OrderedRw, OrderedWrite};
 use netnews::newsgroups;
-use spool::{Disk, Key, Line};
+use spool::Key;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -231,7 +232,7 @@ fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64) -> io::Result<Table> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, SimDisk};
+    use disk::{CrashKind, SimDisk};
 
     const NOW: i64 = 1_780_000_000;
 

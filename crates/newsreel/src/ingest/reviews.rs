@@ -7,9 +7,10 @@
 
 use crate::base::lock::Leaf;
 use crate::base::printable;
+use disk::{Access, AppendLog, Disk, Line, Open};
 use hashbrown::HashMap;
 use netnews::{Article, Known};
-use spool::{Access, AppendLog, Disk, Key, Line, Open};
+use spool::Key;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -286,7 +287,7 @@ impl Reviews {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, SimDisk};
+    use disk::{CrashKind, SimDisk};
 
     fn open(sim: &SimDisk) -> Reviews {
         Reviews::of(Arc::new(sim.clone()), Path::new("/d"))

@@ -6,7 +6,8 @@ mod follow_ups;
 
 use super::*;
 use crate::config;
-use spool::{ArticleBuf, Flag, Lookup, NewGroup, Patience, SimDisk};
+use disk::{Patience, SimDisk};
+use spool::{ArticleBuf, Flag, Lookup, NewGroup};
 use std::path::Path;
 
 const CONFIG: &str = r#"

@@ -6,10 +6,10 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use disk::{Access, Disk, RealDisk, durable_replace};
 use ring::digest::{SHA256, digest};
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::{SecureRandom, SystemRandom};
-use spool::{Access, Disk, RealDisk, durable_replace};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;

@@ -6,9 +6,9 @@
 
 use crate::base::fields;
 use crate::base::lock::Leaf;
+use disk::{Access, Checked, Disk, durable_create, read_or_set_aside};
 use hashbrown::HashSet;
 use ring::digest::{SHA256, digest};
-use spool::{Access, Checked, Disk, durable_create, read_or_set_aside};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -177,7 +177,7 @@ fn parsed(bytes: &[u8]) -> Option<HeldPost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, SimDisk};
+    use disk::{CrashKind, SimDisk};
 
     fn post(n: i64) -> HeldPost {
         HeldPost {
@@ -212,7 +212,7 @@ mod tests {
         assert!(held.claim("<1@x.example>").is_some());
         held.remove("<1@x.example>").unwrap();
         assert_eq!((held.all(), held.len()), (vec![post(3)], 1));
-        spool::durable_replace(&sim, &held.path("<3@x.example>"), &[b"garbage"], Access::Owner).unwrap();
+        disk::durable_replace(&sim, &held.path("<3@x.example>"), &[b"garbage"], Access::Owner).unwrap();
         assert_eq!((held.all(), held.len()), (Vec::new(), 0));
         assert_eq!(held.put(&post(3), 1).unwrap(), Put::Waits, "it may be posted again");
     }

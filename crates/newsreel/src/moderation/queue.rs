@@ -3,7 +3,7 @@
 //! Names sort in the order they were queued. Nothing else keeps state here: tries and times are forgotten at
 //! a restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
 
-use spool::{Access, Disk, durable_create, read_small};
+use disk::{Access, Disk, durable_create, read_small};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -160,7 +160,7 @@ fn parsed(bytes: &[u8]) -> Option<Mail> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, SimDisk};
+    use disk::{CrashKind, SimDisk};
 
     fn mail(n: i64) -> Mail {
         Mail {
@@ -181,7 +181,7 @@ mod tests {
 
     fn write(sim: &SimDisk, name: &str, bytes: &[u8]) {
         let path = Path::new("/d").join(DIR).join(name);
-        spool::durable_replace(sim, &path, &[bytes], Access::Owner).unwrap();
+        disk::durable_replace(sim, &path, &[bytes], Access::Owner).unwrap();
     }
 
     #[test]

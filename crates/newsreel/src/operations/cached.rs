@@ -5,8 +5,8 @@ use super::sink::{self, Sink};
 use crate::base::clock::unix_secs;
 use crate::base::units::{about_size, grouped};
 use crate::config::Config;
+use disk::{Disk, RealDisk};
 use newscache::Cache;
-use spool::{Disk, RealDisk};
 use std::io;
 use std::sync::Arc;
 

@@ -5,7 +5,8 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use spool::{ArticleBuf, GroupId, Patience, ReadError, Spool};
+use disk::Patience;
+use spool::{ArticleBuf, GroupId, ReadError, Spool};
 
 use super::Sink;
 use super::archive::Copy;

@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 
+use disk::Patience;
 use netnews::overview_row::{self, index};
 use netnews::{date, decimal};
-use spool::{ArticleRow, Batch, Event, Group, Key, MovedFate, MovedId, Patience, Spool, Start};
+use spool::{ArticleRow, Batch, Event, Group, Key, MovedFate, MovedId, Spool, Start};
 
 use super::Sink;
 use super::request::{HistoryCounts, HistoryForm, Reply};

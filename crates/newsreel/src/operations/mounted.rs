@@ -11,10 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use disk::Patience;
 use netnews::MessageId;
 use netnews::article::xref_places;
 use netnews::nntp::wire;
-use spool::{ArticleBuf, Key, Lookup, Patience, ReadError, Token};
+use spool::{ArticleBuf, Key, Lookup, ReadError, Token};
 use tokio::runtime::Handle;
 use usenetfs::{Articles, NotRead, ShownArticle, Wait};
 

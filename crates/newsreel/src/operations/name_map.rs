@@ -1,6 +1,7 @@
 //! A group's name.map, made of what lives in it now (CNFS-31, CNFS-33).
 
-use spool::{Patience, Spool};
+use disk::Patience;
+use spool::Spool;
 
 use super::Sink;
 use super::request::Reply;

@@ -168,7 +168,7 @@ mod tests {
             crate::config::parse(text, &dir.path().join("newsreel.toml")).unwrap().spool_config();
         assert_eq!(config.overview_cold_secs, 0);
         config.overview = spool::OverviewShape { block_text_bytes: 2048, segment_bytes: 16 << 10 };
-        let (spool, _) = Spool::open(Arc::new(spool::RealDisk::new()), config, &()).unwrap();
+        let (spool, _) = Spool::open(Arc::new(disk::RealDisk::new()), config, &()).unwrap();
         let spool = Arc::new(spool);
         let group = spool::NewGroup { name: "local.test".into(), ..spool::NewGroup::default() };
         spool.add_groups(&[group]).unwrap();

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::base::lock::rank;
+use disk::Progress;
 use lock_order::Ordered;
-use spool::Progress;
 
 use super::request::Reply;
 

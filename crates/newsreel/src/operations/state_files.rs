@@ -10,7 +10,7 @@ use crate::ingest;
 use crate::inject;
 use crate::moderation;
 use crate::source;
-use spool::{Disk, Line, checked_lines, is_set_aside, read_small};
+use disk::{Disk, Line, checked_lines, is_set_aside, read_small};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -193,7 +193,7 @@ impl Kind {
 mod tests {
     use super::*;
     use crate::base::{fields, summed};
-    use spool::{Access, SimDisk, durable_replace};
+    use disk::{Access, SimDisk, durable_replace};
 
     const DATA: &str = "/data";
 
@@ -202,7 +202,7 @@ mod tests {
         sim.create_dir(Path::new("/l")).unwrap();
         let path = PathBuf::from("/l/lines");
         let mut log =
-            spool::AppendLog::open(sim.clone(), path.clone(), Access::Group, 4_096, |_| true).unwrap();
+            disk::AppendLog::open(sim.clone(), path.clone(), Access::Group, 4_096, |_| true).unwrap();
         log.append(text).unwrap();
         String::from_utf8(read_small(&*sim, &path, 4_096).unwrap().unwrap()).unwrap()
     }

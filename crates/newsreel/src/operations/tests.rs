@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use spool::{RealDisk, Spool};
+use disk::RealDisk;
+use spool::Spool;
 
 use super::execute;
 use super::request::{GroupEntry, Reply, Request};

@@ -7,8 +7,9 @@ use crate::ingest::kind;
 use crate::ingest::routing::{Decision, Facts, Route, Router};
 use crate::relay::feed::SetAsideArticle;
 use crate::relay::feed::status::FeedStatus;
+use disk::Patience;
 use netnews::Article;
-use spool::{ArticleBuf, ArticleKind, Batch, Event, Key, Lookup, Patience, Spool, Start};
+use spool::{ArticleBuf, ArticleKind, Batch, Event, Key, Lookup, Spool, Start};
 use std::convert::Infallible;
 use std::io;
 

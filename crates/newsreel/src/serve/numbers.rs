@@ -49,7 +49,8 @@ fn nearing(spool: &Spool) -> Vec<(String, u64)> {
 mod tests {
     use super::*;
     use crate::config;
-    use spool::{NewGroup, SimDisk};
+    use disk::SimDisk;
+    use spool::NewGroup;
     use std::path::Path;
 
     #[test]

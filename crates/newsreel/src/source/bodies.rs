@@ -13,13 +13,12 @@ use crate::base::lock::Leaf;
 use crate::config::{BodyServer, Config, Live};
 use crate::tls::Dial;
 use arc_swap::ArcSwap;
+use disk::Patience;
 use netnews::nntp::response::code;
 use netnews::overview_row::Fields;
 use netnews::{Article, Known};
 use nntp_io::{Client, Limits, Role};
-use spool::{
-    ArticleBuf, ArticleKind, Criteria, Entry, Facts, Filing, Key, Lookup, Outcome, Patience, Spool, Tagged,
-};
+use spool::{ArticleBuf, ArticleKind, Criteria, Entry, Facts, Filing, Key, Lookup, Outcome, Spool, Tagged};
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Display};
 use std::ops::Range;

@@ -9,9 +9,10 @@ use super::{
     NewsSource, Part, Place, Side, SourceError, Wanted, Which,
 };
 use crate::config::Live;
+use disk::Patience;
 use netnews::{Article, MessageId};
 use nntp_io::Slice;
-use spool::{ArticleBuf, Flag, Group, GroupId, Lookup, Patience, ReadError, Spool};
+use spool::{ArticleBuf, Flag, Group, GroupId, Lookup, ReadError, Spool};
 use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -4,10 +4,10 @@
 //! expires. Blocks.
 
 use super::validity::{is_own, lifetime};
+use disk::{Access, RealDisk, durable_create, durable_replace};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, SanType,
 };
-use spool::{Access, RealDisk, durable_create, durable_replace};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -5,7 +5,7 @@ use crate::client::{Client, article};
 use crate::operated::Operated;
 use crate::posting::{head, headers, post, posted_id};
 use crate::running::Server;
-use spool::{CrashKind, SimDisk};
+use disk::{CrashKind, SimDisk};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

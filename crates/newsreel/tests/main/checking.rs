@@ -6,9 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use disk::{Disk, Open, RealDisk};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::net::{self, AddressFamily, SocketType};
-use spool::{Disk, Open, RealDisk};
 use tempfile::TempDir;
 
 use crate::clients::installed;

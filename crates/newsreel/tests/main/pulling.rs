@@ -6,7 +6,7 @@ use crate::layers::Authority;
 use crate::link::Link;
 use crate::operated::{Operated, PATIENCE, Serving, complaints};
 use crate::running::Server;
-use spool::SimDisk;
+use disk::SimDisk;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,10 +1,11 @@
 //! A server on a free port, with a spool in a temporary directory, that stops when dropped.
 
+use disk::{Disk, RealDisk};
 use newsreel::config::Config;
 use newsreel::listening::Listeners;
 use newsreel::server;
 use newsreel::source::{LocalSpool, NewsSource};
-use spool::{Disk, Flag, GroupChange, NewGroup, RealDisk, Spool};
+use spool::{Flag, GroupChange, NewGroup, Spool};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;

@@ -1,7 +1,7 @@
 //! A spool that another process has for a moment: server and commands wait for each other instead of failing.
 
 use crate::client::ANSWER_TIMEOUT;
-use spool::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;
 use std::path::Path;

@@ -1,11 +1,12 @@
 //! The site that the tests serve, and the fuzz target for whole sessions with them: its groups, its texts for
 //! LIST, its configuration.
 
+use disk::Disk;
 use newsreel::config::{self, Config};
 use newsreel::listening::Listeners;
 use newsreel::server;
 use newsreel::source::NewsSource;
-use spool::{Disk, Flag, NewGroup, Spool};
+use spool::{Flag, NewGroup, Spool};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 use crate::client::{Client, article};
 use crate::running::Server;
-use spool::{CrashKind, SimDisk};
+use disk::{CrashKind, SimDisk};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The index by itself: words, fields, removal, and crashes at every write.
 
 use super::*;
-use spool::{CrashKind, SimDisk};
+use disk::{CrashKind, SimDisk};
 
 const DIR: &str = "/search";
 
@@ -166,7 +166,7 @@ fn an_index_of_another_form_is_made_again() {
 }
 
 fn durable(disk: &Arc<dyn Disk>, name: &str, bytes: &[u8]) {
-    spool::durable_replace(&**disk, &Path::new(DIR).join(name), &[bytes], spool::Access::Group).unwrap();
+    disk::durable_replace(&**disk, &Path::new(DIR).join(name), &[bytes], disk::Access::Group).unwrap();
 }
 
 /// Two commits; after a crash at any write the index is as one of them left it, or empty, and goes on.

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::threads::thread_number;
+use lock_order::thread_number;
 
 /// Upper bounds of the buckets, in microseconds; beyond the last there is one more.
 const BOUNDS_MICROS: [u64; 22] = [

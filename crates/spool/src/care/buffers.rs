@@ -5,11 +5,9 @@
 //! has succeeded. A crash before it leaves the spool as it was; after it, the next opening finds or finishes
 //! what the configuration says (`docs/states.md`).
 
-use crate::base::clock::unix_now;
 use crate::base::config::BufferConfig;
 use crate::base::error::{SpoolError, Trouble};
 use crate::base::ordered::{OrderedGuard, rank};
-use crate::base::progress::Progress;
 use crate::base::token::MethodKind;
 use crate::index::residents::{Residents, ResidentsState};
 use crate::journal::{Row, VolumeRow};
@@ -20,6 +18,8 @@ use crate::open::recovery::{cannot_resize, marks, presence, secret_of};
 use crate::open::space;
 use crate::spool::Spool;
 use crate::write::commit::Writer;
+use disk::Progress;
+use disk::clock::unix_now;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -349,7 +349,7 @@ fn buffer_in<'v>(volumes: &'v VolumeTable, name: &str) -> Result<&'v Cycbuff, Sp
 }
 
 /// Refuses a path at which there is anything; `Some` if there is a blank file or device to be used.
-pub(crate) fn must_be_blank(disk: &dyn crate::disk::Disk, path: &Path) -> Result<Option<()>, SpoolError> {
+pub(crate) fn must_be_blank(disk: &dyn disk::Disk, path: &Path) -> Result<Option<()>, SpoolError> {
     match Found::open(disk, path)? {
         Some(found) => Err(unfit(format!(
             "{} is a newsreel buffer already ({}); name another path, or empty it first",
@@ -357,7 +357,7 @@ pub(crate) fn must_be_blank(disk: &dyn crate::disk::Disk, path: &Path) -> Result
             found.header.map_or("with damaged headers".to_owned(), |h| format!("\"{}\"", h.name))
         ))),
         None => {
-            let there = disk.open(path, crate::disk::Open::ReadOnly);
+            let there = disk.open(path, disk::Open::ReadOnly);
             Ok(there.ok().map(|_| ()))
         }
     }

@@ -11,15 +11,15 @@ mod what_if;
 pub use explain::{Expiry, ExpiryFate, ExpiryOfNumber};
 pub use what_if::{WhatIf, WhatIfRow};
 
-use crate::base::clock::unix_now;
 use crate::base::error::Trouble;
-use crate::base::progress::Progress;
 use crate::method::Volume;
 use crate::spool::Spool;
 use crate::write::expire::{ExpireReport, Judge, Judged, Step, unreadable};
 use crate::write::policy::Policy;
 use crate::write::room::Room;
 use crate::write::syncer::failed_sync;
+use disk::Progress;
+use disk::clock::unix_now;
 use std::sync::Arc;
 use survey::fingerprint;
 

@@ -1,12 +1,12 @@
 //! Every opaque thing explains itself: tokens, Message-IDs, buffers.
 
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::method::Volume;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::read::Lookup;
 use crate::spool::Spool;
+use disk::Patience;
 use netnews::date;
 use std::path::PathBuf;
 

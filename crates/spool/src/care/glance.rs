@@ -3,11 +3,11 @@
 
 use crate::base::config::{BufferConfig, SpoolConfig};
 use crate::base::error::SpoolError;
-use crate::disk::Disk;
 use crate::index::checkpoint::Checkpoint;
 use crate::method::cnfs::Found;
 use crate::open::paths::Paths;
 use crate::open::recovery::presence;
+use disk::Disk;
 use std::sync::Arc;
 
 /// What can be seen of a spool that is not open.

@@ -7,13 +7,13 @@
 use crate::base::config::{BufferConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::ids::Flag;
-use crate::disk::{Disk, Open};
 use crate::index::checkpoint::Checkpoint;
 use crate::journal::{GroupsFile, JournalReader, Row, VolumeRow};
 use crate::method::cnfs::Found;
 use crate::open::paths::Paths;
 use crate::open::recovery::{presence, read_secret, trees};
 use crate::open::space;
+use disk::{Disk, Open};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;

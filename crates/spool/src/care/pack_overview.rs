@@ -5,12 +5,12 @@
 //! lock is taken for moments only, never while a block is read, compressed or written. Called by the server
 //! in a thread of its own, in the background; what a crash leaves is in `docs/formats/overview.md`.
 
-use crate::base::clock::unix_now;
 use crate::base::ids::GroupId;
-use crate::base::read_mode::Patience;
 use crate::index::groups::Group;
 use crate::index::overview::{BlockRef, Placed, Rows, Segment, packed};
 use crate::spool::Spool;
+use disk::Patience;
+use disk::clock::unix_now;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

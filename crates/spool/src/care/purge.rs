@@ -8,8 +8,6 @@
 use crate::base::error::{ReadError, Trouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::base::xref::pairs_of_line;
 use crate::index::groups::Group;
@@ -18,6 +16,8 @@ use crate::journal::Row;
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, Which};
 use crate::spool::Spool;
+use disk::Patience;
+use disk::Progress;
 use netnews::overview_row::{field, index};
 use netnews::wildmat::Wildmat;
 use std::collections::HashSet;

@@ -7,7 +7,6 @@
 //! caller has the configuration durable before it begins, so a crash at any point leaves a spool that opens
 //! by it (`docs/states.md`).
 
-use crate::base::clock::unix_now;
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::token::MethodKind;
@@ -25,6 +24,7 @@ use crate::write::commit::Writer;
 use crate::write::floor::Floors;
 use crate::write::manager::Class;
 use crate::write::policy::Policy;
+use disk::clock::unix_now;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -10,8 +10,6 @@ mod rows;
 
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::care::verify::{FINDINGS_MAX, Finding, VerifyReport};
 use crate::index::history::Found;
@@ -20,6 +18,8 @@ use crate::journal::Row;
 use crate::method::cnfs::record;
 use crate::spool::Spool;
 use crate::write::commit::Writer;
+use disk::Patience;
+use disk::Progress;
 pub(super) use rows::Loss;
 use rows::Wanted;
 use std::io;
@@ -215,8 +215,7 @@ impl Spool {
                 let alive = self.shared.volumes.load().is_alive(token);
                 if alive && history.lookup(key) == Found::None {
                     // History assumes that arrivals ascend.
-                    let arrived =
-                        u32::try_from(crate::base::clock::unix_now()).unwrap_or(*arrived).max(*arrived);
+                    let arrived = u32::try_from(disk::clock::unix_now()).unwrap_or(*arrived).max(*arrived);
                     history.insert(*key, Some(*token), arrived).map_err(text)?;
                 }
                 Ok(())

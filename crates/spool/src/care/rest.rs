@@ -1,10 +1,10 @@
 //! Memory that a burst of articles took is given back when it is over. Called by the server every few
 //! seconds.
 
-use crate::base::clock::unix_now;
 use crate::base::ids::GroupId;
 use crate::index::overview::REST_PART;
 use crate::spool::Spool;
+use disk::clock::unix_now;
 
 /// Groups whose overview is looked at under one hold of the writer's lock: at most a MiB is written there.
 const GROUPS_AT_ONCE: usize = 64;

@@ -1,6 +1,5 @@
 //! Takes the state of the spool in numbers: measured every few seconds, reported at any time.
 
-use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
 use crate::base::status::{BufferStatus, ClassStatus, KeptStatus, Saved, Status};
 use crate::base::token::{MethodKind, Token};
@@ -12,6 +11,7 @@ use crate::method::cnfs::Cycbuff;
 use crate::method::{Cyclic, Retained, rates};
 use crate::open::paths::Paths;
 use crate::spool::Spool;
+use disk::clock::unix_now;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

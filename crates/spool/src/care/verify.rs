@@ -11,8 +11,6 @@ mod indexes;
 mod kept;
 
 use crate::base::key::Key;
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
 use crate::care::repair::Damage;
 use crate::index::groups::Group;
@@ -23,6 +21,8 @@ use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
 use crate::write::mending::touch_maps;
+use disk::Patience;
+use disk::Progress;
 
 /// One thing that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]

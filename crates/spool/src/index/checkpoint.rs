@@ -10,7 +10,6 @@ mod sections;
 use crate::base::error::SpoolError;
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
-use crate::disk::{Access, Disk, DiskFile, Open, durable_replace};
 use crate::index::fold::Folds;
 use crate::index::groups::{Group, LiveSet};
 use crate::index::history;
@@ -18,6 +17,7 @@ use crate::index::kept::KeptState;
 use crate::index::overview::{BlockRef, Rows, Segment, SegmentState, Segments};
 use crate::index::residents::ResidentsState;
 use crate::journal::{GroupRow, VolumeRow};
+use disk::{Access, Disk, DiskFile, Open, durable_replace};
 use sections::Unreadable;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -172,7 +172,7 @@ impl Taken {
         self.files.iter().try_for_each(|f| f.sync())?;
         self.segments.iter().try_for_each(|s| s.sync())?;
         self.dirs.iter().try_for_each(|d| disk.sync_dir(d))?;
-        let crc = crate::base::crc::crc32c(&self.bytes).to_le_bytes();
+        let crc = disk::crc::crc32c(&self.bytes).to_le_bytes();
         // One whole copy is there at every moment.
         for name in NAMES {
             durable_replace(disk, &self.dir.join(name), &[MAGIC, &crc, &self.bytes], Access::Group)?;
@@ -217,7 +217,7 @@ impl Checkpoint {
         file.read_exact_at(&mut bytes, 0)?;
         let Some((head, body)) = bytes.split_at_checked(HEAD_BYTES) else { return Ok(None) };
         let (magic, crc) = head.split_at(MAGIC.len());
-        if crc != crate::base::crc::crc32c(body).to_le_bytes() {
+        if crc != disk::crc::crc32c(body).to_le_bytes() {
             return Ok(None);
         }
         let read = match magic {

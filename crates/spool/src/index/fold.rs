@@ -6,14 +6,12 @@
 //! `failed` makes the writer stop accepting.
 
 use crate::base::bug::{self, own_bug};
-use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
 use crate::base::error::Trouble;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::{Key, KeyHasher};
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::MethodKind;
-use crate::disk::Disk;
 use crate::index::groups::{Group, GroupTable, Groups, NewGroup};
 use crate::index::hidden::{Ahead, Hidden};
 use crate::index::history::{Found, History};
@@ -32,6 +30,8 @@ use crate::journal::{ArticleRow, GroupRow, GroupsFile, Row, VolumeRow};
 use crate::method::packing::Packing;
 use crate::method::{Living, Volume, Volumes};
 use arc_swap::ArcSwap;
+use disk::Disk;
+use disk::clock::unix_now;
 use netnews::decimal::append_decimal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;

@@ -12,9 +12,9 @@
 use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
 use crate::base::ids::GroupId;
 use crate::base::key::{Key, KeyHasher};
-use crate::disk::{Disk, DiskFile, Open};
 use crate::index::ages::Ages;
 use crate::index::weights::Weights;
+use disk::{Disk, DiskFile, Open};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -218,7 +218,7 @@ impl KeptList {
         }
         let (Some(file), Some((_, len))) = (&self.open, self.files.back_mut()) else { return Ok(()) };
         let mut frame = (self.unwritten.len() as u32 | HAS_THREADS).to_le_bytes().to_vec();
-        frame.extend_from_slice(&crate::base::crc::crc32c(&self.unwritten).to_le_bytes());
+        frame.extend_from_slice(&disk::crc::crc32c(&self.unwritten).to_le_bytes());
         file.write_all_at(&[IoSlice::new(&frame), IoSlice::new(&self.unwritten)], *len)?;
         if !self.dirty.iter().any(|f| Arc::ptr_eq(f, file)) {
             self.dirty.push(file.clone());
@@ -451,7 +451,7 @@ fn visit_file(
     let mut damaged = 0;
     while let (Some(n), Some(crc)) = (r.u32(), r.u32()) {
         let Some(page) = r.take((n & !HAS_THREADS) as usize) else { break };
-        if crate::base::crc::crc32c(page) != crc {
+        if disk::crc::crc32c(page) != crc {
             damaged += 1;
             continue;
         }
@@ -517,7 +517,7 @@ fn number_of(name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::SimDisk;
+    use disk::SimDisk;
 
     fn entry(n: u64) -> KeptEntry {
         let numbers = (0..1 + n % 3).map(|k| (GroupId(k as u32), n * 7 + k)).collect();
@@ -689,7 +689,7 @@ mod tests {
             page.append(&mut bytes);
         }
         let mut file = (page.len() as u32).to_le_bytes().to_vec();
-        file.extend_from_slice(&crate::base::crc::crc32c(&page).to_le_bytes());
+        file.extend_from_slice(&disk::crc::crc32c(&page).to_le_bytes());
         file.append(&mut page);
         let open = disk.open(Path::new("/k/0000000007.kept"), Open::Create).unwrap();
         open.write_all_at(&[IoSlice::new(&file)], 0).unwrap();

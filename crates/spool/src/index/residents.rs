@@ -11,7 +11,7 @@ mod mend;
 mod page;
 
 use crate::base::ids::GroupId;
-use crate::disk::{Disk, DiskFile};
+use disk::{Disk, DiskFile};
 pub(crate) use from_volume::residents_between;
 use page::{Coder, PAGE_BYTES, Pages};
 use std::collections::VecDeque;
@@ -258,7 +258,7 @@ fn damaged() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Open, SimDisk};
+    use disk::{Open, SimDisk};
     use std::io::IoSlice;
 
     fn numbers(i: u64) -> Vec<(GroupId, u64)> {

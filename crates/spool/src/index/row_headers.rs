@@ -5,7 +5,7 @@
 //! the file is in `docs/formats/overview.md`.
 
 use crate::base::error::SpoolError;
-use crate::disk::{Access, Disk, durable_replace, read_small};
+use disk::{Access, Disk, durable_replace, read_small};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,7 +5,6 @@
 //! ([`crate::index::removals`]). Invariant: a removal is put off only if a number still led to the article,
 //! so that a replay, which has the numbers as of the row, removes the file too.
 
-use crate::base::clock::unix_now;
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
@@ -15,6 +14,7 @@ use crate::index::groups::GroupState;
 use crate::index::history::Found;
 use crate::index::removals::Removal;
 use crate::method::{Kind, Volume};
+use disk::clock::unix_now;
 use std::io;
 use std::sync::atomic::Ordering;
 

@@ -6,7 +6,7 @@ use super::mark::Mark;
 use super::sync_set::SyncSet;
 use super::tail::Start;
 use super::{JournalReader, row};
-use crate::disk::Disk;
+use disk::Disk;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

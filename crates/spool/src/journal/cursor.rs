@@ -16,9 +16,9 @@ use super::mark::Mark;
 use super::sync_set::SyncSet;
 use super::tail::{Batch, Start, Tail};
 use crate::base::codec::{Reader, put_u64};
-use crate::base::crc::crc32c;
 use crate::base::status::CursorDamage;
-use crate::disk::{Disk, DiskFile, Open, read_around, set_aside};
+use disk::crc::crc32c;
+use disk::{Disk, DiskFile, Open, read_around, set_aside};
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -516,7 +516,7 @@ impl Cursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::SimDisk;
+    use disk::SimDisk;
 
     #[test]
     fn either_copy_may_be_damaged() {

@@ -9,10 +9,10 @@
 use super::context::ReaderContext;
 use super::known::{DEFERRED as EXTENSION, KnownFiles};
 use crate::base::codec::{Reader, put_u64, put_varint};
-use crate::base::crc::crc32c;
 use crate::base::key::Key;
 use crate::base::token::Token;
-use crate::disk::{Disk, DiskFile, Open, read_around, set_aside};
+use disk::crc::crc32c;
+use disk::{Disk, DiskFile, Open, read_around, set_aside};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -375,7 +375,7 @@ fn next_entry<'a>(r: &mut Reader<'a>) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
     use crate::base::token::MethodKind;
-    use crate::disk::{Access, CrashKind, SimDisk, durable_replace, read_small};
+    use disk::{Access, CrashKind, SimDisk, durable_replace, read_small};
 
     fn deferred(n: u64) -> Deferred {
         Deferred {

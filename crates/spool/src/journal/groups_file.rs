@@ -8,8 +8,8 @@
 
 use crate::base::codec::{put_u64, without_trailing_zeros};
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::{Disk, DiskFile, Open};
 use crate::journal::Row;
+use disk::{Disk, DiskFile, Open};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl GroupsState {
         put_u64(sequence, &mut head);
         put_u64(len, &mut head);
         head.extend_from_slice(&self.next_group.to_le_bytes());
-        head.extend_from_slice(&crate::base::crc::crc32c(&head).to_le_bytes());
+        head.extend_from_slice(&disk::crc::crc32c(&head).to_le_bytes());
         head.extend_from_slice(&encode_synced(sequence, self.synced));
         out.splice(..HEAD_BYTES, head);
         out
@@ -238,7 +238,7 @@ impl GroupsFile {
 /// The part of the head that is written on its own: position, checksum, zeros.
 fn encode_synced(sequence: u64, position: u64) -> [u8; HEAD_BYTES - SYNCED_AT] {
     let mut out = [0; HEAD_BYTES - SYNCED_AT];
-    let crc = crate::base::crc::crc32c_of_two(&sequence.to_le_bytes(), &position.to_le_bytes());
+    let crc = disk::crc::crc32c_of_two(&sequence.to_le_bytes(), &position.to_le_bytes());
     let bytes = position.to_le_bytes().into_iter().chain(crc.to_le_bytes());
     out.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
     out
@@ -260,7 +260,7 @@ fn put_row(sequence: u64, begin: u64, payload: &[u8], out: &mut Vec<u8>) {
 
 fn checksum(sequence: u64, offset: u64, payload: &[u8]) -> u32 {
     let place = [sequence.to_le_bytes(), offset.to_le_bytes()].concat();
-    crate::base::crc::crc32c_of_two(&place, payload)
+    disk::crc::crc32c_of_two(&place, payload)
 }
 
 /// The valid row at an offset.
@@ -289,7 +289,7 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<GroupsCopy>> {
 
 fn decode(bytes: &[u8]) -> Option<GroupsCopy> {
     let (head, crc) = bytes.get(..SYNCED_AT)?.split_at(SYNCED_AT - 4);
-    if !head.starts_with(MAGIC) || crc != crate::base::crc::crc32c(head).to_le_bytes() {
+    if !head.starts_with(MAGIC) || crc != disk::crc::crc32c(head).to_le_bytes() {
         return None;
     }
     let number = |at: usize| Some(u64::from_le_bytes(*head.get(at..)?.first_chunk::<8>()?));

@@ -5,7 +5,7 @@
 //! with each reader that comes or ends. Format: `docs/formats/cursor.md`.
 
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::{Access, AppendLog, Disk, Line, set_aside};
+use disk::{Access, AppendLog, Disk, Line, set_aside};
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -149,7 +149,7 @@ fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Option<Names>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Open, SimDisk, durable_replace, read_small};
+    use disk::{Open, SimDisk, durable_replace, read_small};
 
     const DIR: &str = "/j";
 

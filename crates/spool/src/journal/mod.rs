@@ -56,11 +56,11 @@ fn start_of(name: &str) -> Option<u64> {
 
 /// The checksum of a row covers its position, so that a row is only valid where it was written.
 fn checksum(position: u64, payload: &[u8]) -> u32 {
-    crate::base::crc::crc32c_of_two(&position.to_le_bytes(), payload)
+    disk::crc::crc32c_of_two(&position.to_le_bytes(), payload)
 }
 
 /// Starts of the files in a directory, ascending.
-pub(crate) fn starts(disk: &dyn crate::disk::Disk, dir: &std::path::Path) -> std::io::Result<Vec<u64>> {
+pub(crate) fn starts(disk: &dyn disk::Disk, dir: &std::path::Path) -> std::io::Result<Vec<u64>> {
     let mut starts: Vec<u64> = disk.list(dir)?.iter().filter_map(|n| start_of(n)).collect();
     starts.sort_unstable();
     Ok(starts)

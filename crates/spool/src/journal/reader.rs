@@ -2,7 +2,7 @@
 
 use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, checksum, file_name, starts};
 use crate::base::codec::without_trailing_zeros;
-use crate::disk::{Disk, DiskFile, Open, read_around};
+use disk::{Disk, DiskFile, Open, read_around};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

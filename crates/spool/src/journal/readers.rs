@@ -8,7 +8,7 @@ use super::follow::{Claim, Follow, Pin};
 use super::mark::Mark;
 use super::tail::{Start, Tail};
 use crate::base::status::{CursorDamage, ReaderStatus};
-use crate::disk::is_set_aside;
+use disk::is_set_aside;
 use std::io;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! [`SyncSet`]: what a sync of the journal has to touch, and how far rows are written and durable.
 
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::DiskFile;
 use crate::journal::GroupsFile;
+use disk::DiskFile;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -13,7 +13,7 @@ use super::{ArticleRow, JournalReader, Row, row};
 use crate::base::ids::Flag;
 use crate::base::key::Key;
 use crate::base::token::Token;
-use crate::disk::Disk;
+use disk::Disk;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

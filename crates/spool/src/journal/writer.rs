@@ -6,8 +6,8 @@ use super::{
     FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, Follow, JournalReader, ROW_BYTES_MAX, Row, checksum, cursor,
     file_name, starts,
 };
-use crate::base::clock::unix_now;
-use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX, read_around};
+use disk::clock::unix_now;
+use disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX, read_around};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

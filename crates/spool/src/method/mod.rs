@@ -25,11 +25,11 @@ pub(crate) use volume::{
 };
 
 use crate::base::error::ReadError;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use arc_swap::ArcSwap;
 use cnfs::Cycbuff;
 use cnfs::record::RecordHeader;
+use disk::Patience;
 use std::sync::Arc;
 
 /// Reads a whole living record into `buf` and checks it: place, checksum, and that it was not displaced

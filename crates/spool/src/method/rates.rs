@@ -5,9 +5,9 @@
 //! thirty headers are read, whatever the volume's size. Nothing is locked: what is overwritten meanwhile is
 //! not counted. Called by `Spool::measure`.
 
-use crate::base::read_mode::Patience;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use crate::method::volume::Cyclic;
+use disk::Patience;
 
 /// Records read to determine what one takes beyond its article.
 const SAMPLES_MAX: u64 = 200;
@@ -111,9 +111,9 @@ mod tests {
     use super::*;
     use crate::base::config::BufferConfig;
     use crate::base::key::Key;
-    use crate::disk::SimDisk;
     use crate::method::cnfs::{Cycbuff, record};
     use crate::method::volume::Volume;
+    use disk::SimDisk;
 
     #[test]
     fn what_was_written_since_is_found_by_halving() {

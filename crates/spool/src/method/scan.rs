@@ -4,9 +4,9 @@
 //! what a volume holds: by a rebuild, by `verify` and `repair`, and for residents whose own entries are
 //! damaged.
 
-use crate::base::read_mode::Patience;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::volume::Cyclic;
+use disk::Patience;
 use std::io;
 use std::ops::Range;
 

@@ -5,7 +5,7 @@
 //! the next opening, or by a repair. Layout: `docs/formats/tree.md`.
 
 use crate::base::error::SpoolError;
-use crate::disk::{Access, Disk, Open, UNFINISHED, durable_replace, read_around};
+use disk::{Access, Disk, Open, UNFINISHED, durable_replace, read_around};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
@@ -33,12 +33,12 @@ impl TreeHeader {
     fn encode(&self) -> Vec<u8> {
         let Self { name, method, volume, secret } = self;
         let body = format!("{MAGIC}\nname {name}\nmethod {method}\nvolume {volume}\nsecret {secret}\n");
-        format!("{body}crc32c {:08x}\n", crate::base::crc::crc32c(body.as_bytes())).into_bytes()
+        format!("{body}crc32c {:08x}\n", disk::crc::crc32c(body.as_bytes())).into_bytes()
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (body, crc) = std::str::from_utf8(bytes).ok()?.split_once("crc32c ")?;
-        if u32::from_str_radix(crc.trim_end(), 16).ok()? != crate::base::crc::crc32c(body.as_bytes()) {
+        if u32::from_str_radix(crc.trim_end(), 16).ok()? != disk::crc::crc32c(body.as_bytes()) {
             return None;
         }
         let mut lines = body.lines();
@@ -137,7 +137,7 @@ pub(crate) fn put_position(disk: &dyn Disk, dir: &Path, position: u64) -> io::Re
 
 fn position_text(position: u64) -> String {
     let digits = format!("{position:016x}");
-    format!("{digits} {:08x}\n", crate::base::crc::crc32c(digits.as_bytes()))
+    format!("{digits} {:08x}\n", disk::crc::crc32c(digits.as_bytes()))
 }
 
 #[cfg(test)]

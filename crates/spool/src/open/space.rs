@@ -7,8 +7,8 @@
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::size::size_text;
-use crate::disk::{Disk, FileSystem, Open};
 use crate::method::cnfs::Found;
+use disk::{Disk, FileSystem, Open};
 use std::path::Path;
 
 /// Length of a record in history's log, in bytes.
@@ -114,7 +114,7 @@ fn refusal(system: &FileSystem, list: &[&Demand<'_>], (what, remedy): (&str, &st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::SimDisk;
+    use disk::SimDisk;
 
     #[test]
     fn demands_on_one_disk_are_added_up() {

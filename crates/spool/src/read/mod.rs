@@ -2,11 +2,9 @@
 
 pub(crate) mod article;
 
-use crate::base::clock::unix_now;
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::fold::Shared;
 use crate::index::groups::Group;
@@ -15,6 +13,8 @@ use crate::index::overview::{BlockRef, Checked, Kind, RowEntry, Rows, between};
 use crate::method::cnfs::record::END;
 use crate::method::read_record;
 use crate::read::article::ArticleBuf;
+use disk::Patience;
+use disk::clock::unix_now;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -5,10 +5,10 @@ use super::Spool;
 use crate::base::error::ReadError;
 use crate::base::key::Key;
 use crate::base::leaving::MayLeave;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::base::xref::pairs_of_line;
 use crate::read::article::ArticleBuf;
+use disk::Patience;
 use std::sync::Arc;
 
 /// Copies articles that leave the spool.

@@ -4,7 +4,6 @@ use super::Spool;
 use crate::base::error::{ReadError, Trouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::groups::GroupTable;
 use crate::index::withdrawing::RemoveFiles;
@@ -12,6 +11,7 @@ use crate::journal::Row;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::write::commit::{Writer, trouble};
+use disk::Patience;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

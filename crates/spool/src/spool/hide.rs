@@ -5,13 +5,13 @@
 
 use super::Spool;
 use super::cancel::Living;
-use crate::base::clock::unix_now;
 use crate::base::error::{ReadError, Trouble, TroubleKind};
 use crate::base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
 use crate::base::key::Key;
 use crate::journal::Row;
 use crate::read::Lookup;
 use crate::write::commit::Writer;
+use disk::clock::unix_now;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

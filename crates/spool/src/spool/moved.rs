@@ -7,12 +7,12 @@
 //! by its hash as well. Called by `newsreel history import`; see docs/formats/history.md.
 
 use super::Spool;
-use crate::base::clock::unix_now;
 use crate::base::entry::{Entry, Outcome};
 use crate::base::error::Trouble;
 use crate::base::key::{Key, inn_hash};
 use crate::index::fold::Shared;
 use crate::index::history::Found;
+use disk::clock::unix_now;
 use std::sync::atomic::Ordering;
 
 /// Seconds for which one mark stands.

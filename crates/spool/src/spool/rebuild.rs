@@ -2,10 +2,10 @@
 
 use crate::base::config::SpoolConfig;
 use crate::base::error::SpoolError;
-use crate::base::progress::Progress;
-use crate::disk::Disk;
 use crate::open::paths::Paths;
 use crate::open::recovery::{self, GivenUp};
+use disk::Disk;
+use disk::Progress;
 use std::sync::Arc;
 
 /// What a rebuild found.

@@ -3,8 +3,8 @@
 
 use super::Spool;
 use crate::base::error::ReadError;
-use crate::base::read_mode::Patience;
 use crate::read::article::ArticleBuf;
+use disk::Patience;
 use std::io;
 use std::sync::atomic::Ordering;
 

@@ -13,10 +13,10 @@
 //! (`docs/states.md`) changes, and nothing depends on whether or when it happens. Called by the writer; see
 //! `docs/decisions/0042-hot-memory.md`.
 
-use crate::base::clock::thread_time;
 use crate::base::config::HotMemory;
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::DiskFile;
+use disk::DiskFile;
+use disk::clock::thread_time;
 use parking_lot::Condvar;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -231,7 +231,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Disk, Open, SimDisk};
+    use disk::{Disk, Open, SimDisk};
     use std::path::Path;
     use std::time::Duration;
 

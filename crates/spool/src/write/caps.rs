@@ -91,7 +91,7 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Random;
+    use disk::Random;
 
     /// Numbers and bytes of articles, newest first, as long as they fit.
     fn naive(articles: &[(u64, u64)], cap: Cap) -> Vec<u64> {

@@ -13,7 +13,6 @@ mod place;
 mod record;
 
 use crate::base::bug::{self, own_bug};
-use crate::base::clock::unix_now;
 use crate::base::config::{BufferConfig, ClassConfig};
 use crate::base::entry::{Entry, Filed, Outcome, Ticket};
 use crate::base::error::{Trouble, TroubleKind};
@@ -34,6 +33,7 @@ use crate::write::leaving::Leaving;
 use crate::write::manager::Class;
 use crate::write::policy::Policy;
 use crate::write::syncer::{Handover, SyncState, failed_sync};
+use disk::clock::unix_now;
 use hashbrown::HashSet;
 use place::{Place, planned};
 use std::collections::VecDeque;

@@ -96,7 +96,7 @@ impl GiveUp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Random;
+    use disk::Random;
 
     #[test]
     fn it_begins_below_the_least_and_stops_a_tenth_above() {

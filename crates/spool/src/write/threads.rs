@@ -50,7 +50,7 @@ impl Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Random;
+    use disk::Random;
     use std::collections::HashMap;
 
     #[test]

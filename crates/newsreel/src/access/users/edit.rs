@@ -6,8 +6,8 @@
 
 use super::credentials::random;
 use super::file::{self, FILE_NAME, Table};
+use disk::{Access, RealDisk, durable_replace};
 use rustix::fs::{FlockOperation, flock};
-use spool::{Access, RealDisk, durable_replace};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};

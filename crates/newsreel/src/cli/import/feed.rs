@@ -3,7 +3,7 @@
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
-use spool::Progress;
+use disk::Progress;
 
 use super::super::bar::Bar;
 use super::super::screen::{Failure, complain};

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
+use disk::{Disk, Progress, RealDisk};
 use netnews::mbox::{Splitter, Step};
-use spool::{Disk, Progress, RealDisk};
 
 use super::super::args::MailOptions;
 use super::super::bar::Bar;

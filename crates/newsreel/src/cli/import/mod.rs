@@ -13,7 +13,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use spool::{Estimator, Progress};
+use disk::Progress;
+use spool::Estimator;
 
 use super::args::{ImportCommand, SiteOptions};
 use super::bar::Bar;

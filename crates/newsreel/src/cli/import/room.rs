@@ -3,8 +3,9 @@
 //! In cyclic buffers the newest articles displace the oldest, so an import that is larger than its class's
 //! buffers keeps only its end. Called by `import`.
 
+use disk::{Disk, RealDisk};
 use serde::Serialize;
-use spool::{Disk, RealDisk, Token};
+use spool::Token;
 
 use super::super::screen::Failure;
 use super::target::Target;

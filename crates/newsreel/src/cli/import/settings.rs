@@ -18,7 +18,7 @@ use crate::import::conf;
 use crate::import::settings::{
     self, CNEWS_FILES, DIABLO_FILES, FILE_BYTES_MAX, INN_FILES, INN_LISTS, LEAFNODE_FILES, New, Old,
 };
-use spool::{Access, RealDisk, durable_create};
+use disk::{Access, RealDisk, durable_create};
 
 /// Arguments of the imports of configurations.
 #[derive(Debug, Clone, Args)]

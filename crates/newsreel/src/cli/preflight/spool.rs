@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use spool::{Disk, Inspection, RealDisk, inspect};
+use disk::{Disk, RealDisk};
+use spool::{Inspection, inspect};
 
 use super::super::reach;
 use super::{Findings, Running};

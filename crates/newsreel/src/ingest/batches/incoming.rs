@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use spool::{Disk, NewFile};
+use disk::{Disk, NewFile};
 
 use crate::config::Config;
 
@@ -210,7 +210,7 @@ fn unescaped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, RealDisk, SimDisk};
+    use disk::{CrashKind, RealDisk, SimDisk};
     use std::fs::{self, File};
     use std::path::Path;
 
@@ -248,7 +248,7 @@ mod tests {
                 let crashed = sim.crashed();
                 let left = sim.image().unwrap();
                 let after = on(Arc::new(left.clone()), data, 100);
-                let found = |path: &Path| spool::read_small(&left, path, 1_000).unwrap().unwrap();
+                let found = |path: &Path| disk::read_small(&left, path, 1_000).unwrap().unwrap();
                 let waiting = after.waiting().unwrap();
                 let found: Vec<_> = waiting.iter().map(|batch| found(&batch.path)).collect();
                 let context = format!("{kind:?} at step {step}: {found:?}");

@@ -13,8 +13,8 @@ use super::quarantine::Quarantine;
 use super::reader::{Parcel, Piece};
 use crate::base::units::grouped;
 use crate::ingest::{BatchOutcome, Fate};
+use disk::Disk;
 use netnews::batch::{BatchFault, append_rnews_line};
-use spool::Disk;
 
 /// Lines about damaged pieces and about articles that are said of one batch; the others are counted.
 const LINES_MAX: u64 = 100;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use disk::{Disk, NewFile};
 use ring::digest::{SHA256, digest};
-use spool::{Disk, NewFile};
 
 /// Directory below `site.data`.
 const DIR: &str = "quarantine";
@@ -90,7 +90,7 @@ impl Quarantine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, RealDisk, SimDisk};
+    use disk::{CrashKind, RealDisk, SimDisk};
     use std::fs::{self, File};
 
     fn of(data: &Path) -> Quarantine {
@@ -115,12 +115,12 @@ mod tests {
                 let dir = data.join(DIR);
                 let is_whole = |name: &String| name.len() == 2 * NAME_BYTES;
                 for name in left.list(&dir).unwrap().iter().filter(|name| is_whole(name)) {
-                    let found = spool::read_small(&left, &dir.join(name), 1_000).unwrap().unwrap();
+                    let found = disk::read_small(&left, &dir.join(name), 1_000).unwrap().unwrap();
                     assert!(pieces.contains(&found.as_slice()), "{context}: {found:?}");
                 }
                 for (path, piece) in kept.iter().zip(pieces) {
                     let Some(path) = path else { continue };
-                    let found = spool::read_small(&left, path, 1_000).unwrap();
+                    let found = disk::read_small(&left, path, 1_000).unwrap();
                     assert_eq!(found.as_deref(), Some(piece), "{context}");
                 }
                 let after: Arc<dyn Disk> = Arc::new(left);

@@ -5,10 +5,10 @@
 
 use super::verify::{Weak, fingerprint, unusable, verifies};
 use crate::base::lock::Leaf;
+use disk::{Access, Checked, Disk, durable_create, read_or_set_aside};
 use netnews::openpgp::{
     Certificate, Kind, PublicKey, SelfSignature, certificates, crc24, dearmored, outdated,
 };
-use spool::{Access, Checked, Disk, durable_create, read_or_set_aside};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -242,7 +242,7 @@ impl Keyring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, SimDisk};
+    use disk::{CrashKind, SimDisk};
 
     /// Made by gpg 2 for these tests.
     const KEY: &[u8] = include_bytes!("key.asc");
@@ -296,7 +296,7 @@ mod tests {
         }
         let mut bytes = key.bytes.clone();
         *bytes.last_mut().unwrap() ^= 1;
-        spool::durable_replace(&sim, &path, &[&bytes], Access::Group).unwrap();
+        disk::durable_replace(&sim, &path, &[&bytes], Access::Group).unwrap();
         assert!(open(&sim).keys().unwrap().is_empty());
         assert!(open(&sim).import(b"nothing").unwrap().keys.is_empty());
         // The damaged file is set aside, so that the key may be imported again.

@@ -4,8 +4,9 @@
 
 use super::protocol::Question;
 use crate::base::clock::unix_now;
+use disk::Patience;
 use netnews::MessageId;
-use spool::{ArticleBuf, Entry, Lookup, Patience, Spool};
+use spool::{ArticleBuf, Entry, Lookup, Spool};
 use std::sync::Weak;
 use tracing::{info, warn};
 

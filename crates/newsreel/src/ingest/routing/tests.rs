@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::config::tests::with_trash;
-use spool::{Flag, NewGroup, RealDisk, Spool};
+use disk::RealDisk;
+use spool::{Flag, NewGroup, Spool};
 use std::time::{Duration, Instant};
 
 const GROUPS: &[(&str, Flag)] = &[

@@ -5,7 +5,7 @@ use super::*;
 use crate::ingest::aside;
 use crate::ingest::filters::{Filter, Filters};
 use crate::ingest::release::{Releasing, way};
-use spool::CrashKind;
+use disk::CrashKind;
 use std::time::Duration;
 
 const TIME_MAX: Duration = Duration::from_secs(3_600);

@@ -110,7 +110,7 @@ fn what_a_filter_hides_is_filed_and_shown_to_nobody() {
     check(&filer);
     // So it is after a kill.
     let filer = opened(
-        &disk.image_after(spool::CrashKind::Kill, 0).unwrap(),
+        &disk.image_after(disk::CrashKind::Kill, 0).unwrap(),
         &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES),
     );
     check(&filer);
@@ -138,7 +138,7 @@ fn what_was_found_is_kept_and_what_is_released_is_let_in() {
     filer.reviews.release(key, "by subject").unwrap();
     assert!(filer.spool.forget(&key, at as u32).unwrap());
     // A kill forgets none of it; the filter is another one now, which would refuse it again.
-    let left = disk.image_after(spool::CrashKind::Kill, 0).unwrap();
+    let left = disk.image_after(disk::CrashKind::Kill, 0).unwrap();
     drop(filer);
     let filer = opened(&left, &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES));
     let rules = Rules::of(filer.rules.load().config.clone(), None, &filer.spool);

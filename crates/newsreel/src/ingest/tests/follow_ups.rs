@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ingest::follow_ups::Limits;
-use spool::CrashKind;
+use disk::CrashKind;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};

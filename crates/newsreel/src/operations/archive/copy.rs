@@ -1,7 +1,8 @@
 //! A copy of an article, as archives take it.
 
+use disk::Patience;
 use netnews::nntp::wire;
-use spool::{ArticleBuf, Key, Lookup, Patience, Spool, Token};
+use spool::{ArticleBuf, Key, Lookup, Spool, Token};
 
 /// An article that is to be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use super::copy::Copy;
 use super::tree::{linked, write};
-use spool::Disk;
+use disk::Disk;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;

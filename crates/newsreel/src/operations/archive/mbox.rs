@@ -6,8 +6,8 @@
 
 use super::copy::Copy;
 use super::state::{Memory, MemoryFile, Written};
+use disk::{Disk, Open};
 use netnews::mbox::append_mail;
-use spool::{Disk, Open};
 use std::io::{self, IoSlice};
 use std::path::Path;
 

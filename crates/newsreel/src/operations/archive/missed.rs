@@ -2,7 +2,7 @@
 
 use super::section::log_path;
 use crate::base::lock::Leaf;
-use spool::{Access, AppendLog, Disk, Line};
+use disk::{Access, AppendLog, Disk, Line};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

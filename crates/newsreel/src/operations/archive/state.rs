@@ -1,7 +1,8 @@
 //! What an archive remembers, durably (`docs/formats/archive.md`).
 
 use crate::base::summed::{text_without_sum, with_sum};
-use spool::{Access, Disk, Key, durable_replace, read_or_set_aside};
+use disk::{Access, Disk, durable_replace, read_or_set_aside};
+use spool::Key;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};

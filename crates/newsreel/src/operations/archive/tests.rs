@@ -5,7 +5,8 @@ use super::overwriting::Overwriting;
 use super::*;
 use crate::config;
 use crate::ingest::{Filer, Imported};
-use spool::{CrashKind, ExpireReport, Lookup, NewGroup, SimDisk};
+use disk::{CrashKind, SimDisk};
+use spool::{ExpireReport, Lookup, NewGroup};
 use std::path::Path;
 
 const CONFIG: &str = r#"
@@ -128,7 +129,7 @@ fn wire(n: usize, groups: &str, body: &str) -> String {
 }
 
 fn content(disk: &SimDisk, path: &str) -> Option<String> {
-    let bytes = spool::read_small(disk, Path::new(path), 1 << 30).unwrap();
+    let bytes = disk::read_small(disk, Path::new(path), 1 << 30).unwrap();
     bytes.map(|bytes| String::from_utf8(bytes).unwrap())
 }
 
@@ -391,7 +392,7 @@ fn what_is_overwritten_was_copied_or_is_listed() {
     let status = site.status();
     assert!(status.missed > 0 && status.problem.contains("mount its disk"), "{status:?}");
     site.file(260..300, "misc.test", &body);
-    spool::durable_create(&site.disk, Path::new("/arch/.newsreel-archive"), &[b""], spool::Access::Group)
+    disk::durable_create(&site.disk, Path::new("/arch/.newsreel-archive"), &[b""], disk::Access::Group)
         .unwrap();
     copy(&site).unwrap();
     let lost = gone(0, 300).into_iter().filter(|n| !is_copied(*n)).count() as u64;

@@ -4,7 +4,7 @@
 //! whole article. An article that is there already is left, so a copy that comes twice changes nothing.
 
 use super::copy::Copy;
-use spool::{Disk, Open, read_small};
+use disk::{Disk, Open, read_small};
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 

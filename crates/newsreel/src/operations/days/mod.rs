@@ -15,7 +15,7 @@ pub(super) use record::is_whole as is_record_whole;
 pub(crate) use record::{ClassDay, DayRecord, PeerDay, day_text, days, read};
 
 use arc_swap::ArcSwap;
-use spool::Disk;
+use disk::Disk;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::{DAY_SECS, DAYS_KEPT};
 use crate::base::summed::{text_without_sum, with_sum};
 use crate::operations::report::LoginStatus;
+use disk::{Access, Disk, durable_replace, read_or_set_aside};
 use serde::{Deserialize, Serialize};
-use spool::{Access, Disk, durable_replace, read_or_set_aside};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ pub(super) fn write(disk: &dyn Disk, data: &Path, day: u64, record: &DayRecord) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{CrashKind, SimDisk};
+    use disk::{CrashKind, SimDisk};
 
     const DATA: &str = "/data";
 

@@ -4,8 +4,8 @@
 //! One line a change in a file below `site.data`; bounded. Format: `docs/formats/control.md`.
 
 use crate::base::durable_table::{DurableTable, Entry};
+use disk::{Disk, Line};
 use netnews::control::group_info::{is_older_serial, is_within};
-use spool::{Disk, Line};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -154,7 +154,7 @@ fn parsed(line: &str) -> Option<(Subject, Last)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::SimDisk;
+    use disk::SimDisk;
 
     fn open(sim: &SimDisk) -> Done {
         Done::open(Arc::new(sim.clone()), Path::new("/d")).unwrap()

@@ -5,7 +5,7 @@
 //! older is carried out. Format: `docs/formats/notices.md`.
 
 use crate::base::durable_table::{DurableTable, Entry};
-use spool::{Disk, Line};
+use disk::{Disk, Line};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ fn parsed(line: &str) -> Option<(Digest, DoneNotice)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::SimDisk;
+    use disk::SimDisk;
 
     fn open(sim: &SimDisk) -> NoticesDone {
         NoticesDone::open(Arc::new(sim.clone()), Path::new("/d")).unwrap()

@@ -3,7 +3,8 @@
 use super::*;
 use crate::config::{self, Live};
 use crate::ingest::{Incoming, Origin};
-use spool::{CrashKind, Flag, NewGroup, SimDisk, Spool};
+use disk::{CrashKind, SimDisk};
+use spool::{Flag, NewGroup, Spool};
 use std::path::Path;
 use tokio::runtime::{Builder, Runtime};
 

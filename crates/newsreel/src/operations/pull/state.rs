@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use spool::{Access, Checked, Disk, RealDisk, durable_replace, read_or_set_aside};
+use disk::{Access, Checked, Disk, RealDisk, durable_replace, read_or_set_aside};
 
 use super::aside::{AsideArticle, Refusal, RemoteArticle};
 use crate::base::summed::{text_without_sum, with_sum};

@@ -4,11 +4,12 @@ use super::{NotAnswered, Search};
 use crate::operations::Sink;
 use crate::operations::request::{FoundRow, Reply, Request};
 use crate::site::Site;
+use disk::Patience;
 use netnews::article::{content_of, xref_places};
 use newspages::content::references;
 use newspages::header;
 use newssearch::query::Query;
-use spool::{ArticleBuf, Key, Lookup, Patience, Spool};
+use spool::{ArticleBuf, Key, Lookup, Spool};
 use std::sync::atomic::Ordering;
 
 /// Answers of the index that are looked at for one query; those that are gone are passed over.

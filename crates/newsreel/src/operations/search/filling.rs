@@ -5,10 +5,11 @@
 
 use super::keeping::Indexing;
 use super::progress::Place;
+use disk::Patience;
 use netnews::article::xref_places;
 use netnews::decimal::parse_decimal;
 use newssearch::index::IndexError;
-use spool::{Group, Patience, Token};
+use spool::{Group, Token};
 use std::sync::Arc;
 use tracing::debug;
 

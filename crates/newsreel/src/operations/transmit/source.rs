@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use disk::Patience;
 use netnews::{Article, Known, MessageId};
-use spool::{ArticleBuf, GroupId, Patience, Spool};
+use spool::{ArticleBuf, GroupId, Spool};
 
 use crate::ingest::batches::Batch;
 

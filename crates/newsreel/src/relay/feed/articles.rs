@@ -2,8 +2,9 @@
 
 use super::offer::Offer;
 use crate::base::lock::Leaf;
+use disk::Patience;
 use nntp_io::WireArticle;
-use spool::{ArticleBuf, Key, KeyBits, Lookup, Patience, ReadError, Spool};
+use spool::{ArticleBuf, Key, KeyBits, Lookup, ReadError, Spool};
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::ops::Range;

@@ -77,7 +77,7 @@ mod tests {
         );
         let config = config::parse(&text, Path::new("/sim/newsreel.toml"));
         let config = config.map_err(|error| error.to_string()).unwrap();
-        let disk = Arc::new(spool::SimDisk::new());
+        let disk = Arc::new(disk::SimDisk::new());
         let (cache, _) = Cache::open(disk, &config.cache.path, config.cache.settings(), 0).unwrap();
         let nobody: crate::source::upstream::table::Local = Arc::new(|_| false);
         Table::new(&config, &nobody, Some(cache), None).upstreams.first().unwrap().clone()

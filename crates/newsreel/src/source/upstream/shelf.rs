@@ -5,8 +5,8 @@
 
 use crate::base::clock::unix_secs;
 use crate::source::{Marks, Side};
+use disk::Patience;
 use newscache::{Access, Cache, Change, Found, Neighbour, Rows};
-use spool::Patience;
 use std::io;
 use std::ops::RangeInclusive;
 use tokio::task::block_in_place;

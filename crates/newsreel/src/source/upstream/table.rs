@@ -386,7 +386,7 @@ mod tests {
         let config = config::parse(text, std::path::Path::new("/sim/newsreel.toml"));
         let config = config.map_err(|error| error.to_string()).unwrap();
         let local: Local = Arc::new(|name| name.starts_with(b"local."));
-        let disk = Arc::new(spool::SimDisk::new());
+        let disk = Arc::new(disk::SimDisk::new());
         let (cache, _) = Cache::open(disk, &config.cache.path, config.cache.settings(), 0).unwrap();
         let table = Table::new(&config, &local, Some(cache), None);
         let name = |group: &str| table.numbering(group.as_bytes()).map(|found| found.config.name.as_str());

@@ -6,7 +6,7 @@ use super::restarts::site;
 use super::{hand_in, id, section, status, wait_for_status};
 use crate::operated::{Operated, PATIENCE};
 use crate::running::Server;
-use spool::SimDisk;
+use disk::SimDisk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

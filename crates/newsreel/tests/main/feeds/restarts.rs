@@ -5,7 +5,7 @@ use super::recorder::{Behaviour, Recorder, Step};
 use super::{hand_in, id, section, status, wait_for_status};
 use crate::operated::{Operated, PATIENCE};
 use crate::running::Server;
-use spool::{CrashKind, Disk, Open, SimDisk};
+use disk::{CrashKind, Disk, Open, SimDisk};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};

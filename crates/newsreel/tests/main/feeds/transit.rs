@@ -5,7 +5,7 @@ use super::recorder::{Behaviour, Recorder};
 use super::{hand_in, id, section};
 use crate::client::{Client, article};
 use crate::running::Server;
-use spool::RealDisk;
+use disk::RealDisk;
 use std::sync::Arc;
 
 fn transit(recorder: &Recorder, keys: &str) -> Server {

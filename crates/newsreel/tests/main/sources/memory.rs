@@ -5,6 +5,7 @@
 //! and an article's body comes in pieces. With a [`Gate`] every piece after the first waits until the test
 //! lets it through.
 
+use disk::Patience;
 use netnews::overview_row::{Fields, append_fields, append_row};
 use netnews::{Article, MessageId, article};
 use newsreel::source::{
@@ -12,7 +13,7 @@ use newsreel::source::{
     Place, Remainder, Side, SourceError, Wanted, Which,
 };
 use parking_lot::Mutex;
-use spool::{ArticleBuf, Patience, Spool};
+use spool::{ArticleBuf, Spool};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;

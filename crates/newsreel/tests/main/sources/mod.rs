@@ -8,9 +8,10 @@ mod memory;
 use crate::client::{Client, article};
 use crate::running::Server;
 use crate::transcripts::play_all;
+use disk::RealDisk;
 use memory::{GROUPS_AT_ONCE, Gate, Memory};
 use newsreel::source::{Beside, LocalSpool, NewsSource};
-use spool::{RealDisk, Spool};
+use spool::Spool;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -7,7 +7,7 @@ use super::{CACHE, article_of, fake_article, section};
 use crate::client::Client;
 use crate::operated::{Operated, PATIENCE, Serving};
 use crate::running::Server;
-use spool::SimDisk;
+use disk::SimDisk;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};

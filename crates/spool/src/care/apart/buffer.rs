@@ -8,11 +8,11 @@
 
 use crate::base::error::{ReadError, SpoolError};
 use crate::base::key::{Key, KeyHasher};
-use crate::disk::{Disk, DiskFile, read_around};
 use crate::method::cnfs::header::BufferHeader;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::cnfs::{Found, Geometry};
 use crate::method::packing::Packing;
+use disk::{Disk, DiskFile, read_around};
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};

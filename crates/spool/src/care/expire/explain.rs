@@ -1,12 +1,10 @@
 //! When one article goes, and why.
 
 use super::survey::{List, lives};
-use crate::base::clock::unix_now;
 use crate::base::config::{ExpireConfig, Keep, NEVER, Order};
 use crate::base::error::Trouble;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::kept::KeptEntry;
 use crate::index::weights::Weight;
@@ -16,6 +14,8 @@ use crate::spool::Spool;
 use crate::write::expire::{Judge, unreadable};
 use crate::write::policy::Policy;
 use crate::write::threads::Threads;
+use disk::Patience;
+use disk::clock::unix_now;
 
 const DAY_SECS: u64 = 86_400;
 /// Over a shorter time there is no rate to foretell from, in seconds.

@@ -3,7 +3,6 @@
 use super::Counted;
 use crate::base::error::Trouble;
 use crate::base::ids::{Flag, GroupId};
-use crate::base::progress::Progress;
 use crate::index::groups::GroupTable;
 use crate::index::kept::{KeptEntry, KeptSnapshot};
 use crate::index::weights::{Weight, Weights};
@@ -13,6 +12,7 @@ use crate::write::caps::Search;
 use crate::write::expire::{ExpireReport, Judge, Judged, unreadable};
 use crate::write::room::Candidates;
 use crate::write::threads::Threads;
+use disk::Progress;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

@@ -2,14 +2,14 @@
 
 use super::Counted;
 use super::survey::List;
-use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
 use crate::base::error::{SpoolError, Trouble, TroubleKind};
-use crate::base::progress::Progress;
 use crate::index::kept::KeptEntry;
 use crate::spool::Spool;
 use crate::write::expire::{ExpireReport, Judge, Judged, unreadable};
 use crate::write::policy::Policy;
+use disk::Progress;
+use disk::clock::unix_now;
 use std::sync::Arc;
 
 /// What a policy would remove of what is there now.

@@ -2,7 +2,6 @@
 
 use super::{Damage, text};
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::fold::Folds;
 use crate::index::history::Found;
@@ -15,6 +14,7 @@ use crate::open::recovery::unjournaled::take_record;
 use crate::spool::Spool;
 use crate::write::commit::{Writer, trouble};
 use crate::write::syncer::failed_sync;
+use disk::Patience;
 use netnews::article::{Article, Known};
 use std::collections::HashMap;
 use std::io;

@@ -6,7 +6,6 @@
 
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::progress::Progress;
 use crate::base::token::Token;
 use crate::index::history::Found;
 use crate::index::overview::{RowEntry, Rows};
@@ -14,6 +13,7 @@ use crate::method::Volume;
 use crate::method::scan::Scan;
 use crate::open::rebuild::Region;
 use crate::spool::Spool;
+use disk::Progress;
 use netnews::overview_row::append_row;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,8 +1,6 @@
 //! The buffers record by record, against usage bitmaps and history.
 
 use super::VerifyReport;
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::care::repair::Damage;
 use crate::index::history::Found;
@@ -10,6 +8,8 @@ use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use crate::method::scan::Scan;
 use crate::method::{Cyclic, Volume};
 use crate::spool::Spool;
+use disk::Patience;
+use disk::Progress;
 
 /// Progress is reported after this many records.
 const RECORDS_PER_STEP: u64 = 16_384;

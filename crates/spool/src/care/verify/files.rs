@@ -4,13 +4,13 @@
 use super::VerifyReport;
 use crate::base::status::CursorDamage;
 use crate::care::repair::Damage;
-use crate::disk::Open;
 use crate::index::checkpoint::{Checkpoint, NAMES};
 use crate::journal::{JournalReader, ReaderDamage};
 use crate::method::Volume;
 use crate::open::paths::Paths;
 use crate::open::recovery::read_secret;
 use crate::spool::Spool;
+use disk::Open;
 use std::io;
 use std::sync::Arc;
 

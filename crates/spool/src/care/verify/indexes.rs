@@ -7,7 +7,6 @@
 
 use super::VerifyReport;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::care::repair::{Damage, Loss};
 use crate::index::groups::Group;
@@ -16,6 +15,7 @@ use crate::method::cnfs::record;
 use crate::method::{Cyclic, Volume};
 use crate::read::Lookup;
 use crate::spool::Spool;
+use disk::Patience;
 use std::sync::atomic::Ordering;
 use tracing::warn;
 

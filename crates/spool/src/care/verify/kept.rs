@@ -6,13 +6,13 @@
 use super::VerifyReport;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::progress::Progress;
 use crate::base::token::Token;
 use crate::care::repair::Damage;
 use crate::index::history::{Found, Record};
 use crate::method::{Retained, Stray, StrayKind, tree_header};
 use crate::spool::Spool;
 use crate::write::commit::Writer;
+use disk::Progress;
 use std::collections::HashMap;
 use std::io;
 

@@ -12,10 +12,10 @@ use crate::base::ordered::{Ordered, OrderedGuard, rank};
 pub(crate) use live::LiveSet;
 pub(crate) use shown::HiddenNumbers;
 
-use crate::base::clock::unix_now;
 use crate::base::xref::pairs_of_line;
 use crate::index::overview::GroupOverview;
 use arc_swap::ArcSwap;
+use disk::clock::unix_now;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;

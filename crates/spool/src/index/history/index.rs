@@ -18,7 +18,7 @@ use arc_swap::{ArcSwap, Guard};
 use super::record::invalid_data;
 use super::shard::{BUCKET_SLOTS, BUCKET_WORDS, Shard, TAG_BITS};
 use crate::base::key::Key;
-use crate::disk::{Disk, Mapping, Open, touch};
+use disk::{Disk, Mapping, Open, touch};
 
 const PREFIX: &str = "index-";
 const MAGIC: u64 = u64::from_le_bytes(*b"NRHISIX2");

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 
 use super::record::{Checkpoint, RECORD_BYTES, RECORD_WORDS, Words, invalid_data};
-use crate::disk::{Disk, DiskFile, Mapping, Open, touch};
+use disk::{Disk, DiskFile, Mapping, Open, touch};
 
 const SUFFIX: &str = ".ring";
 const NAME_DIGITS: usize = 10;

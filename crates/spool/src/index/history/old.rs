@@ -7,7 +7,7 @@
 
 use super::log;
 use super::record::{Checkpoint, RECORD_BYTES, RECORD_WORDS, Record, decode};
-use crate::disk::{Disk, DiskFile, Open, read_around};
+use disk::{Disk, DiskFile, Open, read_around};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;

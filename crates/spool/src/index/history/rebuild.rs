@@ -10,7 +10,7 @@ use super::index::{Index, Reader};
 use super::log::{Log, Segments};
 use super::record::raw_key_bits;
 use crate::base::key::Key;
-use crate::base::progress::Progress;
+use disk::Progress;
 
 const THREADS: usize = 2;
 /// Progress is reported after this many records.

@@ -92,7 +92,7 @@ fn check(words: &Words, number: u64) -> u32 {
         };
         *part = (half as u32).to_le_bytes();
     }
-    crate::base::crc::crc32c(&bytes).max(1)
+    disk::crc::crc32c(&bytes).max(1)
 }
 
 /// Which records there are: those from `first_record` up to, without, `next_record`.
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(bytes[24..28], 0xA1B2_C3D4_u32.to_le_bytes());
         let mut checked = bytes[..28].to_vec();
         checked.extend_from_slice(&5_u64.to_le_bytes());
-        assert_eq!(bytes[28..], crate::base::crc::crc32c(&checked).to_le_bytes());
+        assert_eq!(bytes[28..], disk::crc::crc32c(&checked).to_le_bytes());
         let remembered: Vec<u8> = encode(&KEY, None, 1, 5).iter().flat_map(|w| w.to_le_bytes()).collect();
         assert_eq!(remembered[12..24], [0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }

@@ -158,8 +158,7 @@ fn load(word: &AtomicU64) -> u64 {
 
 /// Word 0 that names a record: its number + 1, and a check of that in the other bits, which is never 0.
 fn bound(number: u64) -> u64 {
-    let check =
-        u64::from(crate::base::crc::crc32c(&(number + 1).to_le_bytes()) >> (u32::BITS - TAG_BITS)).max(1);
+    let check = u64::from(disk::crc::crc32c(&(number + 1).to_le_bytes()) >> (u32::BITS - TAG_BITS)).max(1);
     check << NUMBER_BITS | (number + 1)
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::*;
 use crate::base::token::MethodKind;
-use crate::disk::{CrashKind, Open, RealDisk, SimDisk};
+use disk::{CrashKind, Open, RealDisk, SimDisk};
 
 /// 64 records a segment and 4 shards: growth and expiry really happen.
 const SMALL: Shape = Shape { segment_bits: 6, shard_bits: 2 };

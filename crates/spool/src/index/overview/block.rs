@@ -96,7 +96,7 @@ impl Rows {
         out.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
         out.extend_from_slice(&first.to_le_bytes());
         out.extend_from_slice(&(self.text.len() as u32).to_le_bytes());
-        out.extend_from_slice(&crate::base::crc::crc32c(&self.text).to_le_bytes());
+        out.extend_from_slice(&disk::crc::crc32c(&self.text).to_le_bytes());
         out.extend_from_slice(&[0; 8]);
         for e in &self.entries {
             out.extend_from_slice(&((e.number - first) as u32).to_le_bytes());
@@ -104,7 +104,7 @@ impl Rows {
             out.extend_from_slice(&e.token.to_bytes());
             out.extend_from_slice(&e.arrived.to_le_bytes());
         }
-        let crc = crate::base::crc::crc32c(&out[start + 8..]);
+        let crc = disk::crc::crc32c(&out[start + 8..]);
         out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&self.text);
     }
@@ -118,7 +118,7 @@ impl Rows {
             .and_then(|(text_len, crc)| {
                 let text = block.get(head_bytes(self.entries.len())..)?;
                 self.text.extend_from_slice(text);
-                (text.len() == text_len as usize && crate::base::crc::crc32c(text) == crc).then_some(())
+                (text.len() == text_len as usize && disk::crc::crc32c(text) == crc).then_some(())
             })
             .is_some()
     }
@@ -142,7 +142,7 @@ impl Rows {
         let owner = r.u32()?;
         let count = r.u32()? as usize;
         let head = checked.get(..head_bytes(count).checked_sub(8)?)?;
-        if &magic != MAGIC || owner != group.0 || crate::base::crc::crc32c(head) != crc {
+        if &magic != MAGIC || owner != group.0 || disk::crc::crc32c(head) != crc {
             return None;
         }
         let first = r.u64()?;

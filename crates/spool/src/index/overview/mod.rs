@@ -16,9 +16,9 @@ pub(crate) use segment::{Kind, Segment, SegmentState, Segments};
 
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
-use crate::base::read_mode::Patience;
-use crate::disk::DiskFile;
 use crate::index::groups::LiveSet;
+use disk::DiskFile;
+use disk::Patience;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;

@@ -42,11 +42,11 @@ pub(crate) fn encode(rows: &Rows, group: GroupId, out: &mut Vec<u8>) -> bool {
         return false;
     }
     let entries = (frame_at - start - HEADER_BYTES) as u32;
-    let (frame, frame_crc) = ((out.len() - frame_at) as u32, crate::base::crc::crc32c(&out[frame_at..]));
+    let (frame, frame_crc) = ((out.len() - frame_at) as u32, disk::crc::crc32c(&out[frame_at..]));
     for (at, value) in [(28, frame_crc), (32, entries), (36, frame)] {
         out[start + at..start + at + 4].copy_from_slice(&value.to_le_bytes());
     }
-    let crc = crate::base::crc::crc32c(&out[start + 8..frame_at]);
+    let crc = disk::crc::crc32c(&out[start + 8..frame_at]);
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
     true
 }
@@ -56,7 +56,7 @@ pub(super) fn decode(rows: &mut Rows, group: GroupId, block: &[u8]) -> bool {
     let Some(frame) = decode_entries(rows, group, block) else { return false };
     let text_bytes = rows.entries.last().map_or(0, |e| e.end as usize);
     rows.text.resize(text_bytes, 0);
-    frame.bytes.len() == frame.len && crate::base::crc::crc32c(frame.bytes) == frame.crc && {
+    frame.bytes.len() == frame.len && disk::crc::crc32c(frame.bytes) == frame.crc && {
         read_frame(frame.bytes, &mut rows.text)
     }
 }
@@ -81,7 +81,7 @@ pub(super) fn decode_entries<'a>(rows: &mut Rows, group: GroupId, block: &'a [u8
     let (entries_len, len) = (r.u32()? as usize, r.u32()? as usize);
     let head = checked.get(..entries_len.checked_add(HEADER_BYTES - 8)?)?;
     let sane = owner == group.0 && count <= entries_len / ENTRY_BYTES_MIN && text_bytes <= TEXT_BYTES_MAX;
-    if !sane || crate::base::crc::crc32c(head) != crc {
+    if !sane || disk::crc::crc32c(head) != crc {
         return None;
     }
     let mut entries = Reader(r.take(entries_len)?);

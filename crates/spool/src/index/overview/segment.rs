@@ -8,7 +8,7 @@
 use crate::base::config::OverviewShape;
 use crate::base::ids::GroupId;
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
+use disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

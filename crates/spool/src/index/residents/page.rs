@@ -6,7 +6,7 @@
 use super::{FILE_BYTES, Resident, damaged};
 use crate::base::codec::{Reader, put_varint, unzigzag, zigzag};
 use crate::base::ids::GroupId;
-use crate::disk::{Disk, DiskFile, Open};
+use disk::{Disk, DiskFile, Open};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -273,7 +273,7 @@ fn put_page(at: u64, entries: &[u8], out: &mut Vec<u8>) {
 
 /// Of the page's position and what follows the checksum.
 fn checksum(at: u64, rest: &[u8]) -> u32 {
-    crate::base::crc::crc32c_of_two(&at.to_le_bytes(), rest)
+    disk::crc::crc32c_of_two(&at.to_le_bytes(), rest)
 }
 
 fn entries_of(page: &[u8]) -> Option<&[u8]> {

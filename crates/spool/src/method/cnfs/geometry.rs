@@ -6,7 +6,7 @@
 //! Growing).
 
 use super::header::{HEADERS_BYTES, SLOT_BYTES};
-use crate::disk::STEP_BYTES_MAX;
+use disk::STEP_BYTES_MAX;
 
 /// Smallest article area: room for a few articles.
 const AREA_BYTES_MIN: u64 = 8 << 10;

@@ -100,7 +100,7 @@ impl BufferHeader {
             let _ = writeln!(t, "area {}\nbase {:x}", g.area_start, g.base);
             let _ = writeln!(t, "basecycle {:x}\nbefore {}", g.base_cycle, g.before);
         }
-        let crc = crate::base::crc::crc32c(t.as_bytes());
+        let crc = disk::crc::crc32c(t.as_bytes());
         let _ = writeln!(t, "crc32c {crc:08x}");
         let mut slot = t.into_bytes();
         slot.resize(SLOT_BYTES as usize, 0);
@@ -112,7 +112,7 @@ impl BufferHeader {
         let end = memchr::memchr(0, slot).unwrap_or(slot.len());
         let text = std::str::from_utf8(slot.get(..end)?).ok()?;
         let (body, crc) = text.split_once("crc32c ")?;
-        if u32::from_str_radix(crc.trim_end(), 16).ok()? != crate::base::crc::crc32c(body.as_bytes()) {
+        if u32::from_str_radix(crc.trim_end(), 16).ok()? != disk::crc::crc32c(body.as_bytes()) {
             return None;
         }
         let mut lines = body.lines();

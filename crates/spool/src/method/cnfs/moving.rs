@@ -7,9 +7,9 @@
 use super::header::{HEADERS_BYTES, SLOT_BYTES};
 use super::{Cycbuff, record};
 use crate::base::limits::PART_BYTES_MAX;
-use crate::base::progress::Progress;
-use crate::disk::{Disk, DiskFile, Open};
 use crate::method::volume::{Cyclic, Volume};
+use disk::Progress;
+use disk::{Disk, DiskFile, Open};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 
 use crate::base::codec::Reader;
 use crate::base::key::Key;
-use crate::disk::DiskFile;
+use disk::DiskFile;
 use std::io::{self, IoSlice};
 
 /// Length of the header.
@@ -116,7 +116,7 @@ pub(crate) fn cancel(file: &dyn DiskFile, offset: u64) -> io::Result<()> {
 
 /// Fills in magic and checksum of a whole record.
 pub(crate) fn seal(record: &mut [u8]) {
-    let crc = crate::base::crc::crc32c(&record[8..]);
+    let crc = disk::crc::crc32c(&record[8..]);
     record[..4].copy_from_slice(MAGIC_LIVE);
     record[4..8].copy_from_slice(&crc.to_le_bytes());
 }
@@ -125,7 +125,7 @@ pub(crate) fn seal(record: &mut [u8]) {
 /// write does.
 pub(crate) fn is_rotten(record: &[u8]) -> bool {
     match (record.get(4..8).and_then(|crc| crc.try_into().ok()), record.get(8..)) {
-        (Some(crc), Some(rest)) => crate::base::crc::one_bit_explains(rest, u32::from_le_bytes(crc)),
+        (Some(crc), Some(rest)) => disk::crc::one_bit_explains(rest, u32::from_le_bytes(crc)),
         _ => false,
     }
 }
@@ -133,7 +133,7 @@ pub(crate) fn is_rotten(record: &[u8]) -> bool {
 /// Whether a whole record (header and data, no padding) is as it was written.
 pub(crate) fn is_whole(record: &[u8]) -> bool {
     match (record.get(4..8), record.get(8..)) {
-        (Some(crc), Some(rest)) => crc == crate::base::crc::crc32c(rest).to_le_bytes(),
+        (Some(crc), Some(rest)) => crc == disk::crc::crc32c(rest).to_le_bytes(),
         _ => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::DictionaryStatus;
 use crate::base::codec::{Reader, put_bytes, put_u64};
-use crate::disk::{Access, Disk, Open, durable_replace};
+use disk::{Access, Disk, Open, durable_replace};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,13 +41,13 @@ impl Dictionary {
         put_u64(self.trained, &mut body);
         put_bytes(self.class.as_bytes(), &mut body);
         body.extend_from_slice(&self.bytes);
-        [MAGIC.as_slice(), &crate::base::crc::crc32c(&body).to_le_bytes(), &body].concat()
+        [MAGIC.as_slice(), &disk::crc::crc32c(&body).to_le_bytes(), &body].concat()
     }
 
     fn decode(file: &[u8]) -> Option<Self> {
         let mut r = Reader(file.strip_prefix(MAGIC)?);
         let crc = r.u32()?;
-        if crate::base::crc::crc32c(r.0) != crc {
+        if disk::crc::crc32c(r.0) != crc {
             return None;
         }
         let (id, trained, class) = (r.u32()?, r.u64()?, r.text()?);
@@ -93,7 +93,7 @@ impl Dictionary {
 }
 
 fn id_of(bytes: &[u8]) -> Option<u32> {
-    Some(crate::base::crc::crc32c(bytes)).filter(|id| *id != 0)
+    Some(disk::crc::crc32c(bytes)).filter(|id| *id != 0)
 }
 
 /// Path of a copy.

@@ -13,12 +13,12 @@ mod training;
 use crate::base::config::ClassConfig;
 use crate::base::error::ReadError;
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::Disk;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use codec::{PREFIX_BYTES, Prefix, decompress};
 pub(crate) use codec::{Packed, put_frame, read_frame};
 use dictionary::Dictionary;
+use disk::Disk;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -165,7 +165,7 @@ impl Packing {
 
     fn train(&self, class: &PackedClass, samples: &Samples) {
         let Some(bytes) = samples.train() else { return };
-        let dictionary = Dictionary::new(class.name.clone(), crate::base::clock::unix_now(), bytes);
+        let dictionary = Dictionary::new(class.name.clone(), disk::clock::unix_now(), bytes);
         let Some(dictionary) = dictionary.map(Arc::new) else { return };
         // What cannot be written is not used, and nothing of it stays. It is trained again from later
         // articles, when there may be room.

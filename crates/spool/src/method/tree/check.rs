@@ -6,10 +6,10 @@ use super::{FILE_BYTES_MAX, FileTree, GLANCE_BYTES, form, paths};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::token::MethodKind;
-use crate::disk::{DiskFile, Open};
 use crate::method::cnfs::record;
 use crate::method::tree_header;
 use crate::method::volume::{Living, Stray, StrayKind};
+use disk::{DiskFile, Open};
 use std::io;
 use std::path::Path;
 

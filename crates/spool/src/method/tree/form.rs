@@ -90,7 +90,7 @@ pub(super) fn glance(file: &[u8]) -> Option<(RecordHeader, &[u8])> {
 fn checksum(header: &RecordHeader, data: &[u8]) -> u32 {
     let mut head = Vec::with_capacity(HEADER_BYTES);
     RecordHeader { place: 0, ..*header }.put(&mut head);
-    crate::base::crc::crc32c_of_two(head.get(8..).unwrap_or_default(), data)
+    disk::crc::crc32c_of_two(head.get(8..).unwrap_or_default(), data)
 }
 
 fn line_of(h: &RecordHeader, crc: u32) -> Vec<u8> {

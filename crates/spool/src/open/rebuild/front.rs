@@ -1,7 +1,6 @@
 //! How far a rebuild has come in each volume: the region whose records are published next.
 
 use super::regions::{Record, Region, Regions};
-use crate::base::clock::unix_now;
 use crate::base::ids::{Flag, GroupId};
 use crate::base::key::Key;
 use crate::base::token::{MethodKind, Token};
@@ -9,6 +8,7 @@ use crate::base::xref::pairs_of;
 use crate::index::fold::{Folds, PublishContext, Published};
 use crate::journal::GroupRow;
 use crate::method::{Cyclic, Inventory, Volume};
+use disk::clock::unix_now;
 use std::io;
 use std::sync::Arc;
 

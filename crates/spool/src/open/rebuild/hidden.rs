@@ -5,16 +5,16 @@
 //! checkpoint is there (`docs/formats/hidden.md`).
 
 use crate::base::codec::{Reader, put_sized, put_varint};
-use crate::base::crc::crc32c;
 use crate::base::hidden::HiddenArticle;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
-use crate::disk::{Access, Disk, Open, durable_replace, read_small};
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::index::history::Found;
 use crate::journal::{put_hidden, read_hidden};
 use crate::read::article::ArticleBuf;
+use disk::Patience;
+use disk::crc::crc32c;
+use disk::{Access, Disk, Open, durable_replace, read_small};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

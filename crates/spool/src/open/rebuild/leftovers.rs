@@ -4,11 +4,11 @@
 use super::Old;
 use crate::base::hidden::HiddenArticle;
 use crate::base::key::Key;
-use crate::disk::Disk;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::index::hidden::Ahead;
 use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
+use disk::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;

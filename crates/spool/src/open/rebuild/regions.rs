@@ -9,12 +9,12 @@
 
 use crate::base::ids::GroupId;
 use crate::base::ordered::{Ordered, rank};
-use crate::base::read_mode::Patience;
 use crate::base::xref::{XREF_NAME, pairs_of};
 use crate::index::fold::Shared;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::scan::Scan;
 use crate::method::{Cyclic, Volume};
+use disk::Patience;
 use netnews::Article;
 use netnews::overview_row::{Fields, append_fields, append_headers};
 use parking_lot::Condvar;

@@ -1,14 +1,14 @@
 //! Whether what the last run wrote and did not sync is still there: the marks of its files and directories.
 //!
 //! A mark is kept in the machine's memory, like bytes that are not synced, and is lost with them
-//! ([`crate::disk::Disk::mark`]): at a reboot, and when a disk was away or a file system was mounted again.
+//! ([`disk::Disk::mark`]): at a reboot, and when a disk was away or a file system was mounted again.
 //! Each directory and buffer has its own, since each may lie on a file system of its own. Invariant: marks
 //! are set once the journal durably has what this opening found, so that an opening which was cut off finds
 //! them missing again.
 
 use crate::base::config::{BufferConfig, SpoolConfig};
-use crate::disk::Disk;
 use crate::open::paths::Paths;
+use disk::Disk;
 use std::io;
 use std::path::PathBuf;
 

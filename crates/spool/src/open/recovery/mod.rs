@@ -18,12 +18,9 @@ mod suspects;
 pub(crate) mod trees;
 pub(crate) mod unjournaled;
 
-use crate::base::clock::unix_now;
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
-use crate::base::progress::Progress;
 use crate::base::token::MethodKind;
-use crate::disk::Disk;
 use crate::index::checkpoint::{self, Checkpoint};
 use crate::index::fold::{Folds, Shared};
 use crate::index::history::{History, OldLog};
@@ -37,6 +34,9 @@ use crate::write::commit::Writer;
 use crate::write::manager::Class;
 use crate::write::policy::Policy;
 use crate::write::syncer::SyncState;
+use disk::Disk;
+use disk::Progress;
+use disk::clock::unix_now;
 use parts::Source;
 pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
 use replay::{Survey, push_voids, replay, survey};
@@ -366,7 +366,7 @@ fn settle_volumes(
     if recovery.crashed || recovery.lone_header || recovery.rebuilt.is_some() || power_lost {
         // Over the copy of each header that is damaged or may have been cut off, perhaps after a last row
         // that reached the disk before it; a rebuild may have none at all.
-        let now = crate::base::clock::unix_now();
+        let now = disk::clock::unix_now();
         volumes.cycbuffs().try_for_each(|v| v.write_header(now))?;
     }
     if recovery.crashed || recovery.rebuilt.is_some() {

@@ -6,9 +6,7 @@ use crate::base::error::SpoolError;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::KeyHasher;
 use crate::base::ordered::Ordered;
-use crate::base::progress::Progress;
 use crate::base::token::MethodKind;
-use crate::disk::{Access, Disk, Open, durable_replace, read_around};
 use crate::index::checkpoint::{Checkpoint, restore_blocks};
 use crate::index::fold::{Folds, Shared};
 use crate::index::groups::Groups;
@@ -25,6 +23,8 @@ use crate::method::packing::Packing;
 use crate::method::{MemoryVolume, Retained, Volume, Volumes};
 use crate::open::paths::Paths;
 use arc_swap::ArcSwap;
+use disk::Progress;
+use disk::{Access, Disk, Open, durable_replace, read_around};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -240,7 +240,7 @@ const SECRET_FILE_BYTES: usize = 42;
 /// The file `secret`.
 pub(crate) fn secret_text(secret: &[u8; 16]) -> String {
     let digits = hex(secret);
-    format!("{digits} {:08x}\n", crate::base::crc::crc32c(digits.as_bytes()))
+    format!("{digits} {:08x}\n", disk::crc::crc32c(digits.as_bytes()))
 }
 
 /// Reads it; `None` if a single bit is not as it was written.
@@ -383,5 +383,5 @@ fn used(saved: &[(VolumeRow, ResidentsState)], id: u16) -> bool {
 /// Whether an error says that an index file is not there or not as it was written.
 fn is_unfit(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
-        || crate::disk::is_unreadable(e)
+        || disk::is_unreadable(e)
 }

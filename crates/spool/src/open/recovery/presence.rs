@@ -8,7 +8,6 @@
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::token::MethodKind;
-use crate::disk::{Disk, Open};
 use crate::index::checkpoint::Checkpoint;
 use crate::index::residents::Residents;
 use crate::journal::VolumeRow;
@@ -16,6 +15,7 @@ use crate::method::cnfs::Found;
 use crate::method::tree_header::TreeHeader;
 use crate::open::paths::Paths;
 use crate::open::rebuild::{self, LeftOut, VolumesNamed};
+use disk::{Disk, Open};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -4,10 +4,7 @@
 
 use super::report::Recovery;
 use crate::base::error::ReadError;
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::token::{MethodKind, Token};
-use crate::disk::Disk;
 use crate::index::fold::{Folds, Shared};
 use crate::journal::{ArticleRow, GroupsFound, JournalReader, JournalWriter, Row};
 use crate::method::Volume;
@@ -15,6 +12,9 @@ use crate::method::cnfs::Cycbuff;
 use crate::method::cnfs::record;
 use crate::open::paths::Paths;
 use crate::open::rebuild::is_overwritten;
+use disk::Disk;
+use disk::Patience;
+use disk::Progress;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -194,7 +194,7 @@ fn is_whole(shared: &Shared, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::SimDisk;
+    use disk::SimDisk;
     use std::path::Path;
 
     #[test]

@@ -10,7 +10,6 @@
 use crate::base::error::SpoolError;
 use crate::base::ids::GroupId;
 use crate::base::limits::PART_BYTES_MAX;
-use crate::base::read_mode::Patience;
 use crate::index::fold::Folds;
 use crate::index::residents::Resident;
 use crate::journal::{JournalWriter, Row};
@@ -18,6 +17,7 @@ use crate::method::cnfs::record::{self, HEADER_BYTES, RecordHeader};
 use crate::method::scan::header_at;
 use crate::method::{Cyclic, Volume};
 use crate::write::syncer::UNSYNCED_BYTES_MAX;
+use disk::Patience;
 use std::collections::HashSet;
 use std::io;
 use std::ops::Range;

@@ -8,13 +8,13 @@
 
 use crate::base::facts::Tagged;
 use crate::base::ids::GroupId;
-use crate::base::progress::Progress;
 use crate::base::token::{MethodKind, Token};
 use crate::index::fold::Folds;
 use crate::index::history::Found;
 use crate::journal::{ArticleRow, JournalWriter, Row, put_numbers};
 use crate::method::{Kind, Retained, StrayKind, Volume};
 use crate::open::rebuild::{Record, Region, group_named, newer_numbers, record_at};
+use disk::Progress;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;

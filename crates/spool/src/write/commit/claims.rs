@@ -1,8 +1,8 @@
 //! Journal that only its readers need: kept within bounds, and given up when the disk is full.
 
 use super::Writer;
-use crate::base::clock::unix_now;
 use crate::journal::Bounds;
+use disk::clock::unix_now;
 use std::io;
 use std::path::PathBuf;
 

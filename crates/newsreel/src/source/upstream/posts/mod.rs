@@ -18,9 +18,9 @@ pub(crate) use queue::{QueuedPost, is_whole as is_post_whole};
 
 use crate::base::file_name::FileName;
 use crate::base::lock::Leaf;
+use disk::Disk;
 use hashbrown::HashMap;
 use queue::{Queue, name_of};
-use spool::Disk;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 
 use crate::base::fields;
 use crate::base::file_name::FileName;
+use disk::{Access, Checked, Disk, durable_create, durable_replace, read_or_set_aside};
 use ring::digest::{SHA256, digest};
-use spool::{Access, Checked, Disk, durable_create, durable_replace, read_or_set_aside};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The queue: bounded, in order, and whole after any crash.
 
 use super::*;
-use spool::{Access, CrashKind, SimDisk};
+use disk::{Access, CrashKind, SimDisk};
 
 fn post(n: u64) -> QueuedPost {
     QueuedPost {
@@ -49,14 +49,10 @@ fn posts_wait_in_their_order_and_within_their_bound() {
     assert_eq!(all(&posts), [post(2), post(3)]);
     assert!(posts.drop_post(&post(3)).unwrap());
     assert_eq!(all(&open(&sim)), [post(2)]);
-    spool::durable_replace(&sim, Path::new("/d/posts/00.post"), &[b"garbage"], Access::Owner).unwrap();
-    spool::durable_replace(&sim, Path::new("/d/posts/01.post.new"), &[b"gar"], Access::Owner).unwrap();
+    disk::durable_replace(&sim, Path::new("/d/posts/00.post"), &[b"garbage"], Access::Owner).unwrap();
+    disk::durable_replace(&sim, Path::new("/d/posts/01.post.new"), &[b"gar"], Access::Owner).unwrap();
     assert_eq!(all(&open(&sim)), [post(2)]);
-    assert_eq!(
-        spool::Disk::list(&sim, Path::new("/d/posts")).unwrap().len(),
-        2,
-        "the unfinished one is gone"
-    );
+    assert_eq!(disk::Disk::list(&sim, Path::new("/d/posts")).unwrap().len(), 2, "the unfinished one is gone");
 }
 
 #[test]

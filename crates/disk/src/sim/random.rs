@@ -2,7 +2,7 @@
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
@@ -22,7 +22,6 @@ impl Random {
     }
 
     /// A number from 0 on, below `end`.
-    #[cfg(test)]
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }

@@ -101,7 +101,7 @@ fn aside_name(path: &Path, n: usize) -> PathBuf {
 mod tests {
     use super::super::{Access, durable_replace};
     use super::*;
-    use crate::disk::SimDisk;
+    use crate::SimDisk;
 
     #[test]
     fn damaged_files_are_set_aside_under_names_of_their_own() {

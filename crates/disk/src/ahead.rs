@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Whole pages need not be read before they are written.
 const PAGE_BYTES: u64 = 4096;
 /// Longest step, in bytes.
-pub(crate) const STEP_BYTES_MAX: u64 = 64 << 10;
+pub const STEP_BYTES_MAX: u64 = 64 << 10;
 /// A write of this part of a step, or more, is a busy writer's.
 const BUSY_PART: u64 = 8;
 
@@ -21,7 +21,7 @@ static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; STEP_BYTES_MAX as usi
 
 /// How far one writer's file has been written.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub struct Ahead {
     end: AtomicU64,
 }
 

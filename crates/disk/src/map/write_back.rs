@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 /// Begins to write the dirty pages of a range to the medium, without waiting for any. With this flag alone
 /// the kernel neither waits nor reports errors of earlier writes, which stay there for the next fdatasync(2).
 #[allow(unsafe_code)]
-pub(in crate::disk) fn write_back(file: &File, range: Range<u64>) -> io::Result<()> {
+pub(crate) fn write_back(file: &File, range: Range<u64>) -> io::Result<()> {
     let offset = libc::off64_t::try_from(range.start);
     let len = libc::off64_t::try_from(range.end.saturating_sub(range.start));
     let (Ok(offset), Ok(len)) = (offset, len) else { return Err(io::ErrorKind::InvalidInput.into()) };

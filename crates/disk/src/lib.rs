@@ -1,14 +1,23 @@
-//! The only way the spool touches the machine.
+//! Files that must survive a crash.
 //!
-//! Two implementations: [`RealDisk`] and, for tests, [`SimDisk`], which counts every write and sync, can fail
-//! the n-th call (EIO, ENOSPC) and can crash: what was not synced is then lost, torn or reordered. Invariant:
-//! no other module of this crate opens a file, maps memory or asks for the boot id.
+//! [`Disk`] and [`DiskFile`] are the only way to such a file, in every crate. There are two implementations:
+//! [`RealDisk`] and, for tests, [`SimDisk`], which counts every write and sync, can fail the n-th call (EIO,
+//! ENOSPC) and can crash, which loses, tears or reorders everything that was not synced. Small files are
+//! replaced as a whole ([`durable_replace`]) or grow by checked lines ([`AppendLog`]).
+//!
+//! The checksum of all formats ([`crc`]), the clocks and the trait for progress reports live here as well, since
+//! every crate that writes files needs them.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod ahead;
+pub mod clock;
+pub mod crc;
 mod dirs;
 mod holes;
 mod map;
 mod open_dirs;
+mod patience;
+mod progress;
 mod real;
 #[cfg(any(test, feature = "testing"))]
 mod sim;
@@ -23,16 +32,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-pub(crate) use ahead::{Ahead, STEP_BYTES_MAX};
+pub use ahead::{Ahead, STEP_BYTES_MAX};
+pub use patience::Patience;
+pub use progress::Progress;
 pub use real::RealDisk;
-#[cfg(test)]
-pub(crate) use sim::Random;
 #[cfg(any(test, feature = "testing"))]
-pub use sim::{CrashKind, SimDisk};
-pub(crate) use small::UNFINISHED;
+pub use sim::{CrashKind, Random, SimDisk};
 pub use small::{
-    Access, AppendLog, Checked, Line, NewFile, Replacements, checked_lines, durable_create, durable_replace,
-    is_set_aside, read_or_set_aside, read_small, set_aside,
+    Access, AppendLog, Checked, Line, NewFile, Replacements, UNFINISHED, checked_lines, durable_create,
+    durable_replace, is_set_aside, read_or_set_aside, read_small, set_aside,
 };
 
 /// How [`Disk::open`] treats a file that exists or does not.
@@ -204,20 +212,20 @@ pub trait Mapping: Send + Sync + Debug {
 }
 
 /// Reads a word of each page of a mapping.
-pub(crate) fn touch(map: &dyn Mapping) {
+pub fn touch(map: &dyn Mapping) {
     const WORDS_PER_PAGE: usize = 512;
     let words = map.words().iter().step_by(WORDS_PER_PAGE);
     std::hint::black_box(words.fold(0, |sum, word| sum ^ word.load(Ordering::Relaxed)));
 }
 
 /// Whether an error says that the medium cannot read a sector.
-pub(crate) fn is_unreadable(error: &io::Error) -> bool {
+pub fn is_unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
 /// As [`DiskFile::read_at`], but unreadable bytes are returned as 0xFF: for formats whose checksums
 /// distinguish them from what was written.
-pub(crate) fn read_around(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+pub fn read_around(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     const PAGE_BYTES: usize = 4096;
     match file.read_at(buf, offset) {
         Err(e) if is_unreadable(&e) => {}

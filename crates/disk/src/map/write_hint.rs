@@ -12,7 +12,7 @@ const F_SET_RW_HINT: libc::c_int = 1036;
 
 /// The write hint of a file's or directory's inode; 0 if none has been set since its file system was mounted.
 #[allow(unsafe_code)]
-pub(in crate::disk) fn write_hint(file: &File) -> io::Result<u64> {
+pub(crate) fn write_hint(file: &File) -> io::Result<u64> {
     let mut hint = 0_u64;
     // SAFETY: the descriptor is open, and the kernel writes the 8 bytes of `hint`, which outlives the call.
     match unsafe { libc::fcntl(file.as_raw_fd(), F_GET_RW_HINT, &raw mut hint) } {
@@ -23,7 +23,7 @@ pub(in crate::disk) fn write_hint(file: &File) -> io::Result<u64> {
 
 /// Sets the write hint of a file's or directory's inode. The kernel keeps it in memory alone.
 #[allow(unsafe_code)]
-pub(in crate::disk) fn set_write_hint(file: &File, hint: u64) -> io::Result<()> {
+pub(crate) fn set_write_hint(file: &File, hint: u64) -> io::Result<()> {
     // SAFETY: the descriptor is open, and the kernel reads the 8 bytes of `hint`, which outlives the call.
     match unsafe { libc::fcntl(file.as_raw_fd(), F_SET_RW_HINT, &raw const hint) } {
         0 => Ok(()),

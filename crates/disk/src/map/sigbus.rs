@@ -34,7 +34,7 @@ static INSTALLED: Once = Once::new();
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Pages lost so far, in all mappings.
-pub(in crate::disk) fn lost_pages() -> u64 {
+pub(crate) fn lost_pages() -> u64 {
     LOST_COUNT.load(Ordering::Acquire)
 }
 

@@ -2,18 +2,18 @@
 
 /// The checksum of `bytes`. Nothing else of the crate is used: its functions that take any polynomial would
 /// bring the tables of all of them into the binary, 650 KiB.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
 /// The checksum of `first` followed by `rest`, which are copied: neither is long.
-pub(crate) fn crc32c_of_two(first: &[u8], rest: &[u8]) -> u32 {
+pub fn crc32c_of_two(first: &[u8], rest: &[u8]) -> u32 {
     crc32c(&[first, rest].concat())
 }
 
 /// Whether one flipped bit, in `bytes` or in their checksum `told`, explains that the two do not fit. By
 /// chance this is so for one in 2^32 / (8 x length) of all other damage.
-pub(crate) fn one_bit_explains(bytes: &[u8], told: u32) -> bool {
+pub fn one_bit_explains(bytes: &[u8], told: u32) -> bool {
     const POLYNOMIAL: u32 = 0x82F6_3B78;
     let difference = crc32c(bytes) ^ told;
     if difference.is_power_of_two() {

@@ -6,7 +6,7 @@
 
 use super::aside::copy_aside;
 use super::{Access, Disk, DiskFile, durable_replace, parent, read_small};
-use crate::base::crc::crc32c;
+use crate::crc::crc32c;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ fn checked(line: &[u8]) -> Option<&str> {
 mod tests {
     use super::super::tests::{PATH, crashes, on};
     use super::*;
-    use crate::disk::SimDisk;
+    use crate::SimDisk;
     use std::path::Path;
 
     fn log(sim: &SimDisk) -> (AppendLog, Vec<String>) {

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How the name of a file ends that is not there yet.
-pub(crate) const UNFINISHED: &str = ".new";
+pub const UNFINISHED: &str = ".new";
 
 /// Who may read a file that did not exist. One that is replaced keeps its owner and, unless its owner alone
 /// may read it, its mode.
@@ -233,7 +233,7 @@ fn parent(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{CrashKind, SimDisk};
+    use crate::{CrashKind, SimDisk};
 
     pub(super) const PATH: &str = "/d/state";
 

@@ -28,7 +28,7 @@ use super::{About, Disk, DiskFile, FileSystem, Mapping, Open};
 use memory::{Memory, PAGE_BYTES};
 use names::{Names, NodeId};
 use node::Node;
-pub(crate) use random::Random;
+pub use random::Random;
 
 /// What a simulated disk reports as free by default.
 const SIM_FREE_BYTES: u64 = 1 << 30;

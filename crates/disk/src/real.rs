@@ -54,10 +54,10 @@ impl RealDisk {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl RealDisk {
     /// The same disk after another boot.
-    pub(crate) fn with_boot_id(boot_id: [u8; 16]) -> Self {
+    pub fn with_boot_id(boot_id: [u8; 16]) -> Self {
         Self { boot_id, dirs: Arc::default() }
     }
 }
@@ -481,7 +481,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::disk::{Access, durable_replace};
+    use crate::{Access, durable_replace};
 
     /// A directory of its own for each test, removed at the end.
     struct Scratch(PathBuf);
