@@ -113,7 +113,7 @@ quick:
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) run --quiet --locked -p lab --bin tidy
+	$(CARGO) run --quiet --locked -p tidy
 	$(CARGO) run --quiet --locked -p newsreel -- docs | diff docs/config.md - || { echo 'docs/config.md is stale: run make docs'; exit 1; }
 	$(CARGO) metadata --quiet --locked --offline --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	@! command -v cargo-deny > /dev/null || $(CARGO) deny --offline check licenses bans sources

@@ -3,18 +3,20 @@
 //!
 //! Nothing else calls these, tests apart.
 
-use crate::access::sasl;
-use crate::access::users::{ScramKeys, Table};
-use crate::base::clock::unix_now;
-use crate::import::settings::{self, CNEWS_FILES, DIABLO_FILES, INN_FILES, LEAFNODE_FILES, Old};
-use crate::import::{head, source::Found};
-use crate::ingest::control::{Keyring, Proof, signer_of};
-use crate::source::{GroupList, parsers};
-use crate::tls::names;
+use access::sasl;
+use access::tls::names;
+use access::users::{ScramKeys, Table};
 use disk::SimDisk;
+use ingest::control::{Keyring, Proof, signer_of};
+use migrate::head;
+use migrate::settings;
+use migrate::settings::{CNEWS_FILES, DIABLO_FILES, INN_FILES, LEAFNODE_FILES, Old};
+use migrate::source::Found;
 use netnews::openpgp::Cleartext;
+use site_base::clock::unix_now;
 use std::path::Path;
 use std::sync::Arc;
+use upstreams::{GroupList, parsers};
 
 /// The names in a certificate in DER.
 pub fn certificate_names(der: &[u8]) -> Vec<String> {
@@ -23,7 +25,7 @@ pub fn certificate_names(der: &[u8]) -> Vec<String> {
 
 /// Bytes of the PROXY header at the beginning of `input`, and the client's address in it.
 pub fn proxy_header(input: &[u8]) -> Option<(usize, Option<std::net::SocketAddr>)> {
-    let (bytes, ends) = crate::listening::proxied::parse(input).ok()?;
+    let (bytes, ends) = site::listening::proxied::parse(input).ok()?;
     Some((bytes, ends.map(|ends| ends.client)))
 }
 
@@ -61,7 +63,7 @@ pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&
 /// What stands behind the label of an article that is set aside, and what comes back of the article once it
 /// is labelled itself.
 pub fn set_aside(wire: &[u8], groups: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
-    crate::ingest::label_and_back(wire, groups)
+    ingest::label_and_back(wire, groups)
 }
 
 /// What a file of a post for an upstream says, written again; `None`: it is none.
@@ -72,19 +74,19 @@ pub fn rewritten_post(file: &[u8]) -> Option<Vec<u8>> {
 /// The fields of a form as a browser sends them; `None`: it is no form.
 #[cfg(feature = "web")]
 pub fn form_fields(body: &[u8]) -> Option<Vec<(String, String)>> {
-    crate::server::web::form::parse(body)
+    web::form::parse(body)
 }
 
 /// What the reader of the configuration says of a file, and where: the spans of its faults; `Ok`: it is
 /// taken.
 pub fn configuration(text: &str) -> Result<(), String> {
-    let parsed = crate::config::parse(text, Path::new("newsreel.toml"));
+    let parsed = site_config::parse(text, Path::new("newsreel.toml"));
     parsed.map(drop).map_err(|error| error.to_string())
 }
 
 /// A line that came over the control socket as it is sent by our own client; `None`: it is no request.
 pub fn control_request(line: &[u8]) -> Option<Vec<u8>> {
-    let request: crate::operations::request::Request = serde_json::from_slice(line).ok()?;
+    let request: operators::request::Request = serde_json::from_slice(line).ok()?;
     serde_json::to_vec(&request).ok()
 }
 

@@ -9,29 +9,8 @@
 // They panic where the output cannot be written: `cli::screen` does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-mod access;
-pub mod base;
-mod cancel_lock;
 pub mod cli;
-pub mod config;
-pub mod control_socket;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod import;
-pub mod ingest;
-mod inject;
-pub mod listening;
-pub mod log;
-mod moderation;
-pub mod name_map;
-pub mod operations;
-mod relay;
-mod reload;
-mod running;
-mod serve;
 pub mod server;
-mod session;
-mod site;
-pub mod source;
-mod tls;

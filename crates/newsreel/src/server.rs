@@ -4,30 +4,29 @@
 //! Called by `cli`. Source: guarantee G6 for the limits on connections.
 
 mod admitting;
-#[cfg(feature = "web")]
-pub(crate) mod web;
-
-use crate::base::memory::give_back_after_start;
-use crate::config::{Config, Live};
-use crate::control_socket;
-use crate::inject::Injector;
-use crate::listening::{Listeners, Listening};
-use crate::moderation::Moderation;
-use crate::operations::archive::{Archives, keep_archiving};
-use crate::operations::days::{self, DayKeeper};
-use crate::operations::overview::Packing;
-use crate::operations::report::{self, Measuring};
-use crate::operations::{ControlMessages, keep_expiring};
-use crate::relay::feed::Feeds;
-use crate::reload::reload;
-use crate::running::Server;
-use crate::serve::numbers;
-use crate::session::{Budget, SessionContext};
-use crate::site::Site;
-use crate::source::{Beside, NewsSource, Upstreams};
-use crate::tls::Offer;
+use access::tls::Offer;
 use admitting::admitting;
+use feeds::Feeds;
+use operators::archive::{Archives, keep_archiving};
+use operators::control_socket;
+use operators::days;
+use operators::days::DayKeeper;
+use operators::overview::Packing;
+use operators::reload::reload;
+use operators::report;
+use operators::report::Measuring;
+use operators::running::Server;
+use operators::{ControlMessages, keep_expiring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use site::Site;
+use site::inject::Injector;
+use site::listening::{Listeners, Listening};
+use site::moderation::Moderation;
+use site::serve::numbers;
+use site::session::{Budget, SessionContext};
+#[cfg(feature = "web")]
+use site_base::memory::give_back_after_start;
+use site_config::{Config, Live};
 use spool::Spool;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -36,6 +35,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::timeout;
 use tracing::{info, warn};
+use upstreams::{Beside, NewsSource, Upstreams};
 
 /// How long sessions may take to end once they were told to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -109,17 +109,17 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(reload_at_hangups(hangups, server.clone()));
     tasks.spawn(control.serve(server.clone()));
     tasks.spawn(report::measure(site.clone(), server.measuring.clone()));
-    tasks.spawn(crate::operations::retention::watch(site.clone()));
+    tasks.spawn(operators::retention::watch(site.clone()));
     tasks.spawn(control_messages.carry_out());
     tasks.spawn(moderation.run(site.stopping()));
     tasks.spawn(numbers::watch(site.clone()));
-    tasks.spawn(crate::operations::keep_renewed(site.clone()));
-    tasks.spawn(crate::operations::rest_when_quiet(site.clone()));
-    crate::operations::look_over_indexes(site);
-    tasks.spawn(crate::operations::file_incoming(site.clone()));
+    tasks.spawn(operators::keep_renewed(site.clone()));
+    tasks.spawn(operators::rest_when_quiet(site.clone()));
+    operators::look_over_indexes(site);
+    tasks.spawn(operators::file_incoming(site.clone()));
     tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
     tasks.spawn(server.upstreams.clone().run(site.stopping()));
-    tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
+    tasks.spawn(operators::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     tell_system(&[sd_notify::NotifyState::Ready]);
     let mut shutdown = std::pin::pin!(shutdown);
@@ -182,7 +182,7 @@ struct IndexThreads {
     packing: Packing,
     days: DayKeeper,
     #[cfg(feature = "search")]
-    indexing: crate::operations::search::Indexer,
+    indexing: operators::search::Indexer,
 }
 
 impl IndexThreads {
@@ -193,7 +193,7 @@ impl IndexThreads {
             packing: Packing::start(&server.site.spool)?,
             days: days::start(&server.site, &server.days, report)?,
             #[cfg(feature = "search")]
-            indexing: crate::operations::search::start(&server.site, &server.search)?,
+            indexing: operators::search::start(&server.site, &server.search)?,
         })
     }
 

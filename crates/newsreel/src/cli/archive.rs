@@ -2,8 +2,8 @@
 
 use super::listing::Listed;
 use super::table::Columns;
-use crate::base::units::{about_size, about_span, counted, grouped};
-use crate::operations::report::ArchiveStatus;
+use operators::report::ArchiveStatus;
+use site_base::units::{about_size, about_span, counted, grouped};
 
 impl Listed for ArchiveStatus {
     fn table(archives: &[Self], now: u64) -> String {

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::locate::Where;
-use crate::base::units;
-use crate::config::{Cidr, Durability, check_host_port, is_path_identity};
-use crate::import::mails::rules::{Rule, group_name};
-use crate::operations::request::{FeedCommand, HistoryForm, Request};
+use migrate::mails::rules::{Rule, group_name};
+use operators::request::{FeedCommand, HistoryForm, Request};
+use site_base::units;
+use site_config::{Cidr, Durability, check_host_port, is_path_identity};
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]

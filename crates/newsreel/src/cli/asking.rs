@@ -9,8 +9,8 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 
 use super::screen::Failure;
-use crate::base::units;
-use crate::config::{Cidr, check_host_port, host_name, is_path_identity};
+use site_base::units;
+use site_config::{Cidr, check_host_port, host_name, is_path_identity};
 
 /// What articles get of the disk where nothing else is answered, in bytes.
 const DISK_BYTES: u64 = 1 << 30;

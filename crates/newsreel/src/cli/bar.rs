@@ -5,9 +5,9 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use crate::base::lock::Leaf;
 use disk::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use site_base::lock::Leaf;
 
 /// Time between two plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);

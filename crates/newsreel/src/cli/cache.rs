@@ -16,9 +16,10 @@ use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json, unreadable};
 use super::table::Columns;
 use super::{cache_stats, listing, reach};
-use crate::base::units::{self, about_size, grouped, parse_size};
-use crate::config::{check_host_port, quoted};
-use crate::operations::request::{PostsCommand, Request};
+use operators::request::{PostsCommand, Request};
+use site_base::units;
+use site_base::units::{about_size, grouped, parse_size};
+use site_config::{check_host_port, quoted};
 
 /// Bytes of a log that are read at once.
 const READ_BYTES: usize = 1 << 20;

@@ -5,9 +5,9 @@ use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, problem, say, say_json};
 use super::status::{cache_text, counts_text};
-use crate::operations::cached;
-use crate::operations::report::{CacheStatus, Report};
-use crate::operations::request::Request;
+use operators::cached;
+use operators::report::{CacheStatus, Report};
+use operators::request::Request;
 
 /// So many groups are shown if not all are wanted.
 const GROUPS_SHOWN: usize = 20;
@@ -46,7 +46,7 @@ fn text(status: &CacheStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::report::CacheCounts;
+    use operators::report::CacheCounts;
 
     #[test]
     fn requests_are_shown_by_kind_upstream_and_group() {

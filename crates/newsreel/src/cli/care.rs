@@ -15,13 +15,15 @@ use super::control::{Control, Listening};
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json, unreadable};
-use crate::base::units::{self, grouped};
-use crate::config::Config;
-use crate::config::edit::{self, Change};
-use crate::name_map::{BODY_START, Head, LINE_BYTES};
-use crate::operations::buffers::changed;
-use crate::operations::report::Report;
-use crate::operations::request::{BufferCommand, Reply, Request};
+use migrate::name_map::{BODY_START, Head, LINE_BYTES};
+use operators::buffers::changed;
+use operators::report::Report;
+use operators::request::{BufferCommand, Reply, Request};
+use site_base::units;
+use site_base::units::grouped;
+use site_config::Config;
+use site_config::edit;
+use site_config::edit::Change;
 
 /// How much of a file is read to find an article's Message-ID, in bytes.
 const HEAD_BYTES_MAX: u64 = 1 << 20;

@@ -7,9 +7,9 @@ use super::locate::Where;
 use super::preflight;
 use super::rights::{self, Asked};
 use super::screen::{Failure, say};
-use crate::base::units;
-use crate::config::{Config, Method, PeerSend, WayOut, Word, manual};
 use clap::Args;
+use site_base::units;
+use site_config::{Config, Method, PeerSend, WayOut, Word, manual};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 

@@ -3,7 +3,7 @@
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say};
-use crate::operations::request::{Reply, Request};
+use operators::request::{Reply, Request};
 
 /// Prints what a reload would change and what would wait for a restart; what the server would refuse is a
 /// failure.

@@ -12,11 +12,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::screen::{Failure, complain};
-use crate::control_socket::rnews::put_parcel;
-use crate::control_socket::{LINE_BYTES_MAX, SOCKET_FILE_NAME, socket_path};
-use crate::ingest::Fate;
-use crate::ingest::batches::Parcel;
-use crate::operations::request::{Reply, Request};
+use ingest::Fate;
+use ingest::batches::Parcel;
+use operators::control_socket::rnews::put_parcel;
+use operators::control_socket::{LINE_BYTES_MAX, SOCKET_FILE_NAME, socket_path};
+use operators::request::{Reply, Request};
 
 /// How long a server may take to say that it lives.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -231,7 +231,7 @@ impl Control {
     #[cfg(feature = "mount")]
     pub(super) fn send_device(&self, device: Option<std::os::fd::OwnedFd>) -> io::Result<()> {
         let device = device.ok_or(ErrorKind::NotFound)?;
-        crate::control_socket::mount::send_device(&self.write, &device)
+        operators::control_socket::mount::send_device(&self.write, &device)
     }
 
     fn send(&mut self, request: &Request) -> io::Result<()> {

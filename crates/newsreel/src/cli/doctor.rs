@@ -17,8 +17,8 @@ use super::locate::Where;
 use super::preflight::{self, Findings, Part, Running};
 use super::screen::{Failure, say, say_json};
 use super::table::Columns;
-use crate::base::units;
-use crate::config::Config;
+use site_base::units;
+use site_config::Config;
 
 /// What `doctor` is told.
 #[derive(Debug, Clone, Default, Args)]
@@ -107,7 +107,7 @@ fn server(config: &Config, running: Option<&Running>) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::with_trash;
+    use site_config::testing::with_trash;
 
     #[test]
     fn what_is_wrong_comes_in_place_of_what_is_well() {

@@ -20,10 +20,10 @@ use super::locate::Where;
 use super::output::Output;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, say};
-use crate::base::units::counted;
-use crate::import::mails::folders::Form;
-use crate::operations::archive::{Copy, maildir};
-use crate::operations::request::{ArticleText, GroupRow, Reply, Request};
+use migrate::mails::folders::Form;
+use operators::archive::{Copy, maildir};
+use operators::request::{ArticleText, GroupRow, Reply, Request};
+use site_base::units::counted;
 
 /// The sender in the line that begins a mail.
 const SENDER: &str = "newsreel-export";

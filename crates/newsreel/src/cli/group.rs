@@ -9,10 +9,10 @@ use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json};
 use super::table::Columns;
 use super::{group_sync, groups_file, reach};
-use crate::base::units::grouped;
-use crate::config::Config;
-use crate::moderation;
-use crate::operations::request::{GroupEntry, GroupRow, Reply, Request};
+use operators::request::{GroupEntry, GroupRow, Reply, Request};
+use site::moderation;
+use site_base::units::grouped;
+use site_config::Config;
 
 pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
     if let GroupCommand::Sync(options) = &command {

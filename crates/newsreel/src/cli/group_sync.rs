@@ -7,10 +7,11 @@ use super::pull::{LinkOptions, address};
 use super::reach;
 use super::screen::{Failure, complain, problem, say};
 use super::send::inside;
-use crate::base::units::counted;
-use crate::config::Groups;
-use crate::operations::group_sync::{self, Changes};
-use crate::operations::request::{Reply, Request};
+use operators::group_sync;
+use operators::group_sync::Changes;
+use operators::request::{Reply, Request};
+use site_base::units::counted;
+use site_config::Groups;
 
 /// What `group sync` is told.
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use std::path::Path;
 use netnews::control::group_info::lines_to_utf8;
 
 use super::screen::Failure;
-use crate::operations::request::{GroupEntry, GroupRow};
+use operators::request::{GroupEntry, GroupRow};
 
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;

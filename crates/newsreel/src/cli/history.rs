@@ -12,8 +12,8 @@ use super::locate::Where;
 use super::output::Output;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, say, unreadable};
-use crate::base::units::grouped;
-use crate::operations::request::{HistoryCounts, HistoryForm, Reply, Request};
+use operators::request::{HistoryCounts, HistoryForm, Reply, Request};
+use site_base::units::grouped;
 
 /// Bytes of lines that are sent at once.
 const PART_BYTES: usize = 1 << 20;

@@ -17,12 +17,13 @@ use super::cache::CacheUpOptions;
 use super::locate::CONFIG_FILE_NAME;
 use super::screen::{Failure, complain, problem, say};
 use super::{asking, group, groups_file, reach, starter_lists};
-use crate::base::units;
-use crate::config::{self, Cidr, Config, Durability, list, quoted};
-use crate::inject::Secret;
-use crate::operations::request::{GroupEntry, GroupRow, Reply, Request};
-use crate::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
+use access::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
 use disk::{Access, Disk, RealDisk, durable_create};
+use operators::request::{GroupEntry, GroupRow, Reply, Request};
+use site::inject::Secret;
+use site_base::units;
+use site_config as config;
+use site_config::{Cidr, Config, Durability, list, quoted};
 
 /// Default of `--listen`.
 const LISTEN: &str = "127.0.0.1:1119";

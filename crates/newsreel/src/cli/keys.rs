@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use super::locate::Where;
 use super::reach;
 use super::screen::Failure;
-use crate::operations::request::{KeysCommand, Request};
+use operators::request::{KeysCommand, Request};
 
 /// The longest file of keys.
 const FILE_BYTES_MAX: u64 = 16 << 20;

@@ -1,7 +1,8 @@
 //! The sockets a server listens on, open before anything is said to be ready.
 
 use super::screen::Failure;
-use crate::listening::{self, Bound};
+use site::listening;
+use site::listening::Bound;
 
 /// Listens on every address of every `HOST:PORT` of a key, which messages name as `key in [section]`; a name
 /// that has several addresses needs one that works.

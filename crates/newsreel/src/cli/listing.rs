@@ -4,14 +4,12 @@ use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
 use super::table::{Columns, age};
-use crate::base::clock::unix_secs;
-use crate::base::units::{about_size, about_span};
-use crate::operations::report::ArchiveStatus;
-use crate::operations::request::{
-    ArchiveCommand, BufferCommand, FilterCommand, ModerationCommand, PostsCommand,
-};
-use crate::operations::request::{BufferRow, Carried, HeldRow, HiddenRow, PostRow, Request, ReviewRow};
+use operators::report::ArchiveStatus;
+use operators::request::{ArchiveCommand, BufferCommand, FilterCommand, ModerationCommand, PostsCommand};
+use operators::request::{BufferRow, Carried, HeldRow, HiddenRow, PostRow, Request, ReviewRow};
 use serde::Serialize;
+use site_base::clock::unix_secs;
+use site_base::units::{about_size, about_span};
 
 /// Rows of an answer that are listed.
 pub(super) trait Listed: Carried + Serialize + Send {

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::owner;
 use super::screen::{Failure, complain};
-use crate::config::{Config, ConfigError};
+use site_config::{Config, ConfigError};
 
 /// Which site.
 #[derive(Debug, Clone, Default, Args)]
@@ -66,7 +66,7 @@ impl Where {
 
     /// The configuration.
     pub(super) fn load(&self) -> Result<Config, Failure> {
-        crate::config::load(&self.file()?).map_err(|error| match error {
+        site_config::load(&self.file()?).map_err(|error| match error {
             ConfigError::Unreadable { file, error } if error.kind() == ErrorKind::PermissionDenied => {
                 let advice = owner::advice(&file);
                 Failure::Usage(format!("cannot read {}: {advice}", file.display()))

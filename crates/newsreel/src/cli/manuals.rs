@@ -14,7 +14,7 @@ use clap_mangen::Man;
 use roff::{Roff, bold, roman};
 
 use super::screen::{Failure, say};
-use crate::config::manual;
+use site_config::manual;
 
 /// The program, as its pages and completions are named.
 const PROGRAM: &str = "newsreel";

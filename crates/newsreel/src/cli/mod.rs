@@ -63,9 +63,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use rustix::fs::Mode;
 
-use crate::operations::request::Request;
 use args::{Cli, Command};
 use locate::Where;
+use operators::request::Request;
 use screen::{Failure, complain};
 
 /// What the group and others may not do with files that any command makes: 0640 and 0750 is the most a file

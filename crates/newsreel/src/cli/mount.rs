@@ -20,8 +20,8 @@ use super::control::Control;
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, complain, problem, say, say_json};
-use crate::base::units;
-use crate::operations::request::{Reply, Request};
+use operators::request::{Reply, Request};
+use site_base::units;
 
 /// What stands between a tree and where it is, once it is mounted.
 const IS_MOUNTED: &str = "is mounted on";

@@ -3,7 +3,7 @@
 //! Never from the command line, where every process of the machine could read it. Called by `user`.
 
 use super::screen::Failure;
-use crate::access::users::prepared_password;
+use access::users::prepared_password;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{BufRead, IsTerminal, Read, Write};
 

@@ -2,9 +2,9 @@
 
 use super::locate::Where;
 use super::screen::{Failure, problem, say};
-use crate::cancel_lock::key_element;
-use crate::inject::Secret;
+use access::cancel_lock::key_element;
 use netnews::MessageId;
+use site::inject::Secret;
 
 /// Prints the Cancel-Key header that withdraws an article posted here: the operator's, or the user's who
 /// posted it.

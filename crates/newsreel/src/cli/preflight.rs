@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 use super::control::{Control, Listening};
 use super::rights;
-use crate::access::users::Table;
-use crate::base::units;
-use crate::config::Config;
-use crate::operations::report::ServerStatus;
-use crate::operations::request::{Reply, Request};
+use access::users::Table;
+use operators::report::ServerStatus;
+use operators::request::{Reply, Request};
+use site_base::units;
+use site_config::Config;
 
 /// What was found.
 #[derive(Debug, Default)]

@@ -10,12 +10,12 @@ use super::bar::Bar;
 use super::locate::Where;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, problem, say, say_json};
-use crate::base::units;
-use crate::config::{Config, Groups, Link, LinkTls, PullBy};
-use crate::operations::pull::standing;
-use crate::operations::pull::{Ground, PullSpec};
-use crate::operations::request::{Reply, Request};
-use crate::tls::Dial;
+use access::tls::Dial;
+use operators::pull::standing;
+use operators::pull::{Ground, PullSpec};
+use operators::request::{Reply, Request};
+use site_base::units;
+use site_config::{Config, Groups, Link, LinkTls, PullBy};
 
 /// How to connect to another server.
 #[derive(Debug, Clone, Args)]
@@ -156,7 +156,7 @@ fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, Failure> {
             first_max: None,
             connections: 2,
             bytes_per_sec_max: None,
-            give_up_secs: crate::operations::pull::give_up_secs(),
+            give_up_secs: operators::pull::give_up_secs(),
         },
     };
     if let Some(groups) = &options.groups {

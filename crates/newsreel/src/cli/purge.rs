@@ -3,8 +3,8 @@
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
-use crate::base::units::{counted, grouped};
-use crate::operations::request::{Purged, Request};
+use operators::request::{Purged, Request};
+use site_base::units::{counted, grouped};
 
 /// Carries out the request, and prints what was done as text or as JSON.
 pub(super) fn purge(at: &Where, request: &Request, json: bool) -> Result<(), Failure> {

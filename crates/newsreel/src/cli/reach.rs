@@ -12,14 +12,15 @@ use super::control::{Control, Listening};
 use super::locate::{CONFIG_FILE_NAME, Where};
 use super::owner;
 use super::screen::{Failure, complain, problem, say};
-use crate::config::{self, Config, ConfigError, Live};
-use crate::ingest::Filer;
-use crate::moderation::Moderation;
-use crate::operations;
-use crate::operations::archive::Archives;
-use crate::operations::request::{BufferCommand, Carried, Reply, Request};
-use crate::relay::feed::begin_without_server;
-use crate::source::Posts;
+use feeds::begin_without_server;
+use ingest::Filer;
+use operators as operations;
+use operators::archive::Archives;
+use operators::request::{BufferCommand, Carried, Reply, Request};
+use site::moderation::Moderation;
+use site_config as config;
+use site_config::{Config, ConfigError, Live};
+use upstreams::Posts;
 
 /// How long a spool is waited for that another process has.
 const WAIT_MAX: Duration = Duration::from_secs(60);

@@ -6,12 +6,12 @@
 use super::locate::Where;
 use super::screen::{Failure, say};
 use super::table::Columns;
-use crate::base::clock::unix_secs;
-use crate::base::units::{about_size, about_span, grouped};
-use crate::config::FeedStart;
-use crate::operations::days::{ClassDay, DayRecord, PeerDay, day_text, days, read};
 use clap::{Args, ValueEnum};
 use disk::RealDisk;
+use operators::days::{ClassDay, DayRecord, PeerDay, day_text, days, read};
+use site_base::clock::unix_secs;
+use site_base::units::{about_size, about_span, grouped};
+use site_config::FeedStart;
 use std::collections::BTreeMap;
 use std::io;
 

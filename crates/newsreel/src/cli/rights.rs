@@ -5,11 +5,13 @@
 
 use super::screen::Failure;
 use super::table::Columns;
-use crate::access::User;
-use crate::access::rules::{self, AccessContext};
-use crate::access::users::{self, Table};
-use crate::base::units;
-use crate::config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
+use access::User;
+use access::rules;
+use access::rules::AccessContext;
+use access::users;
+use access::users::Table;
+use site_base::units;
+use site_config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
 use std::net::{IpAddr, SocketAddr};
 
 /// Whom `check --access` asks about.
@@ -202,8 +204,8 @@ fn user(known: Option<&Table>, name: &str) -> Result<User, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::users::{Record, Table};
-    use crate::config::tests::with_trash;
+    use access::users::{Record, Table};
+    use site_config::testing::with_trash;
 
     const RULES: &str = r#"
 [[peer]]

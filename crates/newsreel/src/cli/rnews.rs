@@ -16,10 +16,10 @@ use super::control::{Control, Settle};
 use super::locate::Where;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, problem, say};
-use crate::base::units::grouped;
-use crate::config::Config;
-use crate::ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
 use disk::{Disk, RealDisk};
+use ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
+use site_base::units::grouped;
+use site_config::Config;
 
 /// The longest article that is read while the configuration, which has the limit, cannot be, in bytes.
 const UNKNOWN_ARTICLE_BYTES_MAX: u64 = 64 << 20;

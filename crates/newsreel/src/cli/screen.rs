@@ -6,8 +6,8 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write as _};
 use std::path::Path;
 
-use crate::base::printable;
-use crate::config::ConfigError;
+use site_base::printable;
+use site_config::ConfigError;
 
 /// Why a command did not end well.
 #[derive(Debug)]

@@ -6,12 +6,12 @@ use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say};
 use super::table::Columns;
-use crate::operations::request::{FoundRow, Request};
 use clap::Args;
 use disk::{Disk, RealDisk};
+use operators::request::{FoundRow, Request};
 
 /// Where the index is below site.data.
-const DIR_NAME: &str = crate::operations::search::CURSOR;
+const DIR_NAME: &str = operators::search::CURSOR;
 
 /// What to search for.
 #[derive(Debug, Args)]

@@ -14,10 +14,11 @@ use super::locate::Where;
 use super::pull::{LinkOptions, address};
 use super::reach::Reach;
 use super::screen::{Failure, complain, problem, say, say_json};
-use crate::base::units::{about_size, grouped};
-use crate::ingest::batches::Batch;
-use crate::operations::request::{Reply, Request};
-use crate::operations::transmit::{self, SendCounts, progress};
+use ingest::batches::Batch;
+use operators::request::{Reply, Request};
+use operators::transmit;
+use operators::transmit::{SendCounts, progress};
+use site_base::units::{about_size, grouped};
 
 /// The longest article that is read from a file, in bytes.
 const ARTICLE_BYTES_MAX: u64 = 64 << 20;

@@ -9,11 +9,13 @@ use spool::{Flag, Spool, SpoolError};
 use super::cache::CacheUpOptions;
 use super::screen::{Failure, problem, say};
 use super::{init, listeners, reach};
-use crate::base::units;
-use crate::config::edit::{self, Change};
-use crate::config::{self, Config, UnknownGroups, check_host_port};
-use crate::listening::{Bound, Listeners};
-use crate::tls::{Offer, is_self_signed};
+use access::tls::{Offer, is_self_signed};
+use site::listening::{Bound, Listeners};
+use site_base::units;
+use site_config as config;
+use site_config::edit;
+use site_config::edit::Change;
+use site_config::{Config, UnknownGroups, check_host_port};
 
 pub(super) fn up(
     dir: &Path,
@@ -62,7 +64,7 @@ pub(super) fn serve(config: &Config) -> Result<(), Failure> {
 fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
     let config = &Arc::new(config.clone());
     Offer::read(config).map_err(Failure::Usage)?;
-    crate::log::init(config.site.log_level, config.site.log_format);
+    site::log::init(config.site.log_level, config.site.log_format);
     if let Some(advice) = config.identity_advice() {
         tracing::warn!("{advice}");
     }
@@ -78,7 +80,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
     }
     let table = spool.groups();
     let moderated = table.iter().filter(|group| group.flag() == Flag::Moderated);
-    if let Some(advice) = crate::moderation::advice(config, moderated.map(|group| &*group.name)) {
+    if let Some(advice) = site::moderation::advice(config, moderated.map(|group| &*group.name)) {
         tracing::warn!("{advice}");
     }
     let listeners = Listeners {

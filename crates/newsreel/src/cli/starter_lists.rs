@@ -8,8 +8,8 @@ use disk::{Access, RealDisk, durable_create};
 use std::path::Path;
 
 use super::screen::Failure;
-use crate::config::Config;
-use crate::operations::request::GroupEntry;
+use operators::request::GroupEntry;
+use site_config::Config;
 
 /// Groups that new users are subscribed to at most.
 const SUBSCRIPTIONS_MAX: usize = 50;

@@ -5,13 +5,13 @@ use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
 use super::table::{Columns, age};
-use crate::base::clock::unix_secs;
-use crate::base::units::{about_size, about_span, counted, grouped};
-use crate::operations::report::{
+use operators::report::{
     BatchesStatus, BufferStatus, CacheCounts, CacheStatus, ClassStatus, FeedStatus, FilterStatus,
     OutputStatus, Overhead, PullStatus, Report, ServerStatus, SpoolStatus, Unnumbered, UpstreamStatus,
 };
-use crate::operations::request::{Reply, Request};
+use operators::request::{Reply, Request};
+use site_base::clock::unix_secs;
+use site_base::units::{about_size, about_span, counted, grouped};
 
 /// What figures say that only time can tell.
 const NOT_KNOWN: &str = "not known yet";
@@ -493,7 +493,7 @@ fn readers_text(spool: &SpoolStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::report::{KeptStatus, LoginStatus, ModerationStatus, PeerStatus, ReaderStatus};
+    use operators::report::{KeptStatus, LoginStatus, ModerationStatus, PeerStatus, ReaderStatus};
 
     fn report(server: Option<ServerStatus>) -> Report {
         Report {

@@ -1,6 +1,6 @@
 //! Aligned columns for people.
 
-use crate::base::units::about_span;
+use site_base::units::about_span;
 
 /// Rows under the heads of their columns, each column as wide as its widest text, two spaces between.
 pub(super) struct Columns<'a, T> {
@@ -61,7 +61,7 @@ pub(super) fn age(oldest_arrival: Option<u64>, now: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::units::grouped;
+    use site_base::units::grouped;
 
     #[test]
     fn columns_are_aligned() {

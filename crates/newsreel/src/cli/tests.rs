@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser};
 use super::args::{Cli, Command, InitOptions};
 use super::locate::Where;
 use super::{check, group, init, reach};
-use crate::operations::request::{GroupRow, Reply, Request};
+use operators::request::{GroupRow, Reply, Request};
 
 fn options(words: &[&str]) -> InitOptions {
     let typed = ["newsreel", "init"].iter().chain(words);
@@ -91,7 +91,7 @@ fn what_init_makes_is_checked_and_shown_without_errors() {
     let config = at(&dir).load().unwrap();
     assert_eq!(config.site.listen, ["127.0.0.1:0", "127.0.0.2:0"]);
     assert_eq!((config.site.max_age_days, config.site.path_identity.as_str()), (None, "news.example.org"));
-    assert_eq!(config.site.durability, crate::config::Durability::Process);
+    assert_eq!(config.site.durability, site_config::Durability::Process);
     assert_eq!(
         config.buffers.iter().filter_map(|buffer| buffer.size).collect::<Vec<_>>(),
         [1 << 20, 1 << 20]

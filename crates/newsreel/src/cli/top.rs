@@ -15,9 +15,9 @@ use super::control::Control;
 use super::locate::Where;
 use super::reach;
 use super::screen::Failure;
-use crate::base::clock::unix_secs;
-use crate::operations::report::Report;
-use crate::operations::request::{Reply, Request};
+use operators::report::Report;
+use operators::request::{Reply, Request};
+use site_base::clock::unix_secs;
 use terminal::Terminal;
 use view::{Action, View};
 

@@ -4,14 +4,15 @@ use super::locate::Where;
 use super::password;
 use super::screen::{Failure, complain, say, say_json};
 use super::table::Columns;
-use crate::access::User;
-use crate::access::rules;
-use crate::access::users::{self, Credentials, EditError, Record, Table};
-use crate::base::clock::unix_secs;
-use crate::config::{Access, Config};
+use access::User;
+use access::rules;
+use access::users;
+use access::users::{Credentials, EditError, Record, Table};
 use clap::Subcommand;
 use netnews::date::format_nntp;
 use serde::Serialize;
+use site_base::clock::unix_secs;
+use site_config::{Access, Config};
 
 /// What may be typed behind `user`.
 #[derive(Debug, Subcommand)]

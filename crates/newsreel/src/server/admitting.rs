@@ -4,22 +4,20 @@
 //! connection that it accepts.
 
 use super::Server;
-#[cfg(feature = "web")]
-use super::web;
-use crate::access::Caller;
-use crate::base::counters::add;
-use crate::listening::proxied::read_header;
-use crate::listening::{Admit, Beginning, SessionTask};
-use crate::log::refusals::{Refusal, Refusals};
-use crate::session::{Client, Session, SessionContext};
-use crate::site::{ConnectionPermit, Site};
-use crate::source::NewsSource;
+use access::Caller;
 use netnews::nntp::response::{append, code};
 use nntp_io::Socket;
+use site::listening::proxied::read_header;
+use site::listening::{Admit, Beginning, SessionTask};
+use site::log::refusals::{Refusal, Refusals};
+use site::session::{Client, Session, SessionContext};
+use site::{ConnectionPermit, Site};
+use site_base::counters::add;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tracing::{debug, warn};
+use upstreams::NewsSource;
 
 /// Makes sessions that read from `source`, and serves HTTP.
 pub(super) fn admitting<S: NewsSource>(

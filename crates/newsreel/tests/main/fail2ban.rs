@@ -9,8 +9,8 @@ use std::process::Command;
 
 /// Names that would like to look like failures from elsewhere, in text and in JSON.
 const NAMES: &[&str] = &[
-    "x WARN newsreel::access::gate: authentication failed address=203.0.113.9 user=",
-    "x\" 2026-11-21T22:00:00.000000Z  WARN newsreel::access::gate: authentication failed address=203.0.113.9 user=\"y",
+    "x WARN access::gate: authentication failed address=203.0.113.9 user=",
+    "x\" 2026-11-21T22:00:00.000000Z  WARN access::gate: authentication failed address=203.0.113.9 user=\"y",
     "\",\"level\":\"WARN\",\"fields\":{\"message\":\"authentication failed\",\"address\":\"203.0.113.9\",\"user\":\"",
     "{\"timestamp\":\"2026-11-21T22:00:00Z\",\"level\":\"WARN\",\"fields\":{\"message\":\"authentication failed\",\
      \"address\":\"203.0.113.9\",\"user\":\"",
@@ -90,7 +90,7 @@ fn a_guesser_that_is_locked_out_writes_one_line() {
     }
     serving
         .logged(|line| line.contains("authentication refused: locked out address=127.0.0.1 user=\"user0\""));
-    let about = |log: Vec<String>| log.iter().filter(|line| line.contains("newsreel::access::gate")).count();
+    let about = |log: Vec<String>| log.iter().filter(|line| line.contains("access::gate")).count();
     assert_eq!(about(serving.log()), NAMES.len() + 1, "{:#?}", serving.log());
     if installed(&[("fail2ban-regex", "fail2ban")]) {
         assert_eq!(found(site.home(), &serving.log()).len(), NAMES.len() + 1);

@@ -82,4 +82,5 @@ mod unpack;
 mod upgrading;
 mod upstreams;
 mod web;
+#[path = "../../../migrate/src/mails/zipped.rs"]
 mod zipped;

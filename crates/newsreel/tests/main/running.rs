@@ -1,10 +1,9 @@
 //! A server on a free port, with a spool in a temporary directory, that stops when dropped.
 
 use disk::{Disk, RealDisk};
-use newsreel::config::Config;
-use newsreel::listening::Listeners;
 use newsreel::server;
-use newsreel::source::{LocalSpool, NewsSource};
+use site::listening::Listeners;
+use site_config::Config;
 use spool::{Flag, GroupChange, NewGroup, Spool};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -15,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
+use upstreams::{LocalSpool, NewsSource};
 
 use crate::client::Client;
 use crate::operated::PATIENCE;

@@ -2,15 +2,16 @@
 //! LIST, its configuration.
 
 use disk::Disk;
-use newsreel::config::{self, Config};
-use newsreel::listening::Listeners;
 use newsreel::server;
-use newsreel::source::NewsSource;
+use site::listening::Listeners;
+use site_config as config;
+use site_config::Config;
 use spool::{Flag, NewGroup, Spool};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use upstreams::NewsSource;
 
 /// Groups of the test site: name, flag, description.
 pub const GROUPS: &[(&str, &str, &str)] = &[

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{Part, part};
-use crate::base::units;
 use crate::cli::preflight::machine::meminfo;
-use crate::config::Config;
+use site_base::units;
+use site_config::Config;
 
 /// With less available the system takes pages from whoever has them, in bytes.
 const AVAILABLE_BYTES_FEW: u64 = 128 << 20;
@@ -107,7 +107,7 @@ fn forbidden(config: &Config, unit: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::with_trash;
+    use site_config::testing::with_trash;
 
     #[test]
     fn a_clock_that_was_set_back_is_a_fault() {

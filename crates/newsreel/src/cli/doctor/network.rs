@@ -14,12 +14,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{Part, part};
-use crate::base::clock::unix_now;
-use crate::base::units;
 use crate::cli::preflight::Running;
 use crate::cli::screen::{Failure, problem};
-use crate::config::{Config, Link, LinkTls};
-use crate::tls::{Dial, names};
+use access::tls::{Dial, names};
+use site_base::clock::unix_now;
+use site_base::units;
+use site_config::{Config, Link, LinkTls};
 
 /// How long each step of a connection, and looking up a name, may take.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -302,7 +302,7 @@ fn clock(met: &[Met]) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::with_trash;
+    use site_config::testing::with_trash;
 
     fn met(skews: &[Option<i64>]) -> Vec<Met> {
         let one = |skew: &Option<i64>| Met {

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use super::{Part, part};
-use crate::base::units;
 use crate::cli::owner;
-use crate::config::Config;
-use crate::inject::Secret;
+use site::inject::Secret;
+use site_base::units;
+use site_config::Config;
 
 /// With less free the journal and the indexes may not find room for long, in bytes.
 const FREE_BYTES_FEW: u64 = 1 << 30;
@@ -286,7 +286,7 @@ mod tests {
         fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
         assert!(promised(&file) > 0);
         assert_eq!(promised(home.path()), 0);
-        let mut config = crate::config::tests::with_trash("");
+        let mut config = site_config::testing::with_trash("");
         config.site.data = home.path().to_owned();
         let users = home.path().join("users");
         fs::write(&users, "").unwrap();

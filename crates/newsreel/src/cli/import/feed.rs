@@ -9,12 +9,12 @@ use super::super::bar::Bar;
 use super::super::screen::{Failure, complain};
 use super::tally::Tally;
 use super::target::{Packed, Parcel, Target};
-use crate::base::units::grouped;
-use crate::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
-use crate::import::head;
-use crate::import::plan::Plan;
-use crate::import::site::OtherSite;
-use crate::ingest::ImportOutcome;
+use ingest::ImportOutcome;
+use migrate::head;
+use migrate::plan::Plan;
+use migrate::site::OtherSite;
+use operators::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
+use site_base::units::grouped;
 
 /// Bytes of a parcel that is sent without waiting for more.
 const PARCEL_BYTES: usize = 1 << 20;

@@ -6,11 +6,11 @@ use super::super::group::advise_on_names;
 use super::super::screen::{Failure, complain};
 use super::tally::Tally;
 use super::target::Target;
-use crate::config::{Config, Groups};
-use crate::import::head;
-use crate::import::plan::Plan;
-use crate::import::site::OtherSite;
-use crate::operations::request::{GroupEntry, Reply, Request};
+use migrate::head;
+use migrate::plan::Plan;
+use migrate::site::OtherSite;
+use operators::request::{GroupEntry, Reply, Request};
+use site_config::{Config, Groups};
 
 /// Adds the groups that are missing: those of the active file, or if there was none those that articles are
 /// in.
@@ -33,7 +33,7 @@ pub(super) fn add(
         named().collect()
     } else {
         let listed = other.groups.iter().filter(|(name, _)| missing(name));
-        let entry = |(name, group): (&String, &crate::import::conf::OtherGroup)| GroupEntry {
+        let entry = |(name, group): (&String, &migrate::conf::OtherGroup)| GroupEntry {
             name: name.clone(),
             flag: group.flag.clone(),
             description: group.description.clone(),

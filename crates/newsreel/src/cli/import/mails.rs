@@ -23,16 +23,17 @@ use super::groups;
 use super::tally::Tally;
 use super::target::{Packed, Parcel, Target};
 use super::{count_displaced, room};
-use crate::base::units::grouped;
-use crate::config::Config;
-use crate::control_socket::import::BATCH_ARTICLES_MAX;
-use crate::import::mails::adopt::{Adopted, Hints, Old, adopt, divide};
-use crate::import::mails::folders::{self, Form, Source};
-use crate::import::mails::rules::{Choice, Rule};
-use crate::import::source::ARTICLE_BYTES_MAX;
-use crate::ingest::ImportOutcome;
-use crate::ingest::batches::{Batch, Quarantine, Unpacked};
-use crate::operations::request::{GroupEntry, Reply, Request};
+use ingest::ImportOutcome;
+use ingest::batches::{Batch, Quarantine, Unpacked};
+use migrate::mails::adopt::{Adopted, Hints, Old, adopt, divide};
+use migrate::mails::folders;
+use migrate::mails::folders::{Form, Source};
+use migrate::mails::rules::{Choice, Rule};
+use migrate::source::ARTICLE_BYTES_MAX;
+use operators::control_socket::import::BATCH_ARTICLES_MAX;
+use operators::request::{GroupEntry, Reply, Request};
+use site_base::units::grouped;
+use site_config::Config;
 
 /// Bytes of a parcel that is sent without waiting for more.
 const PARCEL_BYTES: usize = 1 << 20;

@@ -21,13 +21,13 @@ use super::bar::Bar;
 use super::group;
 use super::locate::Where;
 use super::screen::{Failure, complain, problem, say, say_json};
-use crate::config::{Config, Groups};
-use crate::import::mails::folders::Form;
-use crate::import::plan::Plan;
-use crate::import::site::OtherSite;
 use feed::Feed;
+use migrate::mails::folders::Form;
+use migrate::plan::Plan;
+use migrate::site::OtherSite;
 use room::ClassRoom;
 pub(super) use settings::{InnSettingsOptions, SettingsOptions};
+use site_config::{Config, Groups};
 use tally::Tally;
 use target::Target;
 

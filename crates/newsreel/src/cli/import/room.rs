@@ -9,10 +9,10 @@ use spool::Token;
 
 use super::super::screen::Failure;
 use super::target::Target;
-use crate::base::units::{about_size, grouped};
-use crate::config::{Class, Compression, Config, Method};
-use crate::import::plan::Plan;
-use crate::operations::request::{Reply, Request};
+use migrate::plan::Plan;
+use operators::request::{Reply, Request};
+use site_base::units::{about_size, grouped};
+use site_config::{Class, Compression, Config, Method};
 
 /// Tokens asked about in one request.
 const TOKENS_PER_REQUEST: usize = 100_000;

@@ -1,7 +1,7 @@
 //! `import inn-config` and its like: the configuration of another server, read, converted and written.
 //!
 //! Everything is read before anything is written, and the configuration is written last. What is there
-//! already stays as it is. Conversion is `crate::import::settings`.
+//! already stays as it is. Conversion is `migrate::settings`.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -13,12 +13,13 @@ use clap::Args;
 use super::super::init::make_dir;
 use super::super::locate::CONFIG_FILE_NAME;
 use super::super::screen::{Failure, complain, say};
-use crate::base::units::counted;
-use crate::import::conf;
-use crate::import::settings::{
-    self, CNEWS_FILES, DIABLO_FILES, FILE_BYTES_MAX, INN_FILES, INN_LISTS, LEAFNODE_FILES, New, Old,
-};
 use disk::{Access, RealDisk, durable_create};
+use migrate::conf;
+use migrate::settings;
+use migrate::settings::{
+    CNEWS_FILES, DIABLO_FILES, FILE_BYTES_MAX, INN_FILES, INN_LISTS, LEAFNODE_FILES, New, Old,
+};
+use site_base::units::counted;
 
 /// Arguments of the imports of configurations.
 #[derive(Debug, Clone, Args)]

@@ -10,8 +10,8 @@ use super::super::screen::complain;
 use spool::{MethodKind, Token};
 
 use super::room::ClassRoom;
-use crate::base::units::{counted, grouped};
-use crate::ingest::{ImportOutcome, ImportResult};
+use ingest::{ImportOutcome, ImportResult};
+use site_base::units::{counted, grouped};
 
 /// Examples told of each reason at most.
 const EXAMPLES_MAX: u64 = 3;

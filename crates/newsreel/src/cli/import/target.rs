@@ -11,12 +11,12 @@ use super::super::bar::Bar;
 use super::super::control::Control;
 use super::super::reach::Reach;
 use super::super::screen::{Failure, complain, problem};
-use crate::config::Config;
-use crate::control_socket::import::put_frame;
-use crate::ingest::{Filer, Imported};
-use crate::ingest::{ImportOutcome, ImportResult};
-use crate::operations;
-use crate::operations::request::{Reply, Request};
+use ingest::{Filer, Imported};
+use ingest::{ImportOutcome, ImportResult};
+use operators as operations;
+use operators::control_socket::import::put_frame;
+use operators::request::{Reply, Request};
+use site_config::Config;
 
 /// Articles on their way, in wire format.
 #[derive(Debug, Default)]

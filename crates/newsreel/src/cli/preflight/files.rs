@@ -7,9 +7,9 @@ use std::path::Path;
 use rustix::fs::{Access, FlockOperation, access, flock};
 
 use super::{Findings, Running};
-use crate::config::{Config, PassedList};
-use crate::control_socket::{SOCKET_PATH_BYTES_MAX, socket_path};
-use crate::inject::Secret;
+use operators::control_socket::{SOCKET_PATH_BYTES_MAX, socket_path};
+use site::inject::Secret;
+use site_config::{Config, PassedList};
 
 /// Directories below the site's that are written to.
 const WRITTEN: [&str; 6] =

@@ -1,8 +1,9 @@
 //! What the configuration says of groups, held against the groups that there are.
 
 use super::Findings;
-use crate::config::{Config, Control, ControlType, Groups, UnknownGroups};
-use crate::moderation::{self, NoModerator};
+use site::moderation;
+use site::moderation::NoModerator;
+use site_config::{Config, Control, ControlType, Groups, UnknownGroups};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
     if groups.is_empty() || !config.site.numbers {

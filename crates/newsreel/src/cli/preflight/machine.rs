@@ -5,8 +5,8 @@ use std::fs;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Findings, Running};
-use crate::base::units;
-use crate::config::{Config, Method, PeerSend, WayOut};
+use site_base::units;
+use site_config::{Config, Method, PeerSend, WayOut};
 
 /// Descriptors for everything but connections: buffers come on top.
 const DESCRIPTORS_OWN: u64 = 256;

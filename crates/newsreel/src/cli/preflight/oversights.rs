@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::Findings;
-use crate::access::users::USERS_FILE_NAME;
-use crate::config::{Config, Peer};
+use access::users::USERS_FILE_NAME;
+use site_config::{Config, Peer};
 
 /// Permissions with which others than owner and group can read a file.
 const READ_BY_OTHERS: u32 = 0o004;

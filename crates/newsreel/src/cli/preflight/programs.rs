@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use rustix::fs::{Access, access};
 
 use super::Findings;
-use crate::config::{Config, Judges};
-use crate::moderation::{self, Submission};
+use site::moderation;
+use site::moderation::Submission;
+use site_config::{Config, Judges};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
     for (at, authenticator) in config.authenticators.iter().enumerate() {

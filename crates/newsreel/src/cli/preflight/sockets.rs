@@ -4,8 +4,8 @@ use std::net::{SocketAddr, TcpListener};
 
 use super::super::listeners;
 use super::{Findings, Running};
-use crate::config::Config;
-use crate::listening::addresses_of;
+use site::listening::addresses_of;
+use site_config::Config;
 
 pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
     // Held until the end, so that two of ours that exclude each other are noticed.

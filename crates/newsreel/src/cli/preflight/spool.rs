@@ -7,7 +7,7 @@ use spool::{Inspection, inspect};
 
 use super::super::reach;
 use super::{Findings, Running};
-use crate::config::Config;
+use site_config::Config;
 
 /// The groups with their flags.
 pub(super) fn look(

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Findings;
-use crate::base::clock::unix_now;
-use crate::base::units;
-use crate::config::Config;
-use crate::tls::{Offer, lifetime};
+use access::tls::{Offer, lifetime};
+use site_base::clock::unix_now;
+use site_base::units;
+use site_config::Config;
 
 /// A certificate that ends so soon should have been renewed, in seconds.
 const SOON_SECS: i64 = 14 * 86_400;

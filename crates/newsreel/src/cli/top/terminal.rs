@@ -8,7 +8,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::view::{Key, Line, Style};
-use crate::base::printable;
+use site_base::printable;
 
 /// Another screen, without a cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";

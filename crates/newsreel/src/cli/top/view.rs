@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::cli::status;
 use crate::cli::table::Columns;
-use crate::operations::report::{FeedStatus, PeerStatus, Report, ServerStatus};
-use crate::operations::request::{FeedCommand, Request};
-use crate::operations::trouble::{self, Trouble, Weight};
+use operators::report::{FeedStatus, PeerStatus, Report, ServerStatus};
+use operators::request::{FeedCommand, Request};
+use operators::trouble;
+use operators::trouble::{Trouble, Weight};
+use site_base::units::{about_size, about_span, counted, grouped};
 
 /// Rates that are remembered.
 const RATES_MAX: usize = 120;
@@ -481,7 +482,7 @@ fn feed_details(feed: &FeedStatus, add: &mut dyn FnMut(&str, String)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::report::{BufferStatus, ClassStatus, SpoolStatus};
+    use operators::report::{BufferStatus, ClassStatus, SpoolStatus};
     use std::time::Duration;
 
     fn report(peers: u64, accepted: u64) -> Report {

@@ -13,7 +13,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::{installed, skipped, text};
-use newsreel::config;
+use site_config as config;
 
 /// What a block of indented lines is.
 #[derive(Debug, Clone, PartialEq, Eq)]

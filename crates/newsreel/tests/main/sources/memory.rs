@@ -8,10 +8,6 @@
 use disk::Patience;
 use netnews::overview_row::{Fields, append_fields, append_row};
 use netnews::{Article, MessageId, article};
-use newsreel::source::{
-    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, More, NewsSource, Part,
-    Place, Remainder, Side, SourceError, Wanted, Which,
-};
 use parking_lot::Mutex;
 use spool::{ArticleBuf, Spool};
 use std::collections::{BTreeMap, HashMap};
@@ -20,6 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
+use upstreams::{
+    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, More, NewsSource, Part,
+    Place, Remainder, Side, SourceError, Wanted, Which,
+};
 
 /// Rows that are at hand at once.
 const ROWS_AT_ONCE: usize = 2;

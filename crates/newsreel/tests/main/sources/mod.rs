@@ -10,10 +10,10 @@ use crate::running::Server;
 use crate::transcripts::play_all;
 use disk::RealDisk;
 use memory::{GROUPS_AT_ONCE, Gate, Memory};
-use newsreel::source::{Beside, LocalSpool, NewsSource};
 use spool::Spool;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use upstreams::{Beside, LocalSpool, NewsSource};
 
 /// Octets of the body of a large article.
 const LARGE_BYTES: usize = 750_000;

@@ -1,0 +1,86 @@
+//! Keeps the peers that are sent the same articles in step, so that each article is read once for all.
+//!
+//! What was read last is kept for the others, within bounds ([`super::articles`]). Where processors are
+//! short, peers whose tasks share a busy thread would fall behind the others by more than that, and
+//! everything would be read again for them. So who is ahead lets those go first that are about to miss what
+//! is kept: those only that could go on at once. Who waits for its peer, or is too far behind already,
+//! keeps nobody waiting.
+
+use site_base::lock::Leaf;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where the connections are that have more to send and let others go first.
+#[derive(Debug, Default)]
+pub(super) struct InStep {
+    /// By their numbers: positions in the journal.
+    ready: Leaf<BTreeMap<u64, u64>>,
+    next: AtomicU64,
+}
+
+impl InStep {
+    /// A place for a connection, until it is dropped.
+    pub fn place(&self) -> Place<'_> {
+        Place { all: self, number: self.next.fetch_add(1, Ordering::Relaxed), is_ready: false }
+    }
+}
+
+/// That of one connection.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    all: &'a InStep,
+    number: u64,
+    is_ready: bool,
+}
+
+impl Place<'_> {
+    /// The connection has more to send than its turn allows, and has come to `position`. True if others
+    /// should catch up first: they are in `older`, the older half of what is kept, and this one is not.
+    pub fn is_ahead(&mut self, position: u64, older: Range<u64>) -> bool {
+        self.is_ready = true;
+        let mut ready = self.all.ready.lock();
+        ready.insert(self.number, position);
+        position >= older.end && ready.values().any(|other| older.contains(other))
+    }
+
+    /// The connection waits for its peer, or has nothing to send.
+    pub fn waits(&mut self) {
+        if std::mem::take(&mut self.is_ready) {
+            self.all.ready.lock().remove(&self.number);
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.waits();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_ahead_waits_for_those_that_could_go_on_and_would_miss_what_is_kept() {
+        let all = InStep::default();
+        let (mut first, mut second) = (all.place(), all.place());
+        let older = 100..200;
+        assert!(!first.is_ahead(300, older.clone()), "alone");
+        assert!(!second.is_ahead(150, older.clone()), "it is behind itself");
+        assert!(first.is_ahead(300, older.clone()));
+        assert!(!first.is_ahead(199, older.clone()), "both are behind");
+        assert!(
+            !second.is_ahead(99, older.clone()) && !first.is_ahead(300, older.clone()),
+            "too late for it"
+        );
+        assert!(!second.is_ahead(200, older.clone()) && !first.is_ahead(300, older.clone()), "close enough");
+        assert!(!second.is_ahead(150, older.clone()) && first.is_ahead(300, older.clone()));
+        second.waits();
+        assert!(!first.is_ahead(300, older.clone()), "it waits for its peer");
+        assert!(!second.is_ahead(150, older.clone()) && first.is_ahead(300, older.clone()));
+        drop(second);
+        assert!(!first.is_ahead(300, older), "it is gone");
+    }
+}

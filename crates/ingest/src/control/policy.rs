@@ -1,0 +1,142 @@
+//! What is to be done about what is asked for: the first `[[control]]` section that fits.
+
+use super::{Asked, Proof};
+use netnews::{Article, Known};
+use site_config::{Config, Control, ControlAction, ControlType, Honor, LockRule};
+use std::sync::Arc;
+
+/// What a withdrawal needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// It is not honored, whatever it has.
+    NotHonored,
+    /// A key that fits.
+    Key,
+    /// A key that fits, if there is a lock.
+    KeyIfLocked,
+    /// Nothing.
+    Nothing,
+}
+
+/// Whether one of the keys of these names has signed what is asked.
+pub(crate) type Signed<'a> = &'a dyn Fn(&[String]) -> bool;
+
+/// Who may ask for what.
+#[derive(Debug)]
+pub struct Policy {
+    config: Arc<Config>,
+    /// Whether anything is refused; else nobody looks.
+    refuses: bool,
+}
+
+impl Policy {
+    /// That of a configuration.
+    pub fn of(config: Arc<Config>) -> Self {
+        let refuses = config.controls.iter().any(|section| section.action == ControlAction::Refuse);
+        Self { config, refuses }
+    }
+
+    /// The section that decides; `None`: none does.
+    pub fn decide(&self, asked: &Asked<'_>, signed: Signed<'_>) -> Option<&Control> {
+        self.applying(asked, signed)
+            .find(|section| asked.groups.iter().all(|group| section.groups.matches(group)))
+    }
+
+    /// The sections that decide about `asked`, each for the groups that no earlier one matches.
+    pub fn applying(&self, asked: &Asked<'_>, signed: Signed<'_>) -> impl Iterator<Item = &Control> {
+        self.config.controls.iter().filter(move |section| {
+            section.is_about(asked.what)
+                && section.from.matches(asked.sender.as_bytes())
+                && (section.signed_by.is_empty() || signed(&section.signed_by))
+        })
+    }
+
+    /// Whether an article is not to be taken at all. No signature is verified here: what a section with
+    /// `signed_by` may decide is not refused.
+    pub fn refuses(&self, article: &Article<'_>) -> bool {
+        if !self.refuses || article.count(Known::Control) + article.count(Known::Supersedes) == 0 {
+            return false;
+        }
+        let asked = Asked::of(article);
+        let section = asked.as_ref().and_then(|asked| self.decide(asked, &|_| Proof::may_be(article)));
+        section.is_some_and(|section| section.action == ControlAction::Refuse)
+    }
+
+    /// What a withdrawal needs, and the section that says so; `None`: `[cancel]` does.
+    pub fn withdrawal(&self, asked: &Asked<'_>, signed: Signed<'_>) -> (Permit, Option<&Control>) {
+        let Some(section) = self.decide(asked, signed) else { return (self.unless_decided(), None) };
+        let permit = match (section.action, section.lock) {
+            (ControlAction::Do, LockRule::Key) => Permit::Key,
+            (ControlAction::Do, LockRule::KeyIfLocked) => Permit::KeyIfLocked,
+            (ControlAction::Do, LockRule::Ignored) => Permit::Nothing,
+            _ => Permit::NotHonored,
+        };
+        (permit, Some(section))
+    }
+
+    /// What a withdrawal needs that came before its article, since who sent it is no longer known.
+    pub fn late(&self) -> Permit {
+        let withdraws = |section: &Control| {
+            section.action == ControlAction::Do
+                && [ControlType::Cancel, ControlType::Supersede].iter().any(|what| section.is_about(*what))
+        };
+        match self.unless_decided() {
+            Permit::NotHonored if self.config.controls.iter().any(withdraws) => Permit::Key,
+            permit => permit,
+        }
+    }
+
+    /// What a withdrawal needs that no section decides.
+    fn unless_decided(&self) -> Permit {
+        match (self.config.cancel.honor, self.config.cancel.unlocked) {
+            (Honor::None, _) => Permit::NotHonored,
+            (Honor::All, _) => Permit::Nothing,
+            (Honor::Verified, false) => Permit::Key,
+            (Honor::Verified, true) => Permit::KeyIfLocked,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use site_config::testing::with_trash;
+
+    fn article(headers: &str) -> Vec<u8> {
+        format!("From: Joe <Joe@X.Example>\r\nNewsgroups: misc.test\r\n{headers}\r\nb\r\n").into_bytes()
+    }
+
+    #[test]
+    fn the_first_section_that_fits_decides() {
+        let policy = Policy::of(Arc::new(with_trash(
+            "[[control]]\ntype = \"newgroup\"\nfrom = \"joe@x.example\"\ngroups = \"x.*,!x.y.*\"\naction = \"do\"\n\
+             [[control]]\ntype = [\"newgroup\", \"rmgroup\"]\naction = \"log\"\n\
+             [[control]]\ntype = \"other\"\naction = \"refuse\"\n\
+             [[control]]\ntype = \"supersede\"\ngroups = \"misc.*\"\naction = \"do\"\nlock = \"ignored\"\n",
+        )));
+        let action = |headers: &str| {
+            let wire = article(headers);
+            let article = Article::parse(&wire).unwrap();
+            policy.decide(&Asked::of(&article)?, &|_| false).map(|section| section.action)
+        };
+        assert_eq!(action("Control: newgroup x.a\r\n"), Some(ControlAction::Do));
+        assert_eq!(action("Sender: other@x\r\nControl: newgroup x.a\r\n"), Some(ControlAction::Log));
+        assert_eq!(action("Control: newgroup x.y.z\r\n"), Some(ControlAction::Log));
+        assert_eq!(action("Control: RMGROUP x.a\r\n"), Some(ControlAction::Log));
+        assert_eq!(action("Control: sendsys\r\n"), Some(ControlAction::Refuse));
+        assert_eq!(action("Control: checkgroups\r\n"), None);
+        assert_eq!(action("Control: cancel <a@b>\r\n"), None);
+        assert_eq!(action("Subject: x\r\n"), None);
+        let wire = article("Supersedes: <a@b>\r\n");
+        let article = Article::parse(&wire).unwrap();
+        let asked = Asked::of(&article).unwrap();
+        assert_eq!(asked.what, ControlType::Supersede);
+        assert_eq!(policy.withdrawal(&asked, &|_| false).0, Permit::Nothing);
+        let asked = asked.and_of(b"Newsgroups: local.other,misc.test\r\n");
+        assert_eq!(
+            policy.withdrawal(&asked, &|_| false),
+            (Permit::Key, None),
+            "the other article is elsewhere too"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! Message-IDs of articles that found their storage class full: they are not asked for again at once.
+//!
+//! Which class an article belongs to is known once it is here. Without this list a peer would send it again,
+//! whole, each time it offers it. Called by `relay`. Why: decision 60.
+
+use hashbrown::HashMap;
+use site_base::lock::Leaf;
+use spool::Key;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long an article is not asked for.
+const PAUSE: Duration = Duration::from_secs(60);
+/// Message-IDs that are remembered; the oldest is forgotten for a new one.
+const IDS_MAX: usize = 10_000;
+
+/// The articles that were turned away a short time ago.
+#[derive(Debug, Default)]
+pub struct TurnedAway {
+    /// False: there are none, which is nearly always so.
+    is_used: AtomicBool,
+    ids: Leaf<TurnedAwayIds>,
+}
+
+#[derive(Debug, Default)]
+struct TurnedAwayIds {
+    until: HashMap<Key, Instant>,
+    /// Keys by age; one that was turned away again is there again.
+    order: VecDeque<(Instant, Key)>,
+}
+
+impl TurnedAway {
+    /// The class of this article was full.
+    pub fn add(&self, key: Key, now: Instant) {
+        let mut ids = self.ids.lock();
+        ids.forget(now);
+        while ids.order.len() >= IDS_MAX {
+            ids.forget_oldest();
+        }
+        let until = now + PAUSE;
+        ids.until.insert(key, until);
+        ids.order.push_back((until, key));
+        self.is_used.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this article is not to be asked for.
+    pub fn has(&self, key: &Key, now: Instant) -> bool {
+        if !self.is_used.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut ids = self.ids.lock();
+        ids.forget(now);
+        if ids.order.is_empty() {
+            self.is_used.store(false, Ordering::Relaxed);
+        }
+        ids.until.contains_key(key)
+    }
+}
+
+impl TurnedAwayIds {
+    /// Forgets those whose pause is over.
+    fn forget(&mut self, now: Instant) {
+        while self.order.front().is_some_and(|(until, _)| *until <= now) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((until, key)) = self.order.pop_front()
+            && self.until.get(&key) == Some(&until)
+        {
+            self.until.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_article_is_not_asked_for_during_the_pause_after_the_last_attempt() {
+        let (turned_away, begun) = (TurnedAway::default(), Instant::now());
+        let second = Duration::from_secs(1);
+        assert!(!turned_away.has(&Key(1), begun));
+        turned_away.add(Key(1), begun);
+        turned_away.add(Key(2), begun);
+        turned_away.add(Key(1), begun + second * 30);
+        assert!(turned_away.has(&Key(1), begun + second * 89));
+        assert!(!turned_away.has(&Key(2), begun + second * 60));
+        assert!(!turned_away.has(&Key(1), begun + second * 90));
+        assert!(!turned_away.is_used.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten_for_new_ones() {
+        let (turned_away, now) = (TurnedAway::default(), Instant::now());
+        (0..=IDS_MAX as u128).for_each(|n| turned_away.add(Key(n), now));
+        assert!(!turned_away.has(&Key(0), now));
+        assert!(turned_away.has(&Key(1), now) && turned_away.has(&Key(IDS_MAX as u128), now));
+    }
+}

@@ -1,0 +1,166 @@
+//! Changes of groups that newgroup and rmgroup messages ask for, until they are made: many in one commit.
+//!
+//! A change is recorded in [`Done`] once it is made; the reader's place stays before its message until then,
+//! so a crash in between repeats it, which changes nothing. No two of those that wait are of one group.
+
+use super::done::Done;
+use super::not::Not;
+use site::moderation::Moderation;
+use spool::{GroupUpdate, Spool};
+use std::io;
+use std::mem::take;
+use std::time::{Duration, Instant};
+use tracing::{debug, info, warn};
+
+/// Changes that are made together at most.
+const TOGETHER_MAX: usize = 512;
+/// Bytes of the mails about them at most, but for that of the last one.
+const MAILS_BYTES_MAX: usize = 4 << 20;
+/// Of so many at most each has a line of its own in the log.
+const LINES_MAX: usize = 16;
+
+/// What a message asks for.
+pub(super) struct Change {
+    /// The group.
+    pub name: String,
+    /// The date of the message.
+    pub date: i64,
+    /// `None`: the group is so already.
+    pub update: Option<GroupUpdate>,
+    /// What to say once it is made.
+    pub text: String,
+    /// The command, its sender and its Message-ID, for the log.
+    pub what: String,
+    pub from: String,
+    pub id: String,
+    /// What is mailed once it is made.
+    pub mail: Option<Mail>,
+}
+
+/// A mail to the newsmaster.
+pub(super) struct Mail {
+    pub to: String,
+    pub subject: String,
+    pub text: Vec<u8>,
+}
+
+impl Mail {
+    /// Queues it; the message is one with this Message-ID.
+    pub fn send(&self, mail: &Moderation, id: &str, now: i64) {
+        if let Err(why) = mail.notify(&self.to, &self.subject, &self.text, now) {
+            warn!(id, to = self.to, ?why, "a control message cannot be mailed");
+        }
+    }
+}
+
+/// The changes that wait.
+#[derive(Default)]
+pub(super) struct Changes {
+    waiting: Vec<Change>,
+    mails_bytes: usize,
+    /// For how long changes were being made since somebody asked.
+    took: Duration,
+}
+
+impl Changes {
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether no more are to wait.
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() >= TOGETHER_MAX || self.mails_bytes >= MAILS_BYTES_MAX
+    }
+
+    /// Whether one of them is of this group.
+    pub fn has_group(&self, name: &str) -> bool {
+        self.waiting.iter().any(|change| change.name == name)
+    }
+
+    pub fn add(&mut self, change: Change) {
+        self.mails_bytes += change.mail.as_ref().map_or(0, |mail| mail.text.len());
+        self.waiting.push(change);
+    }
+
+    /// Forgets what waits: its messages will be read again.
+    pub fn clear(&mut self) {
+        (self.waiting, self.mails_bytes) = Default::default();
+    }
+
+    /// For how long changes were being made since this was asked last: the writer of the spool was theirs.
+    pub fn took(&mut self) -> Duration {
+        take(&mut self.took)
+    }
+
+    /// Makes those that wait in one commit, or one by one if the spool refuses one of them. On an error they
+    /// are to be read again.
+    pub fn make(&mut self, spool: &Spool, done: &mut Done, mail: &Moderation, now: i64) -> io::Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.mails_bytes = 0;
+        let changes = take(&mut self.waiting);
+        let begun = Instant::now();
+        let refused = update(spool, &changes);
+        self.took += begun.elapsed();
+        match refused {
+            Ok(()) => return made(&changes, done, mail, now),
+            Err(Not::Now(error)) => return Err(error),
+            Err(Not::Carried(_)) => {}
+        }
+        for change in &changes {
+            let alone = std::slice::from_ref(change);
+            match update(spool, alone) {
+                Ok(()) => made(alone, done, mail, now)?,
+                Err(Not::Now(error)) => return Err(error),
+                Err(Not::Carried(reason)) => {
+                    let Change { what, from, id, .. } = change;
+                    info!(what, from, id, "control message not carried out: {reason}");
+                }
+            }
+        }
+        self.took += begun.elapsed();
+        Ok(())
+    }
+}
+
+fn update(spool: &Spool, changes: &[Change]) -> Result<(), Not> {
+    let updates: Vec<GroupUpdate> = changes.iter().filter_map(|change| change.update.clone()).collect();
+    if !updates.is_empty() {
+        spool.update_groups(updates)?;
+    }
+    Ok(())
+}
+
+/// Records what was made, and says so.
+fn made(changes: &[Change], done: &mut Done, mail: &Moderation, now: i64) -> io::Result<()> {
+    done.add_groups(changes.iter().map(|change| (&*change.name, change.date)))?;
+    let is_flood = changes.len() > LINES_MAX;
+    for Change { what, from, id, text, .. } in changes {
+        match is_flood {
+            true => debug!(what, from, id, "control message carried out: {text}"),
+            false => info!(what, from, id, "control message carried out: {text}"),
+        }
+    }
+    if let (true, Some(first), Some(last)) = (is_flood, changes.first(), changes.last()) {
+        let count = |of: fn(&GroupUpdate) -> bool| {
+            changes.iter().filter(|change| change.update.as_ref().is_some_and(of)).count()
+        };
+        let created = count(|update| matches!(update, GroupUpdate::Add(_)));
+        let changed = count(|update| matches!(update, GroupUpdate::Change(..)));
+        let removed = count(|update| matches!(update, GroupUpdate::Remove(_)));
+        let (first, last) = (&first.what, &last.what);
+        info!(
+            first,
+            last,
+            "{} control messages carried out: {created} groups created, {changed} changed, {removed} removed",
+            changes.len()
+        );
+    }
+    for Change { mail: letter, id, .. } in changes {
+        if let Some(letter) = letter {
+            letter.send(mail, id, now);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! Headers that overview rows do not have, as an upstream has answered HDR: kept in memory, so that a range
+//! is asked for once.
+//!
+//! Articles never change, and neither do their headers; which of them there still are is for the caller to
+//! know. What was asked for least recently leaves first, a header of a group at a time.
+
+use crate::HeaderValues;
+use hashbrown::HashMap;
+use site_base::lock::Leaf;
+use std::collections::BTreeMap;
+
+/// Bytes that are kept of one upstream.
+const BYTES_MAX: usize = 4 << 20;
+/// What a value, or a header without any, costs beside its own bytes.
+const ENTRY_BYTES: usize = 64;
+
+fn cost(value: &Option<Box<[u8]>>) -> usize {
+    ENTRY_BYTES + value.as_ref().map_or(0, |value| value.len())
+}
+
+/// Which header, of which group; `made` counts how often the group got other numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Which<'a> {
+    pub group: &'a [u8],
+    pub made: u64,
+    pub name: &'a [u8],
+}
+
+impl Which<'_> {
+    fn key(self) -> Box<[u8]> {
+        [self.group, b" ", &self.name.to_ascii_lowercase()].concat().into()
+    }
+}
+
+/// One header of the articles of one group.
+#[derive(Debug, Default)]
+struct Values {
+    made: u64,
+    by_number: BTreeMap<u64, Option<Box<[u8]>>>,
+    bytes: usize,
+    used: u64,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    headers: HashMap<Box<[u8]>, Values>,
+    bytes: usize,
+    uses: u64,
+}
+
+/// The headers that are kept of an upstream.
+#[derive(Debug, Default)]
+pub(super) struct KeptHeaders(Leaf<Kept>);
+
+impl KeptHeaders {
+    /// The values of those of some numbers that are known, and the other numbers.
+    pub fn find(&self, which: Which<'_>, numbers: &[u64]) -> (HeaderValues, Vec<u64>) {
+        let mut kept = self.0.lock();
+        kept.uses += 1;
+        let uses = kept.uses;
+        let Some(values) = kept.headers.get_mut(&which.key()).filter(|values| values.made == which.made)
+        else {
+            return (Vec::new(), numbers.to_vec());
+        };
+        values.used = uses;
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        for number in numbers {
+            match values.by_number.get(number) {
+                Some(value) => known.push((*number, value.clone())),
+                None => unknown.push(*number),
+            }
+        }
+        (known, unknown)
+    }
+
+    /// Keeps values of a header, if the group still has the numbers that it had; those of numbers below `low`
+    /// are forgotten.
+    pub fn put(&self, which: Which<'_>, low: u64, new: &HeaderValues, is_current: impl FnOnce() -> bool) {
+        if new.is_empty() || new.iter().map(|(_, value)| cost(value)).sum::<usize>() > BYTES_MAX {
+            return;
+        }
+        let mut kept = self.0.lock();
+        // With the lock: whoever forgets the group comes before this or after it.
+        if !is_current() {
+            return;
+        }
+        kept.uses += 1;
+        let (uses, key) = (kept.uses, which.key());
+        let mut values = kept.headers.remove(&key).unwrap_or_default();
+        kept.bytes -= values.bytes;
+        if values.made != which.made {
+            values = Values::default();
+        }
+        let by_number = &mut values.by_number;
+        by_number.extend(new.iter().cloned());
+        *by_number = by_number.split_off(&low);
+        (values.made, values.used) = (which.made, uses);
+        values.bytes = ENTRY_BYTES + key.len() + values.by_number.values().map(cost).sum::<usize>();
+        if values.bytes > BYTES_MAX {
+            return;
+        }
+        kept.bytes += values.bytes;
+        kept.headers.insert(key, values);
+        while kept.bytes > BYTES_MAX {
+            let oldest = kept.headers.iter().min_by_key(|(_, values)| values.used);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { return };
+            let gone = kept.headers.remove(&oldest);
+            kept.bytes -= gone.map_or(0, |values| values.bytes);
+        }
+    }
+}
+
+impl KeptHeaders {
+    /// A group has other numbers now: what is kept of it is of no more use.
+    pub fn forget(&self, group: &[u8]) {
+        let mut kept = self.0.lock();
+        let is_of_it = |key: &[u8]| key.strip_prefix(group).is_some_and(|rest| rest.starts_with(b" "));
+        let mut bytes = 0;
+        kept.headers.retain(|key, values| {
+            let is_kept = !is_of_it(key);
+            bytes += if is_kept { values.bytes } else { 0 };
+            is_kept
+        });
+        kept.bytes = bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHICH: Which<'_> = Which { group: b"a.b", made: 0, name: b"Keywords" };
+
+    fn value(text: &str) -> Option<Box<[u8]>> {
+        Some(text.as_bytes().into())
+    }
+
+    #[test]
+    fn what_is_known_is_found_until_the_group_has_other_numbers() {
+        let kept = KeptHeaders::default();
+        kept.put(WHICH, 1, &vec![(1, value("x")), (2, None), (5, value("y"))], || true);
+        let same = Which { name: b"KEYWORDS", ..WHICH };
+        assert_eq!(
+            kept.find(same, &[1, 2, 3, 5]),
+            (vec![(1, value("x")), (2, None), (5, value("y"))], vec![3])
+        );
+        for other in
+            [Which { made: 1, ..WHICH }, Which { group: b"a.c", ..WHICH }, Which { name: b"X", ..WHICH }]
+        {
+            assert_eq!(kept.find(other, &[1]), (vec![], vec![1]), "{other:?}");
+        }
+        // What has expired leaves.
+        kept.put(WHICH, 5, &vec![(6, value("z"))], || true);
+        assert_eq!(kept.find(WHICH, &[1, 5, 6]), (vec![(5, value("y")), (6, value("z"))], vec![1]));
+        kept.put(Which { made: 1, ..WHICH }, 1, &vec![(1, value("other"))], || true);
+        assert_eq!(kept.find(WHICH, &[5]), (vec![], vec![5]));
+    }
+
+    #[test]
+    fn nothing_stays_of_a_group_that_has_other_numbers() {
+        let kept = KeptHeaders::default();
+        let other = Which { group: b"a.b.c", ..WHICH };
+        kept.put(WHICH, 1, &vec![(1, value("x"))], || true);
+        kept.put(other, 1, &vec![(1, value("y"))], || true);
+        kept.forget(b"a.b");
+        assert_eq!(kept.find(WHICH, &[1]), (vec![], vec![1]));
+        assert_eq!(kept.find(other, &[1]).0, [(1, value("y"))]);
+        let bytes = kept.0.lock().headers.values().map(|values| values.bytes).sum::<usize>();
+        assert_eq!(kept.0.lock().bytes, bytes);
+        // An answer that comes after that is not kept.
+        kept.put(WHICH, 1, &vec![(1, value("x"))], || false);
+        assert_eq!(kept.find(WHICH, &[1]), (vec![], vec![1]));
+    }
+
+    #[test]
+    fn no_more_is_kept_than_may_be() {
+        let kept = KeptHeaders::default();
+        let large = "x".repeat(BYTES_MAX / 3);
+        let of = |name| Which { name, ..WHICH };
+        kept.put(of(b"one"), 1, &vec![(1, value(&large))], || true);
+        kept.put(of(b"two"), 1, &vec![(1, value(&large))], || true);
+        assert!(kept.find(of(b"one"), &[1]).1.is_empty());
+        kept.put(of(b"three"), 1, &vec![(1, value(&large))], || true);
+        let is_kept = |name| kept.find(of(name), &[1]).1.is_empty();
+        assert_eq!((is_kept(b"one"), is_kept(b"two"), is_kept(b"three")), (true, false, true));
+        // One that is too large alone pushes nothing out; one that has become so leaves.
+        kept.put(of(b"one"), 1, &vec![(2, value(&"x".repeat(BYTES_MAX)))], || true);
+        assert!(kept.find(of(b"one"), &[1]).1.is_empty());
+        assert!(kept.0.lock().bytes <= BYTES_MAX);
+        let kept = KeptHeaders::default();
+        (1..4).for_each(|number| kept.put(of(b"one"), 1, &vec![(number, value(&large))], || true));
+        assert!(kept.0.lock().headers.is_empty() && kept.0.lock().bytes == 0);
+    }
+}
