@@ -107,7 +107,7 @@ impl BufferHeader {
         slot
     }
 
-    /// Reads one slot; `None` if it is damaged or something else.
+    /// Decodes one slot; `None` if it is damaged or something else.
     pub fn decode(slot: &[u8]) -> Option<Self> {
         let end = memchr::memchr(0, slot).unwrap_or(slot.len());
         let text = std::str::from_utf8(slot.get(..end)?).ok()?;
