@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_carries_a_bug_to_whom_it_concerns() {
+    fn a_bug_can_be_recovered_from_an_io_error() {
         let e = planted(|| io::Error::other(own_bug!("lost")));
         assert_eq!(in_error(&e).map(|t| t.text.as_str()), Some("a bug in newsreel: lost; please report it"));
         assert!(in_error(&io::Error::other("lost")).is_none());

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_values_come_out() {
+    fn checksums_match_the_published_values() {
         // RFC 3720 appendix B.4.
         assert_eq!(crc32c(&[0; 32]), 0x8A91_36AA);
         assert_eq!(crc32c(&[0xFF; 32]), 0x62A8_AB43);

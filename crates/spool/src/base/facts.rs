@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_claimed_that_was_not_recorded() {
+    fn missing_facts_are_reported_as_missing() {
         let none = Tagged::default();
         assert_eq!((none.wire_bytes(), none.hops(), none.has_passed(b"a")), (None, None, None));
         assert_eq!((none.distribution(), none.origin(), none.kind()), (None, None, None));

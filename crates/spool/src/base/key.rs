@@ -97,7 +97,7 @@ mod tests {
 
     /// Spools on disk depend on these values.
     #[test]
-    fn keys_stay_what_they_are() {
+    fn keys_never_change() {
         let key = KeyHasher::new(*b"0123456789abcdef").key(b"<1993@example.org>");
         assert_eq!(key, Key(0x10587bb8416f67e0a802a352b1dc7cee));
     }

@@ -32,7 +32,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn written_bytes_are_in_a_part_and_the_parts_ascend() {
+    fn written_bytes_lie_in_ascending_parts() {
         let path = std::env::temp_dir().join(format!("newsreel-holes-{}", std::process::id()));
         let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();

@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_ends_though_a_program_that_starts_has_its_descriptor() {
+    fn a_lock_ends_even_if_a_starting_program_has_its_descriptor() {
         let scratch = Scratch::new();
         let path = scratch.path("lock");
         let open = || {
@@ -741,7 +741,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_stays_with_the_file_and_is_in_no_copy() {
+    fn a_mark_stays_with_the_file_and_is_not_copied() {
         let scratch = Scratch::new();
         let disk = RealDisk::new();
         for path in [scratch.path("d"), scratch.path("f")] {

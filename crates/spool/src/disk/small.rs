@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_leaves_of_several_replacements_each_whole_or_as_it_was() {
+    fn each_of_several_replacements_is_whole_or_unchanged_after_a_crash() {
         // Few files are synced one by one, more of them together.
         for files in [3, 7] {
             let path = |n: usize| PathBuf::from(format!("/d/{n}"));

@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_entries_and_beginning_a_pass_write_nothing() {
+    fn examining_entries_and_beginning_a_pass_write_nothing() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
@@ -612,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn full_files_of_which_nothing_goes_stay_as_they_are() {
+    fn full_files_without_due_articles_are_left_alone() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
@@ -703,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_that_of_the_first_reference() {
+    fn the_first_reference_determines_the_thread() {
         let hasher = KeyHasher::new([7; 16]);
         let thread =
             |id: &str, references: &str| thread_of(&hasher, hasher.key(id.as_bytes()), references.as_bytes());
@@ -735,7 +735,7 @@ mod tests {
     }
 
     #[test]
-    fn when_much_waits_in_memory_a_pass_leaves_entries_in_their_files() {
+    fn a_pass_leaves_entries_in_their_files_when_many_wait_in_memory() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_may_ask_for_articles_without_an_expires_date_or_with_one() {
+    fn a_rule_can_require_an_expires_date_or_its_absence() {
         let config = [
             RuleConfig { expires_absent: Some(true), ..rule("absent") },
             RuleConfig { expires_absent: Some(false), ..rule("there") },
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn any_group_path_headers_verdict_and_origin() {
+    fn rules_match_any_group_path_headers_verdict_and_origin() {
         let header = |name: &str, matches: &str| crate::base::config::HeaderCondition {
             name: name.into(),
             matches: matches.into(),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_class_or_bad_pattern_is_said() {
+    fn an_unknown_class_or_bad_pattern_is_reported() {
         let error = Rules::new(&[rule("none")], |_| None).unwrap_err().to_string();
         assert!(error.contains("\"none\""), "{error}");
         let many = vec![rule("a"); RULES_MAX + 1];

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_reader_nothing_is_done_for_readers() {
+    fn commits_do_nothing_for_readers_without_readers() {
         let follow = Arc::new(Follow::default());
         follow.reveal(100, 7, 0);
         assert_eq!(follow.end(), (0, 0));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_waits_once_however_often_it_asks() {
+    fn a_reader_that_polls_repeatedly_waits_once() {
         let follow = Arc::new(Follow::default());
         let (first, second) = (pin(&follow), pin(&follow));
         let counts: Vec<Arc<Count>> = (0..10).map(|_| Arc::default()).collect();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_kept_and_any_damage_makes_all_of_them_possible() {
+    fn names_survive_and_damage_makes_every_name_possible() {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         disk.create_dir(Path::new(DIR)).unwrap();
         assert!(!known(&disk).has("a.cursor"));

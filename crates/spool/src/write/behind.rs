@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_bytes_of_all_files_stay_and_older_ones_go_in_their_order() {
+    fn the_newest_bytes_of_all_files_stay_and_older_ones_are_released_in_order() {
         let (disk, a, b) = (SimDisk::new(), Path::new("/a"), Path::new("/b"));
         let (first, second, mut behind) = (file(&disk, a), file(&disk, b), Behind::new(SHAPE));
         behind.wrote(SLOW, Some(1), (&first, 50));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_file_is_skipped_and_all_may_stay() {
+    fn removed_files_are_skipped_and_everything_may_stay_in_memory() {
         let (disk, path) = (SimDisk::new(), Path::new("/a"));
         let (gone, mut behind) = (file(&disk, Path::new("/gone")), Behind::new(SHAPE));
         behind.wrote(SLOW, Some(1), (&gone, 0));

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_stay_as_in_a_sorted_list() {
+    fn the_newest_articles_stay_as_in_a_sorted_list() {
         let mut random = Random::new(7);
         for round in 0..300u64 {
             let (count, spread) = (random.below(400), 1 + random.below(50));

@@ -99,7 +99,7 @@ mod tests {
     use crate::disk::Random;
 
     #[test]
-    fn it_begins_below_the_least_and_stops_a_tenth_above() {
+    fn giving_up_begins_below_the_minimum_and_stops_a_tenth_above() {
         let wanted = |free, goes_on| Room::new(FreeMin::Bytes(1000), free, 0).wanted(goes_on);
         assert_eq!((wanted(1000, false), wanted(999, false), wanted(0, false)), (0, 101, 1100));
         assert_eq!((wanted(1000, true), wanted(1099, true), wanted(1100, true)), (100, 1, 0));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_and_no_more_than_is_wanted() {
+    fn the_oldest_articles_are_given_up_and_no_more_than_wanted() {
         let mut random = Random::new(11);
         for round in 0..200 {
             let count = random.below(300);

@@ -55,7 +55,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn no_thread_is_older_than_it_is_and_few_are_younger() {
+    fn threads_are_never_reported_older_and_rarely_younger() {
         let mut random = Random::new(3);
         for (articles, threads_max) in [(0u64, 1), (100, 10), (50_000, 50_000), (50_000, 9_000)] {
             let names: Vec<u64> = (0..threads_max).map(|_| random.below(u64::MAX)).collect();

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_and_unwritten_records_do_not_pass() {
+    fn torn_and_unwritten_records_are_rejected() {
         let old = encode(&KEY, Some(TOKEN), 77, 9);
         let new = encode(&KEY, None, 77, 9);
         for mask in 1..15_u32 {

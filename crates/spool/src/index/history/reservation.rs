@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_threads_one_wins_each_key() {
+    fn one_of_many_threads_wins_each_key() {
         let table = Reservations::new(10_000);
         let won: Vec<Vec<Reservation>> = std::thread::scope(|scope| {
             let ask = || (0..1000).filter_map(|n| table.reserve(Key(n << 90 | n), TTL)).collect();

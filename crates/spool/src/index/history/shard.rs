@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn moving_keeps_the_living_only() {
+    fn moving_a_shard_keeps_only_living_records() {
         let (small, large) = (words(2), words(3));
         let (old, new) = (Shard::new(&small, 0, 2), Shard::new(&large, 0, 3));
         let tag = |n: u64| (n as u32).wrapping_mul(0x9E_3779) & 0xFF_FFFF;

@@ -292,7 +292,7 @@ impl Progress for Count {
 }
 
 #[test]
-fn the_index_is_built_again_only_when_it_is_not_to_be_trusted() {
+fn the_index_is_rebuilt_only_when_it_cannot_be_trusted() {
     let scratch = Scratch::new();
     let checkpoint = filled(&scratch);
     let rebuilds = |boot: u8| {
@@ -365,7 +365,7 @@ fn expiry_by_time_removes_whole_segments() {
 
 /// Readers concurrent with the writer find every insert, with one of its two tokens and never a mixture.
 #[test]
-fn readers_run_beside_the_writer() {
+fn readers_run_concurrently_with_the_writer() {
     const COUNT: u64 = 60_000;
     let scratch = Scratch::new();
     let history = scratch.open(1, Checkpoint::default(), SMALL).unwrap();

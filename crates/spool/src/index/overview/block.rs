@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_found_whichever_lack() {
+    fn every_number_is_found_despite_gaps() {
         let token = Token { method: MethodKind::Cnfs, class: 0, volume: 1, place: 0 };
         for lacking in 0..1 << 6 {
             let living = (0..6).filter(|i| lacking & 1 << i == 0).map(|i| 10 + i);

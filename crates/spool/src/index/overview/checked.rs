@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_found_until_it_rests_and_its_text_counts_as_checked_briefly() {
+    fn a_block_is_cached_until_unused_and_its_text_counts_as_checked_briefly() {
         let blocks = CheckedBlocks::default();
         assert!(blocks.get((1, 0), 100).is_none());
         blocks.put((1, 0), &entries(40), false, 100);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_for_blocks_of_any_kind() {
+    fn memory_is_bounded_for_all_kinds_of_blocks() {
         let blocks = CheckedBlocks::default();
         for (at, rows) in [1, 48, 192, 256, 257, 100_000].into_iter().cycle().take(60_000).enumerate() {
             if rows <= 257 || at < 100 {

@@ -192,7 +192,7 @@ mod tests {
 
     /// A block as a faulty writer might produce it: right checksums around invalid contents.
     #[test]
-    fn sense_is_asked_for_behind_the_checksums() {
+    fn invalid_contents_with_right_checksums_are_rejected() {
         let good = rows();
         for wrong in 0..3 {
             let mut rows = good.clone();

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn any_size_and_block_has_room_and_every_place_its_own_bit() {
+    fn every_size_and_block_has_space_and_every_place_its_own_bit() {
         for len in [64 << 10, 1 << 20, (1 << 30) + 12_345, 1 << 45, 1 << 52] {
             for block in (6..=14).map(|b| 1u64 << b) {
                 let g = Geometry::new(len, block).unwrap();

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_digest() {
+    fn hashed_places_match_the_example_of_the_paper() {
         let place = hashed_place(b"<foo87692.bar85-97@no.where>");
         assert_eq!(hashed_path(Path::new("/s"), place), Path::new("/s/20/02/77ebdad1"));
         assert_eq!(hashed_path(Path::new("/s"), place + 2), Path::new("/s/20/02/77ebdad1++"));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_and_groups() {
+    fn bucketed_paths_name_group_and_number() {
         let path = |group, number, bucketed| {
             number_path(Path::new("/s"), group, number, bucketed).display().to_string()
         };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn timehash_as_inn_has_it() {
+    fn timehash_paths_are_those_of_inn() {
         let place = 0x12ab_34cd_u64 << 32 | 0x7;
         assert_eq!(timehash_path(Path::new("/s"), 3, place), Path::new("/s/time-03/ab/34/0007-12cd"));
         assert_eq!(place_of(&["time-03", "ab", "34", "0007-12cd"], false), Some(place));

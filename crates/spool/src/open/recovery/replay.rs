@@ -198,7 +198,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn any_number_of_void_positions_is_read_again() {
+    fn any_number_of_void_positions_round_trips() {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let mut journal = JournalWriter::open(&disk, Path::new("/j"), 0, 1 << 20).unwrap();
         let torn: Vec<u64> = (0..250_000).map(|n| (1 << 30) + n * 300).collect();
