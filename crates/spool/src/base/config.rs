@@ -12,7 +12,7 @@ pub struct BufferConfig {
     pub name: String,
     /// File or block device.
     pub path: PathBuf,
-    /// Size of the whole file in bytes, headers and bitmap included; 0: what the file or device has.
+    /// Size of the whole file in bytes, headers and bitmap included; 0: that of the existing file or device.
     pub size_bytes: u64,
     /// Unit in which records start; a power of two, 64 to 16384.
     pub block_bytes: u32,
@@ -126,7 +126,7 @@ pub struct ExpireConfig {
     pub bytes_max: Option<u64>,
 }
 
-/// A class's promise: no article is displaced before it has stayed this long.
+/// Minimum retention of a class: no article is displaced before it has stayed this long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Floor {
     /// Seconds from arrival.
@@ -171,7 +171,7 @@ impl Compress {
 pub struct RuleConfig {
     /// Name of the class that an article goes to.
     pub class: String,
-    /// Wildmat tested on the groups it is filed in.
+    /// Wildmat tested on the groups of the article.
     pub groups: Option<String>,
     /// Whether `groups` may match any of them, or must match the first (CNFS-22).
     pub any_group: bool,

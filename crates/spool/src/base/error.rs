@@ -76,8 +76,8 @@ pub struct Trouble {
     cause: Option<Cause>,
 }
 
-/// The system error that caused the trouble. The sentence has its text, so two causes never make two troubles
-/// different.
+/// The system error that caused the trouble. Its text is part of the sentence, so it is ignored in
+/// comparisons.
 #[derive(Debug, Clone)]
 struct Cause(Arc<io::Error>);
 

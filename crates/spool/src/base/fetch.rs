@@ -22,7 +22,7 @@ pub(crate) fn fetch_all<T>(value: &T) {
 #[allow(unsafe_code)]
 fn line(address: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: the instruction reads nothing that the program sees, and ignores addresses without memory.
+    // SAFETY: the instruction has no effect on the program's state, and ignores addresses without memory.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address)) }
 }
 

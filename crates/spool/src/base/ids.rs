@@ -27,7 +27,7 @@ pub enum Flag {
 }
 
 impl Flag {
-    /// Reads the active file's form.
+    /// Parses the form in an active file.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "y" => Self::Open,

@@ -4,7 +4,7 @@ use crate::base::key::Key;
 use crate::base::token::Token;
 use std::fmt::Debug;
 
-/// A kept article that expiry would remove now.
+/// A retained article that expiry would remove now.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaving<'a> {
     /// Hash of the Message-ID.

@@ -11,11 +11,11 @@ pub struct BufferStatus {
     pub method: &'static str,
     /// Size of the file, or of the memory.
     pub size_bytes: u64,
-    /// Room for records, in bytes.
+    /// Space for records, in bytes.
     pub area_bytes: u64,
     /// Bytes between the oldest living record and the write position.
     pub used_bytes: u64,
-    /// Times wrapped, from 1 (CNFS cycle number).
+    /// Number of the current cycle: times wrapped, from 1 (CNFS cycle number).
     pub cycle: u64,
     /// Offset of the write position in the area.
     pub free: u64,
@@ -34,7 +34,7 @@ pub struct BufferStatus {
     pub holes_share: Option<f64>,
 }
 
-/// A volume that keeps its articles until they are due.
+/// A volume that retains its articles until they are due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptStatus {
     /// Name of the volume, which is that of its class.
@@ -112,7 +112,7 @@ impl CursorDamage {
 /// The whole spool.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Status {
-    /// When its volumes, classes and files were measured, Unix seconds; 0: not yet.
+    /// Time at which volumes, classes and files were measured, Unix seconds; 0: not yet.
     pub measured: u64,
     /// Classes, in the order of the configuration.
     pub classes: Vec<ClassStatus>,
@@ -120,13 +120,13 @@ pub struct Status {
     pub buffers: Vec<BufferStatus>,
     /// Volumes that retain articles until they are due.
     pub kept: Vec<KeptStatus>,
-    /// Groups carried.
+    /// Number of carried groups.
     pub groups: u64,
-    /// Living articles.
+    /// Number of living articles.
     pub articles: u64,
     /// Hidden articles among them.
     pub hidden: u64,
-    /// Message-IDs known.
+    /// Number of known Message-IDs.
     pub history_entries: u64,
     /// Bytes of history files.
     pub history_bytes: u64,
@@ -136,7 +136,7 @@ pub struct Status {
     pub residents_bytes: u64,
     /// Bytes of both copies of the last checkpoint.
     pub checkpoint_bytes: u64,
-    /// Bytes of journal kept.
+    /// Bytes of kept journal files.
     pub journal_bytes: u64,
     /// Journal rows that would be replayed after a crash now.
     pub rows_to_replay: u64,

@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum MethodKind {
-    /// Nothing is kept.
+    /// Articles are not stored.
     Trash = 0,
     /// Cyclic buffers (CNFS).
     Cnfs = 1,

@@ -86,7 +86,7 @@ impl VerifyReport {
 }
 
 impl Spool {
-    /// Checks everything against everything; see the module. Reads each article twice.
+    /// Checks everything against everything; see the module's documentation. Reads each article twice.
     pub fn verify(&self, progress: &dyn Progress) -> VerifyReport {
         self.verify_keeping(FINDINGS_MAX, progress)
     }

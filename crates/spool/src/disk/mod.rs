@@ -74,7 +74,7 @@ pub struct FileSystem {
     pub total_bytes: u64,
 }
 
-/// File names and directories.
+/// Directory-level operations: names, files and file systems.
 pub trait Disk: Send + Sync + Debug {
     /// Opens a file (or block device) for positioned access.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;

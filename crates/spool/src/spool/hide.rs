@@ -1,6 +1,6 @@
 //! Hiding articles, and showing them again (`docs/hiding.md`).
 //!
-//! As with cancels, articles are looked up without the writer's lock and one sync makes many rows durable
+//! As for cancels, articles are looked up without the writer's lock and one sync makes many rows durable
 //! before anything is hidden. Unlike cancelling, this frees no space, so it is refused on a full disk.
 
 use super::Spool;

@@ -108,7 +108,6 @@ impl Lost {
 fn install() {
     // SAFETY: `sysconf` has no preconditions. `action` is a valid sigaction (zeroes are one, with an empty
     // mask and the default handler), and both pointers are to live values. The handler is async-signal-safe.
-    // done in one.
     unsafe {
         if let Ok(bytes) = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)) {
             PAGE.store(bytes, Ordering::Release);

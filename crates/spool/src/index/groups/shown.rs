@@ -5,7 +5,7 @@
 use super::{GroupState, LiveSet};
 use std::ops::RangeInclusive;
 
-/// Numbers of hidden articles. Most groups never have one.
+/// Numbers of hidden articles. Most groups never have any.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HiddenNumbers(Option<Box<LiveSet>>);
 

@@ -1,6 +1,6 @@
 //! The first articles of a class, and the dictionary trained from them.
 
-/// Length of a dictionary: half as much makes articles 5 % longer, twice as much gains little.
+/// Length of a dictionary: half of it makes articles 5 % longer, twice as much gains little.
 const DICTIONARY_BYTES: usize = 256 << 10;
 /// Maximum amount of an article that is used for training.
 const SAMPLE_BYTES_MAX: usize = 16 << 10;
