@@ -324,7 +324,7 @@ impl KeptList {
         }
     }
 
-    /// Calls `visit` with every entry, those in files in order of age; takes none and writes nothing.
+    /// Calls `visit` with every entry, those in files oldest first; takes none and writes nothing.
     pub fn each(&mut self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<()> {
         if !self.in_place {
             self.taken.iter().for_each(&mut *visit);

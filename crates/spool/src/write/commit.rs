@@ -160,7 +160,7 @@ pub(crate) struct Writer {
     entering: Option<(usize, u64)>,
     /// Expiry policy of retained articles.
     pub policy: Arc<Policy>,
-    /// Counter of group changes as of the last pass of expiry.
+    /// Fingerprint of the set of groups at the last pass of expiry.
     pub groups_expired: u64,
     /// Volumes that give up articles, until enough space is free again.
     pub giving_up: HashSet<u16>,
