@@ -1,4 +1,4 @@
-//! Articles about to leave the spool for good, as shown to a trait object that may hold them back.
+//! Articles about to leave the spool for good, and the hook that may hold them back.
 
 use crate::base::key::Key;
 use crate::base::token::Token;

@@ -1,7 +1,7 @@
 //! Checks spool and indexes against each other, while serving.
 //!
-//! Checked are each group with its rows, articles and history entries; each entry of history; each record of
-//! the buffers with its usage bit and history entry ([`buffers`]); lists and files of retained articles
+//! Covers each group with its rows, articles and history entries; each entry of history; each record of the
+//! buffers with its usage bit and history entry ([`buffers`]); lists and files of retained articles
 //! ([`kept`]); the files that have checksums ([`files`]). Articles that die meanwhile are not findings.
 //! [`crate::care::repair`] repairs the findings where possible.
 

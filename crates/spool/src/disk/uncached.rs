@@ -1,4 +1,4 @@
-//! Page cache control: whether a file has a medium besides memory, and releasing its cached pages. Used by
+//! Page cache control: detects files without a medium besides memory, and releases cached pages. Used by
 //! [`super::real`]; see `docs/decisions/0042-hot-memory.md`.
 
 use std::fs::File;

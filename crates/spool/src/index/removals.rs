@@ -1,5 +1,5 @@
-//! Files of single articles, removed after the articles have left the indexes and without the writer's lock:
-//! with thousands of files, or on a busy disk, nothing could be filed meanwhile.
+//! Files of single articles, removed after the articles have left the indexes and without the writer's lock,
+//! since removing thousands of them, or on a busy disk, would keep others from filing.
 //!
 //! The writer queues removals whose rows are durable and applied; the thread that expires, cancels or purges
 //! carries them out once it has released the writer. Invariant: no checkpoint is taken while a removal is

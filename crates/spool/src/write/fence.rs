@@ -1,5 +1,5 @@
-//! Overwrite protection: only articles may be overwritten that a start after a power cut will know to have
-//! been durable.
+//! Overwrite protection: an article may be overwritten only if a start after a power cut will know that it
+//! was durable.
 //!
 //! A start learns from the last `Synced` row that reached the disk up to where everything was durable; rows
 //! after that are checked against their bytes, and articles that are not whole never arrived. This works only

@@ -1,9 +1,9 @@
 //! Giving up articles to free space: when a class begins and when it stops (C News' expireiflow), and which
 //! of its articles are removed.
 //!
-//! It begins when less than `free_min` is left on its file system, and stops at a tenth more, so that it does
-//! not begin again at once. The oldest are removed first, among those older than the minimum that their rules
-//! promise. Pure; driven by a pass of expiry ([`crate::care::expire`]).
+//! Giving up begins when less than `free_min` is left on the class's file system, and stops at a tenth more,
+//! so that it does not begin again at once. The oldest are removed first, among those older than the minimum
+//! that their rules promise. Pure; driven by a pass of expiry ([`crate::care::expire`]).
 
 use crate::base::config::FreeMin;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! SIGBUS handling for pages of a mapping that cannot be read.
 //!
 //! The handler replaces a lost page of a watched mapping ([`Watched`]) with a page of zeros and records it;
-//! the owner of the mapping then rebuilds its contents and restores the page ([`lost_in`]). See
+//! the owner of the mapping then rebuilds its contents and restores the page ([`Watched::lost`]). See
 //! docs/decisions/0030-pages-that-cannot-be-read.md.
 
 use std::ops::Range;

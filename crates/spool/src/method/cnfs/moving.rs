@@ -2,7 +2,7 @@
 //!
 //! The whole area is copied first, then the records written meanwhile, then, with the writer held, the rest:
 //! last records, cancels, usage bitmap, and finally the headers, so that an interrupted copy is not a buffer.
-//! The caller records when the new file replaces the old one. Called by `crate::care::buffers`.
+//! The caller decides when the new file replaces the old one. Called by `crate::care::buffers`.
 
 use super::header::{HEADERS_BYTES, SLOT_BYTES};
 use super::{Cycbuff, record};

@@ -1,4 +1,4 @@
-//! Whether the spool accepts articles, and how it resumes after a full disk (`docs/states.md`).
+//! Checks whether the spool accepts articles, and resumes accepting after a full disk (`docs/states.md`).
 
 use super::{Writer, trouble};
 use crate::base::error::{Trouble, TroubleKind};
