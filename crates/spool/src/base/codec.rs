@@ -15,7 +15,7 @@ pub(crate) fn zigzag(n: u64) -> u64 {
     (n << 1) ^ ((n as i64 >> 63) as u64)
 }
 
-/// The inverse of [`zigzag`].
+/// Undoes [`zigzag`].
 pub(crate) fn unzigzag(n: u64) -> u64 {
     (n >> 1) ^ (n & 1).wrapping_neg()
 }

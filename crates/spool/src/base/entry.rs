@@ -108,7 +108,7 @@ pub enum Outcome {
 pub struct Ticket(pub(crate) u64);
 
 impl Ticket {
-    /// The position, in bytes of journal ever written.
+    /// Returns the position, in bytes of journal ever written.
     pub fn position(self) -> u64 {
         self.0
     }

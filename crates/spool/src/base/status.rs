@@ -103,7 +103,7 @@ pub enum CursorDamage {
 }
 
 impl CursorDamage {
-    /// Whether the reader went back to the oldest row.
+    /// Reports whether the reader went back to the oldest row.
     pub fn went_back(self) -> bool {
         self != Self::OneCopy
     }

@@ -78,7 +78,7 @@ pub struct FileSystem {
 pub trait Disk: Send + Sync + Debug {
     /// Opens a file (or block device) for positioned access.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
-    /// Renames, replacing the target.
+    /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; open handles stay usable.
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -196,7 +196,7 @@ pub trait DiskFile: Send + Sync + Debug {
 /// A mapped part of a file. A page that cannot be read when it is touched is *lost*: it becomes zeros in
 /// memory only, until it is restored.
 pub trait Mapping: Send + Sync + Debug {
-    /// The mapped words.
+    /// Returns the mapped words.
     fn words(&self) -> &[AtomicU64];
     /// Returns the word ranges of all lost pages.
     fn lost(&self) -> Vec<Range<usize>>;

@@ -396,12 +396,12 @@ impl State {
     }
 }
 
-/// Error of every call once the machine has ended.
+/// Returns the error of every call once the machine has ended.
 fn gone() -> io::Error {
     io::Error::other("the simulated machine has ended")
 }
 
-/// Partial work of a step that is done wholly or not at all.
+/// Does nothing: the partial work of a step that is done wholly or not at all.
 fn nothing(_: &mut State, _: &mut Random) -> io::Result<()> {
     Ok(())
 }

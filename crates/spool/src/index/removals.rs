@@ -54,7 +54,7 @@ impl Removals {
     /// Carries out all removals in order, and waits for those in progress in another thread.
     ///
     /// # Errors
-    /// Errors of the disk. The remaining removals stay in the queue.
+    /// Any error of the disk. The remaining removals stay in the queue.
     pub fn finish(&self, volumes: &VolumeTable) -> io::Result<()> {
         while self.remove_some(volumes)? {}
         Ok(())

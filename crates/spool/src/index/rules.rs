@@ -171,7 +171,7 @@ mod tests {
         RuleConfig { class: class.into(), ..RuleConfig::default() }
     }
 
-    /// The example of the CNFS paper (CNFS-22 to CNFS-25).
+    /// Returns the example of the CNFS paper (CNFS-22 to CNFS-25).
     fn paper() -> Rules {
         let config = [
             RuleConfig { groups: Some("*warez*".into()), ..rule("big") },

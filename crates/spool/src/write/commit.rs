@@ -489,7 +489,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// Housekeeping between parts: the next journal file, the next checkpoint.
+    /// Does the housekeeping between parts: the next journal file, the next checkpoint.
     fn after_part(&mut self, rows: u64) {
         self.rows += rows;
         self.stop_if_late();

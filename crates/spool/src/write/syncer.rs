@@ -249,7 +249,7 @@ impl SyncState {
         true
     }
 
-    /// Called by the writer after it wrote rows, and `bytes` into buffers.
+    /// Records that the writer has written rows, and `bytes` into buffers.
     pub fn wrote(&self, bytes: u64) {
         let durability = self.durability();
         if self.ages.wrote() {

@@ -91,7 +91,7 @@ impl BufferApart {
     /// second value is the number of hidden ones, the third the number of bits that lead to no record.
     ///
     /// # Errors
-    /// Errors of the disk; a buffer that keeps growing, or is no longer a buffer.
+    /// Any error of the disk; a buffer that keeps growing, or is no longer a buffer.
     pub fn list(&self, hidden: &HashSet<Key>) -> Result<(Vec<RecordApart>, u64, u64), SpoolError> {
         for _ in 0..LISTINGS_MAX {
             let (_, header, geometry) = look(&*self.disk, &self.path)?;
@@ -179,7 +179,7 @@ impl BufferApart {
     /// `out` stays empty unless the record is whole.
     ///
     /// # Errors
-    /// Errors of the disk.
+    /// Any error of the disk.
     pub fn read(&self, record: &RecordApart, out: &mut Vec<u8>) -> io::Result<Fetched> {
         out.clear();
         let Some((header, mut raw)) = self.whole(record)? else {

@@ -127,7 +127,7 @@ impl History {
     /// it again.
     ///
     /// # Errors
-    /// Errors of the disk.
+    /// Any error of the disk.
     pub fn remove_index(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         index::remove_files(disk, dir)
     }
@@ -327,7 +327,7 @@ impl History {
     /// creates the next file of the log when the current one is nearly full, so that no insert has to.
     ///
     /// # Errors
-    /// Errors of the disk; unsynced data stays marked as such.
+    /// Any error of the disk; unsynced data stays marked as such.
     pub fn sync(&self) -> io::Result<()> {
         if let Some(segment) = self.log.make_next(self.living().end)? {
             let _writer = self.writer.lock();
@@ -341,7 +341,7 @@ impl History {
     /// records must stay.
     ///
     /// # Errors
-    /// Errors of removing a file; the records are forgotten nevertheless.
+    /// Any error of removing a file; the records are forgotten nevertheless.
     pub fn expire_before(&self, first_live_record: u64) -> io::Result<()> {
         let old = {
             let _writer = self.writer.lock();
