@@ -125,8 +125,8 @@ impl Follow {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Ready once there are rows from `position` on, or none will come; otherwise the reader with this claim
-    /// is woken then, through its most recent waker.
+    /// Returns `Ready` once there are rows from `position` on, or none will come; otherwise the reader with
+    /// this claim is woken then, through its most recent waker.
     fn poll(&self, claim: &Arc<Claim>, position: u64, context: &Context<'_>) -> Poll<()> {
         let is_ready = || self.revealed.load(Ordering::SeqCst) > position || self.is_closed();
         if is_ready() {

@@ -313,8 +313,8 @@ impl Tail {
         }
     }
 
-    /// Ready once there are rows to read, or the spool is closed; otherwise wakes the task then. Only the
-    /// last task that polled is woken.
+    /// Returns `Ready` once there are rows to read, or the spool is closed; otherwise the task is woken then.
+    /// Only the last task that polled is woken.
     pub fn poll_rows(&self, context: &Context<'_>) -> Poll<()> {
         self.pin.poll(self.position, context)
     }

@@ -120,7 +120,7 @@ impl Volumes {
         Self { table: ArcSwap::from_pointee(VolumeTable::new(all)) }
     }
 
-    /// Replaces the volume with its number, or appends it to the others. Called by the one writer only.
+    /// Replaces the volume with its number, or appends it to the others. Called by the writer only.
     pub fn put(&self, volume: Arc<dyn Volume>) {
         let old = self.table.load();
         let mut all = old.all.clone();
@@ -131,7 +131,7 @@ impl Volumes {
         self.table.store(Arc::new(VolumeTable::new(all)));
     }
 
-    /// Removes a volume. Called by the one writer only.
+    /// Removes a volume. Called by the writer only.
     pub fn take(&self, id: u16) {
         let all = self.table.load().all.iter().filter(|v| v.id() != id).cloned().collect();
         self.table.store(Arc::new(VolumeTable::new(all)));

@@ -48,8 +48,8 @@ impl Ages {
     }
 
     /// Returns the delay from the first write to the start of the sync, for writes to be durable within the
-    /// limit. If a sync takes longer than the limit, it begins only then, so that it covers as many writes as
-    /// possible.
+    /// limit. If a sync is expected to take longer than the limit, it begins only at the limit, so that it
+    /// covers as many writes as possible.
     pub fn delay(&self, limit: Duration) -> Duration {
         let early = match Duration::from_micros(self.sync_micros.load(Ordering::Relaxed)) {
             // The duration of a sync is not known yet.

@@ -281,7 +281,7 @@ impl Groups {
         self.table.load_full()
     }
 
-    /// Adds and removes groups. Called by the one writer only.
+    /// Adds and removes groups. Called by the writer only.
     pub fn replace(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) {
         self.table.store(Arc::new(self.table.load().changed(add, remove)));
     }

@@ -33,7 +33,7 @@ pub(super) const SHARD_BITS_MAX: u32 = 14;
 /// A shard grows when counting finds at least this share of its slots used.
 const GROW_PERCENT: usize = 75;
 /// A shard is counted before more than this share of its slots can be used. Between two counts, then, at
-/// least a twentieth of the slots are inserted.
+/// least as many records are inserted as a twentieth of its slots.
 const COUNT_PERCENT: usize = 80;
 /// Maximum share of used slots with which a rebuild chooses the level.
 const REBUILD_PERCENT: u64 = 60;
