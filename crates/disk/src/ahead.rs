@@ -1,41 +1,42 @@
-//! Writing ahead: a write that begins a new page or step fills it to the end, with zeros.
+//! Writing ahead: a write that begins a new page or step fills it to the end with zeros.
 //!
-//! A kernel keeps files in memory by pages, and what is written together in pieces as large as start and
-//! length of the call permit. A write that ends within a page must first read the rest of it from the disk,
-//! and many small pieces cost more than few large ones. So a writer at growing offsets, with nothing of value
-//! after them, writes zeros up to the next page, and a busy one up to the next step; what follows then finds
-//! its pages there. Called by the buffers, the journal and the overview.
+//! A kernel caches files by pages, and writes in pieces as large as start and length of the call permit. A
+//! write that ends within a page must first read the rest of it from the disk, and many small pieces cost
+//! more than few large ones. A writer at growing offsets, with nothing of value after them, therefore writes
+//! zeros up to the next page, or, if it is busy, up to the next step; later writes then find their pages in
+//! memory. Used by the buffers, the journal and the overview.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whole pages need not be read before they are written.
+/// Page size; whole pages need not be read before they are written.
 const PAGE_BYTES: u64 = 4096;
-/// Longest step, in bytes.
+/// Maximum length of a step, in bytes.
 pub const STEP_BYTES_MAX: u64 = 64 << 10;
-/// A write of this part of a step, or more, is a busy writer's.
+/// A write of at least this fraction of a step counts as a busy writer's.
 const BUSY_PART: u64 = 8;
 
-/// Not a constant, which would be part of the binary.
+/// Zeros to write. Not a constant, which would be part of the binary.
 static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; STEP_BYTES_MAX as usize]);
 
-/// How far one writer's file has been written.
+/// End of the written part of one writer's file.
 #[derive(Debug, Default)]
 pub struct Ahead {
     end: AtomicU64,
 }
 
 impl Ahead {
-    /// Forgets what was written, after a failure or a cut.
+    /// Forgets the position, after a failure or a cut.
     pub fn reset(&self) {
         self.end.store(0, Ordering::Relaxed);
     }
 
-    /// The zeros to be written after `len` bytes at `offset`, at most `room`; `step` is a power of two.
+    /// Returns the zeros to be written after `len` bytes at `offset`, at most `room`; `step` is a power of
+    /// two.
     pub fn spare(&self, offset: u64, len: u64, room: u64, step: u64) -> &'static [u8] {
         let end = offset + len;
         let written = self.end.load(Ordering::Relaxed);
-        // Farther ahead is what was written before a wrap.
+        // A position farther ahead is from before a wrap.
         if written.checked_sub(end).is_some_and(|ahead| ahead <= step) {
             return &[];
         }

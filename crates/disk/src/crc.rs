@@ -1,25 +1,25 @@
 //! CRC-32C, the checksum of every format of the spool (RFC 3720 section 12.1 has the polynomial).
 
-/// The checksum of `bytes`. Nothing else of the crate is used: its functions that take any polynomial would
-/// bring the tables of all of them into the binary, 650 KiB.
+/// Returns the checksum of `bytes`. Nothing else of the crate is used: its functions for arbitrary
+/// polynomials would bring the tables of all of them into the binary, 650 KiB.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The checksum of `first` followed by `rest`, which are copied: neither is long.
+/// Returns the checksum of `first` followed by `rest`. Both are copied, so they should be short.
 pub fn crc32c_of_two(first: &[u8], rest: &[u8]) -> u32 {
     crc32c(&[first, rest].concat())
 }
 
-/// Whether one flipped bit, in `bytes` or in their checksum `told`, explains that the two do not fit. By
-/// chance this is so for one in 2^32 / (8 x length) of all other damage.
+/// Reports whether one flipped bit, in `bytes` or in their stored checksum `told`, explains the mismatch. By
+/// chance this holds for one in 2^32 / (8 x length) of all other damage.
 pub fn one_bit_explains(bytes: &[u8], told: u32) -> bool {
     const POLYNOMIAL: u32 = 0x82F6_3B78;
     let difference = crc32c(bytes) ^ told;
     if difference.is_power_of_two() {
         return true;
     }
-    // What a flip of the last bit changes, then of the one before it, and so on.
+    // Difference made by a flip of the last bit, then of the one before it, and so on.
     let mut flipped = POLYNOMIAL;
     (0..bytes.len() * 8).any(|_| {
         let found = flipped == difference;
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_flipped_bit_is_told_from_other_damage() {
+    fn one_flipped_bit_is_distinguished_from_other_damage() {
         let bytes: Vec<u8> = (0..2000u32).map(|n| (n * 31) as u8).collect();
         let told = crc32c(&bytes);
         assert!(!one_bit_explains(&bytes, told));
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_values_come_out() {
+    fn checksums_match_the_published_values() {
         // RFC 3720 appendix B.4.
         assert_eq!(crc32c(&[0; 32]), 0x8A91_36AA);
         assert_eq!(crc32c(&[0xFF; 32]), 0x62A8_AB43);

@@ -1,4 +1,4 @@
-//! Directories of the machine: made, listed, looked at. Called by [`super::real`].
+//! Directories of the machine: creating, listing, inspecting. Used by [`super::real`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,21 +7,21 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Mode of what is made, where the process's umask does not forbid more.
+/// Mode of new directories, before the process's umask.
 const DIR_MODE: u32 = 0o750;
 
-/// Opens a file or directory. A pipe in its place is not waited for.
+/// Opens a file or directory to read it, without waiting if it is a pipe.
 pub(super) fn open_to_read(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
 }
 
-/// A directory's path that is not empty.
+/// Returns the path of a directory, `.` for the empty path.
 pub(super) fn here(dir: &Path) -> &Path {
     if dir.as_os_str().is_empty() { Path::new(".") } else { dir }
 }
 
-/// Makes a directory and those above it that are missing. With buckets every second level is a managed
-/// directory; `managed` says whether this one is.
+/// Creates a directory and its missing parents. With buckets every second level is a managed directory;
+/// `managed` says whether this one is.
 pub(super) fn make_levels(path: &Path, managed: Option<bool>) -> io::Result<()> {
     match make_dir(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -38,7 +38,7 @@ pub(super) fn make_levels(path: &Path, managed: Option<bool>) -> io::Result<()> 
     Ok(())
 }
 
-/// Makes one directory.
+/// Creates one directory.
 pub(super) fn make_dir(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(DIR_MODE).create(path)
 }
@@ -47,7 +47,7 @@ pub(super) fn is_device(path: &Path) -> io::Result<bool> {
     Ok(fs::metadata(path)?.file_type().is_block_device())
 }
 
-/// The names of one kind in a directory, sorted.
+/// Returns the names of all entries of one type in a directory, sorted.
 pub(super) fn list(dir: &Path, is_wanted: fn(&fs::FileType) -> bool) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -57,7 +57,7 @@ pub(super) fn list(dir: &Path, is_wanted: fn(&fs::FileType) -> bool) -> io::Resu
     for entry in entries {
         let entry = entry?;
         if is_wanted(&entry.file_type()?) {
-            // A name that is not UTF-8 is none of ours.
+            // Names that are not UTF-8 are none of ours.
             names.extend(entry.file_name().into_string().ok());
         }
     }

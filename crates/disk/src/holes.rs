@@ -1,4 +1,4 @@
-//! Where a file has bytes, and where only space that was reserved and never written.
+//! Ranges of a file with data, as opposed to space that was reserved but never written.
 
 use std::fs::File;
 use std::ops::Range;
@@ -6,15 +6,15 @@ use std::ops::Range;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// The parts of a file that may have bytes other than zeros, in a range that lies in the file. A part that
-/// was read since it was reserved counts as one that has: the file system tells by what is in memory.
+/// Returns the parts of a range that may have bytes other than zeros; the range must lie in the file. A part
+/// that was read since it was reserved counts as written: the file system decides by what is in memory.
 pub(super) fn between(file: &File, start: u64, end: u64) -> Vec<Range<u64>> {
     let (mut ranges, mut at) = (Vec::new(), start);
     while at < end {
         let data = match seek(file, SeekFrom::Data(at)) {
             Ok(data) => data.clamp(at, end),
             Err(Errno::NXIO) => break,
-            // Devices and some file systems do not know.
+            // Devices and some file systems do not support this.
             Err(_) => at,
         };
         let hole = seek(file, SeekFrom::Hole(data)).ok().filter(|hole| *hole > data);
@@ -32,7 +32,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn what_was_written_is_in_a_part_and_the_parts_ascend() {
+    fn written_bytes_lie_in_ascending_parts() {
         let path = std::env::temp_dir().join(format!("newsreel-holes-{}", std::process::id()));
         let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();

@@ -43,134 +43,136 @@ pub use small::{
     durable_replace, is_set_aside, read_or_set_aside, read_small, set_aside,
 };
 
-/// How [`Disk::open`] treats a file that exists or does not.
+/// Mode in which [`Disk::open`] opens a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
     /// Read and write; the file must exist.
     Existing,
     /// Read only; the file must exist.
     ReadOnly,
-    /// Read and write; made (empty) if missing.
+    /// Read and write; created empty if missing.
     Create,
-    /// As `Create`, and what is made can be read by its owner alone.
+    /// Like `Create`; a new file is readable by its owner only.
     CreatePrivate,
-    /// As `Create`, and what is made can be read by all users of the machine.
+    /// Like `Create`; a new file is readable by all users of the machine.
     CreatePublic,
     /// Read and write; an error if it exists.
     CreateNew,
 }
 
-/// A plain file, as its directory has it.
+/// Length and age of a plain file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// When it was last written to.
+    /// Time of the last write.
     pub modified: SystemTime,
 }
 
-/// A file system, as far as its room is concerned.
+/// A file system and its space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
-    /// Distinguishes it from the others of this machine.
+    /// Identifier, unique on this machine.
     pub id: u64,
     /// A directory on it.
     pub dir: PathBuf,
-    /// Bytes that are free for us.
+    /// Bytes available to this process.
     pub free_bytes: u64,
-    /// Bytes that it has in all.
+    /// Total size in bytes.
     pub total_bytes: u64,
 }
 
-/// File names and directories.
+/// Directory-level operations: names, files and file systems.
 pub trait Disk: Send + Sync + Debug {
     /// Opens a file (or block device) for positioned access.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
-    /// Renames, replacing the target.
+    /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; open handles stay usable.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Removes files of one directory; those that are not there are passed over.
+    /// Removes files of one directory, skipping those that do not exist.
     fn remove_in(&self, dir: &Path, names: &[String]) -> io::Result<()> {
         names.iter().try_for_each(|name| match self.remove(&dir.join(name)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         })
     }
-    /// Makes a directory and its parents, durably; no error if it exists.
+    /// Creates a directory and its parents, durably; no error if it exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Makes a directory and its parents; durable with the next [`Disk::sync_tree`]. No error if it exists.
-    /// If it is a bucket, its parent is a managed directory and so is every second one above; those get the
-    /// setuid bit, which marks them for the Usenetfs mount (UFS-06).
+    /// Creates a directory and its parents, which the next [`Disk::sync_tree`] makes durable. No error if it
+    /// exists. If the directory is a bucket, its parent is a managed directory, as is every second one above;
+    /// managed directories get the setuid bit, which marks them for the Usenetfs mount (UFS-06).
     fn make_dirs(&self, path: &Path, bucketed: bool) -> io::Result<()>;
-    /// Adds a name to a file; an error if that exists.
+    /// Creates a hard link; an error if `new` exists.
     fn link(&self, file: &Path, new: &Path) -> io::Result<()>;
-    /// Gives `new` the owner of `old`, which it is to replace, and with `mode` its mode; if there is no such
-    /// file, the owner of the directory, so that what an administrator makes is the server's. As far as this
-    /// process may.
+    /// Gives `new` the owner and, with `mode`, the mode of `old`, which it is to replace. If `old` does not
+    /// exist, `new` gets the owner of the directory, so that files created by an administrator belong to the
+    /// server. Limited by what this process may do.
     fn make_like(&self, new: &Path, old: &Path, mode: bool) -> io::Result<()>;
-    /// Names of the directories in a directory, sorted; empty if it does not exist.
+    /// Returns the names of the directories in a directory, sorted; empty if it does not exist.
     fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Makes everything in and below a directory durable: bytes, names and directories.
     fn sync_tree(&self, dir: &Path) -> io::Result<()>;
-    /// Names (not paths) of the plain files in a directory, sorted; empty if the directory does not exist.
+    /// Returns the names (not paths) of the plain files in a directory, sorted; empty if it does not exist.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// What is known of a plain file without opening it; `None` if there is none.
+    /// Returns metadata of a plain file without opening it; `None` if it does not exist.
     fn about(&self, path: &Path) -> io::Result<Option<About>>;
     /// Makes creations, renames and removals in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Whether there is a directory of this name.
+    /// Reports whether a directory of this name exists.
     fn has_dir(&self, dir: &Path) -> io::Result<bool>;
-    /// The identity of a file (or block device), whatever its names are; `None` if there is none.
+    /// Returns the identity of a file (or block device), which all its names share; `None` if it does not
+    /// exist.
     fn identity(&self, path: &Path) -> io::Result<Option<(u64, u64)>>;
-    /// The file system that `path` is on or would be made on: that of the nearest directory that exists. A
-    /// block device is one of its own, without end: what does not fit is refused when it is reserved.
+    /// Returns the file system that `path` is on or would be created on: that of the nearest existing
+    /// directory. A block device counts as one of unlimited size: what does not fit is refused when it is
+    /// reserved.
     fn file_system(&self, path: &Path) -> io::Result<FileSystem>;
-    /// Changes at each boot of the machine.
+    /// Returns an identifier that changes at each boot of the machine.
     fn boot_id(&self) -> [u8; 16];
-    /// Marks a file or directory in the machine's memory alone. The mark outlives this process, and is lost
-    /// with what was written and not synced: when the machine goes down, and when the file system is
-    /// unmounted.
+    /// Marks a file or directory in the machine's memory alone. The mark survives this process, but is lost
+    /// together with unsynced data: when the machine goes down, and when the file system is unmounted.
     fn mark(&self, path: &Path) -> io::Result<()>;
-    /// Whether it still has its mark; where it is lost, bytes that were not synced may be lost too.
+    /// Reports whether a file still has its mark. If not, unsynced bytes may be lost too.
     fn is_marked(&self, path: &Path) -> io::Result<bool>;
-    /// Counts the mapped pages that could not be read, in all mappings so far: where it has risen, some
-    /// mapping has [`Mapping::lost`] pages.
+    /// Returns the number of unreadable mapped pages, in all mappings so far. Once it has risen, some mapping
+    /// has [`Mapping::lost`] pages.
     fn lost_pages(&self) -> u64;
-    /// Takes an exclusive lock that lives as long as the returned value; `WouldBlock` if another process
-    /// holds it.
+    /// Takes an exclusive lock that is held until the returned value is dropped; `WouldBlock` if another
+    /// process holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 }
 
 /// One open file. All offsets and lengths are in bytes.
 pub trait DiskFile: Send + Sync + Debug {
-    /// Size of the file or block device.
+    /// Returns the size of the file or block device.
     fn len(&self) -> io::Result<u64>;
-    /// Bytes that the file uses in its file system; fewer than its length where it has holes.
+    /// Returns the bytes that the file occupies in its file system; fewer than its length if it has holes.
     fn allocated(&self) -> io::Result<u64> {
         self.len()
     }
-    /// True if the file has no bytes.
+    /// Reports whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Locks the file against every other open handle that asks for the same, until this one is closed;
-    /// `WouldBlock` if there is one.
+    /// Locks the file against other open handles that call this, until this one is closed; `WouldBlock` if
+    /// another handle holds the lock.
     fn try_lock(&self) -> io::Result<()>;
-    /// Cuts or extends (with zeroes) the file.
+    /// Truncates the file, or extends it with zeroes.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Reserves space so that later writes below `len` cannot meet a full disk; extends the file to at least
+    /// Reserves space so that later writes below `len` cannot run out of space; extends the file to at least
     /// `len`.
     fn allocate(&self, len: u64) -> io::Result<()>;
     /// Reads up to `buf.len()` bytes; fewer only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Where bytes may have been written, from `offset` on, as ascending ranges; all else is zeros. Space
-    /// that was reserved and never written is left out where the file system tells it, and is not read.
+    /// Returns the ranges from `offset` on that may have been written, in ascending order; all else is zeros.
+    /// Space that was reserved but never written is left out if the file system knows it, and need not be
+    /// read.
     fn written(&self, offset: u64) -> io::Result<Vec<Range<u64>>> {
         Ok(std::iter::once(offset..self.len()?.max(offset)).collect())
     }
-    /// As [`DiskFile::read_at`], but `WouldBlock` where the bytes are not in memory and the disk would have
-    /// to be waited for.
+    /// Like [`DiskFile::read_at`], but returns `WouldBlock` if the bytes are not in memory and would have to
+    /// be read from the disk.
     fn read_at_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read_at(buf, offset)
     }
@@ -178,13 +180,13 @@ pub trait DiskFile: Send + Sync + Debug {
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
     /// Makes the bytes written so far (by calls and by mappings) durable.
     fn sync(&self) -> io::Result<()>;
-    /// Whether the file lies in memory alone, so that [`DiskFile::release`] does nothing.
+    /// Reports whether the file is in memory only, so that [`DiskFile::release`] does nothing.
     fn is_in_memory(&self) -> bool;
-    /// Begins to bring the bytes of a range to the medium. Does not wait for it, promises nothing, and takes
-    /// no error away that the next [`DiskFile::sync`] is to report.
+    /// Starts writing a range to the medium, without waiting and without a guarantee. Errors remain for the
+    /// next [`DiskFile::sync`] to report.
     fn write_back(&self, range: Range<u64>) -> io::Result<()>;
-    /// Gives back the machine's memory of those pages of a range that the medium has; the others stay. What
-    /// is read there is the same as before.
+    /// Drops the clean pages of a range from the machine's memory; dirty ones stay. Reads return the same
+    /// bytes as before.
     fn release(&self, range: Range<u64>) -> io::Result<()>;
     /// Maps `words` 64-bit words from `offset` (a multiple of 4096) as shared atomics. The range must be
     /// allocated. Words are stored little-endian: use [`u64::to_le`] and [`u64::from_le`].
@@ -199,32 +201,32 @@ pub trait DiskFile: Send + Sync + Debug {
     }
 }
 
-/// A mapped part of a file. A page of it that cannot be read when it is touched is *lost*: it becomes zeros
-/// in memory alone, until it is restored.
+/// A mapped part of a file. A page that cannot be read when it is touched is *lost*: it becomes zeros in
+/// memory only, until it is restored.
 pub trait Mapping: Send + Sync + Debug {
-    /// The mapped words.
+    /// Returns the mapped words.
     fn words(&self) -> &[AtomicU64];
-    /// The words of each lost page.
+    /// Returns the word ranges of all lost pages.
     fn lost(&self) -> Vec<Range<usize>>;
-    /// Writes the lost pages to the file as they are in memory now, which makes most media readable again
-    /// there, and maps them again. Nobody may store to the mapping meanwhile.
+    /// Writes the current contents of the lost pages to the file, which makes most media readable again
+    /// there, and maps them again. Nothing may store to the mapping meanwhile.
     fn restore(&self) -> io::Result<()>;
 }
 
-/// Reads a word of each page of a mapping.
+/// Reads one word of each page of a mapping.
 pub fn touch(map: &dyn Mapping) {
     const WORDS_PER_PAGE: usize = 512;
     let words = map.words().iter().step_by(WORDS_PER_PAGE);
     std::hint::black_box(words.fold(0, |sum, word| sum ^ word.load(Ordering::Relaxed)));
 }
 
-/// Whether an error says that the medium cannot read a sector.
+/// Reports whether an error means an unreadable sector.
 pub fn is_unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
-/// As [`DiskFile::read_at`], but unreadable bytes are returned as 0xFF: for formats whose checksums
-/// distinguish them from what was written.
+/// Like [`DiskFile::read_at`], but returns unreadable bytes as 0xFF: for formats with checksums that detect
+/// them.
 pub fn read_around(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     const PAGE_BYTES: usize = 4096;
     match file.read_at(buf, offset) {
@@ -233,7 +235,7 @@ pub fn read_around(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Resu
     }
     let there = usize::try_from(file.len()?.saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
     let (buf, _) = buf.split_at_mut(there);
-    // Page by page of the file, since that is what the kernel reads.
+    // Read page by page of the file, as the kernel does.
     let first = PAGE_BYTES - (offset % PAGE_BYTES as u64) as usize;
     let (head, rest) = buf.split_at_mut(first.min(there));
     let mut at = offset;

@@ -1,7 +1,8 @@
-//! Directories that are kept open for a moment, so that of a new file its name alone is looked up and not the
-//! way to it. Called by [`super::real`].
+//! Directories kept open for a moment, so that opening a new file looks up only its name and not the whole
+//! path. Used by [`super::real`].
 //!
-//! Invariant: none is used for longer than [`AGE_MAX`], so what was moved or replaced meanwhile is noticed.
+//! Invariant: no handle is used for longer than [`AGE_MAX`], so that moved or replaced directories are
+//! noticed.
 
 use super::dirs::here;
 use lock_order::Innermost;
@@ -15,20 +16,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Directories that are open at a time: each takes a descriptor.
+/// Maximum number of open directories: each takes a descriptor.
 const DIRS_MAX: usize = 64;
-/// For so long one is used.
+/// Maximum age of a handle.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// The directories.
+/// Cache of open directories.
 #[derive(Debug, Default)]
 pub(super) struct OpenDirs {
     open: Innermost<HashMap<PathBuf, (Instant, Arc<OwnedFd>)>>,
 }
 
 impl OpenDirs {
-    /// Does something with a name in its directory, and once more in the directory as it is now if nothing
-    /// was found.
+    /// Calls `act` with a name and its directory, and once more with the directory opened again if the name
+    /// was not found.
     pub fn with<T>(
         &self,
         path: &Path,
@@ -38,7 +39,7 @@ impl OpenDirs {
         let dir = path.parent().unwrap_or(Path::new(""));
         let (fd, is_new) = self.get(dir)?;
         match act(&fd, name) {
-            // It may have been removed.
+            // The directory may have been removed.
             Err(Errno::NOENT) if !is_new => {
                 self.open.lock().remove(dir);
                 Ok(act(&self.get(dir)?.0, name)?)
@@ -47,7 +48,7 @@ impl OpenDirs {
         }
     }
 
-    /// A directory, and whether it was opened just now.
+    /// Returns a directory, and whether it was opened just now.
     pub fn get(&self, dir: &Path) -> io::Result<(Arc<OwnedFd>, bool)> {
         let now = Instant::now();
         let known = self.open.lock().get(dir).map(|(since, fd)| (*since, fd.clone()));
@@ -70,7 +71,7 @@ impl OpenDirs {
     }
 }
 
-/// Opens a directory to look up names in it.
+/// Opens a directory for looking up names in it.
 pub(super) fn open(dir: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(here(dir), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }

@@ -1,12 +1,12 @@
-//! How long operations report their progress. The server draws a bar or prints lines; `()` is silent.
+//! Progress reports of long operations. The server draws a bar or prints lines; `()` is silent.
 
-/// Hears of long work. Steps may come from several threads.
+/// Receiver of progress reports. Steps may come from several threads.
 pub trait Progress: Send + Sync {
-    /// Work named `what` begins; it has `total` steps.
+    /// Begins work named `what` with `total` steps.
     fn start(&self, what: &str, total: u64);
-    /// `done` steps of the total are done.
+    /// Reports that `done` steps of the total are done.
     fn step(&self, done: u64);
-    /// The work begun last is done.
+    /// Ends the work begun last.
     fn finish(&self);
 }
 

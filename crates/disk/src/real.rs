@@ -1,7 +1,7 @@
 //! [`RealDisk`]: the machine's files, block devices and page cache (Linux).
 //!
-//! Every call retries EINTR and finishes short reads and writes, so that callers see all or an error. Files
-//! are opened with O_CLOEXEC (std does so). Called by everything through the traits in [`super`].
+//! Every call retries EINTR and finishes short reads and writes, so that callers see everything or an error.
+//! Files are opened with O_CLOEXEC (std does so). Used everywhere through the traits in [`super`].
 
 use std::fmt::{self, Debug};
 use std::fs::{self, File, OpenOptions};
@@ -24,22 +24,21 @@ use super::{About, Disk, DiskFile, FileSystem, Mapping, Open};
 
 /// Slices the kernel accepts in one pwritev (UIO_MAXIOV).
 const SLICES_PER_WRITE_MAX: usize = 1024;
-/// Zeroes written at once where the file system cannot allocate.
+/// Bytes of zeroes written at once if the file system cannot allocate.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
-/// Modes of what is made, where the process's umask does not forbid more: articles are for the site's group,
-/// not for all.
+/// Modes of new files, before the process's umask: articles are readable by the site's group, not by all.
 const FILE_MODE: u32 = 0o640;
 const PRIVATE_FILE_MODE: u32 = 0o600;
 const PUBLIC_FILE_MODE: u32 = 0o644;
 /// The mark: an inode's write hint, set to "no particular lifetime" (`RWH_WRITE_LIFE_NONE`), which changes
 /// nothing else. It "persists until either it is explicitly modified or the underlying filesystem is
-/// unmounted" (fcntl(2)), whatever mount namespaces the processes are in. An inode that the kernel drops from
-/// memory loses it; by then its bytes are written.
+/// unmounted" (fcntl(2)), in all mount namespaces. An inode loses it when the kernel drops it from memory; by
+/// then its bytes are written.
 const MARK: u64 = 1;
-/// Where Linux provides the boot id.
+/// Path at which Linux provides the boot id.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The machine's own disk.
+/// The machine's disk.
 #[derive(Debug, Clone)]
 pub struct RealDisk {
     boot_id: [u8; 16],
@@ -47,7 +46,7 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// Reads the boot id; where there is none (no /proc) every start counts as a new boot.
+    /// Reads the boot id; without /proc every start counts as a new boot.
     pub fn new() -> Self {
         let text = fs::read_to_string(BOOT_ID_PATH).unwrap_or_default();
         Self { boot_id: parse_boot_id(&text).unwrap_or_else(invented_boot_id), dirs: Arc::default() }
@@ -56,13 +55,13 @@ impl RealDisk {
 
 #[cfg(any(test, feature = "testing"))]
 impl RealDisk {
-    /// The same disk after another boot.
+    /// Returns the same disk after another boot.
     pub fn with_boot_id(boot_id: [u8; 16]) -> Self {
         Self { boot_id, dirs: Arc::default() }
     }
 }
 
-/// The 32 hexadecimal digits of a UUID as bytes.
+/// Parses the 32 hexadecimal digits of a UUID.
 fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.trim().chars().filter(|c| *c != '-').collect();
     if digits.len() != 32 {
@@ -71,7 +70,7 @@ fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
 }
 
-/// Differs at each call, so that nothing from before is ever trusted.
+/// Returns a boot id that differs at each call, so that nothing from before is ever trusted.
 fn invented_boot_id() -> [u8; 16] {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     (now.as_nanos() ^ (u128::from(std::process::id()) << 96)).to_be_bytes()
@@ -84,7 +83,7 @@ impl Default for RealDisk {
 }
 
 impl RealDisk {
-    /// Makes a file, which must not exist.
+    /// Creates a file, which must not exist.
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(FILE_MODE);
@@ -97,7 +96,7 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).write(how != Open::ReadOnly).mode(FILE_MODE);
-        // A pipe in place of a file would be waited for.
+        // Without it, opening a pipe in place of a file would block.
         let mut flags = OFlags::NONBLOCK;
         match how {
             Open::Existing | Open::ReadOnly => {}
@@ -112,8 +111,7 @@ impl Disk for RealDisk {
             }
             Open::CreateNew => return self.create_new(path),
         }
-        // The kernel gives a device opened so to nobody else who asks for it alone: no file system is mounted
-        // on it, and none can be.
+        // The kernel opens a device this way only once: no file system is mounted on it, and none can be.
         if how != Open::ReadOnly && fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device()) {
             options.create(false);
             flags |= OFlags::EXCL;
@@ -136,7 +134,7 @@ impl Disk for RealDisk {
     }
 
     fn remove_in(&self, dir: &Path, names: &[String]) -> io::Result<()> {
-        // Each name is looked up in the directory alone, and not the way to it.
+        // Only the names are looked up, not the whole path each time.
         let dir = match open_dirs::open(dir) {
             Err(Errno::NOENT) => return Ok(()),
             dir => dir?,
@@ -168,7 +166,7 @@ impl Disk for RealDisk {
         let old_name = file.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let (old_dir, _) = self.dirs.get(file.parent().unwrap_or(Path::new("")))?;
         match self.dirs.with(new, |dir, name| linkat(&old_dir, old_name, dir, name, AtFlags::empty())) {
-            // The file's directory may be another one by now.
+            // The file's directory may have been replaced since.
             Err(e) if e.kind() == io::ErrorKind::NotFound => fs::hard_link(file, new),
             linked => linked,
         }
@@ -184,7 +182,8 @@ impl Disk for RealDisk {
         let own = fs::metadata(new)?;
         if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
             match chown(new, Some(model.uid()), Some(model.gid())) {
-                // Only root may; who may write the directory may at least replace the file.
+                // Only root may do this; a process that may write to the directory can at least replace the
+                // file.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 changed => changed?,
             }
@@ -197,7 +196,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_tree(&self, dir: &Path) -> io::Result<()> {
-        // One call for thousands of small files; since Linux 5.8 it reports errors of earlier writes.
+        // One call serves thousands of small files; since Linux 5.8 it reports errors of earlier writes.
         let dir = open_to_read(dir)?;
         Ok(again(|| syncfs(&dir))?)
     }
@@ -269,7 +268,7 @@ impl Disk for RealDisk {
     }
 
     fn is_marked(&self, path: &Path) -> io::Result<bool> {
-        // What was written to a device is on it once its last user, here the spool, has closed it.
+        // Data written to a device is on the medium once its last user, here the spool, has closed it.
         Ok(is_device(path)? || write_hint(&open_to_read(path)?)? == MARK)
     }
 
@@ -281,7 +280,7 @@ impl Disk for RealDisk {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
         let mut file = options.open(path)?;
-        // EWOULDBLOCK, which std calls WouldBlock, if somebody holds it.
+        // EWOULDBLOCK, which std calls WouldBlock, if another process holds the lock.
         again(|| flock(&file, FlockOperation::NonBlockingLockExclusive))?;
         file.set_len(0)?;
         writeln!(file, "{}", std::process::id())?;
@@ -289,13 +288,13 @@ impl Disk for RealDisk {
     }
 }
 
-/// A lock, released when dropped. Closing the file would not do: a program that is being started has all
+/// A lock, released when dropped. Closing the file is not enough: a program that is being started has all
 /// descriptors of this process until it runs, and the lock lasts as long as one of them.
 struct Locked(Arc<File>);
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // A lock that cannot be released goes with its last descriptor.
+        // A lock that cannot be released ends with its last descriptor.
         let _refused = flock(&self.0, FlockOperation::Unlock);
     }
 }
@@ -314,8 +313,8 @@ impl Debug for RealFile {
 }
 
 impl RealFile {
-    /// For file systems without fallocate: real zeros from the current end on. What lies below it stays as
-    /// it is.
+    /// Writes zeros from the current end on, for file systems without fallocate. Existing bytes are
+    /// unchanged.
     fn fill_with_zeroes(&self, len: u64) -> io::Result<()> {
         let zeroes = vec![0; ZERO_CHUNK_BYTES];
         let mut at = self.len()?;
@@ -331,14 +330,14 @@ impl RealFile {
 impl DiskFile for RealFile {
     fn len(&self) -> io::Result<u64> {
         if self.device {
-            // The file offset is shared, but every other access here is positioned.
+            // The file offset is shared, but all other accesses are positioned.
             return (&*self.file).seek(SeekFrom::End(0));
         }
         Ok(self.file.metadata()?.len())
     }
 
     fn allocated(&self) -> io::Result<u64> {
-        // In units of 512 bytes, whatever the file system's blocks are.
+        // In units of 512 bytes for any block size of the file system.
         if self.device { self.len() } else { Ok(self.file.metadata()?.blocks().saturating_mul(512)) }
     }
 
@@ -446,8 +445,8 @@ impl DiskFile for RealFile {
 }
 
 impl RealFile {
-    /// Writes what a short pwritev of `group` at `offset` left, part by part. Rare: a signal, or the disk
-    /// fills up.
+    /// Writes the part of `group` that a short pwritev at `offset` left out, slice by slice. Rare: a signal,
+    /// or a full disk.
     fn finish_write(&self, group: &[IoSlice<'_>], written: u64, offset: u64) -> io::Result<()> {
         let mut start = 0_u64;
         for part in group {
@@ -460,7 +459,7 @@ impl RealFile {
     }
 }
 
-/// Repeats a system call for as long as a signal interrupts it.
+/// Repeats a system call until no signal interrupts it.
 fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     loop {
         match call() {
@@ -483,7 +482,7 @@ mod tests {
     use super::*;
     use crate::{Access, durable_replace};
 
-    /// A directory of its own for each test, removed at the end.
+    /// A temporary directory for each test, removed at the end.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -531,7 +530,7 @@ mod tests {
         assert!(disk.create_dir(&dir.join("file/d")).is_err());
     }
 
-    /// What would wait for somebody at the other end for as long as there is none.
+    /// A blocking open would wait until the other end is opened.
     #[test]
     fn a_pipe_in_place_of_a_file_is_refused_at_once() {
         let scratch = Scratch::new();
@@ -549,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_private_is_for_its_owner_alone_and_the_rest_for_the_group_too() {
+    fn private_files_are_for_their_owner_and_others_for_the_group_too() {
         let scratch = Scratch::new();
         let disk = RealDisk::new();
         let mode = |name: &str| fs::metadata(scratch.path(name)).unwrap().permissions().mode() & 0o4777;
@@ -562,13 +561,13 @@ mod tests {
         assert_eq!(mode("secret"), 0o600);
         assert_eq!(["new", "file", "lock"].map(mode), [0o640; 3]);
         assert_eq!(["a", "a/b", "c", "c/d"].map(mode), [0o750; 4]);
-        // The bit is on what is managed, never on `aaa` and buckets.
+        // Managed directories have the bit; `aaa` and buckets never do.
         disk.make_dirs(&scratch.path("e/aaa/f/345"), true).unwrap();
         assert_eq!(["e", "e/aaa", "e/aaa/f", "e/aaa/f/345"].map(mode), [0o4750, 0o750, 0o4750, 0o750]);
     }
 
     #[test]
-    fn a_lock_ends_though_a_program_that_starts_has_its_descriptor() {
+    fn a_lock_ends_even_if_a_starting_program_has_its_descriptor() {
         let scratch = Scratch::new();
         let path = scratch.path("lock");
         let open = || {
@@ -664,7 +663,7 @@ mod tests {
         let map = file.map_words(4096, 2048).unwrap();
         let (word, before) = (|n: usize| map.words()[n].load(Ordering::Relaxed), disk.lost_pages());
         let sevens = u64::from_ne_bytes([7; 8]);
-        // What a bad sector raises, so does a page beyond the end: SIGBUS.
+        // A page beyond the end raises SIGBUS, as a bad sector does.
         file.set_len(3 * 4096).unwrap();
         assert_eq!((word(0), word(1024), word(1025), word(1536)), (sevens, 0, 0, 0));
         let mut lost = map.lost();
@@ -676,7 +675,7 @@ mod tests {
         map.restore().unwrap();
         assert!(map.lost().is_empty());
         assert_eq!((file.len().unwrap(), word(1030), word(0)), (5 * 4096, 9, sevens));
-        // It is shared with the file again.
+        // The page is shared with the file again.
         file.write_all_at(&[IoSlice::new(&11_u64.to_ne_bytes())], 4 * 4096 + 8).unwrap();
         assert_eq!(word(1537), 11);
         map.words()[1031].store(13, Ordering::Relaxed);
@@ -730,7 +729,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_excludes_and_tells_who() {
+    fn a_lock_excludes_and_names_its_holder() {
         let scratch = Scratch::new();
         let disk = RealDisk::new();
         let path = scratch.path("lock");
@@ -742,7 +741,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_stays_with_the_file_and_is_in_no_copy() {
+    fn a_mark_stays_with_the_file_and_is_not_copied() {
         let scratch = Scratch::new();
         let disk = RealDisk::new();
         for path in [scratch.path("d"), scratch.path("f")] {

@@ -1,10 +1,10 @@
 //! [`SimDisk`]: a disk in memory that counts, fails and crashes, for tests.
 //!
 //! Each `write_all_at`, `set_len`, `allocate`, `sync`, `rename`, `remove`, `link`, `make_dirs`, `sync_dir`
-//! and `sync_tree`, and each file made with `Open::CreateNew`, is a *step*, counted from 0. A step can be
-//! made to fail, or to be where the process dies or the power goes; [`SimDisk::image`] is then the disk as
-//! the next start finds it. Files hold one content for calls and mappings. Invariant: what a mapping is given
-//! after a crash never gets into the image, which is made at the crash.
+//! and `sync_tree`, and each file created with `Open::CreateNew`, is a *step*, counted from 0. A step can be
+//! made to fail, or to be the moment of a crash or power cut; [`SimDisk::image`] is then the disk as the next
+//! start finds it. Files hold one content for calls and mappings. Invariant: stores to a mapping after a
+//! crash never get into the image, which is taken at the crash.
 
 mod memory;
 mod names;
@@ -30,28 +30,28 @@ use names::{Names, NodeId};
 use node::Node;
 pub use random::Random;
 
-/// What a simulated disk reports as free by default.
+/// Default free space of a simulated disk.
 const SIM_FREE_BYTES: u64 = 1 << 30;
-/// Bytes that it says it has in all.
+/// Total size that it reports.
 const SIM_TOTAL_BYTES: u64 = 1 << 40;
 
-/// How a simulated machine ends.
+/// Way in which a simulated machine ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashKind {
-    /// The process dies, the machine runs on: all that was written is there, of the interrupted write a part.
-    /// The boot id stays.
+    /// The process dies, but the machine keeps running: all completed writes are there, and part of the
+    /// interrupted one. The boot id stays the same.
     Kill,
-    /// The power goes: what was synced is there, and any part of the rest, torn at sectors and pages; of
-    /// names and lengths too.
+    /// Power cut: synced data is there, and any part of the rest, torn at sectors and pages, including names
+    /// and lengths.
     Power,
-    /// The power goes and nothing is there but what was synced.
+    /// Power cut that loses everything not synced.
     Lost,
-    /// The machine runs on, but the disk was away and its file systems are mounted again: as with `Power`,
-    /// but the boot id stays.
+    /// The machine keeps running, but the disk was detached and its file systems mounted again: like `Power`,
+    /// but the boot id stays the same.
     Remount,
 }
 
-/// A disk in memory. Clones are the same disk.
+/// A disk in memory. Clones share the same disk.
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
@@ -59,10 +59,10 @@ pub struct SimDisk {
     removals: Arc<Gate>,
 }
 
-/// Where calls wait while they are held.
+/// Gate at which calls wait while it is closed.
 #[derive(Default)]
 struct Gate {
-    /// Whether they are held, and how many have come since.
+    /// Whether calls are held, and the number of calls that have arrived since.
     held: Mutex<(bool, u64)>,
     changed: Condvar,
 }
@@ -93,7 +93,7 @@ impl Gate {
 struct State {
     boot: u64,
     steps: u64,
-    /// Reads, and their bytes.
+    /// Number of reads, and of bytes read.
     reads: (u64, u64),
     names: Names,
     nodes: BTreeMap<NodeId, Node>,
@@ -102,14 +102,14 @@ struct State {
     locked_nodes: BTreeSet<NodeId>,
     marked: BTreeSet<PathBuf>,
     failure: Option<Failure>,
-    /// From this step on there is no space left.
+    /// Step from which on no space is left.
     full_from: Option<u64>,
-    /// What all files together may be written or reserved to.
+    /// Maximum total of the bytes written or reserved in all files.
     capacity_bytes: Option<u64>,
     crash: Option<Crash>,
     image: Option<SimDisk>,
     free_bytes: u64,
-    /// Rises wherever a mapping may have lost pages.
+    /// Counter that increases whenever a mapping may have lost pages.
     lost_pages: u64,
 }
 
@@ -127,7 +127,7 @@ struct Crash {
     seed: u64,
 }
 
-/// What becomes of a step.
+/// Result of a step.
 enum Fate {
     Done,
     Fails(io::Error),
@@ -135,12 +135,12 @@ enum Fate {
 }
 
 impl SimDisk {
-    /// `EIO`, for [`SimDisk::fail_at`].
+    /// Error `EIO`, for [`SimDisk::fail_at`].
     pub const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
-    /// `ENOSPC`, for [`SimDisk::fail_at`].
+    /// Error `ENOSPC`, for [`SimDisk::fail_at`].
     pub const ENOSPC: i32 = rustix::io::Errno::NOSPC.raw_os_error();
 
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new() -> Self {
         Self::with(1, Names::default(), BTreeMap::new(), 0)
     }
@@ -167,68 +167,69 @@ impl SimDisk {
         Self { state: Arc::new(Mutex::new(state)), syncs: Arc::default(), removals: Arc::default() }
     }
 
-    /// Number of reads of files so far, and bytes read by them; mapped memory is not counted.
+    /// Returns the number of reads of files so far, and of bytes read; mapped memory is not counted.
     pub fn reads(&self) -> (u64, u64) {
         self.state.lock().reads
     }
 
-    /// Number of steps so far, failed ones too.
+    /// Returns the number of steps so far, including failed ones.
     pub fn steps(&self) -> u64 {
         self.state.lock().steps
     }
 
-    /// Makes step `step` fail with this error, and, if `sticky`, all later ones. A write that fails may have
+    /// Makes step `step` fail with this error, and, if `sticky`, all later ones. A failed write may have
     /// written a part.
     pub fn fail_at(&self, step: u64, raw_os_error: i32, sticky: bool) {
         self.state.lock().failure = Some(Failure { step, raw_os_error, sticky });
     }
 
-    /// From now on reports this many bytes as free; nothing else is affected.
+    /// Changes the reported free space; nothing else is affected.
     pub fn set_free_bytes(&self, free_bytes: u64) {
         self.state.lock().free_bytes = free_bytes;
     }
 
-    /// Makes no further step fail.
+    /// Ends the failures set by [`SimDisk::fail_at`].
     pub fn stop_failing(&self) {
         self.state.lock().failure = None;
     }
 
-    /// Fills the disk at step `step`: from then on whatever needs more space fails with `ENOSPC`: making a
-    /// file, name or directory, and writing or reserving beyond what a file was written or reserved to.
+    /// Fills the disk at step `step`: from then on any call that needs more space fails with `ENOSPC`:
+    /// creating a file, name or directory, and writing or reserving beyond what a file has been written or
+    /// reserved to.
     pub fn fill_at(&self, step: u64) {
         self.state.lock().full_from = Some(step);
     }
 
-    /// Makes room again.
+    /// Frees the space again.
     pub fn free(&self) {
         let mut state = self.state.lock();
         (state.full_from, state.capacity_bytes) = (None, None);
     }
 
-    /// Makes the disk so large that this many bytes are left: what needs more fails as after
-    /// [`SimDisk::fill_at`], until files are removed or cut.
+    /// Limits the disk so that this many bytes are left: calls that need more fail as after
+    /// [`SimDisk::fill_at`], until files are removed or truncated.
     pub fn leave_bytes(&self, bytes: u64) {
         let mut state = self.state.lock();
         state.capacity_bytes = Some(state.used_bytes() + bytes);
     }
 
-    /// Makes the disk as large as another one, of which it is an image.
+    /// Copies the capacity of the disk that this one is an image of.
     pub fn be_as_large_as(&self, other: &Self) {
         let capacity_bytes = other.state.lock().capacity_bytes;
         self.state.lock().capacity_bytes = capacity_bytes;
     }
 
-    /// Ends the machine at step `step`: that one and every later call fail, and [`SimDisk::image`] is what is
-    /// left. Chance follows from `seed`.
+    /// Ends the machine at step `step`: that one and every later call fail, and [`SimDisk::image`] returns
+    /// what is left. Randomness derives from `seed`.
     pub fn crash_at(&self, step: u64, kind: CrashKind, seed: u64) {
         self.state.lock().crash = Some(Crash { step, kind, seed });
     }
 
-    /// Makes every read that touches these bytes of a file fail, as an unreadable sector does; also after a
-    /// crash.
+    /// Makes every read that touches these bytes of a file fail, as an unreadable sector does; the damage
+    /// survives a crash.
     ///
     /// # Errors
-    /// If there is no such file.
+    /// If the file does not exist.
     pub fn spoil(&self, path: &Path, bytes: std::ops::Range<u64>) -> io::Result<()> {
         let mut state = self.running()?;
         let id = state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
@@ -237,10 +238,10 @@ impl SimDisk {
         Ok(())
     }
 
-    /// The ranges of a file that were written back early, and those whose memory was given back.
+    /// Returns the ranges of a file that were written back early, and those released from memory.
     ///
     /// # Errors
-    /// If there is no such file.
+    /// If the file does not exist.
     pub fn early_and_released(&self, path: &Path) -> io::Result<[Vec<Range<u64>>; 2]> {
         let mut state = self.state.lock();
         let id = state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
@@ -248,50 +249,49 @@ impl SimDisk {
         Ok([node.written_back.clone(), node.released.clone()])
     }
 
-    /// With `true` every sync of a file's bytes waits, as on a disk that is slow, until this is called with
-    /// `false`.
+    /// With `true`, every sync of a file's bytes waits, as on a slow disk, until this is called with `false`.
     pub fn hold_syncs(&self, hold: bool) {
         self.syncs.hold(hold);
     }
 
-    /// As [`SimDisk::hold_syncs`], for removals of files.
+    /// Like [`SimDisk::hold_syncs`], for removals of files.
     pub fn hold_removals(&self, hold: bool) {
         self.removals.hold(hold);
     }
 
-    /// Waits until a removal has come since they were held.
+    /// Waits until a removal has arrived since they were held.
     pub fn wait_for_removal(&self) {
         self.removals.wait_for_one();
     }
 
-    /// True once the crash has happened.
+    /// Reports whether the crash has happened.
     pub fn crashed(&self) -> bool {
         self.state.lock().image.is_some()
     }
 
-    /// The disk as the next start finds it, without failures and crashes to come. Where no crash has happened
-    /// yet, as after a kill now.
+    /// Returns the disk as the next start finds it, without pending failures and crashes. Before any crash,
+    /// returns it as after a kill now.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If memory runs out.
     pub fn image(&self) -> io::Result<Self> {
         let state = self.state.lock();
         match &state.image {
-            // A copy, so that each caller starts from the same disk.
+            // Each caller gets a copy, and so starts from the same disk.
             Some(image) => image.state.lock().after(CrashKind::Kill, 0),
             None => state.after(CrashKind::Kill, 0),
         }
     }
 
-    /// The disk as the next start would find it after such an end now.
+    /// Returns the disk as the next start would find it if the machine ended like this now.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If memory runs out.
     pub fn image_after(&self, kind: CrashKind, seed: u64) -> io::Result<Self> {
         self.state.lock().after(kind, seed)
     }
 
-    /// The state, for calls that are no steps.
+    /// Locks the state, for calls that are not steps.
     fn running(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.state.lock();
         if state.image.is_some() { Err(gone()) } else { Ok(state) }
@@ -312,7 +312,7 @@ impl SimDisk {
         Ok(())
     }
 
-    /// One step. `part` is done in place of `work` if the step fails or the machine ends here.
+    /// Runs one step. `part` runs in place of `work` if the step fails or the machine ends here.
     fn step<T>(
         &self,
         work: impl FnOnce(&mut State) -> io::Result<T>,
@@ -337,7 +337,7 @@ impl SimDisk {
 }
 
 impl State {
-    /// What files with a name were written or reserved to.
+    /// Returns the total of bytes written or reserved in files that have a name.
     fn used_bytes(&self) -> u64 {
         self.names.live_ids().iter().filter_map(|id| self.nodes.get(id)).map(|node| node.space).sum()
     }
@@ -352,7 +352,7 @@ impl State {
         }
     }
 
-    /// The disk after such an end.
+    /// Returns the disk after a machine ended like this.
     fn after(&self, kind: CrashKind, seed: u64) -> io::Result<SimDisk> {
         let mut random = Random::new(seed ^ self.steps.rotate_left(32));
         let (boot, names) = match kind {
@@ -382,7 +382,7 @@ impl State {
         self.nodes.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// How many bytes more a file needs to be written or reserved to `end`, if any.
+    /// Returns how many more bytes a file needs to be written or reserved to `end`, if any.
     fn more_space(&mut self, id: NodeId, end: u64) -> io::Result<Option<u64>> {
         Ok(end.checked_sub(self.node(id)?.space).filter(|more| *more > 0))
     }
@@ -396,12 +396,12 @@ impl State {
     }
 }
 
-/// What every call answers once the machine has ended.
+/// Returns the error of every call once the machine has ended.
 fn gone() -> io::Error {
     io::Error::other("the simulated machine has ended")
 }
 
-/// Steps that are done wholly or not at all.
+/// Does nothing: the partial work of a step that is done wholly or not at all.
 fn nothing(_: &mut State, _: &mut Random) -> io::Result<()> {
     Ok(())
 }
@@ -516,7 +516,7 @@ impl Disk for SimDisk {
         Ok(self.running()?.names.is_dir(dir))
     }
 
-    /// It has no clock: files are as old as their order says, and all very old.
+    /// The simulated disk has no clock: files are as old as their order says, and all very old.
     fn about(&self, path: &Path) -> io::Result<Option<About>> {
         let state = self.running()?;
         let id = state.names.get(path);
@@ -562,7 +562,7 @@ impl Disk for SimDisk {
     }
 }
 
-/// Releases the lock when dropped.
+/// A held lock, released when dropped.
 struct SimLock {
     disk: SimDisk,
     path: PathBuf,
@@ -592,7 +592,7 @@ impl Drop for SimFile {
 }
 
 impl SimFile {
-    /// A step of this file that changes it wholly or not at all.
+    /// Runs a step that changes this file wholly or not at all.
     fn change(&self, change: impl FnOnce(&mut Node) -> io::Result<()>) -> io::Result<()> {
         self.check_writable()?;
         self.disk.step(|state| change(state.node(self.id)?), nothing)
@@ -644,7 +644,7 @@ impl DiskFile for SimFile {
 
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.check_writable()?;
-        // Not byte by byte: crash tests spend their time here.
+        // Copied as a whole, not byte by byte: crash tests spend their time here.
         let parts: Vec<&[u8]> = parts.iter().map(|part| &**part).collect();
         let bytes = parts.concat();
         let end = offset + bytes.len() as u64;
@@ -672,7 +672,7 @@ impl DiskFile for SimFile {
     }
 
     fn write_back(&self, range: Range<u64>) -> io::Result<()> {
-        // Any of what is not synced may be there after a power cut, whether or not it was written back.
+        // Unsynced data may survive a power cut whether or not it was written back.
         self.disk.running()?.node(self.id)?.written_back.push(range);
         Ok(())
     }

@@ -1,10 +1,9 @@
-//! Small files that are there whole or not at all: replaced, created, or appended to line by line.
+//! Small files that exist whole or not at all: replaced, created, or appended to line by line.
 //!
-//! For state beside the spool, such as users, secrets, queues and the configuration. A machine that crashes
-//! at any moment leaves what was there or what is to be there; after a call has returned, what is to be
-//! there.
-//! Whoever writes the same file from several places keeps them apart with a lock. A file that is damaged is
-//! set aside before another one takes its place ([`aside`]); lines have checksums of their own ([`lines`]).
+//! Used for state beside the spool, such as users, secrets, queues and the configuration. A crash at any
+//! moment leaves the old contents or the new ones; after a call has returned, the new ones.
+//! Callers that write the same file from several places exclude each other with a lock. A damaged file is set
+//! aside before another one takes its place ([`aside`]); lines have checksums of their own ([`lines`]).
 
 mod aside;
 mod lines;
@@ -18,18 +17,18 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How the name of a file ends that is not there yet.
+/// Suffix of the name of an unfinished file.
 pub const UNFINISHED: &str = ".new";
 
-/// Who may read a file that did not exist. One that is replaced keeps its owner and, unless its owner alone
-/// may read it, its mode.
+/// Access rights of a new file. A replaced file keeps its owner and, unless only its owner may read it, its
+/// mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Its owner and the site's group.
+    /// Readable by its owner and the site's group.
     Group,
-    /// Its owner alone.
+    /// Readable by its owner alone.
     Owner,
-    /// All users of the machine.
+    /// Readable by all users of the machine.
     All,
 }
 
@@ -43,7 +42,7 @@ impl Access {
     }
 }
 
-/// Puts a file with these bytes, one part after the other, in the place of `path`.
+/// Replaces the file at `path` with one that has these bytes, one part after the other.
 pub fn durable_replace(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: Access) -> io::Result<()> {
     let mut new = Replacements::new(disk, parent(path));
     new.add(path, parts, access)?;
@@ -51,32 +50,32 @@ pub fn durable_replace(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: Ac
     new.name()
 }
 
-/// Files of one directory that are replaced together, each as by [`durable_replace`]: they wait for the disk
-/// once. Dropped before [`Replacements::name`] they are removed; a crash leaves some of them unfinished, and
-/// while they get their names it leaves some of them there.
+/// Files of one directory that are replaced together, each as by [`durable_replace`], with a single wait for
+/// the disk. If dropped before [`Replacements::name`], they are removed; a crash leaves some of them
+/// unfinished, and a crash while they get their names leaves some of them renamed.
 #[derive(Debug)]
 pub struct Replacements<'a> {
     disk: &'a dyn Disk,
     dir: PathBuf,
-    /// What each is to be called; those before `named` are.
+    /// Final paths; the first `named` of them have been renamed.
     paths: Vec<PathBuf>,
     named: usize,
-    /// The first of them, open: as many as are synced one by one.
+    /// Handles of the first files: as many as are synced one by one.
     few: Vec<Arc<dyn DiskFile>>,
 }
 
 impl<'a> Replacements<'a> {
-    /// Up to so many files are synced by themselves; more share one sync of the file system.
+    /// Maximum number of files that are synced one by one; more share one sync of the file system.
     const FEW_MAX: usize = 4;
 
-    /// None yet; all will be in `dir`.
+    /// Creates an empty set of replacements in `dir`.
     pub fn new(disk: &'a dyn Disk, dir: &Path) -> Self {
         Self { disk, dir: dir.to_owned(), paths: Vec::new(), named: 0, few: Vec::new() }
     }
 
-    /// Writes a file with these bytes, one part after the other, that is to be called `path`.
+    /// Writes a file with these bytes, one part after the other, that will get the name `path`.
     pub fn add(&mut self, path: &Path, parts: &[&[u8]], access: Access) -> io::Result<()> {
-        // What is written of it by an error goes as well.
+        // A partly written file is removed as well if an error follows.
         self.paths.push(path.to_owned());
         let file = write(self.disk, path, &unfinished(path), parts, access);
         match file {
@@ -90,7 +89,7 @@ impl<'a> Replacements<'a> {
         Ok(())
     }
 
-    /// Makes what is in them durable.
+    /// Makes the contents of the files durable.
     pub fn sync(&self) -> io::Result<()> {
         match self.paths.len() <= Self::FEW_MAX {
             true => self.few.iter().try_for_each(|file| file.sync()),
@@ -98,7 +97,7 @@ impl<'a> Replacements<'a> {
         }
     }
 
-    /// Gives them their names, in order, and makes these durable.
+    /// Renames the files to their final names, in order, and makes the names durable.
     pub fn name(mut self) -> io::Result<()> {
         for path in &self.paths {
             self.disk.rename(&unfinished(path), path)?;
@@ -107,10 +106,10 @@ impl<'a> Replacements<'a> {
         self.disk.sync_dir(&self.dir)
     }
 
-    /// Removes those from the `first` on that have no name yet.
+    /// Removes the unnamed files from the `first` on.
     fn remove_from(&mut self, first: usize) {
         for path in self.paths.drain(first..) {
-            // It may never have been made.
+            // The file may never have been created.
             let _gone = self.disk.remove(&unfinished(&path));
         }
     }
@@ -122,7 +121,7 @@ impl Drop for Replacements<'_> {
     }
 }
 
-/// Makes a file with these bytes. False, and nothing is changed, if there is one.
+/// Creates a file with these bytes. Returns false and changes nothing if the file exists.
 pub fn durable_create(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: Access) -> io::Result<bool> {
     let new = unfinished(path);
     let written = write(disk, path, &new, parts, access).and_then(|file| file.sync());
@@ -137,8 +136,8 @@ pub fn durable_create(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: Acc
     Ok(created)
 }
 
-/// A file that is written bit by bit, and gets its name once it is whole and durable. Dropped before that it
-/// is removed; a crash leaves it under the name `unfinished`.
+/// A file that is written piece by piece, and gets its name once it is whole and durable. If dropped before
+/// that, it is removed; a crash leaves it under the name `unfinished`.
 #[derive(Debug)]
 pub struct NewFile {
     disk: Arc<dyn Disk>,
@@ -149,7 +148,7 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins it; an error if `unfinished` exists. It gets the owner of `like`, a file or a directory.
+    /// Creates the file; an error if `unfinished` exists. It gets the owner of `like`, a file or a directory.
     pub fn begin(disk: Arc<dyn Disk>, unfinished: PathBuf, like: &Path) -> io::Result<Self> {
         let file = disk.open(&unfinished, Open::CreateNew)?;
         let new = Self { disk, file, unfinished, end: 0, is_finished: false };
@@ -157,19 +156,19 @@ impl NewFile {
         Ok(new)
     }
 
-    /// Others see it with this length from now on.
+    /// Sets the length of the file that others see from now on.
     pub fn announce(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)
     }
 
-    /// Appends.
+    /// Appends bytes.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(&[IoSlice::new(bytes)], self.end)?;
         self.end += bytes.len() as u64;
         Ok(())
     }
 
-    /// Makes it durable under the name `path`, in place of what has that name.
+    /// Makes the file durable under the name `path`, replacing any file of that name.
     pub fn finish(mut self, path: &Path) -> io::Result<()> {
         self.file.set_len(self.end)?;
         self.file.sync()?;
@@ -182,13 +181,13 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.is_finished {
-            // It may not have been made.
+            // The file may not have been created.
             let _gone = self.disk.remove(&self.unfinished);
         }
     }
 }
 
-/// The bytes of a file, at most so many; `None` if there is none.
+/// Returns the first `bytes_max` bytes of a file; `None` if it does not exist.
 pub fn read_small(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match disk.open(path, Open::ReadOnly) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -200,7 +199,7 @@ pub fn read_small(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Op
     Ok(Some(bytes))
 }
 
-/// Writes the file `new`, which is to be called `path`.
+/// Writes the file `new`, which will get the name `path`.
 fn write(
     disk: &dyn Disk,
     path: &Path,
@@ -208,7 +207,7 @@ fn write(
     parts: &[&[u8]],
     access: Access,
 ) -> io::Result<Arc<dyn DiskFile>> {
-    // One that a crash has left may be a second name of `path`.
+    // A file left by a crash may be a second name of `path`.
     match disk.remove(new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -241,7 +240,7 @@ mod tests {
         read_small(sim, Path::new(PATH), 1 << 20).unwrap()
     }
 
-    /// Lets `change` meet every crash, and looks at what is left.
+    /// Runs `change` with a crash at every step, and checks what is left.
     pub(super) fn crashes(
         prepare: impl Fn(&SimDisk) -> io::Result<()>,
         change: impl Fn(&SimDisk) -> io::Result<()>,
@@ -283,8 +282,8 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_leaves_of_several_replacements_each_whole_or_as_it_was() {
-        // As many as are synced one by one, and more.
+    fn each_of_several_replacements_is_whole_or_unchanged_after_a_crash() {
+        // Few files are synced one by one, more of them together.
         for files in [3, 7] {
             let path = |n: usize| PathBuf::from(format!("/d/{n}"));
             let replace = |sim: &SimDisk, text: &str| {
@@ -297,7 +296,7 @@ mod tests {
             };
             let read = |sim: &SimDisk, n| read_small(sim, &path(n), 100).unwrap();
             crashes(
-                // The last of them is new.
+                // The last file is new.
                 |sim| {
                     replace(sim, "old ")
                         .and_then(|()| sim.remove(&path(files - 1)))

@@ -1,9 +1,9 @@
-//! Numbers of threads, for what each thread keeps apart from the others.
+//! Thread numbers, for data that each thread keeps apart from the others.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of the calling thread: those that ask first have the lowest.
+/// Returns the number of the calling thread; threads are numbered in the order in which they first ask.
 pub fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {

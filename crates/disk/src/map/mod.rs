@@ -1,9 +1,9 @@
-//! Shared mappings as slices of atomics ([`SharedMap`]), what happens when one of their pages cannot be read
-//! ([`sigbus`]), an inode's write hint ([`write_hint`]), and writing back a range ([`write_back`]): the only
-//! `unsafe` of this crate is in this folder.
+//! Shared mappings as slices of atomics ([`SharedMap`]), the handling of unreadable pages ([`sigbus`]), an
+//! inode's write hint ([`write_hint`]), and writing back a range ([`write_back`]). All `unsafe` code of
+//! `disk` is in this folder.
 //!
-//! Called by [`super::real`] for files and by [`super::sim`] for plain memory. Invariant: a mapping never
-//! reaches past the end of its file at the time it is made.
+//! Used by [`super::real`] for files and by [`super::sim`] for plain memory. Invariant: a mapping never
+//! extends past the end of its file at the time it is created.
 
 mod sigbus;
 mod write_back;
@@ -26,21 +26,21 @@ use sigbus::{Watched, page_bytes};
 pub(super) use write_back::write_back;
 pub(super) use write_hint::{set_write_hint, write_hint};
 
-/// Offsets of mappings are multiples of this (mmap itself refuses them where the machine's pages are larger).
+/// Alignment of mapping offsets (mmap itself refuses them where the machine's pages are larger).
 const PAGE_BYTES: u64 = 4096;
 const WORD_BYTES: usize = size_of::<AtomicU64>();
 
 /// A shared mapping of a file, or of memory that belongs to no file.
 #[derive(Debug)]
 pub(super) struct SharedMap {
-    /// The file, and where the mapping begins in it. Dropped before the mapping.
+    /// The file, and the mapping's offset in it. Dropped before the mapping.
     of: Option<(Watched, Arc<File>, u64)>,
     map: MmapRaw,
     words: usize,
 }
 
 impl SharedMap {
-    /// Maps `words` words of `file`, whose length is `len`, from `offset` on.
+    /// Maps `words` words of `file`, whose length is `len`, starting at `offset`.
     pub(super) fn new(file: &Arc<File>, len: u64, offset: u64, words: usize) -> io::Result<Self> {
         let bytes = words.checked_mul(WORD_BYTES).filter(|&b| b > 0);
         let bytes = bytes.ok_or_else(|| invalid("a mapping has at least one word"))?;
@@ -53,7 +53,7 @@ impl SharedMap {
         Ok(Self { of: Some((watched, file.clone(), offset)), map, words })
     }
 
-    /// Zeroed memory; pages take room only once they are written.
+    /// Maps zeroed memory; pages take space only once they are written.
     #[cfg(any(test, feature = "testing"))]
     pub(super) fn anonymous(words: usize) -> io::Result<Self> {
         let bytes = words.checked_mul(WORD_BYTES).ok_or_else(|| invalid("too much memory"))?;
@@ -68,9 +68,9 @@ impl Mapping for SharedMap {
         // SAFETY: `map` is a live mapping of `words * 8` bytes (`new` asked for exactly that, and MmapRaw has
         // no call that shrinks it through a shared reference), readable and writable, page-aligned and so
         // aligned for AtomicU64, and it is unmapped only when `self` is dropped, which the returned lifetime
-        // forbids. Any bit pattern is a valid u64. The memory is reached by this process only through these
-        // atomics; what other processes or file writes do to it counts as concurrent relaxed stores. A page
-        // that cannot be read is replaced by one of zeros when it is touched.
+        // forbids. Any bit pattern is a valid u64. This process accesses the memory only through these
+        // atomics; changes by other processes or file writes count as concurrent relaxed stores. An
+        // unreadable page is replaced by one of zeros when it is touched.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.words) }
     }
 
@@ -94,9 +94,9 @@ impl Mapping for SharedMap {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_SHARED | libc::MAP_FIXED;
             let address = page.address() as *mut libc::c_void;
-            // SAFETY: the page is one of this mapping, which lives for as long as `self`; it shows the same
-            // bytes before and after, since they have just been written to the file and the caller sees to it
-            // that nobody stores here.
+            // SAFETY: the page belongs to this mapping, which lives as long as `self`. Its contents do not
+            // change: the same bytes have just been written to the file, and the caller ensures that nothing
+            // stores here meanwhile.
             let mapped =
                 unsafe { libc::mmap(address, page_bytes(), protection, flags, file.as_raw_fd(), at) };
             if mapped == libc::MAP_FAILED {

@@ -1,20 +1,20 @@
-//! SIGBUS: what happens where a page of a mapping cannot be read.
+//! SIGBUS handling for pages of a mapping that cannot be read.
 //!
-//! The handler puts a page of zeros in the place of a lost page of a mapping that is watched ([`Watched`])
-//! and records it; whoever owns the mapping makes its contents good and restores the page ([`lost_in`]). See
+//! The handler replaces a lost page of a watched mapping ([`Watched`]) with a page of zeros and records it;
+//! the owner of the mapping then rebuilds its contents and restores the page ([`Watched::lost`]). See
 //! docs/decisions/0030-pages-that-cannot-be-read.md.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
-/// Mappings of files that are watched at a time: 32 MiB of history each, and a few for each buffer. Any
-/// beyond end the process where a page cannot be read.
+/// Maximum number of watched mappings: 32 MiB of history each, and a few for each buffer. An unreadable page
+/// in any further mapping ends the process.
 const WATCHED_MAX: usize = 16_384;
-/// Lost pages that are not restored yet. One more ends the process.
+/// Maximum number of lost pages not restored yet. One more ends the process.
 const LOST_MAX: usize = 4096;
 
-/// Where a watched mapping begins and ends; both 0 if the entry is free.
+/// Start and end of a watched mapping; both 0 if the entry is free.
 struct Entry {
     start: AtomicUsize,
     end: AtomicUsize,
@@ -27,28 +27,28 @@ static LOST: [AtomicUsize; LOST_MAX] = [const { AtomicUsize::new(0) }; LOST_MAX]
 static LOST_COUNT: AtomicU64 = AtomicU64::new(0);
 /// Held while a page is replaced.
 static REPLACING: AtomicBool = AtomicBool::new(false);
-/// Bytes of a page of this machine.
+/// Page size of this machine, in bytes.
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 static INSTALLED: Once = Once::new();
-/// What handled SIGBUS before.
+/// Previous handler of SIGBUS.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Pages lost so far, in all mappings.
+/// Returns the number of pages lost so far, in all mappings.
 pub(crate) fn lost_pages() -> u64 {
     LOST_COUNT.load(Ordering::Acquire)
 }
 
-/// Bytes of a page of this machine.
+/// Returns the page size of this machine, in bytes.
 pub(super) fn page_bytes() -> usize {
     PAGE.load(Ordering::Acquire)
 }
 
-/// A mapping whose lost pages are replaced, until this is dropped; to be dropped before the mapping is.
+/// A mapping whose lost pages are replaced until this is dropped, which must happen before the mapping is.
 #[derive(Debug)]
 pub(super) struct Watched {
     start: usize,
     bytes: usize,
-    /// In [`WATCHED`]; none if all entries are taken.
+    /// Index in [`WATCHED`]; `None` if all entries are taken.
     entry: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Watched {
     pub(super) fn new(start: usize, bytes: usize) -> Self {
         INSTALLED.call_once(install);
         let entry = WATCHED.iter().position(|w| {
-            // The end is 0 meanwhile, so nothing is in the range yet.
+            // The end is still 0, so the range is empty so far.
             w.start.compare_exchange(0, start, Ordering::AcqRel, Ordering::Acquire).is_ok()
         });
         if let Some(watched) = entry.and_then(|entry| WATCHED.get(entry)) {
@@ -65,7 +65,7 @@ impl Watched {
         Self { start, bytes, entry }
     }
 
-    /// The lost pages of this mapping.
+    /// Returns the lost pages of this mapping.
     pub(super) fn lost(&self) -> impl Iterator<Item = Lost> {
         let (start, bytes) = (self.start, self.bytes);
         LOST.iter().filter_map(move |entry| {
@@ -88,7 +88,7 @@ impl Drop for Watched {
 /// A page that was replaced.
 pub(super) struct Lost {
     entry: &'static AtomicUsize,
-    /// Where it is in its mapping.
+    /// Range of the page in its mapping.
     pub(super) bytes: Range<usize>,
 }
 
@@ -97,18 +97,17 @@ impl Lost {
         self.entry.load(Ordering::Acquire)
     }
 
-    /// The page is no longer lost.
+    /// Removes the page from the table of lost pages.
     pub(super) fn forget(self) {
         self.entry.store(0, Ordering::Release);
     }
 }
 
-/// Makes [`on_sigbus`] the handler of SIGBUS.
+/// Installs [`on_sigbus`] as the handler of SIGBUS.
 #[allow(unsafe_code)]
 fn install() {
     // SAFETY: `sysconf` has no preconditions. `action` is a valid sigaction (zeroes are one, with an empty
-    // mask and the default handler), and both pointers are to live values. The handler does only what may be
-    // done in one.
+    // mask and the default handler), and both pointers are to live values. The handler is async-signal-safe.
     unsafe {
         if let Ok(bytes) = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)) {
             PAGE.store(bytes, Ordering::Release);
@@ -124,16 +123,17 @@ fn install() {
     }
 }
 
-/// Replaces an unreadable page of a watched mapping with zeros. Any other SIGBUS is handled as before.
+/// Replaces an unreadable page of a watched mapping with zeros; passes any other SIGBUS to the previous
+/// handler.
 ///
 /// Async-signal-safe: it touches only statics, and calls `mmap` and `sigaction`, which on Linux are plain
 /// system calls.
 #[allow(unsafe_code)]
 extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid `info`, whose address is that of the access that failed. A page is
-    // replaced only if it lies wholly in a mapping of ours, which is entered in the table after it is made
-    // and leaves it before it is unmapped, so nobody else's memory can be there; the thread that touches it
-    // holds a reference to it. Words are atomics of any bit pattern, so zeros are valid ones. errno is
+    // SAFETY: the kernel passes a valid `info`, whose address is that of the failed access. A page is
+    // replaced only if it lies wholly in a mapping of ours, which is entered in the table after it is created
+    // and removed before it is unmapped, so the page cannot be other memory; the thread that touches it holds
+    // a reference to the mapping. Words are atomics of any bit pattern, so zeros are valid ones. errno is
     // restored for the interrupted code.
     unsafe {
         let errno = *libc::__errno_location();
@@ -153,17 +153,17 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
                     std::mem::transmute(before.sa_sigaction);
                 handler(signal, info, context);
             }
-            // The access is tried again and ends the process.
+            // The access is repeated and ends the process.
             _ => drop(libc::signal(libc::SIGBUS, libc::SIG_DFL)),
         }
     }
 }
 
-/// Replaces a lost page with zeros, and records it; false if that is not possible. Where another thread was
-/// first nothing is left to do.
+/// Replaces a lost page with zeros and records it; returns false if that is not possible. Does nothing if
+/// another thread has already replaced the page.
 #[allow(unsafe_code)]
 fn replace(page: usize, page_bytes: usize) -> bool {
-    // No lock of the library may be taken in a handler. Whoever holds this one neither waits nor touches a
+    // A handler must not take a lock of the library. The holder of this one neither waits nor touches a
     // mapping.
     while REPLACING.swap(true, Ordering::AcqRel) {
         std::hint::spin_loop();
@@ -173,7 +173,7 @@ fn replace(page: usize, page_bytes: usize) -> bool {
     if let Some(entry) = noted(0).filter(|_| !is_replaced) {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-        // SAFETY: the caller knows that the page is one of a mapping of ours; see there.
+        // SAFETY: the caller knows that the page belongs to a mapping of ours; see there.
         let mapped = unsafe { libc::mmap(page as *mut libc::c_void, page_bytes, protection, flags, -1, 0) };
         is_replaced = mapped != libc::MAP_FAILED;
         if is_replaced {

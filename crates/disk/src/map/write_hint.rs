@@ -5,12 +5,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// fcntl(2): asks for an inode's write hint. Neither libc nor rustix has a name for it.
+/// fcntl(2) command that gets an inode's write hint. Neither libc nor rustix has a name for it.
 const F_GET_RW_HINT: libc::c_int = 1035;
-/// fcntl(2): sets an inode's write hint.
+/// fcntl(2) command that sets an inode's write hint.
 const F_SET_RW_HINT: libc::c_int = 1036;
 
-/// The write hint of a file's or directory's inode; 0 if none has been set since its file system was mounted.
+/// Returns the write hint of a file's or directory's inode; 0 if none was set since its file system was
+/// mounted.
 #[allow(unsafe_code)]
 pub(crate) fn write_hint(file: &File) -> io::Result<u64> {
     let mut hint = 0_u64;

@@ -1,8 +1,9 @@
-//! The bytes of a simulated file, as words that mappings and calls share.
+//! Bytes of a simulated file, as words that mappings and calls share.
 //!
-//! Every file has room for [`FILE_BYTES_MAX`] from the start (untouched pages cost nothing), so that its
-//! words never move while they are mapped. A crash test makes and drops thousands of files: their memory goes
-//! back to a pool, since the kernel needs longer to map and unmap it than the test needs for all else.
+//! Every file has [`FILE_BYTES_MAX`] bytes of address space from the start (untouched pages cost nothing), so
+//! that its words never move while they are mapped. A crash test creates and drops thousands of files: their
+//! memory returns to a pool, since the kernel needs longer to map and unmap it than the test needs for all
+//! else.
 
 use std::io;
 use std::sync::Arc;
@@ -12,28 +13,28 @@ use super::super::Mapping;
 use super::super::map::SharedMap;
 use parking_lot::Mutex;
 
-/// A simulated file cannot be longer.
+/// Maximum length of a simulated file.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 28;
-/// The unit in which mappings reach the disk.
+/// Unit in which changes through mappings reach the disk.
 pub(super) const PAGE_BYTES: u64 = 4096;
 const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
 
-/// Areas that no file has, all zeroes.
+/// Unused areas, all zeroes.
 static POOL: Mutex<Vec<SharedMap>> = Mutex::new(Vec::new());
-/// Areas in the pool at most.
+/// Maximum number of areas in the pool.
 const POOLED_MAX: usize = 512;
-/// An area of which more was written is not worth keeping.
+/// Areas with more written bytes than this are not worth keeping.
 const POOLED_BYTES_MAX: u64 = 1 << 21;
 
-/// Zeroes, until written.
+/// Memory that is zero until written.
 #[derive(Debug, Clone)]
 pub(super) struct Memory(Arc<Area>);
 
 #[derive(Debug)]
 struct Area {
-    /// `None` only while it is dropped.
+    /// `None` only during drop.
     map: Option<SharedMap>,
-    /// All bytes from here on are still as they were.
+    /// End of the bytes that may have been changed.
     touched: AtomicU64,
 }
 
@@ -67,24 +68,25 @@ impl Memory {
         self.0.words()
     }
 
-    /// Notes that bytes before `end` may be written from now on, by whoever has the words too.
+    /// Records that bytes before `end` may be written from now on, also by holders of the words.
     pub fn touch(&self, end: u64) {
         let end = end.next_multiple_of(PAGE_BYTES).min(FILE_BYTES_MAX);
         self.0.touched.fetch_max(end, Ordering::Relaxed);
     }
 
-    /// The words of page `n`.
+    /// Returns the words of page `n`.
     pub fn page(&self, n: u64) -> &[AtomicU64] {
         let first = n as usize * PAGE_WORDS;
         self.words().get(first..first + PAGE_WORDS).unwrap_or_default()
     }
 
-    /// Fills `buf` from `offset` on; zeroes beyond the end.
+    /// Fills `buf` from `offset` on, with zeroes beyond the end.
     pub fn read(&self, mut buf: &mut [u8], offset: u64) {
         let mut at = offset as usize;
         while !buf.is_empty() {
             if at.is_multiple_of(8) && buf.len() >= 8 {
-                // Whole words without a look-up for each: crash tests spend most of their time here.
+                // Whole words are copied without a look-up for each: crash tests spend most of their time
+                // here.
                 let (whole, rest) = buf.as_chunks_mut::<8>();
                 let words = self.words().get(at / 8..).unwrap_or_default();
                 at += whole.len() * 8;
@@ -148,7 +150,7 @@ impl Memory {
         }
     }
 
-    /// Makes the first `len` bytes, and what follows on their last page, equal to another's.
+    /// Makes the first `len` bytes, and the rest of their last page, equal to another's.
     pub fn copy_from(&self, other: &Self, len: u64) {
         for n in 0..len.div_ceil(PAGE_BYTES) {
             self.copy_page(other, n);
@@ -160,7 +162,7 @@ impl Memory {
         let (here, there) = (self.page(n), other.page(n));
         self.touch((n + 1) * PAGE_BYTES);
         if is_zero(there) {
-            // Only a store makes an untouched page take room.
+            // Storing zeros to an untouched page would allocate it.
             let stained = here.iter().filter(|word| word.load(Ordering::Relaxed) != 0);
             stained.for_each(clear);
             return;
@@ -170,7 +172,7 @@ impl Memory {
         }
     }
 
-    /// True if page `n` is the same in both.
+    /// Reports whether page `n` is the same in both.
     pub fn page_equals(&self, other: &Self, n: u64) -> bool {
         let load = |word: &AtomicU64| word.load(Ordering::Acquire);
         self.page(n).iter().map(load).eq(other.page(n).iter().map(load))

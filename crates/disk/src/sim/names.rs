@@ -1,8 +1,8 @@
-//! The directories of a simulated disk: names as processes see them, as they surely are after a power cut,
+//! Directories of a simulated disk: names as processes see them, names that certainly survive a power cut,
 //! and the changes between.
 //!
-//! Directories made by `create_dir` are durable at once, as its contract says; those by `make_dirs` with a
-//! sync of the directory they are in, and what is in one that a power cut takes goes with it.
+//! Directories created by `create_dir` are durable at once, as its contract says; those by `make_dirs` after
+//! a sync of the parent directory. Files in a directory that a power cut removes are lost with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -42,7 +42,7 @@ impl Change {
         }
     }
 
-    /// The path in whose directory a sync makes it durable; for a rename the target's.
+    /// Returns the path whose directory must be synced to make the change durable; for a rename the target's.
     fn path(&self) -> &Path {
         match self {
             Self::Create(path, _) | Self::Remove(path) | Self::Rename(_, path, _) | Self::MakeDir(path) => {
@@ -124,7 +124,7 @@ impl Names {
         here.filter_map(|path| path.file_name()?.to_str().map(str::to_owned)).collect()
     }
 
-    /// Makes all names in and below a directory durable; returns the files they name.
+    /// Makes all names in and below a directory durable; returns their files.
     pub fn sync_tree(&mut self, dir: &Path) -> Vec<NodeId> {
         let (durable, dirs) = (&mut self.durable, &mut self.durable_dirs);
         self.changes.retain(|change| {
@@ -161,7 +161,7 @@ impl Names {
         Ok(())
     }
 
-    /// As they surely are after a power cut.
+    /// Returns the names that certainly survive a power cut.
     pub fn as_synced(&self) -> Self {
         let mut names = Self {
             live: self.durable.clone(),
@@ -173,7 +173,8 @@ impl Names {
         names
     }
 
-    /// As they may be after a power cut: any of the later changes have happened, each wholly.
+    /// Returns the names as they may be after a power cut: any of the later changes have happened, each
+    /// wholly.
     pub fn after_power_cut(&self, random: &mut Random) -> Self {
         let mut names = self.as_synced();
         let survival = random.survival();
@@ -186,7 +187,7 @@ impl Names {
         names
     }
 
-    /// Drops what is in directories that do not exist, and treats the rest as durable.
+    /// Drops entries of directories that do not exist, and treats the rest as durable.
     fn drop_lost(&mut self) {
         let all = std::mem::take(&mut self.dirs);
         let whole = |dir: &&PathBuf| dir.ancestors().all(|d| d.as_os_str().is_empty() || all.contains(d));
@@ -198,12 +199,12 @@ impl Names {
         self.durable_dirs = self.dirs.clone();
     }
 
-    /// The files that have a name.
+    /// Returns the files that have a name.
     pub fn live_ids(&self) -> BTreeSet<NodeId> {
         self.live.values().copied().collect()
     }
 
-    /// The files that have a name, or may have one again after a power cut.
+    /// Returns the files that have a name, or may have one again after a power cut.
     pub fn ids(&self) -> BTreeSet<NodeId> {
         let changed = self.changes.iter().filter_map(|change| match change {
             Change::Create(_, id) | Change::Rename(_, _, id) => Some(*id),
@@ -213,7 +214,8 @@ impl Names {
     }
 }
 
-/// Whether the directory of `path` is `dir`. Crash tests ask so often that it must not look at components.
+/// Reports whether the directory of `path` is `dir`. Called so often by crash tests that it must not compare
+/// components.
 fn is_right_in(path: &Path, dir: &Path) -> bool {
     let dir = dir.as_os_str().as_encoded_bytes();
     let dir = dir.strip_suffix(b"/").unwrap_or(dir);

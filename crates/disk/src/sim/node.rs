@@ -1,4 +1,4 @@
-//! One simulated file: what processes see, what a power cut leaves for certain, and the writes in between.
+//! One simulated file: its current contents, what certainly survives a power cut, and the writes in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,14 +7,14 @@ use std::ops::Range;
 use super::memory::{FILE_BYTES_MAX, Memory, PAGE_BYTES};
 use super::random::{Random, Survival};
 
-/// The unit in which writes reach the disk: a write over several may be torn between them.
+/// Unit in which writes reach the disk: a write over several may be torn between them.
 const SECTOR_BYTES: u64 = 512;
 
 /// A write since the last sync.
 #[derive(Debug, Clone)]
 enum Write {
     Bytes(u64, Vec<u8>),
-    /// What cutting the file leaves beyond its end.
+    /// Zeros beyond the end of a truncated file.
     Zeroes(u64, u64),
 }
 
@@ -34,7 +34,7 @@ impl Write {
         }
     }
 
-    /// Applies the part of it in one sector.
+    /// Applies the part of the write in one sector.
     fn apply_sector(&self, memory: &Memory, sector: u64) {
         let (start, end) = (sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES);
         match self {
@@ -56,7 +56,7 @@ impl Write {
 pub(super) struct Node {
     pub live: Memory,
     pub len: u64,
-    /// Up to here it has been written or reserved.
+    /// End of the space that has been written or reserved.
     pub space: u64,
     durable: Memory,
     durable_len: u64,
@@ -64,11 +64,11 @@ pub(super) struct Node {
     mapped: bool,
     /// Bytes that cannot be read.
     unreadable: Vec<Range<u64>>,
-    /// Pages of mappings that met such bytes: they are zeros now.
+    /// Pages of mappings that met such bytes; they are now zeros.
     pub lost: BTreeSet<u64>,
-    /// What is mapped, in pages.
+    /// Mapped page ranges.
     mapped_pages: Vec<Range<u64>>,
-    /// Ranges that were written back early, and those whose memory was given back.
+    /// Ranges that were written back early, and those released from memory.
     pub written_back: Vec<Range<u64>>,
     pub released: Vec<Range<u64>>,
 }
@@ -124,7 +124,7 @@ impl Node {
         Ok(())
     }
 
-    /// Makes reads of these bytes fail, and mappings lose their pages, until they are written.
+    /// Makes reads of these bytes fail, and mappings lose their pages, until the bytes are written.
     pub fn spoil(&mut self, bytes: Range<u64>) {
         self.unreadable.push(bytes);
         for pages in self.mapped_pages.clone() {
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    /// Whether any of these bytes cannot be read.
+    /// Reports whether any of these bytes cannot be read.
     pub fn is_unreadable(&self, bytes: &Range<u64>) -> bool {
         self.unreadable.iter().any(|r| r.start < bytes.end && bytes.start < r.end)
     }
@@ -145,7 +145,7 @@ impl Node {
         self.unreadable = self.unreadable.iter().flat_map(rest).collect();
     }
 
-    /// Makes the unreadable ones of these pages zeros, as a mapping does that touches them.
+    /// Fills the unreadable ones of these pages with zeros, as touching them in a mapping does.
     fn lose(&mut self, pages: Range<u64>) {
         for page in pages {
             if self.is_unreadable(&(page * PAGE_BYTES..(page + 1) * PAGE_BYTES)) && self.lost.insert(page) {
@@ -154,7 +154,7 @@ impl Node {
         }
     }
 
-    /// The memory, for a mapping of these pages.
+    /// Returns the memory, for a mapping of these pages.
     pub fn map(&mut self, pages: Range<u64>) -> Memory {
         self.mapped = true;
         self.live.touch(pages.end.saturating_mul(PAGE_BYTES));
@@ -173,7 +173,8 @@ impl Node {
         self.durable_len = self.len;
     }
 
-    /// As it is when the process dies and the machine runs on: what is not synced is still to be.
+    /// Returns the file after the process dies while the machine keeps running: unsynced writes are still
+    /// pending.
     pub fn after_kill(&self) -> io::Result<Self> {
         let copy = Self {
             len: self.len,
@@ -189,7 +190,7 @@ impl Node {
         Ok(copy)
     }
 
-    /// As it was at the last sync.
+    /// Returns the file as of the last sync.
     pub fn as_synced(&self) -> io::Result<Self> {
         let copy = Self {
             len: self.durable_len,
@@ -203,8 +204,8 @@ impl Node {
         Ok(copy)
     }
 
-    /// As it was at the last sync, with some of what came later: each sector has seen any number of its
-    /// writes, in their order; each page changed through a mapping is old or new; the length too.
+    /// Returns the file as of the last sync, with some of the later changes: each sector has seen any number
+    /// of its writes, in their order; each page changed through a mapping is old or new; the length too.
     pub fn after_power_cut(&self, random: &mut Random) -> io::Result<Self> {
         let mut node = self.as_synced()?;
         let survival = random.survival();

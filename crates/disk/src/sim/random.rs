@@ -1,6 +1,6 @@
 //! Randomness in simulated crashes: the same seed results in the same disk.
 
-/// SplitMix64.
+/// SplitMix64 generator.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -16,17 +16,18 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 to `most`, both possible.
+    /// Returns a number from 0 to `most`, inclusive.
     pub fn up_to(&mut self, most: usize) -> usize {
         (self.next() % (most as u64 + 1)) as usize
     }
 
-    /// A number from 0 on, below `end`.
+    /// Returns a number from 0 on, below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    /// Nothing, all and a part come up often enough each to be met in a test of some hundred crashes.
+    /// Returns how much survives; nothing, everything and a part are each likely in a test of some hundred
+    /// crashes.
     pub(super) fn survival(&mut self) -> Survival {
         match self.up_to(3) {
             0 => Survival::Nothing,
@@ -36,7 +37,7 @@ impl Random {
     }
 }
 
-/// How much of what is not synced outlives a power cut.
+/// Share of the unsynced changes that survives a power cut.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Survival {
     Nothing,
@@ -45,12 +46,12 @@ pub(super) enum Survival {
 }
 
 impl Survival {
-    /// Whether one thing survives.
+    /// Reports whether one thing survives.
     pub fn of(self, random: &mut Random) -> bool {
         self.count_of(1, random) == 1
     }
 
-    /// How many of `all` things in a row survive.
+    /// Returns how many of `all` things in a row survive.
     pub fn count_of(self, all: usize, random: &mut Random) -> usize {
         match self {
             Self::Nothing => 0,

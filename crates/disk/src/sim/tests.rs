@@ -1,4 +1,4 @@
-//! The promises of the simulated disk, one by one.
+//! Guarantees of the simulated disk, one by one.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ fn path(name: &str) -> PathBuf {
     Path::new(DIR).join(name)
 }
 
-/// A disk with an empty durable file `a`.
+/// Creates a disk with an empty durable file `a`.
 fn disk_with_file() -> (SimDisk, Arc<dyn DiskFile>) {
     let disk = SimDisk::new();
     disk.create_dir(Path::new(DIR)).unwrap();
@@ -33,7 +33,7 @@ fn content(disk: &SimDisk, name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn reads_give_what_was_written_across_words_and_ends() {
+fn reads_return_written_bytes_across_words_and_ends() {
     let (_, file) = disk_with_file();
     let bytes: Vec<u8> = (1..=200).collect();
     for offset in [0, 3, 8, 4093] {
@@ -141,7 +141,7 @@ fn after_a_crash_every_call_fails_and_the_image_stays() {
 }
 
 #[test]
-fn a_kill_keeps_what_was_written_and_the_boot_id() {
+fn a_kill_keeps_written_bytes_and_the_boot_id() {
     let mut prefixes = HashSet::new();
     for seed in 0..40 {
         let (disk, file) = disk_with_file();
@@ -155,7 +155,7 @@ fn a_kill_keeps_what_was_written_and_the_boot_id() {
         let bytes = content(&image, "a");
         assert!(bytes.starts_with(b"hello") && b"hello world".starts_with(&bytes));
         prefixes.insert(bytes.len());
-        // What was not synced before the kill is still not synced.
+        // Unsynced data from before the kill is still unsynced.
         let later = image.image_after(CrashKind::Lost, 0).unwrap();
         assert_eq!(later.list(Path::new(DIR)).unwrap(), ["a"]);
         assert!(content(&later, "a").is_empty());
@@ -164,7 +164,7 @@ fn a_kill_keeps_what_was_written_and_the_boot_id() {
 }
 
 #[test]
-fn lost_leaves_exactly_what_was_synced() {
+fn lost_leaves_only_synced_data() {
     let (disk, file) = disk_with_file();
     file.allocate(8192).unwrap();
     let map = file.map_words(4096, 512).unwrap();
@@ -187,7 +187,7 @@ fn lost_leaves_exactly_what_was_synced() {
     assert_eq!(content(&image, "c"), synced);
 }
 
-/// All images of many seeds.
+/// Returns images for many seeds.
 fn power_cuts(disk: &SimDisk) -> impl Iterator<Item = SimDisk> {
     (0..300).map(|seed| disk.image_after(CrashKind::Power, seed).unwrap())
 }
@@ -208,7 +208,7 @@ fn a_power_cut_tears_writes_at_sectors_and_reorders_them() {
         );
         seen.insert((bytes[0], bytes[512], bytes[612]));
         assert!(bytes[512..612].iter().all(|&b| b == bytes[512]));
-        // What one boot found, the next finds again.
+        // The next boot finds the same as this one.
         assert_eq!(content(&image.image_after(CrashKind::Lost, 0).unwrap(), "a"), bytes);
     }
     let possible: HashSet<_> =
@@ -264,7 +264,7 @@ fn after_a_power_cut_lengths_and_names_are_old_or_new() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_disk() {
+fn the_same_seed_results_in_the_same_disk() {
     let (disk, file) = disk_with_file();
     write(&file, &vec![1; 100_000], 0).unwrap();
     let images =

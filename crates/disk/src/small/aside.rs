@@ -1,5 +1,5 @@
-//! What becomes of a small file that is damaged: it is set aside, as `NAME.damaged`, before anything is
-//! written in its place. Nothing removes it: a person may want what is left of it.
+//! Handling of damaged small files: they are set aside, as `NAME.damaged`, before anything is written in
+//! their place. They are never removed: a person may want what is left of them.
 
 use super::{Disk, parent, read_small};
 use std::ffi::OsString;
@@ -7,24 +7,24 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use tracing::error;
 
-/// How the name of a file ends that was set aside; later ones have a number after it.
+/// Suffix of the name of a file that was set aside; later ones have a number after it.
 const ASIDE: &str = ".damaged";
-/// Files of one name that are set aside; the last takes the place of the one before.
+/// Maximum number of files of one name that are set aside; further ones replace the last.
 const ASIDE_MAX: usize = 9;
 
 /// A small file that was read and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked<T> {
-    /// There is none.
+    /// The file does not exist.
     Absent,
-    /// It is whole.
+    /// The file is whole.
     Whole(T),
-    /// It was damaged, and is here now.
+    /// The file was damaged and has been moved to this path.
     SetAside(PathBuf),
 }
 
 impl<T> Checked<T> {
-    /// What it holds if it is whole.
+    /// Returns the contents if the file is whole.
     pub fn whole(self) -> Option<T> {
         match self {
             Self::Whole(value) => Some(value),
@@ -33,8 +33,8 @@ impl<T> Checked<T> {
     }
 }
 
-/// Reads a file of at most so many bytes; one that `parse` does not understand is set aside, and logged with
-/// what that `costs`.
+/// Reads a file of at most `bytes_max` bytes. If `parse` does not understand it, the file is set aside, and
+/// logged with the consequences in `costs`.
 pub fn read_or_set_aside<T>(
     disk: &dyn Disk,
     path: &Path,
@@ -51,7 +51,7 @@ pub fn read_or_set_aside<T>(
     Ok(Checked::SetAside(aside))
 }
 
-/// Gives a damaged file the name under which it is set aside, durably; returns that.
+/// Renames a damaged file to the name under which it is set aside, durably; returns that name.
 pub fn set_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     let aside = free_name(disk, path)?;
     disk.rename(path, &aside)?;
@@ -59,7 +59,7 @@ pub fn set_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// As [`set_aside`], and the file keeps its own name, too, until it is replaced.
+/// Like [`set_aside`], but the file also keeps its own name until it is replaced.
 pub(super) fn copy_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     let aside = free_name(disk, path)?;
     match disk.remove(&aside) {
@@ -71,13 +71,13 @@ pub(super) fn copy_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// Whether a file of this name was set aside.
+/// Reports whether a file of this name was set aside.
 pub fn is_set_aside(name: &str) -> bool {
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
     name.strip_suffix('-').unwrap_or(name).ends_with(ASIDE)
 }
 
-/// A name for the file at `path` when it is set aside: the first that is free, or the last.
+/// Returns a name for setting aside the file at `path`: the first free one, or the last.
 fn free_name(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     for n in 1..ASIDE_MAX {
         let aside = aside_name(path, n);

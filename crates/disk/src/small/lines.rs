@@ -1,8 +1,8 @@
 //! [`AppendLog`]: a text file of lines with checksums, to which lines are appended.
 //!
-//! A damaged line costs itself (and the next one, if its end is damaged), is counted and logged, and stays in
-//! the file until that is replaced; the damaged file is then set aside. A file that was cut at the end of a
-//! line is as whole as one to which the rest was never appended.
+//! A damaged line loses only itself (and the next one, if its end is damaged); it is counted, logged, and
+//! stays in the file until that is replaced; the damaged file is then set aside. A file that was cut at the
+//! end of a line cannot be distinguished from one to which the rest was never appended.
 
 use super::aside::copy_aside;
 use super::{Access, Disk, DiskFile, durable_replace, parent, read_small};
@@ -15,17 +15,17 @@ use tracing::{info, warn};
 /// Digits of a line's checksum.
 const CRC_DIGITS: usize = 8;
 
-/// A line of an [`AppendLog`] that is read.
+/// A line of an [`AppendLog`] as read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// One that was appended.
+    /// Text of a line that was appended.
     Whole(&'a str),
-    /// One without the right checksum: damaged, or written by something else.
+    /// A line without the right checksum: damaged, or written by another program.
     Other(&'a [u8]),
 }
 
 /// A text file of lines `CHECKSUM TEXT`, where the checksum is the CRC-32C of the text as 8 hexadecimal
-/// digits. Lines are appended, and the file is replaced when too many of them are of no use.
+/// digits. Lines are appended, and the file is replaced when too many of them are obsolete.
 #[derive(Debug)]
 pub struct AppendLog {
     disk: Arc<dyn Disk>,
@@ -35,14 +35,14 @@ pub struct AppendLog {
     file: Option<Arc<dyn DiskFile>>,
     end: u64,
     is_dirty: bool,
-    /// Lines that were not understood when it was opened; they are still in the file.
+    /// Lines that were not understood when the file was opened; they are still in the file.
     damaged_lines: u64,
 }
 
 impl AppendLog {
-    /// Reads the file, if there is one, and passes on each line; `each` returns whether it understands the
-    /// line, which counts as damaged otherwise. An unfinished last line, as a crash leaves it, is overwritten
-    /// by the next one. Beyond `bytes_max` nothing is read, and nothing appended.
+    /// Reads the file, if it exists, and passes each line to `each`, which returns whether it understands the
+    /// line; otherwise the line counts as damaged. An unfinished last line, as a crash leaves it, is
+    /// overwritten by the next one. Nothing beyond `bytes_max` is read or appended.
     pub fn open(
         disk: Arc<dyn Disk>,
         path: PathBuf,
@@ -66,13 +66,13 @@ impl AppendLog {
         Ok(Self { disk, path, access, bytes_max, file: None, end, is_dirty: false, damaged_lines })
     }
 
-    /// Lines that were not understood when it was opened.
+    /// Returns the number of lines that were not understood when the file was opened.
     pub fn damaged_lines(&self) -> u64 {
         self.damaged_lines
     }
 
-    /// Appends a line, which the next [`AppendLog::sync`] makes durable. After an error the line may be there
-    /// or not.
+    /// Appends a line, which the next [`AppendLog::sync`] makes durable. After an error the line may or may
+    /// not be there.
     pub fn append(&mut self, text: &str) -> io::Result<()> {
         let line = line(text);
         let end = self.end + line.len() as u64;
@@ -83,7 +83,7 @@ impl AppendLog {
             Some(file) => file,
             None => {
                 let file = self.disk.open(&self.path, self.access.open())?;
-                // What follows the last whole line is not one.
+                // Bytes after the last whole line are not a line.
                 file.set_len(self.end)?;
                 self.disk.sync_dir(parent(&self.path))?;
                 self.file.insert(file)
@@ -104,7 +104,7 @@ impl AppendLog {
         Ok(())
     }
 
-    /// Puts other lines in the place of all of them, durably.
+    /// Replaces all lines with others, durably.
     pub fn replace<'a>(&mut self, texts: impl Iterator<Item = &'a str>) -> io::Result<()> {
         let content: String = texts.map(line).collect();
         if self.damaged_lines > 0 {
@@ -112,7 +112,7 @@ impl AppendLog {
             self.damaged_lines = 0;
         }
         let replaced = durable_replace(&*self.disk, &self.path, &[content.as_bytes()], self.access);
-        // The open file may be the old one or, if only the last step failed, neither here nor there.
+        // The open file may be the old one or, if only the last step failed, nameless.
         self.file = None;
         self.is_dirty = false;
         self.end = match &replaced {
@@ -123,7 +123,7 @@ impl AppendLog {
     }
 }
 
-/// The lines of such a file; what follows the last line end is none.
+/// Returns the lines of such a file, without an unfinished one at the end.
 pub fn checked_lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
     let whole = bytes.get(..end_of_lines(bytes) as usize).unwrap_or_default();
     whole.split_inclusive(|b| *b == b'\n').map(|line| {
@@ -132,18 +132,19 @@ pub fn checked_lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Where the last whole line ends.
+/// Returns the end of the last whole line.
 fn end_of_lines(bytes: &[u8]) -> u64 {
     bytes.iter().rposition(|b| *b == b'\n').map_or(0, |last| last as u64 + 1)
 }
 
-/// A line with its checksum. A line end in the text would begin another one, and is a blank.
+/// Formats a line with its checksum. A line end in the text would begin another line, and is replaced by a
+/// blank.
 fn line(text: &str) -> String {
     let text = text.replace(['\r', '\n'], " ");
     format!("{:0width$x} {text}\n", crc32c(text.as_bytes()), width = CRC_DIGITS)
 }
 
-/// The text of a line with the right checksum.
+/// Returns the text of a line if its checksum is right.
 fn checked(line: &[u8]) -> Option<&str> {
     let (digits, text) = line.split_at_checked(CRC_DIGITS)?;
     let text = text.strip_prefix(b" ")?;
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replacement_that_fails_at_any_step_leaves_a_log_that_goes_on() {
+    fn appending_continues_after_a_replacement_that_fails_at_any_step() {
         for step in 0..8 {
             let sim = SimDisk::new();
             sim.create_dir(Path::new("/d")).unwrap();
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_and_foreign_lines_are_told_apart_and_the_file_is_bounded() {
+    fn damaged_and_foreign_lines_are_distinguished_and_the_file_is_bounded() {
         let sim = SimDisk::new();
         sim.create_dir(Path::new("/d")).unwrap();
         let content =
@@ -271,7 +272,7 @@ mod tests {
                 bytes[at] ^= mask;
                 let (damaged, end, whole) = opened(Some(&bytes));
                 assert!(whole.len() >= 2 && whole.iter().all(|line| all.contains(line)), "{at}: {whole:?}");
-                // Without its last line end the file ends with a line that a crash may have left so.
+                // A file without its last line end looks as a crash may leave it.
                 assert!(damaged > 0 || end < content.len() as u64, "{at} was not noticed");
             }
             let (damaged, end, whole) = opened(content.as_bytes().get(..at));

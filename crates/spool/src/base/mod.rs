@@ -1,4 +1,4 @@
-//! What all floors share: names, numbers and limits. Nothing here touches a disk or knows another floor.
+//! Names, numbers and limits that all floors share. Nothing here touches a disk or depends on another floor.
 
 pub(crate) mod bug;
 pub(crate) mod codec;
