@@ -1,6 +1,6 @@
-//! What every floor shares: the clock, counters, sizes and times as text, text that is safe to print,
-//! programs that are run, work that may wait, the right to poll, the order of locks, memory that is given
-//! back, tables that outlive a restart, and the form of files with one post.
+//! Code shared by all floors: the clock, counters, sizes and times as text, text that is safe to print,
+//! running programs, work that may wait, busy polling, the order of locks, returning memory, tables that
+//! survive a restart, and the form of files with one post.
 
 pub(crate) mod busy_poll;
 pub(crate) mod clock;
