@@ -1,6 +1,6 @@
-//! Cancel-Locks with real hash functions: making them, and whether a key opens one.
+//! Cancel-Locks with real hash functions: making them, and checking whether a key opens one.
 //!
-//! The syntax is `netnews::control::cancel_lock`'s; here are SHA-1 (checked only), SHA-256 and SHA-512.
+//! The syntax is in `netnews::control::cancel_lock`; here are SHA-1 (checked only), SHA-256 and SHA-512.
 //! Called by `ingest` when an article withdraws another, and by `inject` for articles posted here. Source:
 //! RFC 8315.
 
@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use netnews::control::cancel_lock::{self, Scheme};
 use ring::{digest, hmac};
 
-/// Whether one of the keys opens one of the locks, given as values of Cancel-Key and Cancel-Lock.
+/// Returns true if one of the keys opens one of the locks, given as values of Cancel-Key and Cancel-Lock.
 pub fn opens(locks: &[u8], keys: &[u8]) -> bool {
     cancel_lock::opens(locks, keys, append_hash)
 }
@@ -24,22 +24,22 @@ fn append_hash(scheme: Scheme, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// `Base64(K)` of an article: K is the HMAC of user and Message-ID by a secret (RFC 8315 section 4). Angle
-/// brackets in `user` are left out, so that no two pairs make the same text; users have none in their names.
+/// Returns `Base64(K)` of an article: K is the HMAC of user and Message-ID by a secret (RFC 8315 section 4).
+/// Angle brackets in `user` are left out, so that no two pairs make the same text; user names have none.
 pub fn key(secret: &hmac::Key, user: &str, message_id: &str) -> String {
     let user: String = user.chars().filter(|c| !matches!(c, '<' | '>')).collect();
     let data = [user.as_bytes(), message_id.as_bytes()].concat();
     BASE64_STANDARD.encode(hmac::sign(secret, &data))
 }
 
-/// The element of Cancel-Lock that `key` opens.
+/// Returns the element of Cancel-Lock that `key` opens.
 pub fn lock_element(key: &str) -> String {
     let mut lock = Vec::new();
     append_hash(Scheme::Sha256, key.as_bytes(), &mut lock);
     format!("{}:{}", Scheme::Sha256.name(), String::from_utf8_lossy(&lock))
 }
 
-/// The element of Cancel-Key that shows `key`.
+/// Returns the element of Cancel-Key that shows `key`.
 pub fn key_element(key: &str) -> String {
     format!("{}:{key}", Scheme::Sha256.name())
 }

@@ -1,10 +1,11 @@
-//! Counts of open connections, by whom they count for. Called by `limits` and by the site's own limits.
+//! Counts of open connections by address, user or another key. Called by `limits` and by the site's own
+//! limits.
 
 use hashbrown::HashMap;
 use std::fmt;
 use std::hash::Hash;
 
-/// How many connections are open for each key; a key without any takes no room.
+/// Numbers of open connections by key; a key without connections takes no memory.
 #[derive(Debug)]
 pub struct Connections<K>(HashMap<K, usize>);
 
@@ -15,22 +16,22 @@ impl<K> Default for Connections<K> {
 }
 
 impl<K: Eq + Hash> Connections<K> {
-    /// Connections open for a key.
+    /// Returns the number of connections open for a key.
     pub fn count(&self, key: &K) -> usize {
         self.0.get(key).copied().unwrap_or_default()
     }
 
-    /// Whether a limit leaves no room for another one.
+    /// Returns true if the limit leaves no room for another connection.
     pub fn is_full(&self, key: &K, max: usize) -> bool {
         self.count(key) >= max
     }
 
-    /// Counts another one.
+    /// Counts another connection.
     pub fn open(&mut self, key: K) {
         *self.0.entry(key).or_default() += 1;
     }
 
-    /// One that was counted ends.
+    /// Counts the end of a connection.
     pub fn close(&mut self, key: &K) {
         match self.0.get_mut(key) {
             Some(count) if *count > 1 => *count -= 1,
@@ -44,7 +45,7 @@ impl<K: Eq + Hash> Connections<K> {
     }
 }
 
-/// What a client is told for which there is no room; `whose` names the limit, with a space before it.
+/// Writes the message for a client refused for lack of room; `whose` names the limit, with a space before it.
 pub fn too_many(f: &mut fmt::Formatter<'_>, whose: &str, max: usize) -> fmt::Result {
     write!(f, "Too many connections{whose} (at most {max}), try again later")
 }

@@ -1,10 +1,10 @@
-//! The gate: judges credentials, and makes guessing slow for the guesser alone.
+//! The gate: checks credentials, and slows down guessing for the guesser alone.
 //!
 //! Checking a password costs 19 MiB and tens of milliseconds, so it is done on blocking threads, few at once;
 //! a client that is locked out costs nothing. Users that do not exist take as long as those that do. Every
 //! outcome is logged, failures as `WARN ... authentication failed address=A user=U ...`, which
-//! packaging/fail2ban reads; of a lock-out the first try that it refuses. One per server; called by the
-//! session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
+//! packaging/fail2ban reads; of a lock-out only the first refused attempt is logged. There is one gate per
+//! server, called by the session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
 
 use super::User;
 use super::lockout::{Locked, Lockout};
@@ -24,35 +24,35 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tracing::{debug, error, info, warn};
 
-/// Whom a client is connected as.
+/// A client's connection, as needed for checks and for the log.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller {
     pub address: IpAddr,
     pub port: u16,
-    /// Where it has connected to.
+    /// The local address of the connection.
     pub local: Option<SocketAddr>,
 }
 
-/// Why a client is not logged in.
+/// The reason why a client is not logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {
-    /// No such user, or not the password.
+    /// The user does not exist, or the password is wrong.
     Wrong,
-    /// Locked out for so long.
+    /// Locked out for this time.
     Locked(Duration),
-    /// Our own trouble.
+    /// A failure of the server.
     Trouble,
 }
 
-/// What the file of users says of a name and password.
+/// Result of checking a name and password against the users file.
 enum Verdict {
     Right(User),
     Wrong,
-    /// No password here.
+    /// The users file has no password for this name.
     NotHere,
 }
 
-/// Logins since the start.
+/// Counts of logins since the start.
 #[derive(Debug, Default)]
 pub struct LoginCounters {
     pub succeeded: AtomicU64,
@@ -63,7 +63,7 @@ pub struct LoginCounters {
     pub refused: AtomicU64,
 }
 
-/// Judges credentials.
+/// Checks credentials.
 #[derive(Debug)]
 pub struct Gate {
     pub logins: LoginCounters,
@@ -71,7 +71,7 @@ pub struct Gate {
     programs: ArcSwap<Vec<Program>>,
     checks: ArcSwap<Semaphore>,
     lockout: OrderedRw<Lockout, { rank::LOCKOUTS }>,
-    /// Salts for unknown users come from this while there is no file of users.
+    /// Secret from which salts for unknown users are made while there is no users file.
     decoy: [u8; 16],
 }
 
@@ -84,13 +84,13 @@ impl Gate {
             programs: ArcSwap::from_pointee(programs(config)),
             checks: ArcSwap::from_pointee(Semaphore::new(auth.password_checks_max)),
             lockout: OrderedRw::new(Lockout::new(auth)),
-            // Without random numbers TLS would not start either; the salts then only give away that nobody
-            // has one.
+            // Without random numbers TLS would not start either; predictable salts then only reveal that a
+            // user has no credentials here.
             decoy: random().unwrap_or_default(),
         }
     }
 
-    /// Goes by another configuration; checks that are under way end by the one before.
+    /// Applies another configuration; checks that are under way finish under the previous one.
     pub fn apply(&self, config: &Config) {
         self.programs.store(Arc::new(programs(config)));
         self.checks.store(Arc::new(Semaphore::new(config.auth.password_checks_max)));
@@ -98,8 +98,8 @@ impl Gate {
         self.store.table();
     }
 
-    /// A user who has logged in, as the file of users has it now; `None`: nobody could log in by that name.
-    /// `proven` says that the client's certificate has it.
+    /// Returns a logged-in user as in the users file now; `None` if a login by that name would no longer
+    /// succeed. `proven` means that the client's certificate has the name.
     pub fn still(&self, user: &User, proven: bool) -> Option<Arc<User>> {
         let table = self.store.recent();
         match table.as_ref().and_then(|table| table.get(&user.name)) {
@@ -111,8 +111,8 @@ impl Gate {
         }
     }
 
-    /// Stands for the password that a user has in the file of users, or for none: another value, another
-    /// password. Salts make it so.
+    /// Returns a hash of the user's stored password hash, or of its absence: another password yields another
+    /// value, as salts differ.
     pub fn password_mark(&self, name: &str) -> u64 {
         let table = self.store.recent();
         let record = table.as_ref().and_then(|table| table.get(name));
@@ -121,23 +121,23 @@ impl Gate {
         hasher.finish()
     }
 
-    /// Whether anybody may have a password, here or with a program.
+    /// Returns true if there may be users with a password, here or with a program.
     pub fn has_passwords(&self) -> bool {
         !self.programs.load().is_empty() || self.has_users()
     }
 
-    /// Whether the file of users has anybody in it.
+    /// Returns true if the users file has any users.
     pub fn has_users(&self) -> bool {
         self.store.recent().is_some_and(|table| !table.is_empty()) || self.store.is_unknown()
     }
 
-    /// Reads the file of users again if it has changed.
+    /// Reads the users file again if it has changed.
     pub async fn refresh(&self) {
         let store = self.store.clone();
         let _panicked = spawn_blocking(move || store.table()).await;
     }
 
-    /// Logs a client in by name and password, as they came.
+    /// Logs a client in by name and password, as received.
     pub async fn password(
         &self,
         caller: &Caller,
@@ -148,7 +148,7 @@ impl Gate {
         self.open_to(caller, name)?;
         let verdict = {
             let permit = self.checks.load_full().acquire_owned().await.map_err(|_| Denial::Trouble)?;
-            // Others may have failed while this one waited.
+            // Others may have failed while this one waited for a permit.
             self.open_to(caller, name)?;
             let (store, asked) = (self.store.clone(), prepared(name));
             let password = prepared_password(password);
@@ -164,7 +164,7 @@ impl Gate {
         match verdict {
             Verdict::Right(user) => Ok(self.welcome(caller, user, how)),
             Verdict::Wrong => Err(self.deny(caller, name, how)),
-            // A program might let in as somebody else whom the file has.
+            // A program might accept the client under a name that is in the users file, which is unreadable.
             Verdict::NotHere if self.store.is_unknown() => Err(Denial::Trouble),
             Verdict::NotHere => match self.ask_programs(caller, name, password).await {
                 Some(user) => Ok(self.welcome(caller, user, how)),
@@ -182,7 +182,7 @@ impl Gate {
         None
     }
 
-    /// The user of that name, with the groups that the file of users gives it.
+    /// Returns the user of that name, with the groups from the users file.
     fn known_as(&self, name: String) -> User {
         let table = self.store.recent();
         let record = table.as_ref().and_then(|table| table.get(&name));
@@ -190,7 +190,7 @@ impl Gate {
             .map_or_else(|| User { name: name.into(), groups: Box::default() }, |record| record.user.clone())
     }
 
-    /// The SCRAM keys of a user, or such as nobody has.
+    /// Returns the SCRAM keys of a user, or decoy keys for an unknown one.
     pub async fn keys(&self, caller: &Caller, name: &str) -> Result<ScramKeys, Denial> {
         self.open_to(caller, name.as_bytes())?;
         self.refresh().await;
@@ -205,13 +205,13 @@ impl Gate {
 
     /// Logs in a client that has proven to be `name` by itself.
     pub fn proven(&self, caller: &Caller, name: String, how: &'static str) -> Result<Arc<User>, Denial> {
-        // A proof counts for nothing while the client is locked out, or it could guess on.
+        // A proof counts for nothing while the client is locked out; otherwise it could go on guessing.
         self.open_to(caller, name.as_bytes())?;
         Ok(self.welcome(caller, self.known_as(name), how))
     }
 
-    /// Logs a client in by the proven names of its certificate: as the one it wants to be, else as the first
-    /// that is a user's, else as the first.
+    /// Logs a client in by the proven names of its certificate: as the name that it wants, else as the first
+    /// that is in the users file, else as the first.
     pub async fn certificate(
         &self,
         caller: &Caller,
@@ -278,7 +278,7 @@ fn programs(config: &Config) -> Vec<Program> {
     config.authenticators.iter().map(Program::new).collect()
 }
 
-/// What the file of users says; takes equally long whether there is such a user or not.
+/// Checks a password against the users file; takes equally long whether or not the user exists.
 fn check(table: Option<&Table>, name: Option<&str>, password: Option<&[u8]>) -> Verdict {
     let record = table.zip(name).and_then(|(table, name)| table.get(name));
     match (record.and_then(|record| Some((&record.user, record.credentials.as_ref()?))), password) {

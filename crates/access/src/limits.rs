@@ -1,8 +1,8 @@
-//! What the limits of `[[access]]` sections count: connections, bytes per second, posts per hour.
+//! The counts behind the limits of `[[access]]` sections: connections, bytes per second, posts per hour.
 //!
-//! Counted per section and per user, or per address if nobody is logged in. An [`AccessPermit`] is a drop
-//! guard: its connection counts until it is dropped. Counts of posts outlive connections, in a table of
-//! limited size. Called by the session and the web.
+//! Counts are kept per section and per user, or per address for clients that are not logged in. An
+//! [`AccessPermit`] is a drop guard: its connection counts until it is dropped. Counts of posts outlive
+//! connections, in a table of limited size. Called by the session and the web.
 
 use super::connections::{Connections, too_many};
 use hashbrown::HashMap;
@@ -14,10 +14,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Users and addresses whose posts are counted at once; beyond it whoever may post most is forgotten.
+/// Users and addresses whose posts are counted at once; beyond it those with the most posts left are dropped.
 const POSTERS_MAX: usize = 20_000;
 
-/// Who is counted.
+/// The user or address for which something is counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Subject {
     Address(IpAddr),
@@ -38,7 +38,7 @@ struct Counts {
     posts: HashMap<Key, Bucket>,
 }
 
-/// A client under a section: whom its doings count for.
+/// A client under a section: the section's limits and the address or user that they count for.
 #[derive(Debug, Clone, Copy)]
 pub struct LimitSubject<'a> {
     pub access: &'a Access,
@@ -60,7 +60,7 @@ impl LimitSubject<'_> {
     }
 }
 
-/// Which limit on connections is reached, and what it is.
+/// The limit on connections that is reached, with its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitReached {
     /// `connections_per_address_max`.
@@ -69,7 +69,7 @@ pub enum LimitReached {
     User(usize),
 }
 
-/// What the client is told.
+/// Formats the message for the client.
 impl fmt::Display for LimitReached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whose, max) = match self {
@@ -80,7 +80,7 @@ impl fmt::Display for LimitReached {
     }
 }
 
-/// A connection's place under a section.
+/// A connection's permit under a section.
 #[derive(Debug)]
 pub struct AccessPermit {
     limits: Arc<Limits>,
@@ -90,12 +90,12 @@ pub struct AccessPermit {
 }
 
 impl AccessPermit {
-    /// Whether it is the place of this client under this section.
+    /// Returns true if this is the permit of this client under this section.
     pub fn is_of(&self, subject: &LimitSubject<'_>) -> bool {
         self.subject == subject.key()
     }
 
-    /// The bytes per second it shares with others.
+    /// Returns the bandwidth that this connection shares with others.
     pub fn bandwidth(&self) -> Option<Arc<Bandwidth>> {
         self.bandwidth.clone()
     }
@@ -114,7 +114,7 @@ impl Drop for AccessPermit {
 }
 
 impl Limits {
-    /// A place for a connection, if there is one; for one that `stays` there always is.
+    /// Returns a permit for a connection if the limits allow it; one that `stays` always gets it.
     pub fn enter(
         self: &Arc<Self>,
         subject: &LimitSubject<'_>,
@@ -147,7 +147,7 @@ impl Limits {
         Ok(AccessPermit { limits: self.clone(), subject: subject.key(), counted, bandwidth })
     }
 
-    /// Counts a post; if there were too many, how long until the next one may come.
+    /// Counts a post; if there were too many, the error is the time until the next one is allowed.
     pub fn post(&self, subject: &LimitSubject<'_>, now: Instant) -> Result<(), Duration> {
         let Some(max) = subject.access.posts_per_hour_max else { return Ok(()) };
         let mut counts = self.0.lock();

@@ -1,12 +1,12 @@
-//! Locking out clients that guess: after so many failures an address, or a user's name, is refused for a time
-//! that doubles with every further failure.
+//! Lock-outs of clients that guess: after a number of failures an address or a user's name is refused for a
+//! time that doubles with every further failure.
 //!
-//! Whether a name is a user's makes no difference here. A user who has logged in from an address stays
-//! welcome there, whatever others do from that address or elsewhere with that name, so that nobody can be
+//! A name is treated alike whether or not it is a user's. A user who has logged in from an address stays
+//! welcome there, whatever others do from that address or elsewhere with that name, so that no one can be
 //! locked out by strangers or by others behind the same NAT; such a pair has a count of its own. Failures
-//! fade with time and no success clears them: a guesser with an account could clear them between its guesses.
-//! The table has a limit; when it is full, those that have been quiet longest are forgotten. Called by
-//! `gate`. Source: RFC 4643 section 6 and guarantee G6.
+//! fade with time and no success clears them: otherwise a guesser with an account could clear them between
+//! its guesses. The table has a limit; when it is full, entries without recent failures are dropped. Called
+//! by `gate`. Source: RFC 4643 section 6 and guarantee G6.
 
 use hashbrown::HashMap;
 use site_base::lock::Leaf;
@@ -14,12 +14,12 @@ use site_config::Auth;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// How long a user is known at an address after logging in from it.
+/// Time for which a user is known at an address after logging in from it.
 const KNOWN_TIME: Duration = Duration::from_secs(86_400);
-/// Of a name so many bytes tell it from others.
+/// Length to which names are cut for counting.
 const NAME_BYTES_MAX: usize = 128;
 
-/// What is counted.
+/// The address or user whose failures are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Subject {
     Address(IpAddr),
@@ -32,11 +32,11 @@ enum Subject {
 #[derive(Debug, Clone, Copy)]
 struct Record {
     failures: u32,
-    /// Failures have faded up to here; while locked out they do not fade.
+    /// Time up to which failures have faded; while locked out they do not fade.
     faded: Instant,
     /// The end of the latest lock-out.
     until: Instant,
-    /// Somebody was refused in this lock-out already, and the log says so.
+    /// A refusal in this lock-out has been logged already.
     is_reported: bool,
     /// The last failure or login.
     last: Instant,
@@ -49,7 +49,7 @@ impl Record {
         Self { failures: 0, faded: now, until: now, is_reported: false, last: now, login: now }
     }
 
-    /// Lets failures fade, `free` of them in each `span`.
+    /// Fades failures, `free` of them in each `span`.
     fn fade(&mut self, free: u32, span: Duration, now: Instant) {
         let from = self.faded.max(self.until);
         let step = (span / free.max(1)).max(Duration::from_millis(1));
@@ -60,7 +60,7 @@ impl Record {
     }
 }
 
-/// Failures by address and by user.
+/// Table of failures by address and by user.
 #[derive(Debug)]
 pub(super) struct Lockout {
     table: Leaf<HashMap<Subject, Record>>,
@@ -71,25 +71,25 @@ pub(super) struct Lockout {
     entries_max: usize,
 }
 
-/// What a failure led to.
+/// The result of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counted {
     /// Failures of the address that have not faded.
     pub failures: u32,
-    /// How long it, or the user, is locked out now; zero: not yet.
+    /// Time for which the address or the user is locked out now; zero if not yet.
     pub locked: Duration,
 }
 
 /// A lock-out that refuses a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Locked {
-    /// How much longer.
+    /// Remaining time.
     pub left: Duration,
-    /// It has refused nobody before.
+    /// No login has been refused by this lock-out before.
     pub is_first: bool,
 }
 
-/// The address as it is counted: of IPv6 the /64 network, which is one customer's.
+/// Returns the address as counted: for IPv6 the /64 network, which belongs to one customer.
 pub fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) & (u128::MAX << 64))),
@@ -115,13 +115,13 @@ impl Lockout {
         }
     }
 
-    /// Goes by other limits from now on; what was counted stays counted.
+    /// Applies other limits from now on; counts are kept.
     pub fn set_limits(&mut self, auth: &Auth) {
         let table = std::mem::take(&mut self.table);
         *self = Self { table, ..Self::new(auth) };
     }
 
-    /// The lock-out that refuses a login as `name` from `address`; `None`: there is none.
+    /// Returns the lock-out that refuses a login as `name` from `address`, if any.
     pub fn locked(&self, address: IpAddr, name: &[u8], now: Instant) -> Option<Locked> {
         let mut table = self.table.lock();
         let (own, others) = subjects(&table, counted(address), name, now);
@@ -161,7 +161,7 @@ impl Lockout {
         *record
     }
 
-    /// A login succeeded.
+    /// Records a successful login.
     pub fn succeeded(&self, address: IpAddr, name: &[u8], now: Instant) {
         let mut table = self.table.lock();
         let known = Subject::Known(counted(address), user(name));
@@ -170,12 +170,12 @@ impl Lockout {
         (record.last, record.login) = (now, now);
     }
 
-    /// Forgets those that have been quiet longest if there is no room for `subject`.
+    /// Drops the entries that have been quiet longest if there is no room for `subject`.
     fn make_room(&self, table: &mut Table, subject: &Subject) {
         if table.len() < self.entries_max || table.contains_key(subject) {
             return;
         }
-        // A sixteenth at once, so that a full table is not searched at every failure.
+        // A sixteenth is dropped at once, so that a full table is not searched at every failure.
         let mut quiet: Vec<Instant> = table.values().map(|record| record.last).collect();
         let nth = self.entries_max / 16;
         let (_, newest, _) = quiet.select_nth_unstable(nth.min(table.len() - 1));
@@ -184,8 +184,8 @@ impl Lockout {
     }
 }
 
-/// The user at this address, if known there, and the two that everybody's failures count for: address and
-/// name.
+/// Returns the user at this address, if known there, and the two subjects for which all failures count:
+/// address and name.
 fn subjects(table: &Table, address: IpAddr, name: &[u8], now: Instant) -> (Option<Subject>, [Subject; 2]) {
     let known = Subject::Known(address, user(name));
     let is_known =
@@ -225,10 +225,10 @@ mod tests {
         assert_eq!(secs_left(&lockout, here, b"anybody", now), Some(10));
         assert_eq!(secs_left(&lockout, ip("192.0.2.2"), b"anybody", now), None);
         assert_eq!(secs_left(&lockout, here, b"anybody", now + Duration::from_secs(10)), None);
-        // While locked out nothing fades.
+        // Nothing fades during the lock-out.
         let at_once = now + Duration::from_secs(10);
         assert_eq!(lockout.failed(here, b"x", at_once).failures, 8);
-        // Quiet time lets failures fade.
+        // Failures fade after a quiet time.
         let later = at_once + Duration::from_secs(40);
         assert_eq!(lockout.failed(here, b"z", later), Counted { failures: 1, locked: Duration::ZERO });
     }
@@ -238,7 +238,7 @@ mod tests {
         let lockout = lockout();
         let (here, now) = (ip("192.0.2.1"), Instant::now());
         let failures = |secs| lockout.failed(here, b"x", now + Duration::from_secs(secs)).failures;
-        // Three in ten seconds are free: one fades every 3.3 s.
+        // Three in ten seconds are allowed: one fades every 3.3 s.
         assert_eq!([failures(0), failures(1), failures(4), failures(8), failures(12)], [1, 2, 2, 2, 2]);
         // The third of them locks out for two seconds, in which nothing fades.
         assert_eq!([failures(13), failures(14)], [3, 4]);

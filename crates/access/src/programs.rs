@@ -1,8 +1,8 @@
-//! Programs that know users, as INN's nnrpd runs them.
+//! Authentication programs, run like those of INN's nnrpd.
 //!
-//! A program gets what is known of the client on its standard input and accepts with `User:NAME` and exit
-//! code 0. It is killed when its time is over, and only so many run at once. Called by `gate`. Source: INN's
-//! external-auth documentation.
+//! A program receives what is known of the client on its standard input and accepts with `User:NAME` and exit
+//! code 0. It is killed when its time is over, and only a limited number run at once. Called by `gate`.
+//! Source: INN's external-auth documentation.
 
 use super::Caller;
 use site_base::program::{Group, piped};
@@ -13,10 +13,10 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// What a program may say, in bytes, on either stream.
+/// Maximum output of a program, in bytes, on either stream.
 const OUTPUT_BYTES_MAX: u64 = 4096;
 
-/// One `[[authenticator]]`.
+/// An `[[authenticator]]` section.
 #[derive(Debug)]
 pub(super) struct Program {
     words: Vec<String>,
@@ -33,7 +33,7 @@ impl Program {
         }
     }
 
-    /// The name under which the program accepts the client; `None`: it does not.
+    /// Returns the name under which the program accepts the client; `None` if it does not.
     pub async fn accepts(&self, caller: &Caller, name: &[u8], password: &[u8]) -> Option<Vec<u8>> {
         let (program, arguments) = self.words.split_first()?;
         let forbidden = |text: &[u8]| text.iter().any(|b| matches!(b, b'\r' | b'\n' | 0));
@@ -48,7 +48,7 @@ impl Program {
             let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
             let tell = async {
                 if let Some(mut stdin) = stdin {
-                    // A program that decides without reading is none the worse for it.
+                    // A program may decide without reading its input.
                     let _closed = stdin.write_all(&question(caller, name, password)).await;
                 }
             };
@@ -89,7 +89,7 @@ impl Program {
     }
 }
 
-/// What the program is told.
+/// Returns the input of the program.
 fn question(caller: &Caller, name: &[u8], password: &[u8]) -> Vec<u8> {
     let address = caller.address;
     let mut text = format!("ClientHost: {address}\r\nClientIP: {address}\r\nClientPort: {}\r\n", caller.port)
@@ -107,7 +107,7 @@ fn question(caller: &Caller, name: &[u8], password: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The name in the program's last `User:` line, unless an `Error:` line says no.
+/// Returns the name in the program's last `User:` line, unless there is an `Error:` line.
 fn user_in(said: &[u8]) -> Option<Vec<u8>> {
     let mut user = None;
     for line in said.split(|&b| b == b'\n') {
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_programs_are_told_and_say() {
+    fn input_and_output_of_programs() {
         let caller = Caller {
             address: "192.0.2.1".parse().unwrap(),
             port: 4711,

@@ -1,17 +1,17 @@
-//! Which `[[access]]` section holds for a client, and what would help where it does not grant something.
+//! Finding the `[[access]]` section of a client, and the advice to a client that lacks a right.
 //!
 //! The first section whose conditions all hold decides. Called by `session::Client` and `newsreel check
-//! --access`. Source: RFC 3977 section 3.2.1 (480 and 483), INN's readers.conf for what the rights are.
+//! --access`. Sources: RFC 3977 section 3.2.1 (480 and 483); INN's readers.conf for the rights.
 
 use super::User;
 use site_config::{Access, Config};
 use std::net::{IpAddr, SocketAddr};
 
-/// What is known of a client.
+/// The properties of a client that conditions are about.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessContext<'a> {
     pub address: IpAddr,
-    /// Where it has connected to; `None`: not known, meets no condition on it.
+    /// The local address of the connection; `None` if unknown, which meets no condition on it.
     pub local: Option<SocketAddr>,
     pub user: Option<&'a User>,
     pub tls: bool,
@@ -25,10 +25,10 @@ pub enum Right {
     Newnews,
 }
 
-/// What a client would have to do to be allowed something.
+/// The step by which a client could obtain a right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthHint {
-    /// Nothing helps.
+    /// Nothing would help.
     None,
     /// Log in as the right user.
     Authenticate,
@@ -37,7 +37,7 @@ pub enum AuthHint {
 }
 
 impl Right {
-    /// Whether a section grants it.
+    /// Returns true if a section grants this right.
     fn granted_by(self, access: &Access) -> bool {
         match self {
             Self::Read => !access.read.is_empty(),
@@ -47,7 +47,7 @@ impl Right {
     }
 }
 
-/// Whether the conditions that do not concern the user hold.
+/// Returns true if the conditions that do not concern the user hold.
 fn reached(access: &Access, who: &AccessContext<'_>, tls: bool) -> bool {
     access.from.iter().any(|network| network.contains(who.address))
         && (access.listener.is_empty()
@@ -62,14 +62,20 @@ pub fn is_user_of(access: &Access, user: Option<&User>) -> bool {
             || user.groups.iter().any(|group| access.user_groups.iter().any(|wanted| **wanted == **group)))
 }
 
-/// Number of the `[[access]]` section that decides; `None`: the client may do nothing.
+/// Returns the number of the `[[access]]` section that decides; `None`: the client may do nothing.
 pub fn decides(config: &Config, who: &AccessContext<'_>) -> Option<usize> {
     config.access.iter().position(|access| reached(access, who, who.tls) && is_user_of(access, who.user))
 }
 
-/// What would give `who`, who has it not, a right. `login`: whether anybody can log in; `tls`: whether TLS
-/// can be begun.
-pub fn auth_hint(config: &Config, who: &AccessContext<'_>, right: Right, login: bool, tls: bool) -> AuthHint {
+/// Returns the step by which `who` could obtain a right that it lacks. `login`: logging in is possible;
+/// `tls`: TLS can be started.
+pub fn auth_hint(
+    config: &Config,
+    who: &AccessContext<'_>,
+    right: Right,
+    login: bool,
+    tls: bool,
+) -> AuthHint {
     let login = login && who.user.is_none();
     if login && some_user_has(config, who, right, who.tls) {
         return AuthHint::Authenticate;
@@ -86,8 +92,8 @@ pub fn auth_hint(config: &Config, who: &AccessContext<'_>, right: Right, login: 
     AuthHint::None
 }
 
-/// The sections that `who` could come under by logging in, with their numbers: those that only users meet,
-/// and that none for everyone stands before.
+/// Returns the sections that would decide for `who` after logging in, with their numbers: those with a
+/// condition on users that come before the first section for everyone.
 pub fn of_users<'a>(
     config: &'a Config,
     who: &AccessContext<'_>,
@@ -99,7 +105,7 @@ pub fn of_users<'a>(
         .take_while(|(_, access)| access.names_users())
 }
 
-/// Whether one of those sections grants a right.
+/// Returns true if one of those sections grants the right.
 fn some_user_has(config: &Config, who: &AccessContext<'_>, right: Right, tls: bool) -> bool {
     of_users(config, who, tls).any(|(_, access)| right.granted_by(access))
 }
@@ -156,7 +162,7 @@ read = "open.*"
     }
 
     #[test]
-    fn what_would_help() {
+    fn hints_name_the_step_that_would_grant_the_right() {
         let config = with_trash(RULES);
         let guest = user("guest1", &[]);
         let at = |address: &str, user| AccessContext {

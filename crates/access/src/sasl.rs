@@ -1,9 +1,9 @@
-//! SASL as AUTHINFO SASL carries it: mechanism names, base64, and the exchange of each mechanism, without
+//! SASL as carried by AUTHINFO SASL: mechanism names, base64, and the exchange of each mechanism, without
 //! I/O.
 //!
-//! [`Exchange::start`] gives an exchange that waits for the client's first response; [`Exchange::respond`]
-//! takes responses until it says what to do. Called by the session. Sources: RFC 4643 section 2.4, RFC 4422,
-//! RFC 4616 (PLAIN), RFC 5802.
+//! [`Exchange::start`] returns an exchange that waits for the client's first response; [`Exchange::respond`]
+//! takes responses until it returns an action. Called by the session. Sources: RFC 4643 section 2.4, RFC
+//! 4422, RFC 4616 (PLAIN), RFC 5802.
 
 use super::scram;
 use super::users::{ScramKeys, prepared};
@@ -18,7 +18,7 @@ pub const NAMES: &[(&str, Mechanism)] = &[
     ("PLAIN", Mechanism::Plain),
 ];
 
-/// The mechanism of that name, in any case.
+/// Returns the mechanism of that name, in any case.
 pub fn mechanism(name: &[u8]) -> Option<Mechanism> {
     NAMES
         .iter()
@@ -57,35 +57,36 @@ pub enum Exchange {
 #[derive(Debug)]
 pub struct ScramFinal {
     exchange: scram::Exchange,
-    /// As whom the client would be logged in, prepared.
+    /// The prepared name that the client would be logged in as.
     pub name: String,
 }
 
-/// What to do after a response.
+/// The action to take after a response.
 #[derive(Debug)]
 pub enum Turn {
-    /// Check this password; the name is as it came.
+    /// Check this password; the name is as received.
     Password { name: Vec<u8>, password: Vec<u8> },
-    /// Take the name from the client's certificate; the client wants to be this user, or whoever that gives.
+    /// Take the name from the client's certificate. The client asks to be this user, or leaves it to the
+    /// certificate.
     Certificate { wanted: Option<String> },
-    /// Go on with the keys of this user, prepared: [`Exchange::with_keys`].
+    /// Continue with the keys of this user (prepared): [`Exchange::with_keys`].
     Keys { name: String, first: ScramFirst },
-    /// The proof is right: logged in, with this as data for the client.
+    /// The proof is right: log in as this user and send this data to the client.
     Proven { name: String, data: String },
     /// The proof is wrong.
     Wrong { name: String },
-    /// Names nobody, or would act for another.
+    /// The response names no possible user, or asks to act for another one.
     Refused,
-    /// Not the mechanism's syntax.
+    /// The response violates the mechanism's syntax.
     Malformed,
 }
 
-/// The first message of SCRAM, read.
+/// The first message of SCRAM, parsed.
 #[derive(Debug)]
 pub struct ScramFirst(scram::ClientFirst);
 
 impl Exchange {
-    /// An exchange of `mechanism`; `None` for AUTHINFO USER, which is none.
+    /// Starts an exchange of `mechanism`; `None` for AUTHINFO USER, which has none.
     pub fn start(mechanism: Mechanism) -> Option<Self> {
         match mechanism {
             Mechanism::User => None,
@@ -95,14 +96,14 @@ impl Exchange {
         }
     }
 
-    /// SCRAM with the keys that [`Turn::Keys`] asked for. Gives the challenge too.
+    /// Continues SCRAM with the keys that [`Turn::Keys`] asked for; returns the challenge too.
     pub fn with_keys(name: String, first: ScramFirst, keys: ScramKeys, fresh_nonce: &str) -> (Self, String) {
         let exchange = scram::Exchange::begin(first.0, keys, fresh_nonce);
         let challenge = exchange.challenge().to_owned();
         (Self::ScramFinal(Box::new(ScramFinal { exchange, name })), challenge)
     }
 
-    /// What a response, decoded, comes to.
+    /// Processes a decoded response.
     pub fn respond(self, response: &[u8]) -> Turn {
         match self {
             Self::Plain => plain(response),
@@ -124,7 +125,8 @@ impl Exchange {
     }
 }
 
-/// `[authzid] NUL authcid NUL password` (RFC 4616 section 2). Nobody acts for another here.
+/// Parses `[authzid] NUL authcid NUL password` (RFC 4616 section 2). Acting for another user is not
+/// supported.
 fn plain(message: &[u8]) -> Turn {
     let mut parts = message.split(|&b| b == 0);
     let (Some(authorization), Some(name), Some(password), None) =

@@ -2,7 +2,7 @@
 //!
 //! [`ClientFirst::parse`], then [`Exchange::begin`] with the user's keys and a fresh nonce, then
 //! [`Exchange::finish`]. Channel binding is not offered: a client that insists on it fails, one that would
-//! like it ("y") goes on without. Called by `sasl`. Sources: RFC 5802 sections 3, 5 and 7; RFC 7677.
+//! like it ("y") continues without. Called by `sasl`. Sources: RFC 5802 sections 3, 5 and 7; RFC 7677.
 
 use super::users::{HASH_LEN, ScramKeys, hmac_sha256, sha256};
 use base64::Engine;
@@ -15,21 +15,21 @@ const NONCE_BYTES_MAX: usize = 256;
 /// A client's first message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClientFirst {
-    /// `n,,` or the like, which the last message must repeat.
+    /// The GS2 header, such as `n,,`, which the last message must repeat.
     gs2_header: String,
-    /// The message behind it.
+    /// The message after the header.
     bare: String,
-    /// As whom the client wants to act, if it says so.
+    /// The user that the client wants to act for, if given.
     pub authorization: Option<String>,
-    /// Who it says it is.
+    /// The user name that the client gives.
     pub name: String,
     nonce: String,
 }
 
-/// Why an exchange failed.
+/// The reason why an exchange failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Not the syntax of RFC 5802.
+    /// The message violates the syntax of RFC 5802.
     Malformed,
     /// The proof is wrong.
     WrongProof,
@@ -57,7 +57,7 @@ impl ClientFirst {
             None if authorization.is_empty() => None,
             None => return Err(Failure::Malformed),
         };
-        // An extension that must be understood ("m=") comes first, and none is.
+        // A mandatory extension ("m=") would come first; none is supported.
         let mut attributes = bare.split(',');
         let name = attributes.next().and_then(|text| text.strip_prefix("n=")).and_then(sasl_name);
         let nonce = attributes.next().and_then(|text| text.strip_prefix("r="));
@@ -74,7 +74,7 @@ impl ClientFirst {
 }
 
 impl Exchange {
-    /// Goes on with the keys of the user named; `fresh` is our part of the nonce.
+    /// Continues with the keys of the named user; `fresh` is the server's part of the nonce.
     pub fn begin(first: ClientFirst, keys: ScramKeys, fresh: &str) -> Self {
         let nonce = format!("{}{fresh}", first.nonce);
         let salt = BASE64_STANDARD.encode(&keys.salt);
@@ -82,12 +82,12 @@ impl Exchange {
         Self { keys, first, server_first, nonce }
     }
 
-    /// What is sent to the client.
+    /// Returns the challenge for the client.
     pub fn challenge(&self) -> &str {
         &self.server_first
     }
 
-    /// Judges the client's last message; gives what proves to the client that we have the keys.
+    /// Checks the client's last message; returns the proof for the client that the server has the keys.
     pub fn finish(&self, message: &[u8]) -> Result<String, Failure> {
         let message = str::from_utf8(message).map_err(|_| Failure::Malformed)?;
         let (without_proof, proof) = message.rsplit_once(",p=").ok_or(Failure::Malformed)?;
@@ -114,7 +114,7 @@ impl Exchange {
     }
 }
 
-/// Compares in a time that does not tell where they differ.
+/// Compares in constant time.
 fn same(one: &[u8; HASH_LEN], other: &[u8; HASH_LEN]) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, b"compare");
     hmac::verify(&key, one, hmac::sign(&key, other).as_ref()).is_ok()
@@ -124,7 +124,8 @@ fn printable(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_graphic() && b != b',')
 }
 
-/// A name in which `=2C` stands for a comma and `=3D` for an equals sign; `None` if another `=` is in it.
+/// Decodes a name in which `=2C` stands for a comma and `=3D` for an equals sign; `None` if it has another
+/// `=`.
 fn sasl_name(text: &str) -> Option<String> {
     let mut parts = text.split('=');
     let mut name = parts.next()?.to_owned();

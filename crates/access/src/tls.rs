@@ -1,6 +1,6 @@
-//! TLS of our connections: the certificates we show and believe, and what a handshake found out.
+//! TLS: our certificates, those we trust, and the results of handshakes.
 //!
-//! `Offer` is what sessions negotiate with; it is made anew when its files change, so that a new certificate
+//! `Offer` has the settings for handshakes; it is rebuilt when its files change, so that a new certificate
 //! needs no restart. `facts` is what the rest of the server may ask of a secured connection. Called by
 //! `session`, `site` and the command line. Sources: RFC 4642, RFC 8143, RFC 7301.
 

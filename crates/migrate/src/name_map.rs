@@ -1,31 +1,31 @@
-//! A group's name.map, as the CNFS paper has it: one line for each article number, all lines of the same
+//! A group's name.map as described in the CNFS paper: one line for each article number, all lines of the same
 //! length.
 //!
-//! Bytes in, values out. Three lines come first (`BodyStart 102`, `LowArt N`, `LastRewrite T`), so that the
-//! line of a number is found by arithmetic: `BodyStart` + (number - `LowArt`) x 34. A token is padded with
-//! spaces; `-` stands where the article is gone. Used by `operations` (writing) and `cli::care` (reading).
+//! Works on bytes, without I/O. Three lines come first (`BodyStart 102`, `LowArt N`, `LastRewrite T`), so
+//! that the line of a number is found by arithmetic: `BodyStart` + (number - `LowArt`) x 34. A token is
+//! padded with spaces; `-` marks a removed article. Used by `operations` (writing) and `cli::care` (reading).
 //! Source: CNFS-31 to CNFS-34.
 
-/// Bytes of a line, its newline included.
+/// Length of a line in bytes, its newline included.
 pub const LINE_BYTES: usize = 34;
-/// Where the first token stands in a map that was never pruned.
+/// Offset of the first token in a map that was never pruned.
 pub const BODY_START: u64 = 3 * LINE_BYTES as u64;
-/// Stands for an article that was cancelled, overwritten or never there.
+/// Mark for an article that was cancelled, overwritten or never there.
 pub const GONE: &str = "-";
 
-/// What the first lines of a map say.
+/// The head of a map: its first three lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// Byte offset of the first line that counts; pruning moves it up (CNFS-34).
     pub body_start: u64,
-    /// Article number of the first line behind the head.
+    /// Article number of the first line after the head.
     pub low: u64,
-    /// Unix seconds of the map's making.
+    /// Time when the map was made, in Unix seconds.
     pub rewritten: u64,
 }
 
 impl Head {
-    /// Its three lines, without newlines.
+    /// Returns the three lines, without newlines.
     pub fn lines(&self) -> Option<[String; 3]> {
         Some([
             line(&format!("BodyStart {}", self.body_start))?,
@@ -34,7 +34,7 @@ impl Head {
         ])
     }
 
-    /// Reads the head of a map; `None` if it is none.
+    /// Parses the head of a map; `None` if it is invalid.
     pub fn parse(map: &[u8]) -> Option<Self> {
         let field = |at: usize, name: &str| -> Option<u64> {
             let line = map.get(at * LINE_BYTES..(at + 1) * LINE_BYTES)?.strip_suffix(b"\n")?;
@@ -46,7 +46,7 @@ impl Head {
         whole.then_some(Self { body_start, low, rewritten })
     }
 
-    /// The token of an article number; `None` where the map has none.
+    /// Returns the token of an article number; `None` if the map has none.
     pub fn token<'a>(&self, map: &'a [u8], number: u64) -> Option<&'a str> {
         let at = number.checked_sub(self.low)?.checked_mul(LINE_BYTES as u64)?.checked_add(BODY_START)?;
         let start = usize::try_from(at).ok().filter(|_| at >= self.body_start)?;
@@ -55,7 +55,7 @@ impl Head {
     }
 }
 
-/// A line without its newline; `None` if the text does not fit.
+/// Returns a padded line without its newline; `None` if the text does not fit.
 pub fn line(text: &str) -> Option<String> {
     (text.len() < LINE_BYTES).then(|| format!("{text:<0$}", LINE_BYTES - 1))
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_example_is_found_by_arithmetic() {
+    fn lines_of_the_papers_example_are_found_by_arithmetic() {
         let head = Head { body_start: BODY_START, low: 817_053, rewritten: 873_194_497 };
         let tokens = ["SD1:10a2a000:2a", GONE, "SD1:11527400:2a"];
         let lines = head.lines().unwrap().into_iter().chain(tokens.iter().map(|token| line(token).unwrap()));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_not_read() {
+    fn invalid_maps_are_rejected() {
         for text in ["", "BodyStart 102\nLowArt 1\n", "Path: x\n"] {
             assert_eq!(Head::parse(text.as_bytes()), None);
         }

@@ -1,12 +1,12 @@
 //! newsreel: a Usenet server.
 //!
 //! Three duties (RFC 5537): `relay` takes articles from peers, `inject` from readers who post, `serve` sends
-//! them to readers. They never name each other: they meet in [`ingest`], the one road of an article, and in
-//! the spool below it. What `serve` reads comes from a [`source`], of which the spool is one. `moderation`
-//! mails what `inject` does not file. `session` is a connection, `listening` accepts them, `server` assembles
-//! all of it; `control_socket` and `cli` are how operators reach it.
+//! them to readers. They never name each other: they meet in [`ingest`], the single path of every article,
+//! and in the spool below it. `serve` reads from a [`source`], such as the spool. `moderation` mails the
+//! posts that `inject` does not file. `session` is a connection, `listening` accepts connections, `server`
+//! assembles everything; operators reach it through `control_socket` and `cli`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
-// They panic where the output cannot be written: `cli::screen` does not.
+// These macros panic if the output cannot be written, unlike `cli::screen`.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod cli;

@@ -1,4 +1,4 @@
-//! A running server, as a reload and the control socket know it.
+//! A running server, as used by a reload and the control socket.
 
 use crate::Pulls;
 use crate::archive::Archives;
@@ -18,21 +18,21 @@ use upstreams::Upstreams;
 
 /// A running server.
 pub struct Server {
-    /// What every part of it shares.
+    /// State shared by all parts.
     pub site: Arc<Site>,
-    /// What its sessions share beyond that.
+    /// Further state shared by the sessions.
     pub context: Arc<SessionContext>,
-    /// What is sent to peers.
+    /// Outgoing feeds to peers.
     pub feeds: Feeds,
-    /// Where it listens.
+    /// The listening sockets.
     pub listening: Listening,
-    /// The servers whose groups are shown beside ours.
+    /// The servers whose groups are shown beside our own.
     pub upstreams: Upstreams,
-    /// What is known of the standing pulls.
+    /// State of the standing pulls.
     pub pulls: Arc<Pulls>,
     /// The archives.
     pub archives: Arc<Archives>,
-    /// What past days were like.
+    /// Records of past days.
     pub days: Arc<Days>,
     /// The search index.
     #[cfg(feature = "search")]
@@ -42,7 +42,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// How it is.
+    /// Returns a report of the state of the server.
     pub fn report(&self) -> Report {
         let addresses = self.listening.addresses();
         let mut report = report::of_server(
@@ -68,8 +68,7 @@ impl Server {
         report
     }
 
-    /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched
-    /// already.
+    /// Applies a new configuration, with the parts prepared for it; the spool has switched already.
     pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>, listeners: Plan, feeds: Prepared) {
         self.upstreams.apply(&config);
         self.site.apply(config.clone(), tls);

@@ -1,37 +1,37 @@
-//! Busy polling: a session stays awake a moment for the next command of a client that works in lock-step, and
-//! the task of a listening socket for the next of several connections in a row (decision 10).
+//! Busy polling: a session stays awake for a moment to wait for the next command of a client that works in
+//! lock-step, and the task of a listening socket for the next of several connections in a row (decision 10).
 //!
 //! A client that sends one command, reads the answer and sends the next waits for two wake-ups each time: its
 //! own and ours. Ours is most of the answer's latency (tens of microseconds where waking a core means leaving
 //! a virtual machine), so a session whose client has been quick polls the socket itself for a moment instead
-//! of going to sleep. Only while no other session does anything, so it takes the thread from nobody; and one
-//! that waited in vain does not try again until its client has shown itself quick. An idle session costs
-//! nothing. `limits.busy_poll` turns it off.
+//! of going to sleep. A session polls only while no other session does anything, so it takes the thread from
+//! no one; after a wait in vain it does not poll again until its client has shown itself quick. An idle
+//! session costs nothing. `limits.busy_poll` turns polling off.
 
 use nntp_io::Transport;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long to stay awake: somewhat longer than a quick client's turn-around.
+/// Time to stay awake: somewhat longer than a quick client's turn-around.
 const POLL_MAX: Duration = Duration::from_micros(60);
 /// An answer followed by a command within this time is a quick turn-around.
 const QUICK_MAX: Duration = Duration::from_micros(250);
 /// Quick turn-arounds before the first try.
 const QUICK_MIN: u8 = 4;
 
-/// Whether the event that follows one at `earlier` follows it quickly.
+/// Returns true if the event after the one at `earlier` follows quickly.
 pub fn is_quick(earlier: Instant) -> bool {
     earlier.elapsed() < QUICK_MAX
 }
 
-/// What all sessions of a server share: at most one of them polls at a time.
+/// State shared by all sessions of a server: at most one of them polls at a time.
 #[derive(Debug)]
 pub struct Polling {
     is_allowed: AtomicBool,
     is_taken: AtomicBool,
-    /// How quick the client of the session that ended last was; the next one is likely of its kind, as when
-    /// one client makes many connections.
+    /// How quick the client of the session that ended last was; the next client is likely to be like it, as
+    /// when one client makes many connections.
     last_quick: AtomicU8,
     /// Rounds of all sessions.
     rounds: AtomicU64,
@@ -40,7 +40,7 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// With `limits.busy_poll` as configured.
+    /// Creates the state with `limits.busy_poll` as configured.
     pub fn new(is_allowed: bool) -> Self {
         Self {
             is_allowed: is_allowed.into(),
@@ -56,7 +56,7 @@ impl Polling {
         self.is_allowed.store(is_allowed, Ordering::Relaxed);
     }
 
-    /// Begins to poll, if so many quick turn-arounds in a row promise that it will not be in vain.
+    /// Begins to poll if the number of quick turn-arounds in a row (`quick`) makes success likely.
     pub fn begin(&self, quick: u8) -> Option<SpinGuard<'_>> {
         let may =
             quick >= QUICK_MIN && self.has_several_processors && self.is_allowed.load(Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Polling {
     }
 }
 
-/// The right to poll for a moment; no other session has it meanwhile.
+/// The exclusive right to poll for a moment.
 #[derive(Debug)]
 pub struct SpinGuard<'p> {
     polling: &'p Polling,
@@ -78,7 +78,7 @@ pub struct SpinGuard<'p> {
 }
 
 impl SpinGuard<'_> {
-    /// Polls until there is something, another session is at work, or the time is over.
+    /// Polls until `look` finds something, another session is at work, or the time is over.
     pub fn poll<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         loop {
             let seen = look();
@@ -89,7 +89,7 @@ impl SpinGuard<'_> {
         }
     }
 
-    /// Whether no other session did anything meanwhile.
+    /// Returns true if no other session did anything meanwhile.
     pub fn was_undisturbed(&self) -> bool {
         self.polling.rounds.load(Ordering::Relaxed) == self.rounds
     }
@@ -101,7 +101,7 @@ impl Drop for SpinGuard<'_> {
     }
 }
 
-/// What a session knows of its client's turn-around.
+/// A session's measurements of its client's turn-around.
 #[derive(Debug)]
 pub struct BusyPoll {
     polling: Arc<Polling>,
@@ -109,12 +109,12 @@ pub struct BusyPoll {
     quick: u8,
     /// [`Polling::rounds`] after this session's last one.
     rounds: u64,
-    /// No other session had a round between this one's last two.
+    /// No other session had a round between the last two rounds of this one.
     alone: bool,
 }
 
 impl BusyPoll {
-    /// For a session whose greeting goes out now.
+    /// Creates the measurements of a session whose greeting is sent now.
     pub fn new(polling: Arc<Polling>) -> Self {
         Self {
             answered: Some(Instant::now()),
@@ -125,7 +125,7 @@ impl BusyPoll {
         }
     }
 
-    /// The answers of a round to a single command went out; more at once is no lock-step.
+    /// Records that the answers of a round were sent; only a round with a single command is lock-step.
     pub fn answered(&mut self, lock_step: bool) {
         let before = self.polling.rounds.fetch_add(1, Ordering::Relaxed);
         self.alone = before == self.rounds;
@@ -136,7 +136,7 @@ impl BusyPoll {
         }
     }
 
-    /// Something arrived.
+    /// Records that something arrived.
     pub fn received(&mut self) {
         if let Some(answered) = self.answered.take() {
             self.quick = if is_quick(answered) { self.quick.saturating_add(1) } else { 0 };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn one_polls_at_a_time_after_quick_turns_and_only_where_it_is_allowed() {
+    fn one_session_polls_at_a_time_after_quick_turns_and_only_if_allowed() {
         let polling = polling();
         assert!(polling.begin(QUICK_MIN - 1).is_none());
         let guard = polling.begin(QUICK_MIN).unwrap();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn polling_ends_with_what_is_found_with_the_time_and_with_another_sessions_round() {
+    fn polling_ends_with_input_after_its_time_or_with_another_sessions_round() {
         let polling = Arc::new(polling());
         let guard = polling.begin(QUICK_MIN).unwrap();
         assert_eq!(guard.poll(|| Some("found")), Some("found"));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_starts_with_what_the_last_one_knew_of_its_client() {
+    fn a_session_inherits_the_quickness_of_the_last_sessions_client() {
         let polling = Arc::new(polling());
         let mut session = BusyPoll::new(polling.clone());
         session.quick = 9;

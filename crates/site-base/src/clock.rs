@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Unix seconds, as dates and the spool's neighbours reckon with them.
+/// Unix seconds, signed, as dates and the spool use them.
 pub fn unix_now() -> i64 {
     unix_secs() as i64
 }

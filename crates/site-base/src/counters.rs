@@ -1,4 +1,4 @@
-//! What the server counts since its start; shown by `status`.
+//! Counters of the server since its start, shown by `status`.
 
 use crate::lock::Leaf;
 use hashbrown::HashMap;
@@ -17,24 +17,24 @@ pub struct Counters {
     /// Connections refused: unknown address or a limit.
     pub refused: AtomicU64,
     pub latencies: Latencies,
-    /// Why articles were rejected, since somebody last took this.
+    /// Reasons for rejections since they were last taken.
     reasons: Leaf<HashMap<&'static str, u64>>,
-    /// How often readers selected a group, likewise.
+    /// Selections of groups by readers since they were last taken.
     selections: Leaf<HashMap<Box<str>, u64>>,
-    /// By the peers' names.
+    /// Counters of peers, by name.
     peers: Leaf<HashMap<Box<str>, Arc<PeerCounters>>>,
 }
 
-/// How long things took.
+/// Durations of the main operations.
 #[derive(Debug, Default)]
 pub struct Latencies {
-    /// From an article's arrival, whole, until it is filed or rejected; without waiting for the disk.
+    /// From the arrival of a whole article until it is filed or rejected, without waiting for the disk.
     pub filing: Latency,
-    /// ARTICLE, from the command until the answer is with the socket or gathered for it.
+    /// ARTICLE, from the command until the answer is in the socket or in the output buffer.
     pub article: Latency,
     /// OVER and XOVER, likewise.
     pub over: Latency,
-    /// From an accepted connection until the greeting can be said: judging the client, and TLS if it comes
+    /// From an accepted connection until the greeting can be sent: checking the client, and TLS if it comes
     /// first.
     pub connecting: Latency,
 }
@@ -47,17 +47,17 @@ pub struct PeerCounters {
     pub rejected: AtomicU64,
 }
 
-/// Groups of which selections are counted at once.
+/// Groups whose selections are counted at once.
 const SELECTIONS_MAX: usize = 20_000;
 
 impl Counters {
-    /// Counts articles that were rejected, by reason.
+    /// Counts rejected articles, by reason.
     pub fn reject(&self, reasons: impl Iterator<Item = &'static str>) {
         let mut counts = self.reasons.lock();
         reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
     }
 
-    /// Counts that a reader selected a group.
+    /// Counts the selection of a group by a reader.
     pub fn select(&self, group: &[u8]) {
         let Ok(group) = std::str::from_utf8(group) else { return };
         let mut counts = self.selections.lock();
@@ -66,35 +66,35 @@ impl Counters {
         }
     }
 
-    /// Why articles were rejected since this was last taken.
+    /// Returns the reasons for rejections since the last call.
     pub fn take_reasons(&self) -> HashMap<&'static str, u64> {
         std::mem::take(&mut *self.reasons.lock())
     }
 
-    /// How often readers selected groups since this was last taken.
+    /// Returns the selections of groups by readers since the last call.
     pub fn take_selections(&self) -> HashMap<Box<str>, u64> {
         std::mem::take(&mut *self.selections.lock())
     }
 
-    /// The counts of the peer of this name.
+    /// Returns the counters of the peer of this name.
     pub fn of_peer(&self, name: &str) -> Arc<PeerCounters> {
         self.peers.lock().entry_ref(name).or_default().clone()
     }
 
-    /// Forgets the counts of all peers but those that `is_kept` names.
+    /// Drops the counters of all peers except those for which `is_kept` returns true.
     pub fn keep_peers(&self, is_kept: impl Fn(&str) -> bool) {
         self.peers.lock().retain(|name, _| is_kept(name));
     }
 }
 
-/// Adds `n`; counters are read one by one and need no order among them.
+/// Adds `n`. Counters are read one by one and need no order among them.
 pub fn add(counter: &AtomicU64, n: usize) {
     if n > 0 {
         counter.fetch_add(n as u64, Ordering::Relaxed);
     }
 }
 
-/// What `counter` stands at.
+/// Reads a counter.
 pub fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }

@@ -1,8 +1,8 @@
-//! A bounded table that outlives a restart: its entries are lines of one file below `site.data`.
+//! A bounded table that survives a restart: its entries are lines of one file below `site.data`.
 //!
-//! Every change is a line that is appended; when more than half of the lines are of no use, the file is
-//! replaced as a whole. The entry that came first goes when there are too many. Called by whoever remembers
-//! something of many articles or messages: early cancels and hides, control messages and notices.
+//! Every change appends a line; when more than half of the lines are obsolete, the file is replaced as a
+//! whole. The oldest entry is removed when there are too many. Used for whatever is remembered of many
+//! articles or messages: early cancels and hides, control messages and notices.
 
 use disk::{Access, AppendLog, Disk, Line};
 use hashbrown::HashMap;
@@ -12,44 +12,44 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Lines of the file, and keys in the order, beyond twice those of use before the others are left out.
+/// Spare lines of the file, and spare keys in the order, on top of twice those in use before it is rewritten.
 const LINES_SPARE: usize = 1_024;
 
-/// What is kept of a key.
+/// An entry of the table.
 pub trait Entry: Sized {
     type Key: Clone + Eq + Hash;
     /// Name of the file below `site.data`.
     const FILE_NAME: &'static str;
-    /// Length of the file at most.
+    /// Maximum length of the file.
     const FILE_BYTES_MAX: u64;
-    /// Entries at most.
+    /// Maximum number of entries.
     const ENTRIES_MAX: usize;
 
-    /// Appends its lines.
+    /// Appends the lines of this entry.
     fn lines(&self, key: &Self::Key, lines: &mut Vec<String>);
 }
 
-/// The table.
+/// A bounded table backed by a file.
 #[derive(Debug)]
 pub struct DurableTable<E: Entry> {
-    /// With the turn in which each came.
+    /// Entries, each with the turn in which it was inserted.
     entries: HashMap<E::Key, (u64, E)>,
-    /// In the order they came; of those that went or came again, too.
+    /// Turns and keys in order of insertion, including removed and replaced entries.
     order: VecDeque<(u64, E::Key)>,
     turn: u64,
-    /// A line that says something else, and stays the first one when the file is replaced.
+    /// An additional line that is always the first one of a replaced file.
     pub head: Option<String>,
     /// `None` if the file cannot be read.
     log: Option<AppendLog>,
     lines: usize,
-    /// Lines of the file when it was last replaced: an entry may have several.
+    /// Lines of the file when it was last replaced, as an entry may have several.
     lines_replaced: usize,
-    /// The file lacks something.
+    /// The file lacks some lines.
     is_incomplete: bool,
 }
 
 impl<E: Entry> DurableTable<E> {
-    /// A table without a file: nothing can be appended.
+    /// Creates a table without a file, to which nothing can be appended.
     pub fn unread() -> Self {
         let (entries, order) = Default::default();
         Self {
@@ -64,7 +64,7 @@ impl<E: Entry> DurableTable<E> {
         }
     }
 
-    /// That of the site in `data`; `read` is called with each line of the file, and returns whether it
+    /// Opens the table in `data`; `read` is called with each line of the file, and returns whether it
     /// understands the line.
     pub fn open(
         disk: Arc<dyn Disk>,
@@ -89,7 +89,7 @@ impl<E: Entry> DurableTable<E> {
         self.entries.get(key).map(|(_, entry)| entry)
     }
 
-    /// An entry that may be changed; it keeps its place in the order.
+    /// Returns an entry that may be changed; its position in the order stays the same.
     pub fn get_mut(&mut self, key: &E::Key) -> Option<&mut E> {
         self.entries.get_mut(key).map(|(_, entry)| entry)
     }
@@ -98,8 +98,8 @@ impl<E: Entry> DurableTable<E> {
         self.entries.values().map(|(_, entry)| entry)
     }
 
-    /// Makes this the newest entry, in the place of that of the same key; returns the one that goes, if there
-    /// are too many.
+    /// Inserts the newest entry, replacing one with the same key; returns the oldest entry if it had to be
+    /// removed because there were too many.
     pub fn insert(&mut self, key: E::Key, entry: E) -> Option<E> {
         self.turn += 1;
         self.order.push_back((self.turn, key.clone()));
@@ -115,13 +115,13 @@ impl<E: Entry> DurableTable<E> {
         Some(removed.1)
     }
 
-    /// Removes all but those that are to stay.
+    /// Keeps the entries for which `stays` returns true.
     pub fn retain(&mut self, mut stays: impl FnMut(&E::Key, &E) -> bool) {
         self.entries.retain(|key, (_, entry)| stays(key, entry));
         self.shorten_order();
     }
 
-    /// Removes those that came first, as long as they are old.
+    /// Removes the oldest entries, as long as `is_old` returns true for them.
     pub fn remove_while(&mut self, is_old: impl Fn(&E) -> bool) {
         while let Some((turn, key)) = self.order.front() {
             match self.entries.get(key) {
@@ -148,7 +148,7 @@ impl<E: Entry> DurableTable<E> {
         }
     }
 
-    /// Appends a line about what has been changed; durable with the next [`DurableTable::sync`].
+    /// Appends a line about a change; it is durable after the next [`DurableTable::sync`].
     pub fn append(&mut self, line: &str) -> io::Result<()> {
         self.lines += 1;
         let unread = || io::Error::other(format!("{} could not be read", E::FILE_NAME));
@@ -157,13 +157,13 @@ impl<E: Entry> DurableTable<E> {
         appended
     }
 
-    /// Replaces the file, durably, if most of it is of no use.
+    /// Replaces the file, durably, if most of its lines are obsolete.
     pub fn tidy_up(&mut self) -> io::Result<()> {
         let of_use = self.entries.len().max(self.lines_replaced);
         if self.lines <= 2 * of_use + LINES_SPARE { Ok(()) } else { self.replace_file() }
     }
 
-    /// Replaces the file by one of what is in the table, durably.
+    /// Replaces the file by the contents of the table, durably.
     pub fn replace_file(&mut self) -> io::Result<()> {
         let Some(log) = &mut self.log else { return Ok(()) };
         let mut lines: Vec<String> = self.head.iter().cloned().collect();
@@ -172,14 +172,14 @@ impl<E: Entry> DurableTable<E> {
                 entry.lines(key, &mut lines);
             }
         }
-        // Also if it fails: the next try is when as many have come again.
+        // Also if this fails: the next try is made after as many new lines.
         (self.lines, self.lines_replaced) = (lines.len(), lines.len());
         log.replace(lines.iter().map(String::as_str))?;
         self.is_incomplete = false;
         Ok(())
     }
 
-    /// Makes durable what was appended; false if the file lacks something all the same.
+    /// Makes appended lines durable; returns false if the file still lacks some.
     pub fn sync(&mut self) -> io::Result<bool> {
         self.log.as_mut().map_or(Ok(()), AppendLog::sync)?;
         Ok(!self.is_incomplete)
@@ -232,13 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn table_and_file_are_bounded_and_the_first_go() {
+    fn table_and_file_are_bounded_and_the_oldest_entries_are_removed() {
         let sim = disk();
         let mut table = open(&sim).unwrap();
         table.head = Some("head".into());
         for n in 0..10_000 {
             add(&mut table, n, n).unwrap();
-            // It comes again all the time, and stays.
+            // Inserted again in every round, so it stays.
             add(&mut table, 7, n).unwrap();
         }
         for table in [table, open(&sim).unwrap()] {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_stays_so() {
+    fn removed_entries_stay_removed_after_a_restart() {
         let sim = disk();
         let mut table = open(&sim).unwrap();
         (1..=5).for_each(|n| add(&mut table, n, n).unwrap());

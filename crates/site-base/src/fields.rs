@@ -1,5 +1,5 @@
-//! The form of files that hold one post or mail that waits: a first line that says what it is, lines of a
-//! name and its value, an empty line, the post, and a hash of all that ([`summed`](super::summed)). Called by
+//! The form of files that hold one waiting post or mail: a first line with the kind of file, lines with a
+//! name and a value, an empty line, the post, and a hash of all that ([`summed`](super::summed)). Called by
 //! `moderation` and `source`. Formats: `docs/formats/moderation.md`, `docs/formats/posts.md`.
 
 use super::summed::{sum_line, without_sum};
@@ -9,7 +9,7 @@ const UNSUMMED: &str = "1";
 /// Version of the form.
 const SUMMED: &str = "2";
 
-/// What precedes and what follows `rest` in a file of this kind, with these names and values.
+/// Returns the bytes before and after `rest` in a file of this kind with these names and values.
 pub fn around(kind: &str, fields: &[(&str, &str)], rest: &[u8]) -> (String, String) {
     let mut head = format!("{kind} {SUMMED}\n");
     fields.iter().for_each(|(name, value)| head.push_str(&format!("{name} {value}\n")));
@@ -18,8 +18,8 @@ pub fn around(kind: &str, fields: &[(&str, &str)], rest: &[u8]) -> (String, Stri
     (head, sum)
 }
 
-/// The values of these names, which come in this order, and what follows the empty line; `None` if it is not
-/// such a file, or damaged.
+/// Returns the values of these names, which come in this order, and the bytes after the empty line; `None` if
+/// the file is damaged or of another kind.
 pub fn read<'b, const N: usize>(
     bytes: &'b [u8],
     kind: &str,

@@ -3,22 +3,22 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The name of a file of a queue, as its directory lists it or as the queue makes it.
+/// The name of a file of a queue, as listed in its directory or chosen by the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileName(String);
 
 impl FileName {
-    /// Those of these names that end so, in their order.
+    /// Returns the names that end with `end`, in their order.
     pub fn ending_with(names: Vec<String>, end: &str) -> impl Iterator<Item = Self> {
         names.into_iter().filter(move |name| name.ends_with(end)).map(Self)
     }
 
-    /// A name that the queue makes.
+    /// Creates a name chosen by the queue.
     pub fn new(name: String) -> Self {
         Self(name)
     }
 
-    /// The file in a directory.
+    /// Returns the path of the file in a directory.
     pub fn path_in(&self, dir: &Path) -> PathBuf {
         dir.join(&self.0)
     }

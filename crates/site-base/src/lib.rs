@@ -1,6 +1,6 @@
-//! What every floor shares: the clock, counters, sizes and times as text, text that is safe to print,
-//! programs that are run, work that may wait, the right to poll, the order of locks, memory that is given
-//! back, tables that outlive a restart, and the form of files with one post.
+//! Code shared by all parts of the server: the clock, counters, sizes and times as text, text that is safe to
+//! print, running programs, work that may wait, busy polling, the order of locks, returning memory, tables
+//! that survive a restart, and the form of files with one post.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,29 +1,29 @@
-//! Text of others as it may be written to a terminal or a log: nothing in it moves the cursor or reorders
-//! what is shown.
+//! Text from others, made safe for a terminal or a log: nothing in it moves the cursor or reorders the
+//! output.
 //!
-//! Message-IDs, headers and user names come from anybody. Called by `cli` for all that commands print, and by
-//! `log`.
+//! Message-IDs, headers and user names can come from anyone. Called by `cli` for everything that commands
+//! print, and by `log`.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a terminal would obey `c` instead of showing it: controls (C0, DEL, C1), line separators, and what
-/// overrides the direction of text (Unicode TR 36 section 2.6). Line feeds and tabs too.
+/// Returns whether a terminal would obey `c` instead of showing it: controls (C0, DEL, C1, including line
+/// feeds and tabs), line separators, and overrides of the direction of text (Unicode TR 36 section 2.6).
 fn is_unprintable(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// `text` with such characters written as `\u{1b}`.
+/// Returns `text` with such characters written as `\u{1b}`.
 pub fn line(text: &str) -> Cow<'_, str> {
     replaced(text, |_| false, |c, out| out.extend(c.escape_unicode()))
 }
 
-/// As [`line`], for text of several lines, with tabs.
+/// Like [`line`], for text of several lines, with tabs.
 pub fn lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| matches!(c, '\n' | '\t'), |c, out| out.extend(c.escape_unicode()))
 }
 
-/// JSON with such characters written as `\u001b`, which means the same; line feeds stay.
+/// Returns JSON with such characters written as `\u001b`, which has the same meaning; line feeds stay.
 pub fn json(text: &str) -> Cow<'_, str> {
     replaced(
         text,
@@ -52,14 +52,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_shown_instead() {
+    fn terminal_control_characters_are_escaped() {
         assert_eq!(line("a\x1b[2Jb\x7f\u{9b}c\u{202e}d\n"), "a\\u{1b}[2Jb\\u{7f}\\u{9b}c\\u{202e}d\\u{a}");
         assert_eq!(lines("a\tb\nc\r"), "a\tb\nc\\u{d}");
         assert!(matches!(line("Grüße \u{5d0}\u{200f} <a@b>"), Cow::Borrowed(_)));
     }
 
     #[test]
-    fn json_means_what_it_meant() {
+    fn escaped_json_keeps_its_meaning() {
         let text = "a\u{9b}\u{7f}\u{2066}\x1b";
         let json = json(&serde_json::to_string_pretty(&[text]).unwrap()).into_owned();
         assert!(json.chars().all(|c| c == '\n' || (' '..='~').contains(&c)), "{json}");

@@ -1,12 +1,12 @@
-//! What all who run programs need: how they start and end, and what they complain of.
+//! Running programs: how they are started and killed, and reading their standard error.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, Command};
 
-/// A program that is spoken to over pipes: in a group of its own (see [`Group`]), in `/`, and with nothing of
-/// our environment.
+/// Returns a command that is spoken to over pipes: in a process group of its own (see [`Group`]), in `/`, and
+/// without our environment.
 pub fn piped(program: &str, arguments: &[String]) -> Command {
     let mut command = Command::new(program);
     command
@@ -22,27 +22,27 @@ pub fn piped(program: &str, arguments: &[String]) -> Command {
     command
 }
 
-/// The processes of a program that was started in a group of its own: killed when this is dropped, its
-/// children too, unless it was [`Group::ended`].
+/// The process group of a program, killed when this is dropped, children included, unless [`Group::ended`]
+/// was called.
 #[derive(Debug)]
 pub struct Group(Option<u32>);
 
 impl Group {
-    /// That of the process with this id.
+    /// Returns the group of the process with this id.
     pub fn of(id: Option<u32>) -> Self {
         Self(id)
     }
 
-    /// It ended by itself: its id may be another's by now.
+    /// Records that the program ended by itself: its id may belong to another process by now.
     pub fn ended(mut self) {
         self.0 = None;
     }
 
-    /// Kills what is left of it.
+    /// Kills the remaining processes of the group.
     pub fn kill(&mut self) {
         let pid = self.0.take().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // It may have ended by itself meanwhile.
+            // The program may have ended by itself meanwhile.
             let _ended = kill_process_group(pid, Signal::KILL);
         }
     }
@@ -54,8 +54,8 @@ impl Drop for Group {
     }
 }
 
-/// The beginning of what a program writes to its standard error, up to its end; the rest is read and dropped,
-/// so that the program does not wait.
+/// Returns the beginning of what a program writes to its standard error until it closes it; the rest is read
+/// and dropped, so that the program is not blocked.
 pub async fn complaint(stderr: Option<ChildStderr>, bytes_max: u64) -> String {
     let mut complaint = Vec::new();
     if let Some(stderr) = stderr {

@@ -1,25 +1,25 @@
-//! Small files whose last line is a hash of all that precedes it: any damage is noticed.
+//! Small files whose last line is a hash of everything before it, so that any damage is noticed.
 //!
-//! `sum HASH`, LF: the first 8 octets of a SHA-256 hash, in hexadecimal. Called by whoever keeps a file of
-//! state that is replaced as a whole; what becomes of a damaged one is in `disk::read_or_set_aside`.
+//! The line is `sum HASH`, LF: the first 8 octets of a SHA-256 hash, in hexadecimal. Used for files of state
+//! that are replaced as a whole; damaged ones are handled by `spool::read_or_set_aside`.
 
 use ring::digest::{Context, SHA256};
 
 /// Octets of the SHA-256 hash that are written, in hexadecimal.
 const SUM_BYTES: usize = 8;
-/// How the last line begins.
+/// Beginning of the last line.
 const FIRST_WORD: &str = "sum ";
 /// Length of the last line.
 const LINE_BYTES: usize = FIRST_WORD.len() + 2 * SUM_BYTES + 1;
 
-/// The lines, each with its line end, and the hash after them.
+/// Returns the lines, each with its line end, followed by the line with their hash.
 pub fn with_sum(mut lines: String) -> String {
     let line = sum_line(&[lines.as_bytes()]);
     lines.push_str(&line);
     lines
 }
 
-/// The last line of a file of these parts.
+/// Returns the last line of a file that consists of these parts.
 pub(crate) fn sum_line(parts: &[&[u8]]) -> String {
     let mut context = Context::new(&SHA256);
     parts.iter().for_each(|part| context.update(part));
@@ -28,13 +28,13 @@ pub(crate) fn sum_line(parts: &[&[u8]]) -> String {
     format!("{FIRST_WORD}{sum}\n")
 }
 
-/// What precedes the hash; `None` if it is another one, or there is none.
+/// Returns the bytes before the hash; `None` if the hash is wrong or missing.
 pub(crate) fn without_sum(bytes: &[u8]) -> Option<&[u8]> {
     let (rest, last) = bytes.split_at_checked(bytes.len().checked_sub(LINE_BYTES)?)?;
     (last == sum_line(&[rest]).as_bytes()).then_some(rest)
 }
 
-/// As [`without_sum`], of a text.
+/// Like [`without_sum`], for text.
 pub fn text_without_sum(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(without_sum(bytes)?).ok()
 }

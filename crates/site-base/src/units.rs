@@ -1,4 +1,5 @@
-//! Sizes and times as people write them: `"2 GiB"`, `"1 MB"`, `"100ms"`, `"14 days"`; and back.
+//! Sizes and times as people write them: `"2 GiB"`, `"1 MB"`, `"100ms"`, `"14 days"`. Both parsed and
+//! printed.
 //!
 //! `KiB` and its like are powers of 1024, `kB` and its like powers of 1000, `K`, `M`, `G` alone powers of
 //! 1024. Whole numbers only. Used for the configuration, command-line options and the tables of `newsreel
@@ -36,7 +37,7 @@ fn time_unit_ms(unit: &str) -> Option<u64> {
     })
 }
 
-/// A size in bytes; the error says what is wrong in words.
+/// Parses a size in bytes; the error is a description in words.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text).ok_or_else(|| format!("`{text}` is not a size"))?;
     let factor = size_unit(unit).ok_or_else(|| {
@@ -48,7 +49,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// A time; the error says what is wrong in words.
+/// Parses a time; the error is a description in words.
 pub fn parse_span(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text).ok_or_else(|| format!("`{text}` is not a time"))?;
     if unit.is_empty() {
@@ -70,7 +71,7 @@ fn split(text: &str) -> Option<(u64, &str)> {
     Some((digits.parse().ok()?, unit.trim()))
 }
 
-/// Exactly this size, in the largest binary unit that divides it: `"4 MiB"`, `"1000000"`.
+/// Returns exactly this size, in the largest binary unit that divides it: `"4 MiB"`, `"1000000"`.
 pub fn size_text(bytes: u64) -> String {
     for (unit, shift) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
         if bytes != 0 && bytes.trailing_zeros() >= shift {
@@ -80,7 +81,7 @@ pub fn size_text(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// Exactly this time, to the millisecond, in the largest unit that divides it: `"10 min"`, `"100ms"`.
+/// Returns exactly this time, to the millisecond, in the largest unit that divides it: `"10 min"`, `"100ms"`.
 pub fn span_text(span: Duration) -> String {
     let ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     for (unit, factor_ms) in [(" days", 86_400_000), (" h", 3_600_000), (" min", 60_000), (" s", 1_000)] {
@@ -104,7 +105,7 @@ pub fn parse_durability(text: &str) -> Result<Durability, String> {
     }
 }
 
-/// A durability as it is written in the file.
+/// Returns a durability as written in the configuration file.
 pub fn durability_text(durability: Durability) -> String {
     match durability {
         Durability::Process => "process".into(),
@@ -113,7 +114,7 @@ pub fn durability_text(durability: Durability) -> String {
     }
 }
 
-/// About this size, in three digits: `1.46 GiB`, `512 B`.
+/// Returns this size in three digits: `1.46 GiB`, `512 B`.
 pub fn about_size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
@@ -131,7 +132,7 @@ pub fn about_size(bytes: u64) -> String {
     unreachable!("the last unit always answers")
 }
 
-/// A number with its thousands apart: `1,234,567`.
+/// Returns a number with thousands separators: `1,234,567`.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -144,13 +145,13 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// So many of something: `1 group`, `1,234 groups`.
+/// Returns a count with its noun: `1 group`, `1,234 groups`.
 pub fn counted(n: u64, one: &str) -> String {
     format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
-/// About this long, rounded to its two largest units: `3 d 4 h`, `12 min 5 s`. From 100 days on in days,
-/// `1,234 d`; from a hundred years on it is no figure to plan with: `over 100 years`.
+/// Returns this time rounded to its two largest units: `3 d 4 h`, `12 min 5 s`; from 100 days on in days,
+/// `1,234 d`; from a hundred years on `over 100 years`, as no one plans with such figures.
 pub fn about_span(secs: u64) -> String {
     match secs {
         HUNDRED_YEARS_SECS.. => return "over 100 years".into(),
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn invalid_sizes_are_rejected() {
         assert_eq!(parse_size("lots").unwrap_err(), "`lots` is not a size");
         assert_eq!(parse_size("-1").unwrap_err(), "`-1` is not a size");
         assert_eq!(
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back_the_same() {
+    fn printed_values_parse_back_to_the_same() {
         for bytes in [0, 1, 512, 1000, 1 << 20, 3 << 30, (1 << 40) + 1] {
             assert_eq!(parse_size(&size_text(bytes)), Ok(bytes));
         }
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_stand_apart() {
+    fn numbers_have_thousands_separators() {
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 

@@ -1,6 +1,6 @@
-//! `[[access]]`: who may read and post, and which section is never reached.
+//! `[[access]]`: rights of clients to read and post, and the check for sections that are never reached.
 //!
-//! Which section decides for a client is found by the `access` module.
+//! The `access` module finds the section that decides for a client.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -72,22 +72,22 @@ section! {
 }
 
 words! {
-    /// Which article numbers clients can read.
+    /// Article numbers that clients can read.
     pub enum Numbers {
-        /// All.
+        /// All numbers.
         All = "all",
-        /// Up to 2,147,483,647: they hold them in 31 bits and a sign.
+        /// Numbers up to 2,147,483,647, for clients that hold them in 31 bits and a sign.
         Bits31 = "31-bit",
     }
 }
 
 impl Access {
-    /// Whether only users who have logged in can meet the conditions.
+    /// Returns true if only users who have logged in can meet the conditions.
     pub fn names_users(&self) -> bool {
         self.users.is_some() || !self.user_groups.is_empty()
     }
 
-    /// Stands for the section's conditions: the same in every configuration that has a section with these.
+    /// Returns a hash of the section's conditions: the same in every configuration with a section with these.
     pub fn identity(&self) -> u64 {
         let Self { from, listener, users, user_groups, tls, .. } = self;
         let mut hasher = DefaultHasher::new();
@@ -97,7 +97,8 @@ impl Access {
 }
 
 impl AccessDraft {
-    /// Whether everyone who meets the conditions of `later` meets these too; faulty values cover nothing.
+    /// Returns true if everyone who meets the conditions of `later` meets these too; faulty values cover
+    /// nothing.
     pub(super) fn covers(&self, later: &Self) -> bool {
         let from = match (&self.from.value, &later.from.value) {
             (Some(own), Some(later)) => later.iter().all(|net| own.iter().any(|own| own.covers(net))),

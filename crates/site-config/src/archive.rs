@@ -1,4 +1,4 @@
-//! `[[archive]]`: copies of articles that outlive them.
+//! `[[archive]]`: copies of articles that survive them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +35,7 @@ section! {
 }
 
 words! {
-    /// When articles are copied.
+    /// Time when articles are copied.
     pub enum ArchiveWhen {
         /// When they are filed.
         Arrival = "arrival",
@@ -45,13 +45,13 @@ words! {
 }
 
 words! {
-    /// What an archive is made of.
+    /// Form of an archive.
     pub enum ArchiveForm {
         /// Files by group and number.
         Tree = "tree",
         /// One file of mails.
         Mbox = "mbox",
-        /// A file for each mail.
+        /// One file per mail.
         Maildir = "maildir",
     }
 }

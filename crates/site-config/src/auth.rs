@@ -1,4 +1,4 @@
-//! `[auth]` and `[[authenticator]]`: how clients log in.
+//! `[auth]` and `[[authenticator]]`: logging in.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ section! {
 }
 
 words! {
-    /// A way to log in.
+    /// A mechanism for logging in.
     pub enum Mechanism {
         /// AUTHINFO USER and PASS.
         User = "user",

@@ -1,4 +1,4 @@
-//! `[batches]`: batches that come as files.
+//! `[batches]`: batches that arrive as files.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `[cache]`: where what comes from upstreams is kept.
+//! `[cache]`: the store of data from upstreams.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Word for StrategyKind {
 }
 
 impl Cache {
-    /// The same for the store.
+    /// Returns the settings of the store.
     pub fn settings(&self) -> newscache::Settings {
         newscache::Settings {
             size_bytes: self.size,

@@ -1,7 +1,7 @@
-//! What only shows between keys and between sections.
+//! Checks between keys and between sections.
 //!
-//! Each function is one question about the whole draft; faulty values are absent there and are passed over,
-//! so that nothing is reported twice. Called by `read` after every key was read.
+//! Each function checks one property of the whole draft; faulty values are absent there and skipped, so that
+//! nothing is reported twice. Called by `read` after every key was read.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -14,13 +14,13 @@ use super::table::At;
 use super::tls::{PeerDraft, SendDraft};
 use super::{AgeOf, Cidr, Compression, Draft, FeedOrder, KnownCertificate, Method, PeerTls, keeps};
 
-/// Longest name of a peer that has a cursor, in bytes: `feed.` and the name are at most 64.
+/// Longest name of a peer with a cursor, in bytes: `feed.` and the name are at most 64.
 const CURSOR_NAME_BYTES_MAX: usize = 59;
 
-/// As many further headers overview keeps.
+/// Maximum number of additional headers in overview.
 const OVERVIEW_HEADERS_MAX: usize = 32;
 
-/// Checks a draft; `end` is where something may be missing altogether.
+/// Checks a draft; `end` is the place for faults about something missing altogether.
 pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     let mut checker = Checker { draft, faults };
     checker.site();
@@ -52,12 +52,12 @@ fn is_empty<T>(list: &At<Vec<T>>) -> bool {
     list.value.as_ref().is_some_and(Vec::is_empty)
 }
 
-/// The value of a key that may be left out and is there.
+/// Returns the value of an optional key that is set.
 fn given<T>(at: &At<Option<T>>) -> Option<&T> {
     at.value.as_ref()?.as_ref()
 }
 
-/// Whether a key is left out.
+/// Returns true if an optional key is not set.
 fn is_left_out<T>(at: &At<Option<T>>) -> bool {
     matches!(at.value, Some(None))
 }
@@ -70,7 +70,7 @@ fn names<'a>(all: impl Iterator<Item = &'a At<String>>) -> Vec<&'a str> {
     all.filter_map(|at| at.value.as_deref()).collect()
 }
 
-/// Whether a name of at most so many bytes can be that of a file, and of a cursor.
+/// Returns true if a name of at most `bytes_max` bytes is valid for a file, and for a cursor.
 fn names_a_file(name: &str, bytes_max: usize) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
     name.len() <= bytes_max && name.bytes().all(is_plain) && !name.starts_with('.')
@@ -82,7 +82,7 @@ impl Checker<'_> {
         self.faults.push(Fault { message, span: at.clone(), label: label.into(), advice });
     }
 
-    /// A name that must be one of those known.
+    /// Checks that a name is one of those known.
     fn known(&mut self, at: &Range<usize>, what: &str, name: &str, known: &[&str]) {
         if !known.contains(&name) {
             let advice = known_or_near(what, name, known);
@@ -118,7 +118,7 @@ impl Checker<'_> {
             let advice = format!("name {OVERVIEW_HEADERS_MAX} at most; HDR reads the others");
             self.fault(&site.overview_headers.span, "too many", message, &advice);
         }
-        // Where connections begin in two ways, they would begin in neither. Port 0 is another one each time.
+        // An address with two protocols would work with neither. Port 0 is a different one each time.
         let mut seen = HashSet::new();
         let web = &self.draft.web;
         if let Some(on) = [&web.listen, &web.tls_listen].into_iter().find(|at| !is_empty(at))
@@ -142,7 +142,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What stays until it is due is due by its groups.
+    /// Checks that no class keeps articles until they are due, since that depends on their groups.
     fn without_numbers(&mut self) {
         if self.draft.site.numbers.value != Some(false) {
             return;
@@ -160,7 +160,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What single sections find wrong between their own keys.
+    /// Collects the faults that sections find between their own keys.
     fn within_sections(&mut self) {
         let draft = self.draft;
         let of_controls = draft.controls.iter().flat_map(|control| control.wrong());
@@ -171,7 +171,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A connection to another server is logged in with a user and a password.
+    /// Checks that the login at another server has both a user and a password.
     fn login(&mut self, what: &str, name: &str, half: Option<Range<usize>>) {
         if let Some(at) = half {
             let message = format!("{what} `{name}` has only one of user and password_file");
@@ -234,7 +234,7 @@ impl Checker<'_> {
                     let message = format!("`{cidr}` is an address of peer `{first}` already");
                     self.fault(span, "again here", message, "the first peer would always be taken");
                 }
-                // Who must log in does not hide whom the same address is otherwise.
+                // A peer that must log in does not hide another one at the same address.
                 if is_left_out(&peer.user) {
                     owners.push((*cidr, name));
                 }
@@ -319,7 +319,7 @@ impl Checker<'_> {
         self.way_out(name, send);
     }
 
-    /// Articles leave in exactly one way.
+    /// Checks that articles leave in exactly one way.
     fn way_out(&mut self, name: &str, send: &SendDraft) {
         let is_given = [
             !is_empty(&send.to),
@@ -362,7 +362,7 @@ impl Checker<'_> {
         }
     }
 
-    /// No two peers write to one place, and nobody to where we read.
+    /// Checks that no two peers write to the same place, and none to the directory of incoming batches.
     fn outputs(&mut self) {
         let draft = self.draft;
         let plain = |path: &PathBuf| path.components().filter(|part| *part != Component::CurDir).collect();
@@ -464,7 +464,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Each buffer that a class names is there, in no other class, and not every one is retired.
+    /// Checks that each buffer of a class exists, belongs to no other class, and that not all are retired.
     fn buffers_of_classes(&mut self) {
         let draft = self.draft;
         let known = names(draft.buffers.iter().map(|buffer| &buffer.name));
@@ -552,7 +552,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Expiry rules name classes that keep articles; those have names of their own.
+    /// Checks that expiry rules name classes that keep articles, and have unique names.
     fn expire(&mut self) {
         let draft = self.draft;
         let keeps = |class: &&ClassDraft| class.method.value.is_some_and(keeps);
@@ -587,7 +587,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Patterns that take away from nothing match nothing.
+    /// Warns of patterns with only exclusions, which match nothing.
     fn groups_of_rules(&mut self) {
         let draft = self.draft;
         let rules = draft.rules.iter().map(|rule| &rule.groups);
@@ -635,7 +635,7 @@ impl Checker<'_> {
 }
 
 impl RuleDraft {
-    /// Whether every article meets it.
+    /// Returns true if every article matches the rule.
     fn matches_everything(&self) -> bool {
         let every_group =
             given(&self.groups).map_or(is_left_out(&self.groups), |groups| groups.as_str() == "*");
@@ -654,7 +654,7 @@ impl RuleDraft {
     }
 }
 
-/// `first`, `second`, ... `11th`.
+/// Returns `first`, `second`, ... `11th`.
 fn ordinal(n: usize) -> String {
     const WORDS: [&str; 10] =
         ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];

@@ -1,7 +1,7 @@
 //! Addresses and networks: `192.0.2.7`, `192.0.2.0/24`, `2001:db8::/32`.
 //!
-//! An IPv4 address that arrives on an IPv6 socket (`::ffff:192.0.2.7`) is the IPv4 address. Used by
-//! `[[peer]]` and `[[access]]`.
+//! IPv4 addresses that arrive on an IPv6 socket (`::ffff:192.0.2.7`) are treated as IPv4. Used by `[[peer]]`
+//! and `[[access]]`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,12 +20,12 @@ impl Cidr {
         Self(IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0))),
     ];
 
-    /// Whether every address of `other` lies in it.
+    /// Returns true if every address of `other` is in this network.
     pub fn covers(&self, other: &Self) -> bool {
         self.0.contains(&other.0)
     }
 
-    /// Whether `address` lies in it.
+    /// Returns true if `address` is in this network.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused_with_a_reason() {
+    fn invalid_networks_are_rejected_with_a_reason() {
         let error = |text: &str| text.parse::<Cidr>().unwrap_err();
         assert_eq!(error("news.example.org"), "`news.example.org` is not an IP address or a network");
         assert_eq!(error("192.0.2.0/33"), "`/33` is not a prefix length from 0 to 32");

@@ -1,4 +1,4 @@
-//! `[[control]]`: what is done about articles that ask the server to do something.
+//! `[[control]]`: handling of articles that ask the server to do something.
 
 use std::ops::Range;
 
@@ -58,7 +58,7 @@ section! {
     }
 }
 
-/// What is wrong between the keys of a section.
+/// A fault between the keys of a section.
 pub(super) struct Wrong<'a> {
     pub(super) at: &'a Range<usize>,
     pub(super) label: &'static str,
@@ -110,7 +110,7 @@ impl ControlDraft {
         wrong
     }
 
-    /// What is wrong with what it says of notices.
+    /// Returns the faults in the keys about notices.
     fn wrong_of_notices(&self, types: &[ControlType], action: ControlAction) -> Vec<Wrong<'_>> {
         let is_empty = |list: &super::table::At<Vec<String>>| list.value.as_ref().is_none_or(Vec::is_empty);
         let mut wrong = Vec::new();
@@ -143,30 +143,30 @@ impl ControlDraft {
 }
 
 impl Control {
-    /// Whether it speaks of messages of this type.
+    /// Returns true if the section applies to messages of this type.
     pub fn is_about(&self, what: ControlType) -> bool {
         (self.types.is_empty() && what != ControlType::Nocem) || self.types.contains(&what)
     }
 }
 
 words! {
-    /// What an article asks for.
+    /// The request of an article.
     pub enum ControlType {
-        /// To make or change a group.
+        /// Create or change a group.
         Newgroup = "newgroup",
-        /// To remove a group.
+        /// Remove a group.
         Rmgroup = "rmgroup",
-        /// To bring the groups of a hierarchy into line with a list.
+        /// Adjust the groups of a hierarchy to a list.
         Checkgroups = "checkgroups",
-        /// To withdraw an article.
+        /// Withdraw an article.
         Cancel = "cancel",
-        /// To withdraw an article and take its place.
+        /// Withdraw an article and replace it.
         Supersede = "supersede",
-        /// To ask for articles of a list.
+        /// Request articles of a list.
         Ihave = "ihave",
-        /// To send articles.
+        /// Send articles.
         Sendme = "sendme",
-        /// To hide articles.
+        /// Hide articles.
         Nocem = "nocem",
         /// Anything else.
         Other = "other",
@@ -174,27 +174,27 @@ words! {
 }
 
 words! {
-    /// What is done about it.
+    /// The action on a request.
     pub enum ControlAction {
-        /// It is carried out.
+        /// Carry it out.
         Do = "do",
-        /// It is mailed.
+        /// Mail it.
         Mail = "mail",
-        /// It is logged.
+        /// Log it.
         Log = "log",
-        /// It is not taken.
+        /// Reject the article.
         Refuse = "refuse",
     }
 }
 
 words! {
-    /// What is asked of a Cancel-Lock.
+    /// Requirement on the Cancel-Lock.
     pub enum LockRule {
-        /// A key must fit.
+        /// A key must match.
         Key = "key",
-        /// A key must fit, if there is a lock.
+        /// A key must match if there is a lock.
         KeyIfLocked = "key if locked",
-        /// Nothing.
+        /// None.
         Ignored = "ignored",
     }
 }

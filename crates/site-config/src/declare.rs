@@ -1,4 +1,4 @@
-//! The declarative form of a section: one row a key, from which everything about the key is made.
+//! The declarative form of a section: one row per key, from which everything about the key is made.
 //!
 //! A row of `section!` reads
 //!
@@ -7,15 +7,17 @@
 //! field: Type = kind, default TOML, example TOML, effect EFFECT, when CONDITION;
 //! ```
 //!
-//! `kind` (see `kinds`) reads, checks and prints the value. `default` is what holds without the key; a key
-//! without one is required, unless its kind says otherwise. `effect` says when a changed value takes effect,
-//! if not at a reload. `when` names the sections in which the key means anything; in others it is not
-//! printed. A key whose name is a word of Rust has it in quotes after the field's. Made from the rows: the
-//! section's struct, its draft (each value with its place in the file), reading, printing, and the manual.
+//! `kind` (see `kinds`) reads, checks and prints the value. `default` is the value without the key; a key
+//! without one is required, unless its kind has a default. `effect` is the time when a changed value takes
+//! effect, if not at a reload. `when` names the sections in which the key has a meaning; in others it is not
+//! printed. A key whose name is a keyword of Rust has its name in quotes after the field's. The rows produce
+//! the section's struct, its draft (each value with its place in the file), reading, printing, and the
+//! manual.
 //!
-//! A section may have a part of its own, which may be absent: after its keys stands `sub part: Part,
-//! PartDraft, "what it is";`, and the part is declared as `[section.part]`. Its keys are keys of the section
-//! whose names begin with `part.`, as TOML has it. `Section, SectionDraft with link {` adds the keys of
+//! A section may have an optional part: `sub part: Part, PartDraft, "description";` after its keys, with the
+//! part declared as `[section.part]`. Its keys are keys of the section whose names begin with `part.`, as in
+//! TOML. `Section, SectionDraft with link {` adds the keys of connections to other servers (see `link`) to a
+//! section's own.
 //! connections to other servers (see `link`) to a section's own.
 
 /// Declares a section; see the head of this file.
@@ -70,7 +72,7 @@ macro_rules! section {
 
         #[derive(Debug)]
         pub(super) struct $Draft {
-            /// Where the section begins.
+            /// Beginning of the section.
             #[allow(dead_code)]
             pub(super) head: std::ops::Range<usize>,
             $( pub(super) $field: $crate::table::At<$type>, )+
@@ -127,8 +129,8 @@ macro_rules! section {
         }
     };
 }
-/// Declares the whole configuration: its sections, in the order of the documentation; in brackets those that
-/// may be repeated.
+/// Declares the whole configuration: its sections, in the order of the documentation; repeatable ones are in
+/// brackets.
 macro_rules! sections {
     (@type [$Section:ident]) => { Vec<$Section> };
     (@type $Section:ident) => { $Section };
@@ -163,7 +165,7 @@ macro_rules! sections {
         }
 
         impl Draft {
-            /// What the manual says of every section.
+            /// Returns the manual of every section.
             fn sections() -> Vec<table::Section> {
                 [$( sections!(@manual $section), )+].into_iter().flatten().collect()
             }
@@ -172,14 +174,14 @@ macro_rules! sections {
                 Self { $( $field: sections!(@read $section document), )+ }
             }
 
-            /// The configuration; `None` if a value is absent, which then was reported as a fault.
+            /// Returns the configuration; `None` if a value is absent, which was then reported as a fault.
             fn finish(self, file: &Path) -> Option<Config> {
                 Some(Config { file: file.to_owned(), $( $field: sections!(@finish $section self.$field), )+ })
             }
         }
 
         impl Config {
-            /// Every section with its keys and values, defaults included.
+            /// Returns every section with its keys and values, defaults included.
             fn sections(&self) -> Vec<(&'static str, table::Lines)> {
                 let mut all = Vec::new();
                 $( sections!(@lines $section self.$field, all); )+

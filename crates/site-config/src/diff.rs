@@ -1,34 +1,34 @@
-//! What is different between two configurations, key by key and section by section.
+//! Differences between two configurations, key by key and section by section.
 //!
-//! Works on what `newsreel show` prints, so no key can be forgotten. Sections with a name are compared with
-//! the one of that name; others by their order. Called by `reload` and `newsreel check --diff`.
+//! Works on the output of `newsreel show`, so no key can be forgotten. Sections with a name are compared with
+//! those of the same name; others by their order. Called by `reload` and `newsreel check --diff`.
 
 use super::Config;
 use super::place::Place;
 use super::table::{self, Lines, SECTIONS};
 use std::fmt;
 
-/// One difference.
+/// A difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Where: in the new file, or in the old one for what it no longer has.
+    /// Place in the new file, or in the old one if it is no longer there.
     pub place: Place,
-    /// The section for people: `[limits]`, `[[peer]] news.example.org`, `[[access]] 2`.
+    /// Name of the section for people: `[limits]`, `[[peer]] news.example.org`, `[[access]] 2`.
     pub section: String,
-    /// What is different there.
+    /// The change at that place.
     pub change: Change,
 }
 
-/// What is different in a place.
+/// A change at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// The section is new.
     Added,
-    /// It is no longer there.
+    /// The section was removed.
     Removed,
-    /// It comes earlier or later than before.
+    /// The section comes earlier or later than before.
     Moved,
-    /// Another value of the key, as TOML; `None`: nothing.
+    /// The old and new value of a key, as TOML; `None` if absent.
     Value(Option<String>, Option<String>),
 }
 
@@ -55,10 +55,10 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A section of a configuration: its place among those of its kind, and its keys.
+/// A section of a configuration: its index among those of its kind, and its keys.
 type Section = (usize, Lines);
 
-/// All that is different, in the order of the documentation.
+/// Returns all differences, in the order of the documentation.
 pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
     let (old, new) = (old.sections(), new.sections());
     let mut found = Vec::new();
@@ -141,7 +141,7 @@ impl Finder {
         let value = |(_, lines): &Section, key: &str| {
             lines.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
         };
-        // Of a part that is new, or no longer there, one key says it all.
+        // For an added or removed part, one key stands for all.
         let has =
             |(_, lines): &Section, part: &str| lines.iter().any(|(name, _)| part_of(name) == Some(part));
         let mut told = Vec::new();
@@ -161,7 +161,7 @@ impl Finder {
     }
 }
 
-/// The part of a section that a key belongs to.
+/// Returns the part of a section that a key belongs to.
 fn part_of(key: &str) -> Option<&str> {
     key.split_once('.').map(|(part, _)| part)
 }

@@ -1,18 +1,18 @@
-//! Which distributions are accepted (RFC 5536 section 3.2.4), together with the text it was written as.
+//! A list of accepted distributions (RFC 5536 section 3.2.4), together with the text it was written as.
 //!
-//! A list as INN's newsfeeds has them, with `*` and `?` as in wildmats: the rightmost entry that fits a
-//! distribution decides; a list that only excludes accepts every other one. Case does not matter. Read by
-//! `values`; asked by `checks`.
+//! Lists are like those in INN's newsfeeds, with `*` and `?` as in wildmats: the rightmost entry that matches
+//! a distribution decides; a list with exclusions only accepts all others. Case does not matter. Read by
+//! `values`; used by `checks`.
 
 use std::fmt;
 
 use netnews::wildmat::Wildmat;
 
-/// The distribution that is no restriction.
+/// The distribution that means no restriction.
 const WORLD: &[u8] = b"world";
 /// The word that no article may name (RFC 5536 section 3.2.4), easily taken for `*`.
 const ALL: &str = "all";
-/// Distributions of one article that are looked at.
+/// Maximum number of an article's distributions that are checked.
 const DISTRIBUTIONS_PER_ARTICLE_MAX: usize = 100;
 
 /// A list of distributions that remembers its text; the empty text accepts none.
@@ -31,7 +31,7 @@ enum Accepted {
 }
 
 impl Distributions {
-    /// Reads `text`: names between commas, those with `!` before them excluded.
+    /// Parses `text`: names between commas, those after `!` excluded.
     pub fn parse(text: &str) -> Result<Self, String> {
         let accepted = match text {
             "" => Accepted::None,
@@ -41,8 +41,8 @@ impl Distributions {
         Ok(Self { text: text.to_owned(), accepted })
     }
 
-    /// Whether an article with this Distribution value is accepted: at least one of its distributions is, or
-    /// it has none or "world", which are no restriction.
+    /// Returns true if an article with this Distribution value is accepted: at least one of its distributions
+    /// is, or it has none or "world", which are no restriction.
     pub fn accept(&self, value: &[u8]) -> bool {
         if matches!(self.accepted, Accepted::Every) {
             return true;
@@ -62,13 +62,14 @@ impl Distributions {
         }
     }
 
-    /// As it was written.
+    /// Returns the text as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// The names in a Distribution value: cut at commas, white space and folds trimmed, empty pieces skipped.
+/// Returns the names in a Distribution value: split at commas, white space and folds trimmed, empty pieces
+/// skipped.
 fn names(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
 }
@@ -85,7 +86,7 @@ fn wildmat(text: &str) -> Result<Wildmat, String> {
 
 fn check(entry: &str) -> Result<(), String> {
     let name = entry.strip_prefix('!').unwrap_or(entry);
-    // Dots are not in the grammar, but in articles: people put names of hierarchies there.
+    // Dots are not in the grammar, but occur in articles, which use names of hierarchies.
     let allowed = |c: char| c.is_ascii_alphanumeric() || "+-_.*?".contains(c);
     if name.is_empty() || !name.chars().all(allowed) {
         return Err(format!("`{entry}` is not a distribution"));
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_names_of_an_article_are_looked_at() {
+    fn only_a_limited_number_of_an_articles_names_is_checked() {
         let list = Distributions::parse("usa").unwrap();
         let value = |others: usize| format!("{}usa", "x,".repeat(others));
         assert!(list.accept(value(DISTRIBUTIONS_PER_ARTICLE_MAX - 1).as_bytes()));
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_told_why() {
+    fn invalid_lists_are_rejected_with_a_reason() {
         for (text, why) in [
             ("usa,,na", "`` is not a distribution"),
             ("usa, na", "` na` is not a distribution"),

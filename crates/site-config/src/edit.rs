@@ -1,5 +1,5 @@
-//! Changes of the configuration that commands make: as little of the text as possible, comments and order as
-//! they were.
+//! Changes to the configuration made by commands: they change as little of the text as possible, and keep
+//! comments and order.
 //!
 //! The result is read and checked like any configuration before it replaces the file. Called by
 //! `operations::buffers` and `up`.
@@ -9,25 +9,25 @@ use std::path::Path;
 use disk::{Access, RealDisk, durable_replace};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, TomlError, Value};
 
-/// A change to make to a buffer.
+/// A change to the configuration.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// A new `[[buffer]]` with these keys and values, for a class.
+    /// Add a `[[buffer]]` with these keys and values, for a class.
     Add { name: String, keys: Vec<(&'static str, Value)>, class: String },
-    /// A key of a buffer, and its value.
+    /// Set a key of a buffer.
     Set { name: String, key: &'static str, value: Value },
-    /// A `[[buffer]]` and its name in its class go.
+    /// Remove a `[[buffer]]`, and its name from its class.
     Remove { name: String },
-    /// A key of a section that there is once, such as `[site]`, and its value.
+    /// Set a key of a section that exists once, such as `[site]`.
     Value { section: &'static str, key: &'static str, value: Value },
 }
 
-/// Makes changes in a configuration file, all of them or none.
+/// Applies changes to a configuration file, all of them or none.
 pub fn apply(file: &Path, changes: &[Change]) -> Result<(), String> {
     let cannot = |doing: &str, error: &dyn std::fmt::Display| {
         format!("the configuration {} cannot be {doing}: {error}", file.display())
     };
-    // A link stays one.
+    // Symbolic links are kept.
     let file = &file.canonicalize().map_err(|error| cannot("found", &error))?;
     let text = std::fs::read_to_string(file).map_err(|error| cannot("read", &error))?;
     let edit = |text: String, change| edited(&text, change);
@@ -44,7 +44,7 @@ pub fn apply(file: &Path, changes: &[Change]) -> Result<(), String> {
     })
 }
 
-/// The text after a change.
+/// Returns the text after a change.
 pub(crate) fn edited(text: &str, change: &Change) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error: TomlError| error.message().to_owned())?;
     match change {
@@ -84,7 +84,7 @@ pub(crate) fn edited(text: &str, change: &Change) -> Result<String, String> {
     Ok(document.to_string())
 }
 
-/// Puts the comment above a section that was removed above what followed it.
+/// Moves the comment above a removed section to the section after it.
 fn keep_comment(document: &mut DocumentMut, gone: &Table) {
     let comment = text_of(gone.decor().prefix());
     if !comment.contains('#') {
@@ -123,7 +123,7 @@ fn text_of(raw: Option<&RawString>) -> String {
     raw.and_then(RawString::as_str).unwrap_or_default().to_owned()
 }
 
-/// The `[[...]]` sections of this name.
+/// Returns the `[[...]]` sections of this name.
 fn sections<'a>(document: &'a mut DocumentMut, name: &str) -> Result<&'a mut ArrayOfTables, String> {
     let sections = document.entry(name).or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
     sections
@@ -140,7 +140,7 @@ fn named<'a>(sections: &'a mut ArrayOfTables, kind: &str, name: &str) -> Result<
     found.ok_or_else(|| format!("it has no [[{kind}]] with the name \"{name}\""))
 }
 
-/// Sets a key to a value; what stands around it stays.
+/// Sets a key to a value, keeping the text around it.
 fn set(table: &mut Table, key: &str, value: &Value) {
     let mut value = value.clone();
     if let Some(old) = table.get(key).and_then(Item::as_value) {
@@ -164,7 +164,7 @@ mod tests {
         (text, config)
     }
 
-    /// The lines that are new, and those that are gone.
+    /// Returns the added and removed lines.
     fn difference(text: &str) -> (Vec<&str>, Vec<&'static str>) {
         let new = text.lines().filter(|line| !TEXT.lines().any(|old| old == *line)).collect();
         let gone = TEXT.lines().filter(|line| !text.lines().any(|new| new == *line)).collect();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_changed_in_its_place_and_a_key_put_behind_the_others() {
+    fn a_value_is_changed_in_place_and_a_new_key_put_after_the_others() {
         let set =
             |key, value: &str| check(&Change::Set { name: "a".into(), key, value: value.parse().unwrap() });
         let (text, config) = set("size", "\"3 MiB\"");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_added_behind_the_others_and_to_its_class() {
+    fn a_buffer_is_added_after_the_others_and_to_its_class() {
         let keys = vec![("name", "c".into()), ("path", "/dev/x".into())];
         let (text, config) = check(&Change::Add { name: "c".into(), keys, class: "text".into() });
         assert!(

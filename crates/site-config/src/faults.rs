@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file: all of it at once, each with line, caret and advice.
+//! Faults in a configuration file: all of them at once, each with line, caret and advice.
 //!
 //! Made by `read` and `checks`; printed by the command line.
 
@@ -8,42 +8,42 @@ use std::path::PathBuf;
 
 use super::report::rendered;
 
-/// One thing that is wrong.
+/// A fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong, in one sentence without a full stop.
+    /// Description of the fault, in one sentence without a full stop.
     pub message: String,
-    /// The bytes of the file it is about.
+    /// The bytes of the file that the fault is about.
     pub span: Range<usize>,
-    /// Said at the caret.
+    /// Text at the caret.
     pub label: String,
-    /// What to do about it.
+    /// Advice on correcting it.
     pub advice: Option<String>,
 }
 
-/// Why a file is no configuration.
+/// The reason why a file is not accepted.
 #[derive(Debug)]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// It is wrong.
+    /// The file has faults.
     Faulty {
         /// The file.
         file: PathBuf,
-        /// Its text.
+        /// Contents of the file.
         text: String,
-        /// What is wrong, in the order of the file; at least one.
+        /// The faults, in the order of the file; at least one.
         faults: Vec<Fault>,
     },
 }
 
 impl ConfigError {
-    /// The faults; none if the file could not be read.
+    /// Returns the faults; none if the file could not be read.
     pub fn faults(&self) -> &[Fault] {
         match self {
             Self::Unreadable { .. } => &[],
@@ -51,7 +51,8 @@ impl ConfigError {
         }
     }
 
-    /// The report for people: every fault with the lines around it; `colour` for a terminal.
+    /// Returns the report for people: every fault with the lines around it, with colours for a terminal if
+    /// `colour`.
     pub fn report(&self, colour: bool) -> String {
         let Self::Faulty { file, text, faults } = self else { return format!("{self}\n") };
         let name = file.display().to_string();
@@ -74,7 +75,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The word among `known` that `word` is a slip of, if one is near enough.
+/// Returns the word among `known` that `word` is probably a misspelling of, if one is near enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let slips_max = 1 + word.len() / 4;
     known
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_recognised_and_other_words_are_not() {
+    fn misspellings_are_recognised_and_other_words_are_not() {
         let known = ["listen", "data", "durability"];
         assert_eq!(nearest("lisen", known), Some("listen"));
         assert_eq!(nearest("Durabilty", known), Some("durability"));

@@ -9,9 +9,9 @@ use super::kinds::*;
 
 /// Longest time that an article may wait for a program.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1);
-/// Shortest.
+/// Shortest such time.
 const TIMEOUT_MIN: Duration = Duration::from_millis(10);
-/// Least memory that a program may be left.
+/// Minimum memory limit of a program.
 const MEMORY_BYTES_MIN: u64 = 16 << 20;
 
 section! {
@@ -46,7 +46,7 @@ section! {
 }
 
 words! {
-    /// What a filter program judges.
+    /// The events that a filter program judges.
     pub enum Judges {
         /// Articles.
         Feed = "feed",
@@ -58,17 +58,17 @@ words! {
 }
 
 words! {
-    /// What happens while a filter program cannot judge.
+    /// Behaviour while a filter program cannot judge.
     pub enum OnFailure {
         /// Everything passes.
         Pass = "pass",
-        /// Everything is to come later.
+        /// Everything is deferred.
         Defer = "defer",
     }
 }
 
 impl FilterProgram {
-    /// Whether it judges these.
+    /// Returns true if the program judges these events.
     pub fn judges(&self, what: Judges) -> bool {
         self.judges.contains(&what)
     }

@@ -14,7 +14,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Reads `text`; an empty one matches nothing.
+    /// Parses `text`; an empty one matches nothing.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Ok(Self { text: String::new(), wildmat: None });
@@ -25,17 +25,17 @@ impl Groups {
         }
     }
 
-    /// Whether `name` matches.
+    /// Returns true if `name` matches.
     pub fn matches(&self, name: &[u8]) -> bool {
         self.wildmat.as_ref().is_some_and(|wildmat| wildmat.matches(name))
     }
 
-    /// How long the longest of the patterns is that match `name`; `None`: it is not matched.
+    /// Returns the length of the longest pattern that matches `name`; `None` if there is none.
     pub fn longest_match(&self, name: &[u8]) -> Option<usize> {
         self.wildmat.as_ref()?.longest_match(name)
     }
 
-    /// Which of these sorted names match; see [`Wildmat::select`].
+    /// Selects the matching names among these sorted ones; see [`Wildmat::select`].
     pub fn select(&self, names: &[&[u8]], chosen: &mut [u64]) {
         match &self.wildmat {
             Some(wildmat) => wildmat.select(names, chosen),
@@ -43,12 +43,12 @@ impl Groups {
         }
     }
 
-    /// Whether it matches nothing because it is empty.
+    /// Returns true if the text is empty, which matches nothing.
     pub fn is_empty(&self) -> bool {
         self.wildmat.is_none()
     }
 
-    /// As it was written.
+    /// Returns the text as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -1,9 +1,9 @@
-//! Some hours of each day, as in `prefetch.hours`.
+//! A range of hours of each day, as in `prefetch.hours`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Some hours of each day: from the first on, before the second; over midnight if that is the smaller one.
+/// A range of hours of each day: from `from` on, before `to`; over midnight if `to` is the smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hours {
     /// 0 to 23.
@@ -28,7 +28,7 @@ impl FromStr for Hours {
 }
 
 impl Hours {
-    /// Whether it is one of them at this time (Unix seconds).
+    /// Returns true if the range includes this time (Unix seconds).
     pub fn has(self, at: u64) -> bool {
         let hour = (at / 3600 % 24) as u8;
         if self.from < self.to {

@@ -1,7 +1,7 @@
-//! What keys take: each kind reads a value, says what is wrong with it, prints it, and has words for the
-//! manual.
+//! Kinds of values that keys take: each reads a value, reports faults in it, prints it, and has a description
+//! for the manual.
 //!
-//! Named in the rows of `section!`; called by `read` with values of the file and with defaults alike.
+//! Named in the rows of `section!`; called by `read` both with values of the file and with defaults.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,28 +24,28 @@ use super::{
 use site_base::units;
 use site_base::units::{parse_size, parse_span, size_text, span_text};
 
-/// A value as the file has it.
+/// A value in the file.
 pub(super) type Toml<'a> = Spanned<DeValue<'a>>;
 
-/// What is wrong with a value.
+/// A fault in a value.
 #[derive(Debug)]
 pub(super) struct Wrong {
     pub(super) reason: Reason,
     pub(super) span: Range<usize>,
-    /// What to do about it, if an example of the key does not say enough.
+    /// Advice, if an example of the key is not enough.
     pub(super) advice: Option<String>,
 }
 
-/// How it is said.
+/// The message of a fault.
 #[derive(Debug)]
 pub(super) enum Reason {
-    /// The key does not take this: the type or the value that was found.
+    /// The key does not take this type or value.
     NotTaken(String),
-    /// A sentence after the key's name and a colon.
+    /// A sentence, printed after the key's name and a colon.
     Because(String),
-    /// A sentence that goes on after the key's name.
+    /// The rest of a sentence that begins with the key's name.
     Must(String),
-    /// A sentence of its own.
+    /// A whole sentence.
     Whole(String),
 }
 
@@ -76,32 +76,33 @@ impl Wrong {
     }
 }
 
-/// What a key takes.
+/// A kind of value.
 pub(super) trait Kind {
-    /// What becomes of it.
+    /// Type of the field.
     type Value;
 
-    /// What it takes, in words.
+    /// Returns the description of accepted values.
     fn words(&self) -> String;
 
     /// Reads a value.
     fn read(&self, value: &Toml<'_>) -> Result<Self::Value, Wrong>;
 
-    /// The value in TOML, such that it reads back as the same one; `None`: the key is left out.
+    /// Returns the value in TOML, such that it reads back as the same one; `None` if the key is to be left
+    /// out.
     fn write(&self, value: &Self::Value) -> Option<Value>;
 
-    /// What holds without the key, if its row has no default; `None`: it is required.
+    /// Returns the value without the key, if its row has no default; `None` if the key is required.
     fn absent(&self) -> Option<Self::Value> {
         None
     }
 
-    /// The same in words.
+    /// Returns a description of that value.
     fn absent_words(&self) -> &'static str {
         "none (required)"
     }
 }
 
-/// A key that may be left out.
+/// An optional key.
 pub(super) struct Maybe<K>(pub(super) K);
 
 impl<K: Kind> Kind for Maybe<K> {
@@ -128,7 +129,7 @@ impl<K: Kind> Kind for Maybe<K> {
     }
 }
 
-/// A list.
+/// A list of values.
 pub(super) struct List<K>(pub(super) K);
 
 impl<K: Kind> Kind for List<K> {
@@ -148,7 +149,7 @@ impl<K: Kind> Kind for List<K> {
     }
 }
 
-/// One, or a list.
+/// A single value or a list.
 pub(super) struct OneOrMore<K>(pub(super) K);
 
 impl<K: Kind + Copy> Kind for OneOrMore<K> {
@@ -167,7 +168,7 @@ impl<K: Kind + Copy> Kind for OneOrMore<K> {
     }
 }
 
-/// A number that a key may be.
+/// An integer type of a key's value.
 pub(super) trait Number: Copy + PartialOrd + fmt::Display + TryFrom<u64> + TryInto<i64> {}
 
 impl<N: Copy + PartialOrd + fmt::Display + TryFrom<u64> + TryInto<i64>> Number for N {}
@@ -177,7 +178,7 @@ fn number<N: Number>(value: &Toml<'_>) -> Option<N> {
     N::try_from(u64::from_str_radix(integer.as_str(), integer.radix()).ok()?).ok()
 }
 
-/// A whole number within bounds.
+/// An integer within bounds.
 impl<N: Number> Kind for RangeInclusive<N> {
     type Value = N;
 
@@ -198,7 +199,7 @@ impl<N: Number> Kind for RangeInclusive<N> {
     }
 }
 
-/// Declares a kind: its value, its words, how a value is read, and how it is printed.
+/// Declares a kind: the type of its value, its description, how a value is read, and how it is printed.
 macro_rules! kind {
     (
         $(#[doc = $doc:literal])+
@@ -231,21 +232,21 @@ macro_rules! kind {
 }
 
 kind! {
-    /// Any text but an empty one.
+    /// Any text except an empty one.
     Text: String, "a text", |value| text(value, read_text), |text| text.into()
 }
 kind! {
-    /// A name of a buffer, class or group of users.
+    /// The name of a buffer, class or group of users.
     Name: String, "a name", |value| text(value, read_name), |name| name.into()
 }
 kind! {
-    /// A path, relative to the place the key's text says.
+    /// A path, relative to the directory given in the key's text.
     FilePath: PathBuf, "a path", |value| text(value, |text| read_text(text).map(PathBuf::from)), |path| {
         path::absolute(path).unwrap_or_else(|_| path.clone()).to_string_lossy().as_ref().into()
     }
 }
 kind! {
-    /// Where to listen or connect.
+    /// An address to listen on or connect to.
     HostPort: String, "\"HOST:PORT\"", |value| text(value, |text| {
         check_host_port(text).map(|()| text.to_owned())
     }), |text| text.into()
@@ -256,7 +257,7 @@ kind! {
     |text| text.into()
 }
 kind! {
-    /// Where posts to moderated groups go.
+    /// The destination of posts to moderated groups.
     SubmissionAddress: String, "a mail address, %s in it for the group, or \"queue\"",
     |value| text(value, |text| match text {
         WAIT_HERE => Ok(text.to_owned()),
@@ -290,7 +291,7 @@ kind! {
     }), |groups| groups.as_str().into()
 }
 kind! {
-    /// A wildmat that may hold spaces, as values of headers do.
+    /// A wildmat that may contain spaces, as values of headers do.
     Pattern: String, "a wildmat", |value| text(value, |text| {
         match netnews::wildmat::Wildmat::parse_lenient(text.as_bytes()) {
             Ok(_) => Ok(text.to_owned()),
@@ -305,12 +306,12 @@ kind! {
     |list| list.as_str().into()
 }
 kind! {
-    /// When an article counts as stored.
+    /// The time when an article counts as stored.
     Durable: Durability, "\"process\", \"interval(TIME)\" or \"always\"",
     |value| text(value, units::parse_durability), |durability| units::durability_text(*durability).into()
 }
 kind! {
-    /// Our name in Path (RFC 5536 section 3.1.5); that of the machine if there is none.
+    /// Our name in Path (RFC 5536 section 3.1.5); by default that of the machine.
     PathIdentity: String, "a text", |value| text(value, |text| match is_path_identity(text) {
         true => Ok(text.to_owned()),
         false => Err(format!("`{text}` is not a path identity: letters, digits, `.`, `-`, `_`, no spaces")),
@@ -323,7 +324,7 @@ kind! {
     }
 }
 kind! {
-    /// A header that overview can keep.
+    /// A header that can be added to overview.
     FurtherHeader: String, "a header's name", |value| text(value, |text| {
         match netnews::overview_row::is_further(text.as_bytes()) {
             true => Ok(text.to_owned()),
@@ -361,7 +362,7 @@ kind! {
     }, |span| span_text(*span).into()
 }
 kind! {
-    /// A time, or without end.
+    /// A time, or never.
     SpanOrNever: Stay, "a time, or \"never\"", |value| match value.get_ref().as_str() {
         Some("never") => Ok(Stay::Never),
         _ => Span.read(value).map(Stay::For),
@@ -371,7 +372,7 @@ kind! {
     }
 }
 kind! {
-    /// Room on a file system.
+    /// Free space on a file system.
     Room: FreeMin, "a size, or a percentage from \"1 %\" to \"99 %\"", |value| {
         let percent = value.get_ref().as_str().and_then(|text| text.strip_suffix('%'));
         let Some(percent) = percent else { return Size::ANY.read(value).map(FreeMin::Bytes) };
@@ -403,12 +404,12 @@ kind! {
     }, |span| span_text(*span).into()
 }
 kind! {
-    /// A command that an upstream is asked.
+    /// A command that is passed on to an upstream.
     CommandToPass: PassedCommand, "a command",
     |value| text(value, str::parse), |command| command.to_string().into()
 }
 kind! {
-    /// A list that an upstream is asked for.
+    /// A list that is requested from an upstream.
     ListToPass: PassedList, "a list", |value| text(value, str::parse), |list| list.to_string().into()
 }
 kind! {
@@ -424,7 +425,7 @@ kind! {
     }), |address| address.to_string().into()
 }
 kind! {
-    /// Where a feed begins.
+    /// The beginning of a feed.
     StartAt: FeedStart, "\"now\", \"oldest\" or a date", |value| text(value, FeedStart::parse), |from| {
         from.to_string().into()
     }
@@ -467,7 +468,7 @@ kind! {
     }, |words| words.iter().collect()
 }
 kind! {
-    /// A network or several, or `"all"`; perhaps none.
+    /// One or more networks, or `"all"`; may be empty.
     NetworksOrNone: Vec<Cidr>, "an IP address or network, or a list of them, perhaps empty", |value| {
         let one = |value: &Toml<'_>| text(value, |text| match text {
             "all" => Ok(Cidr::ALL.to_vec()),
@@ -477,7 +478,7 @@ kind! {
     }, |networks| networks.iter().map(Cidr::to_string).collect()
 }
 kind! {
-    /// A network or several, or `"all"`.
+    /// One or more networks, or `"all"`.
     Networks: Vec<Cidr>, "an IP address or network, or a list of them", |value| {
         match NetworksOrNone.read(value)? {
             networks if networks.is_empty() => Err(Wrong::because(value, "the list is empty")),
@@ -506,25 +507,25 @@ kind! {
     }
 }
 
-/// Least of all timeouts.
+/// Minimum of all timeouts.
 const TIMEOUT_MIN: Duration = Duration::from_millis(100);
-/// Least pause between two attempts.
+/// Minimum pause between two attempts.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
-/// Least and greatest block of a buffer, in bytes.
+/// Minimum and maximum block size of a buffer, in bytes.
 const BLOCK_BYTES: RangeInclusive<u32> = 64..=16_384;
-/// Ages that articles may have: up to 100 years.
+/// Ages of articles: up to 100 years.
 const DAYS: RangeInclusive<u32> = 1..=36_500;
 
 /// The submission address that stands for this server's own queue.
 pub const WAIT_HERE: &str = "queue";
 
-/// Reads a text.
+/// Reads a value of type text.
 fn text<T>(value: &Toml<'_>, read: impl Fn(&str) -> Result<T, String>) -> Result<T, Wrong> {
     let text = value.get_ref().as_str().ok_or_else(|| Wrong::wrong_type(value))?;
     read(text).map_err(|reason| Wrong::because(value, reason))
 }
 
-/// Reads a list.
+/// Reads a value of type list.
 fn list<T>(value: &Toml<'_>, read: impl Fn(&Toml<'_>) -> Result<T, Wrong>) -> Result<Vec<T>, Wrong> {
     let elements = value.get_ref().as_array().ok_or_else(|| Wrong::wrong_type(value))?;
     elements.iter().map(read).collect()
@@ -556,7 +557,7 @@ fn read_mail_template(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether `text` is `HOST:PORT`; the error says what is wrong in words.
+/// Checks that `text` is `HOST:PORT`; the error is a description in words.
 pub fn check_host_port(text: &str) -> Result<(), String> {
     let (host, port) =
         text.rsplit_once(':').ok_or_else(|| format!("`{text}` lacks a port; write HOST:PORT"))?;
@@ -578,7 +579,8 @@ pub fn check_host_port(text: &str) -> Result<(), String> {
     port.parse::<u16>().map(|_| ()).map_err(|_| format!("`{port}` is not a port from 0 to 65535"))
 }
 
-/// Whether `text` is an IPv6 address, perhaps with the scope that a link-local one needs: `fe80::1%eth0`.
+/// Returns true if `text` is an IPv6 address, perhaps with the scope that a link-local one needs:
+/// `fe80::1%eth0`.
 fn is_ipv6(text: &str) -> bool {
     let (address, scope) =
         text.split_once('%').map_or((text, None), |(address, scope)| (address, Some(scope)));
@@ -588,7 +590,7 @@ fn is_ipv6(text: &str) -> bool {
 /// Longest path identity, in bytes: a domain name's length.
 const PATH_IDENTITY_BYTES_MAX: usize = 255;
 
-/// Whether `text` can be a path identity.
+/// Returns true if `text` is a valid path identity.
 pub fn is_path_identity(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
     (1..=PATH_IDENTITY_BYTES_MAX).contains(&text.len())
@@ -596,13 +598,13 @@ pub fn is_path_identity(text: &str) -> bool {
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// What a machine with so much memory keeps of what was just written.
+/// Returns the default amount of recently written data that a machine with this memory keeps.
 fn hot_memory_of(memory_bytes: u64) -> u64 {
     const MIB: u64 = 1 << 20;
     (memory_bytes / 512 / MIB * MIB).max(8 * MIB)
 }
 
-/// The machine's name, if it can be a path identity.
+/// Returns the machine's name, if it is a valid path identity.
 pub fn host_name() -> String {
     let uname = rustix::system::uname();
     let name = uname.nodename().to_string_lossy().into_owned();
@@ -612,9 +614,9 @@ pub fn host_name() -> String {
 /// A size, as a text with a unit or as a number of bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Size {
-    /// The least one, in bytes.
+    /// Minimum size in bytes.
     pub(super) min: u64,
-    /// The greatest one, in bytes.
+    /// Maximum size in bytes.
     pub(super) max: u64,
 }
 
@@ -664,7 +666,7 @@ impl<W> Clone for OneWord<W> {
 
 impl<W> Copy for OneWord<W> {}
 
-/// One of the words of the field's enumeration.
+/// Returns the kind for one of the words of the field's enumeration.
 pub(super) fn word<W: Word>() -> OneWord<W> {
     OneWord(PhantomData)
 }

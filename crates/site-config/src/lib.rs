@@ -1,10 +1,9 @@
 //! The configuration: one TOML file, read completely or not at all.
 //!
 //! Each section is one table (`section!`, see `table`): a key is one row, from which its field, default,
-//! reading, checking, printing, `newsreel explain-config` and `docs/config.md` come. `kinds` is what keys can
-//! take; `read` turns a file into a [`Config`] or into *all* that is wrong with it; `checks` looks at what
-//! only shows between keys and between sections. Everything below is plain data: whoever holds a [`Config`]
-//! needs no file.
+//! reading, checking, printing, `newsreel explain-config` and `docs/config.md` are made. `kinds` has the
+//! types of values; `read` turns a file into a [`Config`] or into *all* faults in it; `checks` examines
+//! relations between keys and between sections. A [`Config`] is plain data and needs no file.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -101,63 +100,63 @@ sections! {
     site: Site,
     /// Certificates.
     tls: Tls,
-    /// What one client, and all of them together, may take.
+    /// Limits on each client, and on all of them together.
     limits: Limits,
     /// Cyclic buffers.
     buffers: [Buffer],
     /// Storage classes.
     classes: [Class],
-    /// Which article goes to which class; the first match decides, the last one matches everything.
+    /// Choice of a class for an article; the first match decides, the last one matches everything.
     rules: [Rule],
-    /// How long articles stay where nothing is overwritten; the first match decides.
+    /// Time that articles stay if nothing is overwritten; the first match decides.
     expire: [Expire],
-    /// Copies of articles that outlive them.
+    /// Copies of articles that survive them.
     archives: [Archive],
     /// Neighbours that feed us, and that we feed.
     peers: [Peer],
-    /// Names of keys that peers share.
+    /// Sets of keys that peers share.
     send_templates: [SendTemplate],
-    /// Batches that come as files.
+    /// Batches that arrive as files.
     batches: Batches,
     /// Servers from which articles are fetched.
     pulls: [Pull],
-    /// Servers that have the bodies of which only the headers are here.
+    /// Servers that have the bodies of articles of which only the headers are here.
     body_servers: [BodyServer],
     /// Servers whose groups are shown beside the local ones.
     upstreams: [Upstream],
-    /// Where what comes from them is kept.
+    /// The store of data from upstreams.
     cache: Cache,
-    /// What is fetched from them before readers ask for it.
+    /// Fetching from upstreams before readers ask.
     prefetch: Prefetch,
-    /// How clients log in.
+    /// Logging in.
     auth: Auth,
-    /// Programs that know users.
+    /// Authentication programs.
     authenticators: [Authenticator],
-    /// Who may read and post; the first match decides; no match: no access.
+    /// Rights to read and post; the first match decides; no match: no access.
     access: [Access],
     /// Pages and figures over HTTP.
     web: Web,
     /// Full text search.
     search: Search,
-    /// What is asked of posts.
+    /// Requirements on posts.
     posting: Posting,
-    /// What is done about control messages; the first match decides.
+    /// Handling of control messages; the first match decides.
     controls: [Control],
-    /// The filters that are built in.
+    /// The built-in filters.
     spam: Spam,
     /// Programs that judge articles, posts and logins, in their order.
     filters: [FilterProgram],
-    /// Which withdrawals are obeyed where no section above decides.
+    /// Withdrawals that are obeyed where no section above decides.
     cancel: Cancel,
-    /// How posts reach moderators.
+    /// Mailing posts to moderators.
     moderation: Moderation,
-    /// Who moderates; the first match decides.
+    /// Moderators of groups; the first match decides.
     moderators: [Moderator],
 }
 
 impl Config {
-    /// What to do about a path identity that is not a full name, which others may have too (RFC 5536 section
-    /// 3.1.5).
+    /// Returns advice about a path identity that is not a full name, which other sites may have too (RFC 5536
+    /// section 3.1.5).
     pub fn identity_advice(&self) -> Option<String> {
         let identity = &self.site.path_identity;
         (!identity.contains('.')).then(|| {
@@ -169,13 +168,13 @@ impl Config {
         })
     }
 
-    /// Whether anything depends on which of our addresses a client has connected to.
+    /// Returns true if anything depends on the local address of a connection.
     pub fn needs_local_address(&self) -> bool {
         !self.authenticators.is_empty() || self.access.iter().any(|access| !access.listener.is_empty())
     }
 
-    /// The configuration as a file, every key written out, defaults included: `newsreel show`. It reads back
-    /// as the same configuration.
+    /// Returns the configuration as a file, every key written out, defaults included: `newsreel show`. It
+    /// reads back as the same configuration.
     pub fn to_toml(&self) -> String {
         let section = |(name, lines): (&str, table::Lines)| {
             let mut text = table::section(name).map_or_else(String::new, table::Section::brackets) + "\n";
@@ -193,7 +192,7 @@ impl Config {
         self.sections().into_iter().map(section).collect::<Vec<_>>().join("\n")
     }
 
-    /// With every path joined to the directory that it is relative to.
+    /// Joins every path to the directory that it is relative to.
     fn resolved(mut self) -> Self {
         let Self {
             file,
@@ -235,14 +234,13 @@ impl Config {
     }
 }
 
-/// A path that is relative to the directory of the configuration; the current directory's part stays out of
-/// it.
+/// Returns a path relative to the directory of the configuration, without a leading `./`.
 fn beside(file: &Path, path: &Path) -> PathBuf {
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path == Path::new(".") { dir.to_owned() } else { dir.join(path) }
 }
 
-/// A configuration with the old values of what takes effect at a restart.
+/// Returns the new configuration with the old values of keys that take effect after a restart.
 pub fn held_back(old: &Config, mut new: Config) -> Config {
     for class in &mut new.classes {
         if let Some(old) = old.classes.iter().find(|old| old.name == class.name && old.method == class.method)
@@ -255,12 +253,12 @@ pub fn held_back(old: &Config, mut new: Config) -> Config {
     new
 }
 
-/// A text as a TOML string.
+/// Returns a text as a TOML string.
 pub fn quoted(text: &str) -> String {
     toml_edit::Value::from(text).to_string()
 }
 
-/// Texts as a TOML list.
+/// Returns texts as a TOML list.
 pub fn list(texts: &[String]) -> String {
     toml_edit::Value::from_iter(texts).to_string()
 }

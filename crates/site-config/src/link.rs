@@ -1,5 +1,5 @@
-//! How connections to other servers are made: the keys that `[peer.send]`, `[[pull]]`, `[[body_server]]` and
-//! `[[upstream]]` have in common.
+//! Connections to other servers: the common keys of `[peer.send]`, `[[pull]]`, `[[body_server]]` and
+//! `[[upstream]]`.
 
 use super::words::Word;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ macro_rules! link_section {
         }
 
         impl $Section {
-            /// How to connect.
+            /// Returns the settings of the connection.
             pub fn link(&self) -> $crate::Link {
                 $crate::Link {
                     bind: self.bind,
@@ -53,14 +53,14 @@ macro_rules! link_section {
                 }
             }
 
-            /// The files that are named, each relative to the directory of the configuration.
+            /// Returns the named files, each relative to the directory of the configuration.
             pub(super) fn link_files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
                 self.tls_ca.iter_mut().chain(&mut self.password_file)
             }
         }
 
         impl $Draft {
-            /// Where one of user and password_file stands without the other.
+            /// Returns the place of user or password_file if only one of them is set.
             pub(super) fn half_login(&self) -> Option<std::ops::Range<usize>> {
                 match (&self.user.value, &self.password_file.value) {
                     (Some(Some(_)), Some(None)) => Some(self.user.span.clone()),
@@ -72,42 +72,43 @@ macro_rules! link_section {
     };
 }
 
-/// How to connect to another server.
+/// Settings of a connection to another server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// The address of ours to connect from.
+    /// Our address to connect from.
     #[serde(default)]
     pub bind: Option<IpAddr>,
     /// Encryption.
     pub tls: LinkTls,
-    /// Whether the server must prove its name.
+    /// The server must prove its name.
     pub tls_verify: bool,
-    /// The PEM file of the authorities that may vouch for it; without one those that the system trusts.
+    /// The PEM file of the authorities that may have signed its certificate; by default those trusted by the
+    /// system.
     #[serde(default)]
     pub tls_ca: Option<PathBuf>,
-    /// As whom to log in.
+    /// The user to log in as.
     #[serde(default)]
     pub user: Option<String>,
     /// The file whose first line is the password.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
-    /// The ways to log in, in their order; if empty, those that the server offers.
+    /// Mechanisms for logging in, in order of preference; if empty, those that the server offers.
     #[serde(default)]
     pub mechanisms: Vec<LoginMechanism>,
-    /// Whether to compress where the server can.
+    /// Compress if the server supports it.
     pub compress: bool,
 }
 
-/// How a connection to another server is encrypted.
+/// Encryption of a connection to another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkTls {
-    /// Not at all.
+    /// No encryption.
     Off,
-    /// By STARTTLS.
+    /// STARTTLS after the greeting.
     Starttls,
-    /// From the first octet.
+    /// TLS from the first octet.
     Implicit,
 }
 
@@ -116,7 +117,7 @@ impl Word for LinkTls {
         &[("off", Self::Off), ("starttls", Self::Starttls), ("implicit", Self::Implicit)];
 }
 
-/// A way to log in at another server with a password.
+/// A mechanism for logging in at another server with a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoginMechanism {

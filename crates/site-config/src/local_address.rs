@@ -1,4 +1,4 @@
-//! Addresses of ours that a client connected to: `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1:563`, `[::1]:563`,
+//! Patterns for the local address of a connection: `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1:563`, `[::1]:563`,
 //! `*:563`.
 //!
 //! Used by the `listener` key of `[[access]]`.
@@ -8,23 +8,23 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// Which of our own addresses.
+/// A pattern for local addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LocalAddress {
-    /// `None`: every address.
+    /// `None` means every address.
     network: Option<Cidr>,
-    /// `None`: every port.
+    /// `None` means every port.
     port: Option<u16>,
 }
 
 impl LocalAddress {
-    /// Whether `address` is meant.
+    /// Returns true if `address` matches.
     pub fn matches(&self, address: SocketAddr) -> bool {
         self.port.is_none_or(|port| port == address.port())
             && self.network.is_none_or(|network| network.contains(address.ip()))
     }
 
-    /// Whether all that `other` means is meant by this too.
+    /// Returns true if everything that `other` matches is matched by this too.
     pub fn covers(&self, other: &Self) -> bool {
         let network = match (self.network, other.network) {
             (None, _) => true,

@@ -8,12 +8,12 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 
 use super::table::{Effect, Key, SECTIONS, Section, keys, section};
 
-/// What the file is, and what a reload does: a heading, and paragraphs with a line between.
+/// Description of the file and of reloads: a heading, and paragraphs with an empty line between.
 const INTRODUCTION: &str = include_str!("manual.txt");
-/// What stands below that on the page alone.
+/// Further text for the page in `docs` only.
 const ON_THE_PAGE: &str = include_str!("manual-more.txt");
 
-/// `docs/config.md`: an introduction, the contents, and every section with its keys.
+/// Returns `docs/config.md`: an introduction, the contents, and every section with its keys.
 pub fn markdown() -> String {
     let mut out = [INTRODUCTION, ON_THE_PAGE].concat();
     for section in SECTIONS.iter() {
@@ -40,7 +40,7 @@ pub fn markdown() -> String {
     out
 }
 
-/// newsreel.toml(5), as of a date.
+/// Returns newsreel.toml(5) with a date.
 pub fn man_page(date: &str) -> String {
     let mut page = Roff::new();
     let version = concat!("newsreel ", env!("CARGO_PKG_VERSION"));
@@ -81,7 +81,7 @@ pub fn man_page(date: &str) -> String {
     page.render()
 }
 
-/// What stands between backticks is bold.
+/// Makes text between backticks bold.
 fn inlines(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate().filter(|(_, part)| !part.is_empty());
     parts.map(|(at, part)| if at % 2 == 0 { roman(part) } else { bold(part) }).collect()
@@ -91,7 +91,7 @@ fn first_sentence(text: &str) -> &str {
     text.split_inclusive(". ").next().unwrap_or_default().trim_end()
 }
 
-/// When changes of a section take effect.
+/// Returns when changes of a section take effect.
 fn effect_of_section(section: &Section) -> String {
     let others = section.keys.iter().filter(|key| effect_text(key).is_some());
     let others: Vec<&str> = others.map(Key::word).collect();
@@ -103,7 +103,7 @@ fn effect_of_section(section: &Section) -> String {
     }
 }
 
-/// When changes of a key take effect, if a reload does not simply apply them.
+/// Returns when changes of a key take effect, if a reload does not simply apply them.
 fn effect_text(key: &Key) -> Option<String> {
     match key.effect {
         Effect::Reload => None,
@@ -116,8 +116,8 @@ fn absent_text(key: &Key) -> String {
     key.default.map_or_else(|| key.absent.to_owned(), |value| format!("`{value}`"))
 }
 
-/// The paragraphs on what `word` names: a key (`site.listen` or `listen`), a section, or, if it is empty,
-/// everything in one line each. `None`: there is no such thing; [`suggestion`] may know what was meant.
+/// Returns the paragraphs on `word`: a key (`site.listen` or `listen`), a section, or, if it is empty,
+/// everything in one line each. `None` if it is unknown; see [`suggestion`].
 pub fn explain(word: &str) -> Option<String> {
     if word.is_empty() {
         return Some(overview(|_| true));
@@ -132,7 +132,7 @@ pub fn explain(word: &str) -> Option<String> {
     (!found.is_empty()).then(|| found.join("\n"))
 }
 
-/// The key or section that `word` is probably a misspelling of.
+/// Returns the key or section that `word` is probably a misspelling of.
 pub fn suggestion(word: &str) -> Option<String> {
     let paths: Vec<String> = keys().map(Key::path).collect();
     let names = keys().map(|key| key.word()).chain(SECTIONS.iter().map(|section| section.name));

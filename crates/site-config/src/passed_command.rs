@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A command that is passed on.
+/// A command that is passed on to an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PassedCommand {
-    /// Its word, in capitals.
+    /// The command word, in capitals.
     pub verb: String,
-    /// The code of the answer after which a block follows.
+    /// The response code that is followed by a block.
     pub block_code: Option<u16>,
 }
 

@@ -1,9 +1,9 @@
-//! A list that an upstream is asked for, as in `upstream.pass_lists`.
+//! A list that is requested from an upstream, as in `upstream.pass_lists`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A list of RFC 6048 or RFC 3977 that is a text of the server, and not about its groups.
+/// A list of RFC 6048 or RFC 3977 with text of the server, not about its groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassedList {
     /// LIST DISTRIB.PATS.
@@ -19,11 +19,11 @@ pub enum PassedList {
 }
 
 impl PassedList {
-    /// All of them.
+    /// All lists.
     pub const ALL: [Self; 5] =
         [Self::DistribPats, Self::Distributions, Self::Moderators, Self::Motd, Self::Subscriptions];
 
-    /// The keyword of LIST.
+    /// Returns the keyword of LIST.
     pub fn keyword(self) -> &'static str {
         match self {
             Self::DistribPats => "DISTRIB.PATS",
@@ -34,7 +34,7 @@ impl PassedList {
         }
     }
 
-    /// The file below `site.lists` that has it; `None`: it is in the configuration.
+    /// Returns the file below `site.lists` with the list; `None` if it is in the configuration.
     pub fn file_name(self) -> Option<&'static str> {
         match self {
             Self::DistribPats => Some("distrib.pats"),

@@ -1,7 +1,7 @@
-//! Places in a configuration file, for what is found out only after the file was read.
+//! Places in a configuration file, for faults found after the file was read.
 //!
-//! Called by `reload`, so that what a running server cannot take is shown like any other fault, with line and
-//! caret.
+//! Called by `reload`, so that changes refused by a running server are shown like any other fault, with line
+//! and caret.
 
 use super::faults::Fault;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use toml::de::{DeTable, DeValue};
 pub struct Place {
     /// The section's name.
     pub section: &'static str,
-    /// Which one of that name, from 0.
+    /// Index among the sections of that name, from 0.
     pub index: usize,
-    /// The key; `None`: the section as a whole.
+    /// The key; `None` for the section as a whole.
     pub key: Option<&'static str>,
 }
 
 impl Place {
-    /// Where it stands in the text: the key's value, else its section's head, else the end of the text.
+    /// Returns the span in the text: the key's value, else its section's head, else the end of the text.
     pub fn span(&self, text: &str) -> Range<usize> {
         let end = text.trim_end().len();
         self.find(text).unwrap_or(end..end)
@@ -43,7 +43,7 @@ impl Place {
         Some(value.unwrap_or_else(|| section.span()))
     }
 
-    /// A fault there.
+    /// Returns a fault at this place.
     pub fn fault(&self, text: &str, message: String, label: &str, advice: Option<String>) -> Fault {
         Fault { message, span: self.span(text), label: label.into(), advice }
     }

@@ -1,4 +1,4 @@
-//! `[posting]`, `[cancel]`, `[moderation]` and `[[moderator]]`: what becomes of what readers post.
+//! `[posting]`, `[cancel]`, `[moderation]` and `[[moderator]]`: handling of posts from readers.
 
 use std::time::Duration;
 
@@ -129,11 +129,11 @@ impl ModeratorDraft {
 }
 
 words! {
-    /// What an article tells of its poster.
+    /// The form in which an article reveals its poster.
     pub enum Reveal {
-        /// The thing itself.
+        /// The name or address itself.
         Shown = "shown",
-        /// A hash of it.
+        /// A hash.
         Hashed = "hashed",
         /// Nothing.
         Hidden = "hidden",
@@ -141,9 +141,9 @@ words! {
 }
 
 words! {
-    /// Which withdrawals are obeyed.
+    /// The withdrawals that are obeyed.
     pub enum Honor {
-        /// Those whose key opens the article's lock.
+        /// Withdrawals with a key that opens the article's lock.
         Verified = "verified",
         /// All.
         All = "all",
@@ -155,9 +155,9 @@ words! {
 words! {
     /// Form of mails to moderators (RFC 5537 section 3.5.1).
     pub enum MailForm {
-        /// The post as a mail.
+        /// The post converted to a mail.
         Plain = "plain",
-        /// The post within a mail.
+        /// The post inside a mail.
         Encapsulated = "encapsulated",
     }
 }

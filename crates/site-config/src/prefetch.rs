@@ -1,4 +1,4 @@
-//! `[prefetch]`: what is fetched from upstreams before a reader asks for it.
+//! `[prefetch]`: fetching from upstreams before a reader asks.
 
 use std::time::Duration;
 
@@ -36,12 +36,12 @@ section! {
     }
 }
 
-/// What is fetched of a group.
+/// The data fetched of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefetchWhat {
     /// Overview rows.
     Overview,
-    /// The same, and follow-ups to what is in the cache.
+    /// Overview rows, and follow-ups to articles in the cache.
     Threads,
     /// All articles.
     Articles,
@@ -53,7 +53,7 @@ impl Word for PrefetchWhat {
 }
 
 impl Prefetch {
-    /// Whether there is anything to fetch.
+    /// Returns true if there is anything to fetch.
     pub fn is_on(&self) -> bool {
         self.groups.is_some() || !self.read_within.is_zero() || self.popular > 0
     }

@@ -60,7 +60,7 @@ section! {
     }
 }
 
-/// How it is found out what is new on a server.
+/// The way to find new articles on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum PullBy {

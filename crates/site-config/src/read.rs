@@ -1,8 +1,8 @@
-//! From the text of a file to a [`Config`], or to everything that is wrong with it.
+//! Parsing the text of a file into a [`Config`], or into all faults in it.
 //!
-//! Three passes: TOML's grammar, whose first fault is reported alone, since what follows a broken line cannot
-//! be trusted; keys and values against the tables of the sections; and `checks`. The last two continue after
-//! a fault.
+//! Three passes: TOML's grammar, whose first fault is reported alone, since the text after a broken line
+//! cannot be trusted; keys and values against the tables of the sections; and `checks`. The last two continue
+//! after a fault.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ pub fn load(file: &Path) -> Result<Config, ConfigError> {
     parse(&text, file)
 }
 
-/// Reads and checks `text`; `file` is its name and what relative paths start from.
+/// Reads and checks `text`; `file` is its name, from which relative paths start.
 pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
     let faulty = |mut faults: Vec<Fault>| {
         faults.sort_by_key(|fault| (fault.span.start, fault.span.end));
         ConfigError::Faulty { file: file.to_owned(), text: text.to_owned(), faults }
     };
     let (table, errors) = DeTable::parse_recoverable(text);
-    // What follows the first is mostly its consequence.
+    // Further errors are mostly consequences of the first.
     if let Some(first) = errors.first() {
         return Err(faulty(vec![grammar_fault(text, first)]));
     }
@@ -45,8 +45,8 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
     }
 }
 
-/// The directory of the spool that `text` names, whatever else is wrong with it; `file` is its name. Where it
-/// names none that can be read, the default.
+/// Returns the directory of the spool that `text` names, whatever other faults it has; `file` is its name.
+/// The default if no valid directory is named.
 pub fn data_in(text: &str, file: &Path) -> PathBuf {
     let (table, _) = DeTable::parse_recoverable(text);
     let mut document = Document { table: table.get_ref(), faults: Vec::new() };
@@ -67,7 +67,7 @@ fn grammar_fault(text: &str, error: &toml::de::Error) -> Fault {
     Fault { message: format!("not TOML: {message}"), span, label: "here".into(), advice }
 }
 
-/// A file and what is wrong with it.
+/// A file and its faults.
 pub(super) struct Document<'a> {
     table: &'a DeTable<'a>,
     faults: Vec<Fault>,
@@ -94,7 +94,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The only section of this name; if it is absent, all its keys have their defaults.
+    /// Returns the only section of this name; if it is absent, all its keys have their defaults.
     pub(super) fn single(&mut self, name: &'static str) -> Entry<'_> {
         match self.table.get(name) {
             Some(value) => self.entry(name, value),
@@ -110,7 +110,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Checks the values of templates, whether a peer uses them or not.
+    /// Checks the values of templates, even if no peer uses them.
     fn templates(&mut self) {
         for template in templates(self.table) {
             let entry = Entry {
@@ -124,12 +124,12 @@ impl<'a> Document<'a> {
             };
             let _draft = PeerSend::read(entry);
         }
-        // What a peer has from a template is wrong in one place only.
+        // A fault in a template is reported once, not for each peer.
         self.faults.sort_by(|a, b| (a.span.start, &a.message).cmp(&(b.span.start, &b.message)));
         self.faults.dedup_by(|a, b| a.span == b.span && a.message == b.message);
     }
 
-    /// What all sections of this name are read as.
+    /// Reads all sections of this name.
     pub(super) fn each<T>(&mut self, name: &'static str, read: fn(Entry<'_>) -> T) -> Vec<T> {
         match self.table.get(name).map(|value| (value, value.get_ref().as_array())) {
             None => Vec::new(),
@@ -161,13 +161,13 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Whether a key may stand in a template.
+/// Returns true if a key is allowed in a template.
 fn is_shared(word: &str) -> bool {
     let keys = table::section(PeerSend::NAME).map(|section| section.keys.as_slice()).unwrap_or_default();
     word != "template" && keys.iter().any(|key| key.word() == word)
 }
 
-/// All sets of keys that peers may share.
+/// Returns all templates with keys that peers may share.
 fn templates<'a>(document: &'a DeTable<'a>) -> impl Iterator<Item = &'a DeTable<'a>> {
     let all = document.get(SendTemplate::NAME).and_then(|value| value.get_ref().as_array());
     all.into_iter().flatten().filter_map(|template| template.get_ref().as_table())
@@ -194,12 +194,12 @@ fn unknown_key(section: &str, word: &str, span: Range<usize>) -> Fault {
     Fault { message, span, label: "unknown key".into(), advice: Some(advice) }
 }
 
-/// `[site]`, `[[buffer]]`.
+/// Returns the name with its brackets: `[site]`, `[[buffer]]`.
 fn brackets(section: &str) -> String {
     table::section(section).map_or_else(|| format!("[{section}]"), Section::brackets)
 }
 
-/// Where a key that stands in the wrong place belongs.
+/// Returns advice on the section to which a misplaced key belongs.
 fn home_of(word: &str) -> Option<String> {
     let has = |section: &&Section| section.keys.iter().any(|key| key.word() == word);
     let homes: Vec<String> = SECTIONS.iter().filter(has).map(Section::brackets).collect();
@@ -210,18 +210,18 @@ fn home_of(word: &str) -> Option<String> {
 pub(super) struct Entry<'a> {
     section: &'static str,
     table: Option<&'a DeTable<'a>>,
-    /// Where it begins.
+    /// Beginning of the section.
     pub(super) head: Range<usize>,
-    /// Where values come from that are not in the section itself.
+    /// Source of values that are not in the section itself.
     template: Option<&'a DeTable<'a>>,
-    /// It need not be complete.
+    /// The section is a template, which may be incomplete.
     is_template: bool,
     document: &'a DeTable<'a>,
     faults: &'a mut Vec<Fault>,
 }
 
 impl Entry<'_> {
-    /// The value of a key, or what holds without it.
+    /// Returns the value of a key, or its default.
     pub(super) fn get<K: Kind>(&mut self, name: &str, kind: K) -> At<K::Value> {
         let Some(key) = table::key(self.section, name) else {
             return At { value: None, span: self.head.clone() };
@@ -246,7 +246,7 @@ impl Entry<'_> {
         At { value, span: self.head.clone() }
     }
 
-    /// A part of the section, if it is there.
+    /// Returns a part of the section, if it is there.
     pub(super) fn part(&mut self, name: &str) -> Option<Entry<'_>> {
         let value = self.table?.get(name)?;
         let full = format!("{}.{name}", self.section);
@@ -273,7 +273,7 @@ impl Entry<'_> {
 }
 
 impl<'a> Entry<'a> {
-    /// The template of a name that stands in the file.
+    /// Returns the template of a name given in the file.
     fn template(&mut self, name: &Toml<'_>) -> Option<&'a DeTable<'a>> {
         let wanted = name.get_ref().as_str()?;
         let found = templates(self.document).find(|template| template_name(template) == Some(wanted));

@@ -1,14 +1,14 @@
-//! A fault as people read it: the message, the lines around the place with a mark under it, the advice.
+//! Rendering of a fault for people: the message, the lines around the place with a mark under it, the advice.
 //! Called by `faults`.
 
 use super::faults::Fault;
 use std::fmt::Write as _;
 use textwrap::{Options, WordSplitter};
 
-/// Columns that messages and advice are wrapped to; lines of the file are shown as they are.
+/// Width at which messages and advice are wrapped; lines of the file are shown unchanged.
 const COLUMNS_MAX: usize = 110;
 
-/// Where a span begins: its line from 0, and what is before and within it there.
+/// The beginning of a span: its line from 0, and the text before it and of it in that line.
 struct Spot<'t> {
     line: usize,
     before: &'t str,
@@ -16,7 +16,7 @@ struct Spot<'t> {
 }
 
 impl<'t> Spot<'t> {
-    /// `None` if the span is not one of the text.
+    /// Returns `None` if the span is outside of the text.
     fn of(fault: &Fault, text: &'t str) -> Option<Self> {
         let (head, rest) = text.split_at_checked(fault.span.start)?;
         let len = rest.find(['\r', '\n']).unwrap_or(rest.len()).min(fault.span.len());
@@ -62,7 +62,7 @@ pub(super) fn rendered(fault: &Fault, file: &str, text: &str, colour: bool) -> S
     out
 }
 
-/// A line with its tabs as blanks, as wide as [`width`] counts.
+/// Replaces tabs in a line by spaces, as wide as [`width`] counts.
 fn expanded(line: &str) -> String {
     line.replace('\t', "    ")
 }

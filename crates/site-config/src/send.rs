@@ -1,33 +1,33 @@
-//! What keys of `[peer.send]` can take: words, where a feed begins, a part of all articles.
+//! Values of keys in `[peer.send]`: words, the beginning of a feed, a part of all articles.
 
 use netnews::article::Types;
 use std::fmt;
 use std::path::Path;
 
 words! {
-    /// A condition on the kind of an article.
+    /// A condition on articles.
     pub enum Only {
-        /// Only moderated groups count.
+        /// Articles in moderated groups; others do not count.
         Moderated = "moderated",
-        /// Only groups that are not moderated count.
+        /// Articles in groups that are not moderated; others do not count.
         Unmoderated = "unmoderated",
         /// Control messages.
         Control = "control",
-        /// What is no control message.
+        /// Articles except control messages.
         NoControl = "no-control",
-        /// What was posted here.
+        /// Articles posted here.
         Injected = "injected",
-        /// What has a Distribution header.
+        /// Articles with a Distribution header.
         Distribution = "distribution",
     }
 }
 
 words! {
-    /// What an article consists of.
+    /// The type of an article's content.
     pub enum ArticleType {
         /// None of the others.
         Plain = "plain",
-        /// It is a control message.
+        /// A control message.
         Control = "control",
         /// Data of any encoding.
         Binary = "binary",
@@ -39,7 +39,7 @@ words! {
         Base64 = "base64",
         /// BinHex 4.0.
         Binhex = "binhex",
-        /// One of several parts.
+        /// One part of several.
         Partial = "partial",
         /// With MIME headers.
         Mime = "mime",
@@ -53,7 +53,7 @@ words! {
 }
 
 impl ArticleType {
-    /// The same among the types that articles are found to have.
+    /// Returns the corresponding type detected in articles.
     pub fn types(self) -> Types {
         match self {
             Self::Plain => Types::PLAIN,
@@ -73,19 +73,19 @@ impl ArticleType {
 }
 
 words! {
-    /// In which order articles that wait leave.
+    /// The order in which waiting articles leave.
     pub enum FeedOrder {
-        /// As they arrived.
+        /// Oldest first.
         Oldest = "oldest",
-        /// The last first.
+        /// Newest first.
         Newest = "newest",
     }
 }
 
 words! {
-    /// How batches are compressed.
+    /// Compression of batches.
     pub enum BatchCompress {
-        /// Not at all.
+        /// No compression.
         None = "none",
         /// compress(1): LZW.
         Compress = "compress",
@@ -99,27 +99,27 @@ words! {
 }
 
 words! {
-    /// What a line about an article has.
+    /// An item in a line about an article.
     pub enum LineItem {
-        /// Where it is stored, as `newsreel explain` takes it.
+        /// The token, as `newsreel explain` takes it.
         Token = "token",
-        /// Its Message-ID.
+        /// The Message-ID.
         MessageId = "message-id",
-        /// The path of its file, or its token if it has none of its own.
+        /// The path of the article's file, or its token if it has none of its own.
         Path = "path",
-        /// Bytes as they are sent.
+        /// The size in bytes as sent.
         Size = "size",
-        /// Unix seconds of its arrival.
+        /// Unix seconds of the arrival.
         Arrived = "arrived",
         /// The name of the peer that the line is for.
         Peer = "peer",
     }
 }
 
-/// How articles leave for a peer.
+/// The way in which articles leave for a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WayOut<'a> {
-    /// Over connections to the places in `to`.
+    /// Over connections to the addresses in `to`.
     Connections,
     /// As batches in a directory.
     Batches(&'a Path),
@@ -129,19 +129,19 @@ pub enum WayOut<'a> {
     Program(&'a [String]),
 }
 
-/// Where a new feed begins.
+/// The beginning of a new feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeedStart {
-    /// With what arrives from now on.
+    /// With articles that arrive from now on.
     Now,
-    /// With the oldest article there is a row of.
+    /// With the oldest article in the journal.
     Oldest,
-    /// With what arrived at this day or later, in days since 1970.
+    /// With articles that arrived on this day or later, in days since 1970.
     Day(u32),
 }
 
 impl FeedStart {
-    /// Reads `now`, `oldest` or `YYYY-MM-DD`.
+    /// Parses `now`, `oldest` or `YYYY-MM-DD`.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "now" => Ok(Self::Now),
@@ -152,7 +152,7 @@ impl FeedStart {
         }
     }
 
-    /// Unix seconds before which articles are left out.
+    /// Returns the Unix seconds before which articles are left out.
     pub fn since(self) -> u64 {
         match self {
             Self::Day(day) => u64::from(day) * 86_400,
@@ -176,13 +176,13 @@ impl fmt::Display for FeedStart {
     }
 }
 
-/// `YYYY-MM-DD` in days since 1970.
+/// Parses `YYYY-MM-DD` into days since 1970.
 fn day(text: &str) -> Option<u32> {
     let digits = text.replace('-', "");
     let is_date = text.len() == 10 && digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_digit());
     let secs = netnews::date::parse_nntp(digits.as_bytes(), b"000000", 0).filter(|_| is_date)?;
     let day = u32::try_from(secs / 86_400).ok()?;
-    // 31 February is none.
+    // Rejects dates like 31 February.
     (FeedStart::Day(day).to_string() == text).then_some(day)
 }
 
@@ -193,14 +193,14 @@ pub struct HashSplit {
     pub first: u32,
     /// The last part.
     pub last: u32,
-    /// How many parts there are.
+    /// Number of parts.
     pub of: u32,
-    /// How many bytes from the end of the MD5 digest the four bytes end that are used.
+    /// Distance from the end of the MD5 digest to the end of the four bytes used.
     pub offset: u8,
 }
 
 impl HashSplit {
-    /// Reads `N/M` or `N-M/M`, with `:OFFSET` (or INN's `_OFFSET`) after it.
+    /// Parses `N/M` or `N-M/M`, with `:OFFSET` (or INN's `_OFFSET`) after it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not a part such as 1-3/10 or 2/4:8");
         let (parts, offset) = text.split_once([':', '_']).unwrap_or((text, "0"));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_where_it_stands() {
+    fn faults_are_reported_at_their_place() {
         let send = |keys: &str| format!("[[peer]]\nname = \"p\"\n[peer.send]\n{keys}\n");
         let to = "to = \"h:119\"\n";
         for (text, fault) in [

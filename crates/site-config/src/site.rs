@@ -1,4 +1,4 @@
-//! `[site]` and `[limits]`: the server itself, and what clients may take.
+//! `[site]` and `[limits]`: the server itself, and limits on clients.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -118,7 +118,7 @@ section! {
 }
 
 impl Site {
-    /// What this server puts in front of Path: all its names, with `!` between them.
+    /// Returns the names that this server adds to Path, with `!` between them.
     pub fn path_names(&self) -> String {
         let names: Vec<&str> =
             std::iter::once(&self.path_identity).chain(&self.path_also).map(String::as_str).collect();
@@ -165,21 +165,21 @@ section! {
 }
 
 words! {
-    /// What becomes of an article none of whose groups is carried here.
+    /// Handling of an article none of whose groups is carried here.
     pub enum UnknownGroups {
-        /// It is rejected and remembered.
+        /// Reject and remember it.
         Reject = "reject",
-        /// It is filed in `junk`.
+        /// File it in `junk`.
         Junk = "junk",
     }
 }
 
 words! {
-    /// Least severe event that is logged.
+    /// The least severe level that is logged.
     pub enum LogLevel {
-        /// Our own failures.
+        /// Failures of the server.
         Error = "error",
-        /// What an operator should look into.
+        /// Problems for the operator to look into.
         Warn = "warn",
         /// Starts, stops, connections of peers.
         Info = "info",
@@ -191,11 +191,11 @@ words! {
 }
 
 words! {
-    /// Shape of a log line.
+    /// Format of log lines.
     pub enum LogFormat {
         /// Text for people.
         Plain = "plain",
-        /// One JSON object a line.
+        /// One JSON object per line.
         Json = "json",
     }
 }

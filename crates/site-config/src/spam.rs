@@ -1,4 +1,4 @@
-//! `[spam]`: the filters that are built in.
+//! `[spam]`: the built-in filters.
 
 use super::kinds::*;
 use super::{ArticleType, Groups};
@@ -43,17 +43,17 @@ section! {
 }
 
 words! {
-    /// What a built-in filter does.
+    /// Action of a built-in filter.
     pub enum SpamMode {
-        /// Nothing.
+        /// None.
         Off = "off",
-        /// It only logs what it would refuse.
+        /// Only log articles that would be refused.
         Shadow = "shadow",
-        /// It hides articles.
+        /// Hide articles.
         Hide = "hide",
-        /// It refuses articles.
+        /// Refuse articles.
         Reject = "reject",
-        /// It gives articles a verdict for storage rules.
+        /// Give articles a verdict for storage rules.
         Class = "class",
     }
 }

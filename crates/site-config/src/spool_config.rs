@@ -1,4 +1,4 @@
-//! What the spool needs of the configuration, in the spool's own types.
+//! The spool's part of the configuration, in the spool's own types.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{AgeOf, Compression, Config, GroupMatch, Groups, LineEnds, Stay};
 const DAY_SECS: u64 = 86_400;
 
 impl Config {
-    /// The spool's part of the configuration.
+    /// Returns the spool's part of the configuration.
     pub fn spool_config(&self) -> spool::SpoolConfig {
         let mut config = spool::SpoolConfig::new(&self.site.data);
         config.path_identity.clone_from(&self.site.path_identity);

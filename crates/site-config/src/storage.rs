@@ -1,4 +1,4 @@
-//! `[[buffer]]`, `[[class]]`, `[[rule]]` and `[[expire]]`: where articles are stored, and how long.
+//! `[[buffer]]`, `[[class]]`, `[[rule]]` and `[[expire]]`: storage of articles, and how long they stay.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::kinds::*;
 use super::{FreeMin, Groups, HeaderMatch, Method, Order, Word};
 
-/// Least size of a buffer, in bytes.
+/// Minimum size of a buffer, in bytes.
 pub(super) const BUFFER_BYTES_MIN: u64 = 64 << 10;
 
 section! {
@@ -180,7 +180,7 @@ section! {
 }
 
 impl Expire {
-    /// Which articles the section decides about; empty: all.
+    /// Returns the conditions on the articles that the section applies to; empty for all.
     pub fn conditions(&self) -> String {
         let groups = self.groups.as_ref().map(|groups| format!("groups = \"{}\"", groups.as_str()));
         let class = self.class.as_ref().map(|class| format!("class = \"{class}\""));
@@ -215,12 +215,12 @@ impl Class {
     }
 }
 
-/// Whether articles stay until they are due.
+/// Returns true if articles stay until they are due.
 pub fn keeps(method: Method) -> bool {
     !matches!(method, Method::Cnfs | Method::Memory | Method::Trash)
 }
 
-/// Whether articles can be stored compressed.
+/// Returns true if articles can be stored compressed.
 pub(super) fn compresses(method: Method) -> bool {
     matches!(method, Method::Cnfs | Method::AppendOnly)
 }
@@ -244,48 +244,48 @@ impl Word for Order {
 }
 
 words! {
-    /// Which group of an article a rule looks at.
+    /// The groups of an article that a rule matches.
     pub enum GroupMatch {
-        /// The first one carried here.
+        /// The first group carried here.
         First = "first",
-        /// Any that it is filed in.
+        /// Any group that it is filed in.
         Any = "any",
     }
 }
 
-/// How long something stays.
+/// The time that something stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stay {
-    /// So long.
+    /// For this time.
     For(Duration),
-    /// It never goes.
+    /// Forever.
     Never,
 }
 
 words! {
-    /// What the age of an article counts from.
+    /// The start of an article's age.
     pub enum AgeOf {
-        /// Its own arrival.
+        /// The arrival of the article.
         Article = "article",
-        /// That of the newest article of its thread.
+        /// The arrival of the newest article of its thread.
         Thread = "thread",
     }
 }
 
 words! {
-    /// How lines end in the files of a class with a file an article.
+    /// Line ends in the files of a class with one file per article.
     pub enum LineEnds {
-        /// Wire format.
+        /// CRLF, as in wire format.
         Crlf = "crlf",
-        /// As local files.
+        /// LF, as in local files.
         Lf = "lf",
     }
 }
 
 words! {
-    /// How the articles of a class are stored.
+    /// Compression of the articles of a class.
     pub enum Compression {
-        /// As they are sent.
+        /// None: stored as sent.
         None = "none",
         /// Each compressed with zstd.
         Zstd = "zstd",

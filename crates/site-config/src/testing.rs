@@ -3,7 +3,7 @@
 use crate::{Config, parse};
 use std::path::Path;
 
-/// A configuration of these sections, with the smallest spool that is accepted.
+/// Returns a configuration of these sections and a minimal spool.
 ///
 /// # Panics
 ///

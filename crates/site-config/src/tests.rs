@@ -1,4 +1,4 @@
-//! Whole files: what they become, and the exact reports of faulty ones.
+//! Tests with whole files: the resulting configurations, and the exact reports of faulty ones.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -249,7 +249,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
     parse(text, Path::new("etc/newsreel.toml"))
 }
 
-/// Message, line number, text under the caret and advice of each fault.
+/// Returns the message, line number, text under the caret and advice of each fault.
 fn faults(text: &str) -> Vec<(String, usize, String, String)> {
     let error = read(text).expect_err("the file is faulty");
     let told = |fault: &Fault| {
@@ -295,7 +295,7 @@ fn a_good_file_becomes_a_configuration() {
 }
 
 #[test]
-fn sections_that_are_never_reached_are_told() {
+fn sections_that_are_never_reached_are_reported() {
     let reached = |first: &str, later: &str| {
         let text = with("[[access]]\nfrom = \"127.0.0.1\"\npost = \"*\"\n", "");
         let (head, _) = text.split_once("[[access]]").unwrap();
@@ -322,7 +322,7 @@ fn sections_that_are_never_reached_are_told() {
 }
 
 #[test]
-fn faults_of_access_and_auth_are_told_with_advice() {
+fn faults_of_access_and_auth_are_reported_with_advice() {
     let first = "from = \"127.0.0.1\"\npost = \"*\"";
     let covered = faults(&with(first, "from = \"all\""));
     assert_eq!(covered.len(), 2, "{covered:#?}");
@@ -385,7 +385,7 @@ fn faults_of_access_and_auth_are_told_with_advice() {
 }
 
 #[test]
-fn what_show_prints_reads_back_the_same() {
+fn output_of_show_reads_back_the_same() {
     let config = read(GOOD).unwrap();
     let again = parse(&config.to_toml(), &config.file).unwrap();
     assert_eq!(again.to_toml(), config.to_toml());
@@ -407,7 +407,7 @@ fn the_table_of_keys_and_the_structs_name_the_same_keys() {
 }
 
 #[test]
-fn every_default_of_the_table_is_what_holds() {
+fn every_default_of_the_table_takes_effect() {
     let shown = with_trash("").to_toml();
     let is_of =
         |key: &&Key| ["site", "limits"].contains(&key.section) && !["data", "lists"].contains(&key.name);
@@ -454,7 +454,7 @@ fn a_key_costs_few_lines_of_code() {
     assert!(lines <= LINES_PER_KEY_MAX * keys().count(), "{lines} lines for {} keys", keys().count());
 }
 
-/// Lines of a file that are neither blank nor comments, up to its tests.
+/// Returns the number of lines that are neither blank nor comments, up to the tests.
 fn code_lines(file: &Path) -> usize {
     let text = std::fs::read_to_string(file).unwrap();
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
@@ -462,7 +462,7 @@ fn code_lines(file: &Path) -> usize {
 }
 
 #[test]
-fn what_waits_for_a_restart_is_held_back() {
+fn changes_that_need_a_restart_are_held_back() {
     let config = |size: &str| {
         with_trash(&format!("[[class]]\nname = \"m\"\nmethod = \"memory\"\nsize = \"{size}\"\n"))
     };
@@ -478,7 +478,7 @@ fn what_waits_for_a_restart_is_held_back() {
 fn every_example_of_the_table_is_accepted() {
     for key in keys() {
         let own = table::section(key.section).unwrap().brackets();
-        // A part stands after the section that it belongs to.
+        // A part follows the section that it belongs to.
         let part = key.name.rsplit_once('.').map(|(part, _)| format!("[{}.{part}]\n", key.section));
         let head = format!("{own}\n{}{}\n", part.unwrap_or_default(), key.example);
         let Err(error) = read(&head) else { continue };
@@ -591,7 +591,7 @@ fn faults_between_sections_are_found() {
 }
 
 #[test]
-fn faults_of_values_name_the_key_and_what_it_takes() {
+fn faults_of_values_name_the_key_and_its_kind() {
     for (from, to, message, caret) in [
         (
             "organization = \"Example\"",
@@ -642,7 +642,7 @@ fn faults_of_values_name_the_key_and_what_it_takes() {
 }
 
 #[test]
-fn what_stands_in_the_wrong_place_is_told_where_it_belongs() {
+fn misplaced_keys_are_reported_with_their_section() {
     assert_eq!(
         only_fault(&format!("listen = [\"127.0.0.1:1119\"]\n{GOOD}")),
         (
@@ -710,26 +710,26 @@ fn without_numbers_no_class_keeps_articles_by_group() {
 }
 
 #[test]
-fn broken_toml_is_told_with_its_line() {
+fn broken_toml_is_reported_with_its_line() {
     let all = faults(&with("size = \"1 TB\"", "size = 1 TB"));
     assert_eq!(all[0].1, 22, "{all:?}");
     assert!(all[0].0.starts_with("not TOML: "), "{all:?}");
     let all = faults(&with("block = \"4 KiB\"", "size = \"2 TB\""));
     assert_eq!((all[0].0.as_str(), all[0].1), ("not TOML: duplicate key", 23));
-    // A bracket that is not closed would have a fault on each line after it.
+    // An unclosed bracket would otherwise cause a fault on each line after it.
     let all = faults(&with("size = \"1 TB\"", "size = [\"1 TB\""));
     assert_eq!(all.len(), 1, "{all:?}");
 }
 
 #[test]
-fn an_empty_file_is_told_what_to_add() {
+fn an_empty_file_is_reported_with_advice() {
     let (message, _, advice) = only_fault("");
     assert_eq!(message, "there is no rule, so no article would have a class");
     assert!(advice.contains("newsreel init"), "{advice}");
 }
 
 #[test]
-fn a_file_that_is_not_there_is_told_by_name() {
+fn a_missing_file_is_reported_by_name() {
     let error = load(Path::new("/nonexistent/newsreel.toml")).unwrap_err();
     assert!(error.report(false).starts_with("cannot read /nonexistent/newsreel.toml: "), "{error}");
 }

@@ -1,5 +1,5 @@
 //! `[tls]`, `[[peer]]`, `[peer.send]` and `[[send_template]]`: certificates, neighbours that feed us, and
-//! what they are sent.
+//! feeds to them.
 //!
 //! The files are read by `tls` when the server starts and when they change. Source: RFC 4642, RFC 8143.
 
@@ -34,7 +34,7 @@ section! {
 }
 
 impl Tls {
-    /// Whether TLS is offered.
+    /// Returns true if TLS is offered.
     pub fn is_offered(&self) -> bool {
         !self.certificate.is_empty()
     }
@@ -218,7 +218,7 @@ section! {
 }
 
 impl PeerSend {
-    /// How articles leave.
+    /// Returns the way in which articles leave.
     pub fn way_out(&self) -> WayOut<'_> {
         match self {
             Self { batch: Some(dir), .. } => WayOut::Batches(dir),
@@ -239,11 +239,11 @@ section! {
 }
 
 words! {
-    /// Whether a peer must encrypt.
+    /// The requirement of encryption for a peer.
     pub enum PeerTls {
-        /// It may.
+        /// Encryption is optional.
         Allow = "allow",
-        /// It must.
+        /// Encryption is required.
         Require = "require",
     }
 }
@@ -251,17 +251,17 @@ words! {
 /// A certificate by which a peer is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KnownCertificate {
-    /// One that `tls.client_ca` has signed and that has this name: common name, DNS name or mail address.
+    /// Signed by `tls.client_ca` and with this name: common name, DNS name or mail address.
     Name(String),
-    /// The one with this SHA-256 fingerprint.
+    /// With this SHA-256 fingerprint.
     Fingerprint([u8; 32]),
 }
 
-/// What a fingerprint begins with.
+/// Prefix of a fingerprint.
 const FINGERPRINT_PREFIX: &str = "sha256:";
 
 impl KnownCertificate {
-    /// Reads a name, or `sha256:` and 64 hexadecimal digits, with or without colons between octets.
+    /// Parses a name, or `sha256:` and 64 hexadecimal digits, with or without colons between octets.
     pub fn parse(text: &str) -> Result<Self, String> {
         let Some(digits) = text.strip_prefix(FINGERPRINT_PREFIX) else {
             let fits = !text.is_empty() && !text.chars().any(|c| c.is_control() || c.is_whitespace());
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_met_is_told() {
+    fn conditions_that_cannot_be_met_are_reported() {
         let rest = "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
         let faults = |text: &str| {
             let read = super::super::parse(&format!("{text}\n{rest}"), std::path::Path::new("newsreel.toml"));

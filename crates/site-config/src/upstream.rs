@@ -60,12 +60,12 @@ section! {
 }
 
 impl Upstream {
-    /// Whether it only takes posts.
+    /// Returns true if it only takes posts.
     pub fn is_unread(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Whose server it is.
+    /// Returns the owner of the server.
     pub fn owner(&self) -> &str {
         self.owner.as_deref().unwrap_or(&self.name)
     }

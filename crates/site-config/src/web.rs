@@ -55,7 +55,7 @@ section! {
 }
 
 impl Web {
-    /// Whether anything is served.
+    /// Returns true if anything is served.
     pub fn is_on(&self) -> bool {
         !self.listen.is_empty() || !self.tls_listen.is_empty()
     }

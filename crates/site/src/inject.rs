@@ -1,9 +1,9 @@
 //! The injecting agent (RFC 5537 section 3.5): takes proto-articles from readers who post.
 //!
-//! Judge the proto-article, complete it, hand it to `ingest` like any other article, or to `moderation`. A
-//! refusal says what is wrong, since only the injecting agent can tell the poster. The rules are
-//! `netnews::injection`'s; here are this site's groups, rights and limits. Called by `session`; never by
-//! `relay` or `serve`.
+//! Checks the proto-article, completes it, and passes it to `ingest` like any other article, or to
+//! `moderation`. A refusal says what is wrong, since only the injecting agent can tell the poster. The rules
+//! are those of `netnews::injection`, together with this site's groups, rights and limits. Called by
+//! `session`; never by `relay` or `serve`.
 
 mod approving;
 mod backoff;
@@ -42,30 +42,30 @@ use std::time::Instant;
 use tracing::{debug, error, info};
 use upstreams::Upstreams;
 
-/// What all posts share.
+/// State shared by all posts.
 #[derive(Debug)]
 pub struct Injector {
     config: Live,
-    /// Read when it is first needed, if it cannot be read at the start.
+    /// Read at the start, or when first needed if that failed.
     secret: OnceLock<Secret>,
     paces: Paces,
     moderation: Arc<Moderation>,
     upstreams: Upstreams,
 }
 
-/// A post that was taken.
+/// An accepted post.
 struct Taken {
     message_id: String,
-    /// What follows `240 Article`.
+    /// The text after `240 Article`.
     told: String,
-    /// The group whose moderator it was mailed to.
+    /// The group to whose moderator it was mailed.
     moderated: Option<String>,
-    /// Why it withdraws nothing, though it is to withdraw another article.
+    /// Why it withdraws nothing, although it should withdraw another article.
     not_withdrawn: Option<NotWithdrawn>,
 }
 
 impl Taken {
-    /// One of which nothing more is known.
+    /// An accepted post of which nothing else is known.
     fn quietly(message_id: String) -> Self {
         Self { message_id, told: "received OK".into(), moderated: None, not_withdrawn: None }
     }
@@ -73,7 +73,7 @@ impl Taken {
 
 impl Injector {
     /// Reads the site's secret, or makes it; without it readers are served and posts refused. `moderation`
-    /// and `upstreams` take what is not filed.
+    /// and `upstreams` take the posts that are not filed.
     pub fn open(config: &Live, moderation: Arc<Moderation>, upstreams: Upstreams) -> Self {
         let (secret, paces, config) = (OnceLock::new(), Paces::default(), config.clone());
         let injector = Self { config, secret, paces, moderation, upstreams };
@@ -81,7 +81,7 @@ impl Injector {
         injector
     }
 
-    /// The queue of posts to moderated groups.
+    /// Returns the queue of posts to moderated groups.
     pub fn moderation(&self) -> &Moderation {
         &self.moderation
     }
@@ -96,12 +96,12 @@ impl Injector {
         }
     }
 
-    /// The site's secret; tried again at each post until it can be read.
+    /// Returns the site's secret; tried again at each post until it can be read.
     fn secret(&self) -> Result<&Secret, Refusal> {
         self.secret.get().map_or_else(|| tokio::task::block_in_place(|| self.read_secret()), Ok)
     }
 
-    /// Judges a proto-article.
+    /// Checks a proto-article and decides where it goes.
     async fn judge(
         &self,
         config: &Config,
@@ -116,7 +116,7 @@ impl Injector {
             return Err(Refusal::UnwantedDistribution);
         }
         let table = site.spool.group_table();
-        // In a box: what asking other servers holds would make every session larger.
+        // Boxed: asking other servers would make every session larger.
         let may_read = |name: &[u8]| poster.access.read.matches(name);
         let takers = Box::pin(elsewhere::takers(&self.upstreams, article, may_read, &table)).await;
         let carried = |name: &[u8]| self.upstreams.taker_of_carried(name);
@@ -126,7 +126,7 @@ impl Injector {
         Ok(way)
     }
 
-    /// Takes a proto-article that came by POST, and appends the answer.
+    /// Handles a proto-article sent by POST, and appends the answer.
     pub async fn post(&self, site: &Site, poster: Option<Poster<'_>>, wire: &[u8], out: &mut Vec<u8>) {
         let Some(poster) = poster else { return append_failure(out, &Refusal::NotPermitted) };
         match self.take(site, &poster, wire).await {
@@ -196,9 +196,9 @@ impl Injector {
         Ok(Taken { message_id: marks.message_id, told, moderated, not_withdrawn })
     }
 
-    /// Files a judged article in groups that are carried here, and sends it to the upstreams that have its
-    /// others: all or nothing, as far as it can be known. Returns what its poster is told, and why it
-    /// withdraws nothing.
+    /// Files a checked article in groups that are carried here, and sends it to the upstreams that have its
+    /// other groups: all or nothing, as far as that can be known. Returns the text for the poster, and why
+    /// nothing is withdrawn.
     async fn send(
         &self,
         site: &Site,
@@ -207,7 +207,7 @@ impl Injector {
         (message_id, judged): (&str, Judged),
     ) -> Result<(String, Option<NotWithdrawn>), Refusal> {
         let is_aside = matches!(judged.opinion, Opinion::Aside(_));
-        // What is not passed on stays here.
+        // Not sent on, so it is filed here.
         if is_aside || judged.opinion == Opinion::Keep {
             elsewhere.clear();
         }
@@ -220,7 +220,7 @@ impl Injector {
         let outbox = elsewhere::queue(&self.upstreams, &elsewhere, article, poster.author(), &config)?;
         let author = (poster.author(), Some(&poster.access.read));
         let not_withdrawn = if is_filed { file(site, author, here, judged).await? } else { None };
-        // In a box, as above.
+        // Boxed, as above.
         let fates = if elsewhere.is_empty() { Vec::new() } else { Box::pin(outbox.send(is_filed)).await };
         Ok((elsewhere::told(&fates, is_filed)?, not_withdrawn))
     }
@@ -257,7 +257,7 @@ impl Injector {
     }
 }
 
-/// What is asked of proto-articles.
+/// Returns the rules for proto-articles.
 fn rules(config: &Config) -> Rules {
     let (site, posting) = (&config.site, &config.posting);
     Rules {
@@ -270,8 +270,8 @@ fn rules(config: &Config) -> Rules {
     }
 }
 
-/// Files a complete article in these of its groups. Returns why it withdraws nothing, if it is to withdraw
-/// another one.
+/// Files a complete article in these of its groups. Returns why it withdraws nothing, if it should withdraw
+/// another article.
 async fn file(
     site: &Site,
     (author, read): (Author<'_>, Option<&Groups>),
@@ -294,18 +294,18 @@ async fn file(
     }
 }
 
-/// The proto-article was larger than may be.
+/// Answers a proto-article that exceeded the size limit.
 pub(crate) fn post_too_large(site: &Site, out: &mut Vec<u8>) {
     let bytes_max = rules(&site.config.load()).article_bytes_max;
     append_failure(out, &Refusal::Objection(Objection::TooLarge { bytes_max }));
 }
 
-/// Whether somebody with this access may post at all.
+/// Returns true if a client with this access may post at all.
 pub(crate) fn may_post(access: Option<&Access>) -> bool {
     access.is_some_and(|access| !access.post.is_empty())
 }
 
-/// Answers POST before the article comes: true if it may come.
+/// Answers POST before the article comes; returns true if it may come.
 pub(crate) fn offer(access: Option<&Access>, out: &mut Vec<u8>) -> bool {
     let may = may_post(access);
     append_standard(out, if may { code::SEND_POST } else { code::POSTING_NOT_PERMITTED });

@@ -1,8 +1,8 @@
-//! What all sessions of a server share: configuration, spool, limits, counters, and the signals to them.
+//! State shared by all sessions of a server: configuration, spool, limits, counters, and the signals to them.
 //!
-//! Made once by `server::run` and handed out as `Arc<Site>`. Guards ([`ConnectionPermit`]) count connections
-//! down when dropped. The configuration is replaced as a whole by `reload`; sessions are woken and continue
-//! with the new one.
+//! Created once by `server::run` and passed on as `Arc<Site>`. Guards ([`ConnectionPermit`]) count
+//! connections down when dropped. The configuration is replaced as a whole by `reload`; sessions are woken
+//! and continue with the new one.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -36,52 +36,52 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-/// How long an answer waits for the disk in `durability = "always"` before it is "try later".
+/// Time for which an answer waits for the disk with `durability = "always"` before it becomes "try later".
 const DURABLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What waiting sessions are woken for.
+/// The reason for waking sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// The server stops.
+    /// The server is stopping.
     Stop,
-    /// Another configuration holds.
+    /// Another configuration is in effect.
     Reloaded,
 }
 
-/// What was signalled so far.
+/// Signals sent so far.
 #[derive(Debug, Default)]
 struct Signals {
     stopping: bool,
     reloads: u64,
 }
 
-/// What all sessions share.
+/// State shared by all sessions.
 pub struct Site {
-    /// The configuration that holds now.
+    /// The current configuration.
     pub config: Live,
     pub spool: Arc<Spool>,
-    /// The one road of an article.
+    /// The single path of every article into the spool.
     pub filer: Arc<Filer>,
     pub counters: Arc<Counters>,
     pub permits: ConnectionPermits,
-    /// Who may log in.
+    /// Checks logins.
     pub gate: Arc<Gate>,
-    /// What `[[access]]` sections count.
+    /// Counts for the limits of `[[access]]` sections.
     pub limits: Arc<Limits>,
-    /// What TLS is negotiated with; `None`: it is not offered.
+    /// Certificates and settings for TLS; `None` if it is not offered.
     pub tls: ArcSwapOption<Offer>,
-    /// Batches that wait to be filed.
+    /// Batches waiting to be filed.
     pub waiting: Waiting,
     /// Articles whose class was full a short time ago.
     pub turned_away: TurnedAway,
-    /// Which session may poll its socket.
+    /// The right of one session to poll its socket.
     pub polling: Arc<Polling>,
-    /// Room for compressed connections.
+    /// Limit on compressed connections.
     pub compressed: Compressed,
     pub started: Instant,
     /// Held while the configuration is being changed.
     pub changing: Ordered<(), { rank::CHANGING }>,
-    /// Expiry has something to look at.
+    /// Wakes expiry.
     pub expiry: Arc<Notify>,
     durable: Arc<Notify>,
     signals: watch::Sender<Signals>,
@@ -114,13 +114,12 @@ impl Site {
         })
     }
 
-    /// Tells every session to end after its running command.
+    /// Signals every session to end after its running command.
     pub fn stop(&self) {
         self.signals.send_modify(|signals| signals.stopping = true);
     }
 
-    /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched
-    /// already.
+    /// Applies a new configuration, with the TLS settings prepared for it; the spool has switched already.
     pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>) {
         self.filer.apply(&config);
         self.gate.apply(&config);
@@ -133,12 +132,12 @@ impl Site {
         self.expiry.notify_one();
     }
 
-    /// Times that another configuration took effect.
+    /// Returns the number of reloads so far.
     pub fn reloads(&self) -> u64 {
         self.signals.borrow().reloads
     }
 
-    /// Whether the server is stopping.
+    /// Returns true if the server is stopping.
     pub fn is_stopping(&self) -> bool {
         self.signals.borrow().stopping
     }
@@ -147,7 +146,7 @@ impl Site {
     pub fn stopping(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut signals = self.signals.subscribe();
         async move {
-            // The sender lives as long as the site; without it there is nothing left to serve either.
+            // The sender lives as long as the site; without it there would be nothing left to serve.
             let _sender_gone = signals.wait_for(|signals| signals.stopping).await;
         }
     }
@@ -165,7 +164,8 @@ impl Site {
         }
     }
 
-    /// Waits until what `ticket` stands for survives a power cut; at once unless `durability = "always"`.
+    /// Waits until the writes of `ticket` would survive a power failure; returns at once unless `durability =
+    /// "always"`.
     pub async fn durable(&self, ticket: Ticket) -> Result<(), Trouble> {
         while !self.spool.is_durable(ticket) {
             let mut synced = pin!(self.durable.notified());
@@ -173,7 +173,7 @@ impl Site {
             if self.spool.is_durable(ticket) {
                 break;
             }
-            // A failed sync wakes us too, and nothing will be durable any more.
+            // A failed sync wakes this task, too; nothing becomes durable after it.
             if let Some(trouble) = self.spool.trouble().filter(|t| t.kind != TroubleKind::Full) {
                 return Err(trouble);
             }

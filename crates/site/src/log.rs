@@ -1,8 +1,8 @@
 //! The log: one line per event on standard error, as text or JSON.
 //!
-//! Modules are the targets (`newsreel::relay`), so that a line names the duty that wrote it. Fields come from
-//! strangers (names, headers, answers of other servers): whatever is in them, a line has the fields that its
-//! event has, and a terminal shows it without obeying it. `packaging/fail2ban` relies on that. Per-article
+//! Targets are modules (`newsreel::relay`), so that a line names the duty that wrote it. Field values come
+//! from strangers (names, headers, answers of other servers): whatever they contain, a line has exactly the
+//! fields of its event, and is safe to show on a terminal. `packaging/fail2ban` relies on that. Per-article
 //! events are formatted only if their level is on. Called by `cli` before anything else runs.
 
 #[cfg(feature = "web")]
@@ -29,14 +29,14 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 
-/// A layer that writes events as lines of one form.
+/// A layer that writes events as lines of some form.
 type Lines = Box<dyn Layer<Leveled> + Send + Sync>;
 
-/// What lets events through by their level. A layer of its own directly above the registry: only then do
-/// events that are not logged cost one comparison, instead of the whole stack of layers for every command.
+/// The filter of events by level, as a layer directly above the registry: only then do events that are not
+/// logged cost one comparison, instead of the whole stack of layers for every command.
 type Leveled = Layered<reload::Layer<LevelFilter, Registry>, Registry>;
 
-/// Both, to be exchanged.
+/// Handles to replace the level and the form.
 struct Log {
     level: reload::Handle<LevelFilter, Registry>,
     lines: reload::Handle<Lines, Leveled>,
@@ -51,7 +51,7 @@ impl Log {
         (tracing_subscriber::registry().with(level_layer).with(lines_layer), Self { level, lines })
     }
 
-    /// The subscriber lives as long as the process, so this does not fail.
+    /// Switches both. The subscriber lives as long as the process, so this does not fail.
     fn switch(&self, level: LogLevel, format: LogFormat) {
         let _switched = self.lines.reload(lines(format));
         let _switched = self.level.reload(filter(level));
@@ -63,13 +63,13 @@ pub fn init(level: LogLevel, format: LogFormat) {
     let (subscriber, log) = Log::new(level, format);
     #[cfg(feature = "web")]
     let subscriber = subscriber.with(recent::Recent);
-    // An error here says that a subscriber is set already.
+    // An error means that a subscriber is set already.
     if subscriber.try_init().is_ok() {
         let _first = LOG.set(log);
     }
 }
 
-/// Goes on at another level or in another form; without effect where logging was not started here.
+/// Switches to another level and form; without effect where logging was not started here.
 pub(crate) fn switch(level: LogLevel, format: LogFormat) {
     if let Some(log) = LOG.get() {
         log.switch(level, format);
@@ -99,9 +99,9 @@ fn lines(format: LogFormat) -> Lines {
     }
 }
 
-/// Standard error as far as it can be written. A full log disk, a closed pipe, or one that nobody reads costs
-/// lines and nothing else: neither a start nor a connection. Once it can be written again a line says how
-/// many are missing.
+/// Standard error, which may fail. A full log disk, a closed pipe, or one that is not read costs log lines
+/// but never holds up a start or a connection. Once it can be written again, a line reports the number of
+/// lost lines.
 #[derive(Clone, Copy)]
 struct Stderr;
 
@@ -127,12 +127,12 @@ impl MakeWriter<'_> for Stderr {
     }
 }
 
-/// For how long a reader of the log may keep a line waiting, if it took the one before.
+/// Maximum time for which a slow reader of the log may hold up a line, if it took the previous one.
 const READER_WAIT: Duration = Duration::from_millis(100);
-/// As much as a pipe takes without waiting where it takes anything (PIPE_BUF of pipe(7)).
+/// Size of writes that a pipe with room takes without waiting (PIPE_BUF of pipe(7)).
 const PIPE_BYTES: usize = 4096;
 
-/// Writes only what is taken within a time.
+/// Writes with a time limit.
 struct Impatient<'a, W> {
     out: &'a mut W,
     wait: Duration,
@@ -153,7 +153,7 @@ impl<W: io::Write + AsFd> io::Write for Impatient<'_, W> {
     }
 }
 
-/// Writes one line, and before it, if it comes through, how many were lost.
+/// Writes a line, preceded by the number of lost lines if there were any.
 fn write_line(out: &mut (impl io::Write + AsFd), line: &[u8], lost: &AtomicU64) {
     let missing = lost.load(Ordering::Relaxed);
     let (note, wait) = match missing {
@@ -167,7 +167,7 @@ fn write_line(out: &mut (impl io::Write + AsFd), line: &[u8], lost: &AtomicU64) 
     };
 }
 
-/// Writes fields as `name=value`: a value that is not one plain word stands in quotes, with escapes.
+/// Writes fields as `name=value`: a value that is not one plain word is quoted, with escapes.
 struct PlainFields;
 
 impl<'writer> FormatFields<'writer> for PlainFields {
@@ -206,7 +206,7 @@ impl Visit for PlainVisitor<'_> {
         }
         self.result = match field.name() {
             "message" => self.write(field, &format_args!("{value}")),
-            // Debug quotes, and escapes quotes and what cannot be printed.
+            // Debug adds quotes, and escapes quotes and unprintable characters.
             _ => self.write(field, &value),
         };
     }
@@ -224,12 +224,12 @@ impl Visit for PlainVisitor<'_> {
     }
 }
 
-/// Whether a value can stand without quotes: nothing in it ends it, or looks like another field.
+/// Returns true if a value needs no quotes: nothing in it ends it, or looks like another field.
 fn is_plain_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'=' | b'\\'))
 }
 
-/// Lines for the system's journal, which takes a priority from the beginning of each (sd-daemon(3)).
+/// Lines for the system's journal, which takes a priority from the beginning of each line (sd-daemon(3)).
 struct WithPriority<F> {
     lines: F,
     is_for_journal: bool,
@@ -241,14 +241,14 @@ impl<F> WithPriority<F> {
     }
 }
 
-/// Whether standard error is the journal's: systemd names its device and inode.
+/// Returns true if standard error goes to the journal: systemd passes its device and inode.
 fn is_for_journal() -> bool {
     let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
     let is_own = |stat: rustix::fs::Stat| named == format!("{}:{}", stat.st_dev, stat.st_ino);
     rustix::fs::fstat(io::stderr()).is_ok_and(is_own)
 }
 
-/// The journal's number for a level.
+/// Returns the journal's number for a level.
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
@@ -276,7 +276,7 @@ where
     }
 }
 
-/// One JSON object a line, of which every character can be printed.
+/// One JSON object per line, of which every character is printable.
 struct PrintableJson(Format<Json>);
 
 impl<S, N> FormatEvent<S, N> for PrintableJson
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_logged_is_known_before_any_layer_is_asked() {
+    fn events_below_the_level_are_filtered_before_any_layer() {
         for (level, other) in [(LogLevel::Info, LogLevel::Trace), (LogLevel::Debug, LogLevel::Warn)] {
             let (subscriber, log) = Log::new(level, LogFormat::Plain);
             assert_eq!(subscriber.max_level_hint(), Some(filter(level)));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_written_are_counted_and_told_afterwards() {
+    fn lines_that_cannot_be_written_are_counted_and_reported_later() {
         let lost = AtomicU64::new(0);
         let mut full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         ["one\n", "two\n"].iter().for_each(|line| write_line(&mut full, line.as_bytes(), &lost));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_of_the_log_that_does_not_read_holds_up_nobody() {
+    fn a_stalled_reader_of_the_log_does_not_block_the_server() {
         let (mut reader, mut writer) = io::pipe().unwrap();
         let (lost, line) = (AtomicU64::new(0), "x".repeat(6_000) + "\n");
         let lines = 1_000;

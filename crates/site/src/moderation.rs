@@ -1,9 +1,9 @@
-//! Posts for moderators: a queue on disk, and the mail that leaves it; or posts that wait here (`held`).
+//! Posts for moderators: a queue of mails on disk and sending them, or posts that are held here (`held`).
 //!
-//! A post is on disk before its poster is told 240; it leaves the queue when the mail server has taken it, so
-//! a crash sends it twice at worst, with the same Message-ID, and never loses it. What cannot be sent is
-//! tried again, ever less often, and at last put aside. `submit` is called by `inject`, `run` is a task of
-//! `server`. Sources: RFC 5537 section 3.5.1, `docs/formats/moderation.md`.
+//! A post is on disk before its poster gets 240; it leaves the queue when the mail server has taken it, so a
+//! crash at worst sends it twice, with the same Message-ID, and never loses it. Mail that cannot be sent is
+//! tried again at growing intervals, and finally put aside. `submit` is called by `inject`, `run` is a task
+//! of `server`. Sources: RFC 5537 section 3.5.1, `docs/formats/moderation.md`.
 
 mod held;
 mod mailer;
@@ -33,26 +33,26 @@ use tokio::sync::Notify;
 use tracing::{error, info, warn};
 use unsent::Unsent;
 
-/// How often the queue is looked through when nothing is due.
+/// Interval at which the queue is checked when nothing is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(600);
 
-/// The longest subject of a mail to the newsmaster.
+/// Maximum length of the subject of a mail to the newsmaster.
 const SUBJECT_BYTES_MAX: usize = 200;
 
-/// Why a post was not queued.
+/// The reason why a post was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotQueued {
-    /// No moderator is named, or the group's name makes no mail address.
+    /// There is no moderator, or the group's name makes no valid mail address.
     NoAddress,
-    /// One with its Message-ID waits already.
+    /// A post with this Message-ID is waiting already.
     Known,
-    /// As many wait as may.
+    /// The queue is full.
     Full,
-    /// It could not be written.
+    /// Writing failed.
     Io,
 }
 
-/// The queue and who empties it.
+/// The queue and its sender.
 #[derive(Debug)]
 pub struct Moderation {
     config: Live,
@@ -63,25 +63,25 @@ pub struct Moderation {
     pub sent: AtomicU64,
 }
 
-/// Why no mail can go to the moderator of a group.
+/// The reason why no mail can be sent to the moderator of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoModerator {
-    /// The configuration names none.
+    /// The configuration has no moderator for it.
     Unnamed,
-    /// What it makes of the group's name is no mail address.
+    /// The address made from the group's name is invalid.
     NoAddress(String),
 }
 
-/// Where posts to a moderated group go.
+/// Destination of posts to a moderated group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Submission {
-    /// To this mail address.
+    /// This mail address.
     Mail(String),
-    /// They wait here.
+    /// Held here.
     Here,
 }
 
-/// Where posts to a moderated group go.
+/// Returns the destination of posts to a moderated group.
 pub fn submission(config: &Config, group: &str) -> Result<Submission, NoModerator> {
     let named = config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()));
     let template = named.map(|moderator| &moderator.address).or(config.moderation.default_address.as_ref());
@@ -93,7 +93,7 @@ pub fn submission(config: &Config, group: &str) -> Result<Submission, NoModerato
     if is_usable(&to) { Ok(Submission::Mail(to)) } else { Err(NoModerator::NoAddress(to)) }
 }
 
-/// What to do about the moderated ones among these groups that have no moderator; `None`: all have one.
+/// Returns advice about moderated groups in `moderated` that have no moderator; `None` if all have one.
 pub fn advice<'a>(config: &Config, moderated: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut without = moderated.filter(|group| submission(config, group) == Err(NoModerator::Unnamed));
     let first = without.next()?;
@@ -108,11 +108,11 @@ pub fn advice<'a>(config: &Config, moderated: impl Iterator<Item = &'a str>) -> 
 }
 
 fn is_usable(to: &str) -> bool {
-    // A name that begins like an option must not reach a program's arguments.
+    // An address that begins like an option must not become an argument of a program.
     is_address(to.as_bytes()) && !to.starts_with('-')
 }
 
-/// When to try again.
+/// Time of the next try.
 #[derive(Debug, Clone, Copy)]
 struct Retry {
     tries: u32,
@@ -127,28 +127,28 @@ impl Moderation {
         Ok(Arc::new(Self { queue, held, fresh, config: config.clone(), sent }))
     }
 
-    /// Mails that are to be sent.
+    /// Returns the number of mails that are to be sent.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Mails put aside since the start, as they cannot be sent.
+    /// Returns the number of mails put aside since the start because they could not be sent.
     pub fn failed(&self) -> u64 {
         read(&self.queue.put_aside)
     }
 
-    /// The posts that wait here.
+    /// Returns the posts that are held here.
     pub fn held(&self) -> &HeldPosts {
         &self.held
     }
 
-    /// The address in whose name the site sends mails.
+    /// Returns the sender address of the site's mails.
     pub fn sender(&self) -> String {
         sender(&self.config.load())
     }
 
     /// Queues a proto-article, which has Message-ID and Date, for the moderator of a group. When this returns
-    /// it survives a power cut. Blocks.
+    /// it survives a power failure. Blocks.
     pub fn submit(&self, article: &Article<'_>, post: HeldPost) -> Result<(), NotQueued> {
         let config = self.config.current();
         let (group, now) = (post.group.as_str(), post.queued);
@@ -202,8 +202,8 @@ impl Moderation {
         }
     }
 
-    /// Queues a text for the newsmaster or a poster, in lines that end in LF. It may take half of the queue,
-    /// so that posts have room. Blocks.
+    /// Queues a text for the newsmaster or a poster, in lines that end in LF. Such mails may take half of the
+    /// queue, which leaves room for posts. Blocks.
     pub fn notify(&self, to: &str, subject: &str, text: &[u8], now: i64) -> Result<(), NotQueued> {
         let config = self.config.current();
         let from = sender(&config);
@@ -235,7 +235,7 @@ impl Moderation {
         }
     }
 
-    /// Sends what is queued, until `stopping` resolves; what is being sent then is sent again later.
+    /// Sends queued mails until `stopping` resolves; a mail interrupted by that is sent again later.
     pub async fn run(self: Arc<Self>, stopping: impl Future<Output = ()>) {
         let work = async {
             let mut retries = HashMap::new();
@@ -254,8 +254,8 @@ impl Moderation {
         }
     }
 
-    /// Tries all that is due; how long to wait for the next. `down` is until when the mail server is left in
-    /// peace.
+    /// Tries all mails that are due; returns the time until the next. `down` is the time until which the mail
+    /// server is not tried.
     async fn pass(&self, retries: &mut HashMap<FileName, Retry>, down: &mut Option<Retry>) -> Duration {
         let now = Instant::now();
         if let Some(down) = down.filter(|down| down.at > now) {
@@ -322,7 +322,7 @@ impl Moderation {
     }
 }
 
-/// Envelope sender of mails.
+/// Returns the envelope sender of mails.
 pub(crate) fn sender(config: &Config) -> String {
     let configured = config.moderation.sender.clone();
     configured.unwrap_or_else(|| format!("news@{}", config.site.path_identity))

@@ -1,8 +1,7 @@
-//! Who may connect now: limits on connections in all, per address and per peer.
+//! Limits on connections in total, per address and per peer.
 //!
-//! A [`ConnectionPermit`] is a drop guard: the connection that holds it counts until it is dropped. The
-//! limits are those of the configuration that the caller uses; a connection that was admitted keeps its
-//! permit when they change.
+//! A [`ConnectionPermit`] is a drop guard: its connection counts until it is dropped. The limits are those of
+//! the configuration that the caller uses; an admitted connection keeps its permit when they change.
 
 use access::{Connections, too_many};
 use site_base::lock::Leaf;
@@ -23,7 +22,7 @@ struct Taken {
     by: Connections<Subject>,
 }
 
-/// Whom a connection counts for.
+/// The address or peer that a connection counts for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Subject {
     Address(IpAddr),
@@ -32,13 +31,13 @@ enum Subject {
 }
 
 impl Subject {
-    /// A peer's own limit takes the place of the limit per address.
+    /// Returns the subject of a connection: a peer's own limit replaces the limit per address.
     fn of(address: IpAddr, peer: Option<&Peer>) -> Self {
         peer.map_or(Self::Address(address), |peer| Self::Peer(peer.name.as_str().into()))
     }
 }
 
-/// Which limit on connections is reached, and what it is.
+/// The limit on connections that is reached, with its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
     /// `connections_max` of limits or web.
@@ -49,7 +48,7 @@ pub enum Full {
     Peer(usize),
 }
 
-/// What the client is told.
+/// Formats the message for the client.
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whose, max) = match self {
@@ -62,7 +61,7 @@ impl fmt::Display for Full {
 }
 
 impl ConnectionPermits {
-    /// A permit for a connection from `address`, of a peer or not, if the limits allow one more.
+    /// Returns a permit for a connection from `address`, of a peer or not, if the limits allow one more.
     pub fn take(
         &self,
         limits: &Limits,
@@ -76,7 +75,7 @@ impl ConnectionPermits {
         self.take_within(limits.connections_max, own, Subject::of(address, peer))
     }
 
-    /// A permit for a connection over HTTP from `address`, if the limits allow one more.
+    /// Returns a permit for a connection over HTTP from `address`, if the limits allow one more.
     pub fn take_for_http(&self, web: &Web, address: IpAddr) -> Result<ConnectionPermit, Full> {
         let own = Full::Address(web.connections_per_address_max);
         self.take_within(web.connections_max, own, Subject::of(address, None))
@@ -94,7 +93,7 @@ impl ConnectionPermits {
         Ok(self.permit(&mut taken, subject))
     }
 
-    /// A permit for a connection that was let in before, whatever the limits are now.
+    /// Returns a permit for a connection that was admitted before, whatever the limits are now.
     pub fn keep(&self, address: IpAddr, peer: Option<&Peer>) -> ConnectionPermit {
         self.permit(&mut self.taken.lock(), Subject::of(address, peer))
     }
@@ -105,12 +104,12 @@ impl ConnectionPermits {
         ConnectionPermit { permits: self.clone(), subject }
     }
 
-    /// Connections open now.
+    /// Returns the number of open connections.
     pub fn all(&self) -> usize {
         self.taken.lock().all
     }
 
-    /// Connections of the peer of this name open now.
+    /// Returns the number of open connections of the peer of this name.
     pub fn of_peer(&self, name: &str) -> usize {
         self.taken.lock().by.count(&Subject::Peer(name.into()))
     }
@@ -124,7 +123,7 @@ pub struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Whether it is one of this peer, or of an address where there is none.
+    /// Returns true if the permit counts for this peer, or for an address if `peer` is `None`.
     pub fn is_of(&self, peer: Option<&Peer>) -> bool {
         match (&self.subject, peer) {
             (Subject::Peer(name), Some(peer)) => **name == *peer.name,
@@ -147,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_seated_stays_when_limits_shrink() {
+    fn admitted_connections_stay_when_limits_shrink() {
         let text = "[limits]\nconnections_max = 3\nconnections_per_address_max = 2\n\
                     [[peer]]\nname = \"p\"\naddresses = [\"192.0.2.9\"]\nmax_connections = 1\n";
         let mut config = site_config::testing::with_trash(text);

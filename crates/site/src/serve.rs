@@ -1,9 +1,9 @@
-//! The serving agent (RFC 5537 section 3.9): what readers ask for.
+//! The serving agent (RFC 5537 section 3.9): answers the commands of readers.
 //!
-//! A [`Reader`] is one connection's view of the news: where from ([`NewsSource`]), which groups it may see
+//! A [`Reader`] is one connection's view of the news: the source ([`NewsSource`]), the groups it may see
 //! ([`View`]), and the selected group with the current article. Each command appends its answer to the
-//! connection's `Output`. What the source cannot tell is answered with 403, and the connection stays; once an
-//! answer is on its way, only ending the connection can say that it is not whole. Called by `session`; never
+//! connection's `Output`. If the source is unavailable, the answer is 403 and the connection stays; once an
+//! answer has begun, only closing the connection can show that it is incomplete. Called by `session`; never
 //! by `relay` or `inject`.
 
 mod ahead;
@@ -36,10 +36,10 @@ use tracing::{debug, warn};
 use upstreams::{GroupList, GroupStream, NewsSource, Part, Place, SourceError, Which};
 use window::Window;
 
-/// What is said where the source cannot tell now.
+/// The text of a 403 answer while the source is unavailable.
 const UNAVAILABLE: &str = "Not available now, try again later";
 
-/// The status line that is all of an answer.
+/// An answer that consists of a status line only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Refusal {
     code: u16,
@@ -62,9 +62,9 @@ impl Refusal {
 #[derive(Debug, Clone)]
 struct Selected<G> {
     group: G,
-    /// Which of its numbers are shown, and as what: as of the moment it was selected.
+    /// The numbers of the group that are shown, and how, as of its selection.
     window: Window,
-    /// The current article's number, not as it is shown; `None` in a group that was empty when it was
+    /// Real number of the current article, not the number shown; `None` if the group was empty when it was
     /// selected.
     current: Option<u64>,
 }
@@ -75,11 +75,11 @@ pub(crate) struct Reader<S: NewsSource> {
     source: S,
     view: View,
     selected: Option<Selected<S::Group>>,
-    /// Where the groups are counted that it selects.
+    /// Counters for selections of groups.
     counters: Option<Arc<Counters>>,
 }
 
-/// Articles of the selected group by their numbers, or one by its Message-ID; what [`Select`] comes to.
+/// Articles of the selected group by number, or one by Message-ID: the meaning of a [`Select`] argument.
 enum Span<'a, G> {
     Numbers(G, Range),
     One(MessageId<'a>),
@@ -90,19 +90,19 @@ impl<S: NewsSource> Reader<S> {
         Self { source, view, selected: None, counters: None }
     }
 
-    /// The same; the groups that it selects are counted.
+    /// Counts the groups that this reader selects.
     pub fn counted_by(self, counters: Arc<Counters>) -> Self {
         Self { counters: Some(counters), ..self }
     }
 
-    /// Forgets what was selected, as after STARTTLS, and continues with this view.
+    /// Forgets the selected group, as after STARTTLS, and continues with this view.
     pub fn start_over(&mut self, view: View) {
         self.view = view;
         self.selected = None;
     }
 
-    /// Continues with another view; a group that is not to be seen any more, or under other numbers, is no
-    /// longer selected.
+    /// Continues with another view; a selected group that it does not show, or shows with other numbers, is
+    /// deselected.
     pub async fn look_with(&mut self, view: View) {
         if let Some(selected) = self.selected.take() {
             let window = self.window_with(&selected, &view).await;
@@ -111,7 +111,7 @@ impl<S: NewsSource> Reader<S> {
         self.view = view;
     }
 
-    /// The window of a selected group with another view; `None` if it is to be selected again.
+    /// Returns the window of a selected group under another view; `None` if it must be selected again.
     async fn window_with(&self, selected: &Selected<S::Group>, view: &View) -> Option<Window> {
         let groups = self.source.groups(GroupList::Counts, Which::One(&selected.group), view.base()).await;
         let mut groups = groups.ok()?;
@@ -123,7 +123,7 @@ impl<S: NewsSource> Reader<S> {
         (window.changes_nothing() && selected.window.changes_nothing()).then_some(window)
     }
 
-    /// Answers a command of the serving agent. Other commands are the session's matter and not brought here.
+    /// Answers a command of the serving agent. Other commands belong to the session and do not come here.
     pub async fn answer(&mut self, command: &Command<'_>, out: &mut Output) -> io::Result<()> {
         match *command {
             Command::Article(which) => self.article(which, Part::Article, out).await,
@@ -157,7 +157,7 @@ impl<S: NewsSource> Reader<S> {
         }
     }
 
-    /// Answers a command as another server does; false: nobody knows it.
+    /// Forwards a command to another server; returns false if no server knows it.
     pub async fn pass_on(&mut self, line: &[u8], out: &mut Output) -> io::Result<bool> {
         let selected = self.selected.as_ref().map(|selected| &selected.group);
         match self.source.pass_on(line, selected).await {
@@ -170,7 +170,7 @@ impl<S: NewsSource> Reader<S> {
         }
     }
 
-    /// The articles meant by an argument, or why there are none.
+    /// Returns the articles meant by an argument, or the refusal.
     fn span<'a>(&self, select: Select<'a>) -> Result<Span<'a, S::Group>, Refusal> {
         match select {
             Select::MessageId(id) => Ok(Span::One(id)),
@@ -185,7 +185,7 @@ impl<S: NewsSource> Reader<S> {
         }
     }
 
-    /// The current article, or why there is none.
+    /// Returns the current article, or the refusal.
     fn current(&self) -> Result<(&S::Group, u64), Refusal> {
         let selected = self.selected()?;
         Ok((&selected.group, selected.current.ok_or(code::NO_CURRENT_ARTICLE)?))
@@ -202,7 +202,7 @@ impl<S: NewsSource> Reader<S> {
         }
     }
 
-    /// Where the article meant by an argument is, or why there is none.
+    /// Returns the place of the article meant by an argument, or the refusal.
     fn place<'a>(&'a self, which: command::Which<'a>) -> Result<Place<'a, S::Group>, Refusal> {
         Ok(match which {
             command::Which::MessageId(id) => Place::MessageId(id),
@@ -218,7 +218,7 @@ impl<S: NewsSource> Reader<S> {
     }
 }
 
-/// The answer where a command selects no article; `code` is the one for a range.
+/// Returns the answer for a command that selects no article; `code` is the one for a range.
 fn none_selected(select: Select<'_>, code: u16) -> Refusal {
     match select {
         Select::Range(_) => Refusal { code, text: "No articles in that range" },
@@ -226,7 +226,7 @@ fn none_selected(select: Select<'_>, code: u16) -> Refusal {
     }
 }
 
-/// The answer for an article that is not there, by how it was asked for.
+/// Returns the answer for an article that does not exist, by the kind of argument.
 fn missing(which: command::Which<'_>) -> Refusal {
     match which {
         command::Which::Current => code::NO_CURRENT_ARTICLE,
@@ -236,7 +236,7 @@ fn missing(which: command::Which<'_>) -> Refusal {
     .into()
 }
 
-/// The answer where the source has none; the log says more.
+/// Returns the answer for a failure of the source, which is logged.
 fn failed(error: SourceError) -> Refusal {
     match error {
         SourceError::Unavailable(reason) => {
@@ -250,14 +250,14 @@ fn failed(error: SourceError) -> Refusal {
     }
 }
 
-/// The source has failed with an answer on its way: only the end of the connection tells the client that some
-/// is missing.
+/// Converts a failure of the source during an answer: only closing the connection shows the client that the
+/// answer is incomplete.
 fn cut_off(error: SourceError) -> io::Error {
     failed(error);
     io::Error::other("the rest of an answer could not be had")
 }
 
-/// Waits for more of an answer; what is gathered of it is sent first if that takes any time.
+/// Waits for more of an answer; text gathered so far is sent first if the wait takes any time.
 async fn sending_meanwhile<T>(next: impl Future<Output = T>, out: &mut Output) -> io::Result<T> {
     let mut next = pin!(next);
     match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {

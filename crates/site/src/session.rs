@@ -1,8 +1,8 @@
-//! One connection: what arrives is cut into commands and articles, each is given to the duty it belongs to,
-//! and the answers of a whole round go out in one write.
+//! A connection: input is split into commands and articles, each is passed to the duty it belongs to, and the
+//! answers of a whole round are sent in one write.
 //!
 //! A round handles everything complete in the receive buffer, so pipelined commands cost no system calls of
-//! their own. An idle session holds no buffers. While answers cannot be sent nothing more is read. Called by
+//! their own. An idle session holds no buffers. While answers cannot be sent, nothing more is read. Called by
 //! `server`. Sources: RFC 3977 sections 3.1, 3.2 and 3.5.
 
 mod ahead;
@@ -44,38 +44,38 @@ use tracing::{debug, info};
 use upstreams::NewsSource;
 use xbatch::Xbatch;
 
-/// How long a client that was told goodbye may take to go.
+/// Time for which a client may keep the connection open after the last answer.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a silent session keeps its compressor, and with it what it can refer back to.
+/// Time for which a silent session keeps its compressor with its window.
 const COMPRESSOR_KEPT: Duration = Duration::from_secs(2);
-/// How long an article under way may still take when the server stops.
+/// Time for which an article under way may continue when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(3);
-/// What a client is told at the server's stop.
+/// The text for clients when the server stops.
 const STOPPING: &str = "Server is stopping, try again later";
 
-/// Whether the session goes on.
+/// The continuation of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 enum Flow {
     Continue,
-    /// TLS begins.
+    /// Negotiate TLS.
     StartTls,
-    /// Compression begins.
+    /// Begin compression.
     Compress,
-    /// The client has said that it goes.
+    /// The client has sent QUIT.
     Quit,
     Close,
 }
 
-/// What sessions share beyond the site.
+/// State shared by sessions in addition to that of the site.
 pub struct SessionContext {
-    /// Takes posts.
+    /// Handles posts.
     pub injector: Injector,
-    /// The memory for receive buffers.
+    /// Memory for receive buffers.
     pub budget: Budget,
 }
 
-/// One connection.
+/// A connection.
 pub struct Session<S: NewsSource> {
     site: Arc<Site>,
     context: Arc<SessionContext>,
@@ -83,12 +83,12 @@ pub struct Session<S: NewsSource> {
     input: Input,
     out: Output,
     reader: Reader<S>,
-    /// Made when the first command of a peer comes.
+    /// Created at the first command of a peer.
     feed: Option<Box<Feed>>,
     expecting: Expecting,
-    /// What XBATCH has announced.
+    /// The batch that XBATCH has announced.
     batch: Option<Box<Xbatch>>,
-    /// It has posted an article that needed room.
+    /// The client has posted an article that needed more memory than the small buffer.
     posts_large: bool,
     pace: Pace,
     busy_poll: BusyPoll,
@@ -96,10 +96,10 @@ pub struct Session<S: NewsSource> {
     steps: u32,
     ahead: LookAhead,
     permit: ConnectionPermit,
-    /// Its place under an `[[access]]` section.
+    /// The permit under an `[[access]]` section.
     access_permit: Option<AccessPermit>,
     login: Login,
-    /// Whether TLS comes before the greeting.
+    /// TLS comes before the greeting.
     begins_with_tls: bool,
 }
 
@@ -141,8 +141,8 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// Says the greeting at once, before the session has a task of its own; what the socket does not take
-    /// goes out later.
+    /// Sends the greeting at once, before the session has a task of its own; the part that the socket does
+    /// not take is sent later.
     pub fn greet(&mut self) {
         if !self.begins_with_tls {
             capabilities::greeting(self.client.config(), &self.client, self.out.text());
@@ -150,7 +150,7 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// Serves the connection to its end.
+    /// Serves the connection until its end.
     pub async fn run(mut self) {
         let begun = Instant::now();
         if self.begins_with_tls {
@@ -174,7 +174,7 @@ impl<S: NewsSource> Session<S> {
         let seconds = begun.elapsed().as_secs();
         let why = end.as_ref().err().map_or_else(String::new, ToString::to_string);
         let (client, address) = (self.client.name(), self.client.address_text());
-        // Peers also read, and look whether we are there: told is who has fed.
+        // Peers also read, and check whether the server is there: only those that have fed are logged.
         if self.feed.is_some() {
             info!(client, address, seconds, why, "peer disconnected");
         } else {
@@ -194,7 +194,7 @@ impl<S: NewsSource> Session<S> {
         self.out.flush().await?;
         self.out.release();
         let mut interrupts = Interrupts::new(self.site.signal(), self.pace.deadline(&self.expecting));
-        // The signal may have come since the client was admitted.
+        // The signal may have come after the client was admitted.
         if let Err(text) = self.renewed().await {
             return self.close_with_400(text).await;
         }
@@ -213,9 +213,9 @@ impl<S: NewsSource> Session<S> {
                     continue;
                 }
                 Event::Late if self.site.is_stopping() => return self.close_with_400(STOPPING).await,
-                // A silent client is left without a word (RFC 3977 section 3.1).
+                // A silent client is disconnected without a response (RFC 3977 section 3.1).
                 Event::Late if self.pace.begun().is_none() => return self.drain_and_close().await,
-                // A command or an article that does not end gets its answer (section 3.2.1).
+                // A command or an article that does not end gets a response (section 3.2.1).
                 Event::Late => return self.close_with_400("Timed out, try again later").await,
                 Event::Signal(Signal::Reloaded) => {
                     interrupts.listen(self.site.signal());
@@ -250,7 +250,7 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// Waits for more; what compression keeps is given back if nothing comes for a while.
+    /// Waits for more input; the compressor is dropped if nothing comes for a while.
     async fn read_event(
         &mut self,
         interrupts: &mut Interrupts<impl Future<Output = Signal>>,
@@ -291,8 +291,8 @@ impl<S: NewsSource> Session<S> {
         self.drain_and_close().await
     }
 
-    /// Ends our side and waits a little for the client to end its own: a connection closed with bytes unread
-    /// is reset, and the last answer might be lost with it.
+    /// Ends our side and waits a little for the client to end its own: closing a connection with unread bytes
+    /// resets it, and the last answer might be lost.
     async fn drain_and_close(&mut self) -> io::Result<()> {
         self.out.shutdown().await?;
         let _late_is_fine = timeout(LINGER_TIMEOUT, self.input.drain(self.out.transport())).await;

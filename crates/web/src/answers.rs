@@ -1,6 +1,6 @@
-//! What answers have in common: headers, plain texts, and what is said where there is no page.
+//! Common parts of answers: headers, plain texts, and errors without a page.
 //!
-//! [`guarded`] is the last thing that happens to every answer. Source: CSP level 3; RFC 9110 section 15.
+//! [`guarded`] is applied to every answer last. Source: CSP level 3; RFC 9110 section 15.
 
 use axum::body::Body;
 use axum::http::header::{
@@ -10,27 +10,27 @@ use axum::http::header::{
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 
-/// Pages load what they need from here alone, run no script of their own text, and are shown in no frame.
+/// Pages load everything from this host, run no inline scripts, and are shown in no frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Seconds after which a client may ask again.
+/// Seconds after which a client may try again.
 const RETRY_SECS: &str = "5";
-/// An answer is for who asked, now; what may be kept says so itself.
+/// Answers are for one client at one time; those that may be cached set their own header.
 const NOT_KEPT: &str = "no-store";
 
-/// An answer of a few words.
+/// Returns a plain text answer.
 pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     of_type(status, "text/plain; charset=utf-8", text.into() + "\n")
 }
 
-/// The answer where there is no thread or no memory for another one.
+/// Returns the answer when there is no thread or no memory for another page.
 pub(super) fn busy() -> Response {
     let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, "The server is busy. Try again in a moment.");
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECS));
     answer
 }
 
-/// The answer that leads to another page of ours.
+/// Returns a redirect to another page of ours after a form.
 pub(super) fn gone_to(path: &str) -> Response {
     let mut answer = text(StatusCode::SEE_OTHER, "Done.");
     if let Ok(path) = HeaderValue::from_str(path) {
@@ -39,7 +39,7 @@ pub(super) fn gone_to(path: &str) -> Response {
     answer
 }
 
-/// An answer of this media type.
+/// Returns an answer of this media type.
 pub(super) fn of_type(status: StatusCode, media_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
@@ -47,17 +47,17 @@ pub(super) fn of_type(status: StatusCode, media_type: &'static str, body: impl I
     response
 }
 
-/// There is nothing by that name.
+/// Answers a request for an unknown path.
 pub(super) async fn no_page() -> Response {
     text(StatusCode::NOT_FOUND, "There is no such page.")
 }
 
-/// It is there, and cannot be asked for in that way.
+/// Answers a request with a method that the path does not take.
 pub(super) async fn no_method() -> Response {
     text(StatusCode::METHOD_NOT_ALLOWED, "This page does not take such requests.")
 }
 
-/// An answer with the headers that every one has.
+/// Adds the headers that every answer has.
 pub(super) fn guarded(mut response: Response) -> Response {
     let headers = response.headers_mut();
     let mut set = |name: HeaderName, value: &'static str| {

@@ -1,7 +1,7 @@
-//! The files that pages load: styles, a script, a picture. They are part of the program.
+//! The files that pages load: styles, a script, a picture. They are compiled into the program.
 //!
-//! Their address contains what they are, so that a browser keeps them for good and gets new ones with a new
-//! version. Nothing is read from a disk here, whatever a request names.
+//! Their paths contain a hash of their contents, so that a browser caches them for good and gets new ones
+//! with a new version. Nothing is read from a disk, whatever a request names.
 
 use super::{Shared, answers};
 use axum::Router;
@@ -13,14 +13,14 @@ use axum::routing::get;
 use ring::digest::{SHA256, digest};
 use std::sync::{Arc, LazyLock};
 
-/// Name, media type and text.
+/// Name, media type and contents.
 const ASSETS: &[(&str, &str, &str)] = &[
     ("style.css", "text/css; charset=utf-8", include_str!("assets/style.css")),
     ("script.js", "text/javascript; charset=utf-8", include_str!("assets/script.js")),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 
-/// Stands for what is in them.
+/// Hash of all contents.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let texts: String = ASSETS.iter().map(|(.., text)| *text).collect();
     let hash = digest(&SHA256, texts.as_bytes());
@@ -31,7 +31,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new().route("/assets/{version}/{name}", get(asset))
 }
 
-/// Where a file is.
+/// Returns the path of a file.
 pub(super) fn path(name: &str) -> String {
     format!("/assets/{}/{name}", *VERSION)
 }

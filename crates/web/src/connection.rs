@@ -1,7 +1,8 @@
-//! A connection: TLS if it begins with that, then requests one after the other, each within time and size.
+//! HTTP connections: TLS if it comes first, then requests one after the other, within limits on time and
+//! size.
 //!
-//! A slow client is cut off: `web.request_timeout` holds for a request and for the silence before it,
-//! `limits.write_timeout` for an answer that is not taken. Called by `web` for each connection that
+//! A slow client is cut off: `web.request_timeout` applies to a request and to the silence before it,
+//! `limits.write_timeout` to an answer that is not taken. Called by `web` for each connection that
 //! `listening` accepts. Source: RFC 9112.
 
 use super::hosts::HostFault;
@@ -34,27 +35,27 @@ use tokio::time::{sleep_until, timeout};
 use tower_service::Service;
 use tracing::{debug, trace};
 
-/// Bytes of a request's first line and headers, together.
+/// Maximum bytes of a request's first line and headers.
 const HEAD_BYTES_MAX: usize = 32 << 10;
-/// Headers of a request.
+/// Maximum number of headers of a request.
 const HEADERS_MAX: usize = 64;
-/// Answered before TLS and HTTP begin, where there is no room.
+/// Answer before TLS and HTTP begin, when there is no room.
 const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\n\
     Connection: close\r\n\r\n";
 
-/// How a request came: an extension of each.
+/// The connection of a request, attached to it as an extension.
 #[derive(Debug, Clone)]
 pub(super) struct Arrival {
     pub caller: Caller,
-    /// What the handshake found out, if there was one.
+    /// The results of the handshake, if there was one.
     pub tls: Option<TlsFacts>,
-    /// Its connection's place under an `[[access]]` section.
+    /// The connection's permit under an `[[access]]` section.
     pub place: Arc<Place>,
-    /// Its share of the memory.
+    /// The client's share of the memory.
     pub memory: MemoryShare,
 }
 
-/// A connection that was let in.
+/// An admitted connection.
 pub(super) struct Connection {
     shared: Arc<Shared>,
     router: Router,
@@ -65,7 +66,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Lets a connection in, or turns it away.
+    /// Admits a connection, or refuses it.
     pub fn admit(web: &Arc<Web>, mut socket: Socket, caller: Caller, begins_with_tls: bool) -> Option<Self> {
         let config = web.shared.config();
         match web.permits.take_for_http(&config.web, caller.address) {
@@ -76,7 +77,7 @@ impl Connection {
             Err(full) => {
                 debug!(address = %caller.address, reason = %full, "turned away");
                 if !begins_with_tls {
-                    // A new connection has room for it; if it is gone already there is nobody to tell.
+                    // A new connection has room for it; an error means that the client has left already.
                     let _gone = socket.try_write([NO_ROOM, &[], &[]]);
                 }
                 None
@@ -84,7 +85,7 @@ impl Connection {
         }
     }
 
-    /// Serves it to its end.
+    /// Serves the connection until its end.
     pub async fn serve(self) {
         let address = self.caller.address;
         match self.run().await {
@@ -115,7 +116,7 @@ impl Connection {
             .header_read_timeout(request_timeout)
             .max_buf_size(HEAD_BYTES_MAX)
             .max_headers(HEADERS_MAX)
-            // Else it copies each piece, and the copy is in no budget.
+            // Otherwise each piece is copied, and the copy is in no budget.
             .writev(true)
             .serve_connection(io, answer);
         let mut connection = pin!(connection);
@@ -146,7 +147,7 @@ async fn accept_tls(shared: &Shared, transport: &mut Transport, limit: Duration)
     }
 }
 
-/// The memory that requests of an address may take. A proxy asks for many clients.
+/// Returns the memory share of an address. A proxy asks for many clients.
 fn memory_of(shared: &Shared, address: IpAddr) -> MemoryShare {
     let web = &shared.config().web;
     let is_proxy = web.proxies.iter().any(|proxy| proxy.contains(address));
@@ -154,7 +155,7 @@ fn memory_of(shared: &Shared, address: IpAddr) -> MemoryShare {
     MemoryShare::of(&shared.memory, address, web.memory_max, web.page_timeout)
 }
 
-/// The answer to a request.
+/// Returns the answer to a request.
 async fn answer(
     shared: &Shared,
     mut router: Router,
@@ -184,7 +185,7 @@ async fn answer(
     answers::guarded(accounted(&memory, answer).await)
 }
 
-/// A stream as hyper wants it.
+/// A stream with the interface of hyper.
 struct Io {
     stream: Stream,
     pace: Pace,
@@ -223,11 +224,11 @@ impl hyper::rt::Write for Io {
     }
 }
 
-/// Tokio's clock as hyper wants it.
+/// Tokio's clock with the interface of hyper.
 #[derive(Debug)]
 struct Clock;
 
-/// Waits until a moment.
+/// A future that waits until some time.
 struct Nap(Pin<Box<tokio::time::Sleep>>);
 
 impl Future for Nap {

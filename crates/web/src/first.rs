@@ -1,4 +1,4 @@
-//! The first page: what this is, and what one may do here.
+//! The home page: a description of the site and its parts.
 
 use super::page::Page;
 use super::visitor::Visitor;

@@ -1,9 +1,9 @@
-//! What comes by a form: its fields, and proof that the form was ours.
+//! Submitted forms: their fields, and the proof that the form was ours.
 //!
-//! A handler that takes a [`Submission`] sees no request without the token of a form that was shown to the
-//! same browser (CSRF), none that the browser says comes from another site, and none that is too long or
-//! too slow. Called by `axum` for handlers. Sources: the URL standard's
-//! application/x-www-form-urlencoded; Fetch Metadata (Sec-Fetch-Site).
+//! A handler with a [`Submission`] gets no request without the token of a form that was shown to the same
+//! browser (CSRF), none that the browser marks as coming from another site, and none that is too long or too
+//! slow. Called by `axum` for handlers. Sources: the URL standard's application/x-www-form-urlencoded; Fetch
+//! Metadata (Sec-Fetch-Site).
 
 use super::memory::Reservation;
 use super::visitor::Visitor;
@@ -16,18 +16,18 @@ use axum::response::Response;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// Bytes of a form of which nothing else is said.
+/// Default maximum length of a form in bytes.
 const FORM_BYTES_MAX: usize = 16 << 10;
-/// Copies of a form in memory: as it came, its fields, and what is made of them.
+/// Copies of a form in memory: as received, its fields, and the data made from them.
 const FORM_COPIES: usize = 3;
-/// Fields of a form.
+/// Maximum number of fields.
 const FIELDS_MAX: usize = 100;
-/// The field with the token.
+/// Name of the field with the token.
 pub(super) const TOKEN_FIELD: &str = "form_token";
 /// The media type of forms.
 const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
 
-/// A form that was filled in by a visitor.
+/// A form submitted by a visitor.
 pub(super) struct Submission {
     pub visitor: Visitor,
     _memory: Reservation,
@@ -35,12 +35,12 @@ pub(super) struct Submission {
 }
 
 impl Submission {
-    /// The value of a field; empty if there is none.
+    /// Returns the value of a field; empty if there is none.
     pub fn field(&self, name: &str) -> &str {
         self.fields.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
-    /// Reads a form of at most so many bytes.
+    /// Reads a form of at most `bytes_max` bytes.
     pub async fn read(request: Request, shared: &Arc<Shared>, bytes_max: usize) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
         let visitor = Visitor::from_request_parts(&mut parts, shared).await?;
@@ -82,7 +82,7 @@ fn refused(text: &str) -> Response {
     answers::text(StatusCode::FORBIDDEN, text)
 }
 
-/// Whether the browser says that another site has asked for it.
+/// Returns true if the browser marks the request as coming from another site.
 fn is_foreign(headers: &HeaderMap) -> bool {
     let from = headers.get("sec-fetch-site").map(|value| value.as_bytes());
     !matches!(from, None | Some(b"same-origin" | b"none"))
@@ -100,7 +100,7 @@ async fn body_of(body: Body, shared: &Shared, bytes_max: usize) -> Result<Vec<u8
     }
 }
 
-/// The fields of a form; `None` if it is none.
+/// Parses the fields of a form; `None` if it is invalid.
 pub fn parse(body: &[u8]) -> Option<Vec<(String, String)>> {
     let pairs = body.split(|b| *b == b'&').filter(|pair| !pair.is_empty());
     let fields: Vec<_> = pairs.take(FIELDS_MAX + 1).map(field).collect::<Option<_>>()?;
@@ -113,7 +113,7 @@ fn field(pair: &[u8]) -> Option<(String, String)> {
     Some((decoded(name)?, decoded(value.get(1..).unwrap_or_default())?))
 }
 
-/// Text with `+` and `%XX` undone; `None` if it is not UTF-8.
+/// Decodes `+` and `%XX`; `None` if the text is not UTF-8.
 pub(super) fn decoded(text: &[u8]) -> Option<String> {
     let mut octets = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_decoded_and_what_is_no_form_is_not() {
+    fn fields_are_decoded_and_invalid_forms_rejected() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let fields = parse(b"a=1&b=x+y%26%3D%c3%BC&&c&=d&a=2").unwrap();
         assert_eq!(

@@ -1,7 +1,7 @@
-//! `/health` and `/ready`: for whoever starts, stops and balances servers.
+//! `/health` and `/ready`, for programs that start, stop and balance servers.
 //!
-//! `/health` is 200 as long as the server answers at all. `/ready` is 200 while it takes articles and is not
-//! stopping, else 503 and why. Neither tells anything else, so neither asks who wants to know.
+//! `/health` is 200 as long as the server answers at all. `/ready` is 200 while it accepts articles and is
+//! not stopping, else 503 with the reason. Neither reveals anything else, so both are open to all.
 
 use super::{Shared, answers};
 use axum::Router;

@@ -1,10 +1,10 @@
-//! Whether a request is meant for this server: by the host that it names.
+//! Checking that a request is meant for this server, by the host that it names.
 //!
-//! HTTP/1.0 knows no Host, and checks by load balancers have none: no host is not another one.
-//! A page of another site may get a browser to ask this server under a name of that site, whose address was
-//! changed after the page was loaded (DNS rebinding); the answer would then belong to that page. So only
-//! names that are known to be ours are answered; browsers always name one. Called by `connection` and
-//! `reading`. Sources: RFC 9110 sections 7.2 and 15.5.20; RFC 9112 section 3.2.
+//! HTTP/1.0 has no Host, and checks by load balancers have none, so a missing host is accepted. A page of
+//! another site may make a browser ask this server under a name of that site, whose address was changed after
+//! the page was loaded (DNS rebinding); the answer would then be readable for that page. Therefore only names
+//! known to be ours are answered; browsers always name one. Called by `connection` and `reading`. Sources:
+//! RFC 9110 sections 7.2 and 15.5.20; RFC 9112 section 3.2.
 
 use axum::extract::Request;
 use axum::http::header::HOST;
@@ -12,16 +12,16 @@ use axum::http::{HeaderMap, Version};
 use site_config::Config;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Why a request is not answered.
+/// The reason why a request is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostFault {
-    /// It names a host that is not ours.
+    /// The request names a host that is not ours.
     Other,
-    /// Host is there twice, or not at all after HTTP/1.0.
+    /// Host is there twice, or missing after HTTP/1.0.
     Malformed,
 }
 
-/// Checks that a request names a host of ours, or none where that may be.
+/// Checks that a request names a host of ours, or none where that is allowed.
 pub(super) fn check(request: &Request, config: &Config) -> Result<(), HostFault> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let named = match (hosts.next(), hosts.next()) {
@@ -34,7 +34,7 @@ pub(super) fn check(request: &Request, config: &Config) -> Result<(), HostFault>
     if is_ours { Ok(()) } else { Err(HostFault::Other) }
 }
 
-/// The host by which a client that has been let in knows this server, with its port.
+/// Returns the name by which an admitted client knows this server, with the port.
 pub(super) fn asked_for<'a>(headers: &'a HeaderMap, config: &'a Config) -> &'a str {
     let named = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| !host.is_empty());
     named.unwrap_or_else(|| config.web.names.first().unwrap_or(&config.site.path_identity))

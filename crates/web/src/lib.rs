@@ -1,14 +1,14 @@
 //! HTTP: pages for people, figures for programs.
 //!
-//! `connection` takes what `listening` accepts on the addresses of `[web]`, within limits of its own, and has
-//! each request answered by the [`Router`] of [`routes`], to which each part brings its routes: `health`,
-//! `metrics`, `login`, `operator`, `reading`. Who asks is a [`Visitor`](visitor::Visitor): the same
-//! `[[access]]` sections, users and lock-outs decide as over NNTP; `sessions` remembers logins. What is sent
-//! by a form comes as a [`Submission`](form::Submission). `page` is the frame of pages; `answers` is what all
-//! answers have in common: the headers that keep pages apart from other sites', and what is said when there
-//! is no page. `rendering` makes pages on threads of their own; `memory` is the one budget for requests and
+//! `connection` takes connections that `listening` accepts on the addresses of `[web]`, within limits of its
+//! own, and has each request answered by the [`Router`] of [`routes`], to which each part brings its routes:
+//! `health`, `metrics`, `login`, `operator`, `reading`. The client is a [`Visitor`](visitor::Visitor): the
+//! same `[[access]]` sections, users and lock-outs decide as over NNTP; `sessions` remembers logins. Data
+//! sent by a form comes as a [`Submission`](form::Submission). `page` is the frame of pages; `answers` has
+//! the common parts of all answers: the headers that isolate pages from other sites, and errors without a
+//! page. `rendering` makes pages on threads of their own; `memory` is the one budget for requests and
 //! answers, and long answers are sent in `pieces`. Invariants: the pages load nothing from other hosts and
-//! work without JavaScript; nothing of a request comes back but as escaped text. Called by `server`. Sources:
+//! work without JavaScript; data of a request is returned only as escaped text. Called by `server`. Sources:
 //! RFC 9110, RFC 9112, RFC 6265, CSP level 3, OpenMetrics 1.0.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -47,27 +47,27 @@ use site::{ConnectionPermits, Site};
 use site_config::Config;
 use std::sync::{Arc, Weak};
 
-/// What all requests share.
+/// State shared by all requests.
 struct Shared {
     site: Arc<Site>,
     sessions: Sessions,
-    /// What the operator's page shows of the last hour and day.
+    /// Figures of the last hour and day for the operator's page.
     samples: Samples,
-    /// What requests and answers hold.
+    /// Memory held by requests and answers.
     memory: Arc<HttpMemory>,
-    /// The threads that make pages.
+    /// The threads that render pages.
     renderers: Renderers,
-    /// The whole server; it owns this.
+    /// The whole server, which owns this.
     server: Weak<Server>,
 }
 
 impl Shared {
-    /// The configuration that holds now.
+    /// Returns the current configuration.
     pub fn config(&self) -> Arc<Config> {
         self.site.config.current()
     }
 
-    /// How the server is; `None` while it starts and once it has stopped.
+    /// Returns a report of the server; `None` while it starts and after it has stopped.
     pub fn report(&self) -> Option<Report> {
         self.server.upgrade().map(|server| server.report())
     }
@@ -81,7 +81,7 @@ pub struct Web {
 }
 
 impl Web {
-    /// Of a server that is being made.
+    /// Creates the HTTP side of a server that is being assembled.
     pub fn new(site: &Arc<Site>, server: Weak<Server>) -> Arc<Self> {
         let shared = Arc::new(Shared {
             site: site.clone(),
@@ -96,7 +96,7 @@ impl Web {
         Arc::new(Self { shared, router, permits: ConnectionPermits::default() })
     }
 
-    /// A task that serves a new connection, if there is room for it.
+    /// Returns a task that serves a new connection, if there is room for it.
     pub fn admit(
         self: &Arc<Self>,
         socket: Socket,
@@ -108,7 +108,7 @@ impl Web {
     }
 }
 
-/// All routes. Parts that are switched off answer 404 by themselves, as the configuration may change.
+/// Returns all routes. Disabled parts answer 404 themselves, as the configuration may change.
 fn routes(shared: &Arc<Shared>) -> Router {
     Router::new()
         .merge(assets::routes())

@@ -1,8 +1,8 @@
 //! Logging in and out.
 //!
-//! A password is checked by the same gate as one of AUTHINFO, under the same lock-outs, taken only where
-//! AUTHINFO would take it, and judged by the same filters. Where to go afterwards is a path of ours, never
-//! another site.
+//! A password is checked by the same gate as for AUTHINFO, under the same lock-outs, accepted only where
+//! AUTHINFO would accept it, and judged by the same filters. The page to go to afterwards is a path of ours,
+//! never another site.
 
 use super::form::Submission;
 use super::page::{Page, form_token};
@@ -22,7 +22,7 @@ use std::time::Instant;
 use tokio::task::block_in_place;
 use tracing::info;
 
-/// How logins over HTTP are named in the log.
+/// Name of logins over HTTP in the log.
 const MECHANISM: &str = "WEB";
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
@@ -39,7 +39,7 @@ async fn login_page(
     page(&shared, &visitor, StatusCode::OK, local_path(&next), "", None)
 }
 
-/// A path of ours to go to; what is none leads to the first page.
+/// Returns `path` if it is a path of ours, else that of the home page.
 fn local_path(path: &str) -> &str {
     let is_plain = |c: char| c.is_ascii_graphic() && c != '\\';
     let is_ours = path.starts_with('/') && !path.starts_with("//") && path.chars().all(is_plain);
@@ -127,7 +127,7 @@ async fn log_in(State(shared): State<Arc<Shared>>, form: Submission) -> Response
     with_cookie(answers::gone_to(next), visitor.cookie(&id))
 }
 
-/// What the filters say of a login that has succeeded.
+/// Asks the filters about a login that has succeeded.
 fn judge(shared: &Shared, visitor: &Visitor, user: &User) -> Result<(), (StatusCode, String)> {
     let address = visitor.client().address().to_string();
     let filer = &shared.site.filer;
@@ -164,7 +164,7 @@ mod tests {
     use super::local_path;
 
     #[test]
-    fn nobody_is_led_to_another_site() {
+    fn redirects_never_lead_to_another_site() {
         for path in ["/", "/operator", "/groups/misc.test?page=2#a"] {
             assert_eq!(local_path(path), path);
         }

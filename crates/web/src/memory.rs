@@ -1,12 +1,12 @@
-//! Memory of HTTP: one budget for what requests need and for answers until they are sent.
+//! Memory of HTTP: one budget for requests, and for answers until they are sent.
 //!
-//! A [`Reservation`] is a drop guard. One is taken before an article is fetched, grows or shrinks with what
-//! is made of it, and stays with the bytes of the answer until the last of them has been passed to the socket
-//! ([`accounted`]). Where there is no room a request waits for `web.page_timeout`, then it is answered 503; a
-//! download that is sent in pieces waits as long as its connection lasts. Small requests are not held up by a
-//! large one that waits. One address has at most half of the memory, so that clients that read nothing leave
-//! room for others. An answer that is larger than all of it, or than a share, is made while nothing else is
-//! held. Called by `connection`, `reading` and `form`; `web.memory_max` is the budget.
+//! A [`Reservation`] is a drop guard. It is taken before an article is fetched, grows or shrinks with the
+//! data made from it, and stays with the bytes of the answer until the last of them has been passed to the
+//! socket ([`accounted`]). If there is no room, a request waits for `web.page_timeout` before it is answered
+//! with 503; a download that is sent in pieces waits as long as its connection lasts. Small requests are not
+//! held up by a large one that waits. One address gets at most half of the memory, so that clients that read
+//! nothing leave room for others. An answer that is larger than the whole budget, or than a share, is made
+//! while nothing else is held. Called by `connection`, `reading` and `form`; `web.memory_max` is the budget.
 
 use super::answers;
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
@@ -21,16 +21,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Answers up to this size are not counted: connections have buffers of this size anyway.
+/// Maximum size of answers that are not counted: connections have buffers of this size anyway.
 pub(super) const SMALL_BYTES_MAX: usize = 32 << 10;
-/// When so much has been freed, the system gets it back once all is quiet.
+/// Freed bytes after which memory is returned to the system once all is quiet.
 const FREED_BYTES_MIN: usize = 16 << 20;
-/// Which part of the memory is taken at first.
+/// Divisor of the budget for the first reservation of a request.
 const FIRST_PART: usize = 8;
-/// After this without a reservation memory is given back to the system.
+/// Time without a reservation after which memory is returned to the system.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// There was no room in time.
+/// The error if there was no room in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
@@ -38,7 +38,7 @@ pub(super) struct NoRoom;
 struct Held {
     bytes: usize,
     by: HashMap<IpAddr, usize>,
-    /// Since all was quiet last.
+    /// Bytes freed since all was quiet last.
     freed_bytes: usize,
 }
 
@@ -49,11 +49,11 @@ pub(super) struct HttpMemory {
     freed: Notify,
 }
 
-/// The memory as a client sees it: its share, and the bounds that hold for its request.
+/// A client's view of the memory: its share, and the limits for its request.
 #[derive(Clone)]
 pub(super) struct MemoryShare {
     memory: Arc<HttpMemory>,
-    /// `None`: a proxy, which asks for many.
+    /// `None` for a proxy, which asks for many clients.
     address: Option<IpAddr>,
     bytes_max: usize,
     patience: Duration,
@@ -66,34 +66,34 @@ impl fmt::Debug for MemoryShare {
 }
 
 impl MemoryShare {
-    /// The share of an address.
+    /// Returns the share of an address.
     pub fn of(memory: &Arc<HttpMemory>, address: Option<IpAddr>, bytes_max: u64, patience: Duration) -> Self {
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
         Self { memory: memory.clone(), address, bytes_max, patience }
     }
 
-    /// What a request may take before it is known how much it needs, in bytes.
+    /// Returns the bytes that a request may take before its needs are known.
     pub fn first_bytes_max(&self) -> usize {
         self.bytes_max / FIRST_PART
     }
 
-    /// Takes so many bytes as soon as there is room, within the time of a request.
+    /// Reserves this many bytes as soon as there is room, within the time of a request.
     pub async fn take(&self, bytes: usize) -> Result<Reservation, NoRoom> {
         timeout(self.patience, self.wait(bytes)).await.map_err(|_| NoRoom)
     }
 
-    /// Takes so many bytes as soon as there is room.
+    /// Reserves this many bytes as soon as there is room.
     pub async fn wait(&self, bytes: usize) -> Reservation {
         self.wait_beside(0, bytes).await;
         Reservation { share: self.clone(), bytes }
     }
 
-    /// Waits for room for so many more bytes, beside those of the same request.
+    /// Waits for room for this many more bytes, in addition to those of the same request.
     async fn wait_beside(&self, already: usize, bytes: usize) {
         loop {
             let freed = self.memory.freed.notified();
             let mut freed = std::pin::pin!(freed);
-            // From here on nothing that is freed is missed.
+            // From here on no release is missed.
             freed.as_mut().enable();
             if self.add(already, bytes) {
                 return;
@@ -102,7 +102,7 @@ impl MemoryShare {
         }
     }
 
-    /// Adds so many bytes if there is room, or if nothing else is held than this request has already.
+    /// Adds this many bytes if there is room, or if nothing is held except by this request.
     fn add(&self, already: usize, bytes: usize) -> bool {
         let mut held = self.memory.held.lock();
         let own = self.address.and_then(|address| held.by.get(&address).copied()).unwrap_or(0);
@@ -139,14 +139,14 @@ impl MemoryShare {
             is_due
         };
         self.memory.freed.notify_waiters();
-        // The last one may be dropped with the runtime.
+        // The last one may be dropped together with the runtime.
         if is_due && let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(give_back_after(QUIET));
         }
     }
 }
 
-/// Bytes of the budget, until dropped.
+/// Reserved bytes of the budget, until dropped.
 #[derive(Debug)]
 pub(super) struct Reservation {
     share: MemoryShare,
@@ -154,7 +154,7 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// Makes it as large as this; a larger one waits for room within the time of a request.
+    /// Resizes the reservation; growing waits for room within the time of a request.
     pub async fn resize(&mut self, bytes: usize) -> Result<(), NoRoom> {
         if bytes > self.bytes {
             let more = self.share.wait_beside(self.bytes, bytes - self.bytes);
@@ -165,7 +165,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Makes it at least as large as this if there is room now.
+    /// Grows to at least this size if there is room now.
     pub fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let more = bytes.saturating_sub(self.bytes);
         if more > 0 && !self.share.add(self.bytes, more) {
@@ -175,7 +175,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Gives back what is more than this.
+    /// Returns the bytes beyond this size.
     pub fn shrink(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         if surplus > 0 {
@@ -184,7 +184,7 @@ impl Reservation {
         }
     }
 
-    /// Bytes that hold their memory until the last piece of them is dropped.
+    /// Returns bytes that keep the reservation until their last piece is dropped.
     pub fn hold(mut self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         self.shrink(bytes.as_ref().len());
         Bytes::from_owner(Holding { bytes, _reservation: self })
@@ -210,19 +210,20 @@ impl<T: AsRef<[u8]>> AsRef<[u8]> for Holding<T> {
     }
 }
 
-/// Memory that a handler has reserved for its answer: an extension of it.
+/// Memory that a handler has reserved for its answer, attached to it as an extension.
 #[derive(Clone)]
 pub(super) struct Reserved(pub Arc<Leaf<Option<Reservation>>>);
 
 impl Reserved {
-    /// Passes on what was reserved with the answer.
+    /// Attaches a reservation to the answer.
     pub fn with(mut answer: Response, reservation: Reservation) -> Response {
         answer.extensions_mut().insert(Self(Arc::new(Leaf::new(Some(reservation)))));
         answer
     }
 }
 
-/// An answer whose body is in the budget until it is sent. One that is sent in pieces keeps account itself.
+/// Returns the answer with its body in the budget until it is sent. An answer in pieces does its own
+/// accounting.
 pub(super) async fn accounted(share: &MemoryShare, mut answer: Response) -> Response {
     let reserved = answer.extensions_mut().remove::<Reserved>().and_then(|reserved| reserved.0.lock().take());
     let size = answer.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
@@ -233,7 +234,7 @@ pub(super) async fn accounted(share: &MemoryShare, mut answer: Response) -> Resp
     };
     let Ok(reservation) = reservation else { return answers::busy() };
     let (parts, body) = answer.into_parts();
-    // It is one piece already.
+    // The body is one piece already.
     match to_bytes(body, size).await {
         Ok(bytes) => Response::from_parts(parts, Body::from(reservation.hold(bytes))),
         Err(_) => answers::busy(),
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn memory_is_given_back_with_the_last_piece_of_the_bytes() {
+    async fn memory_is_returned_with_the_last_piece_of_the_bytes() {
         let memory = Arc::default();
         let one = share(&memory, 1);
         let reservation = one.take(80).await.unwrap();
@@ -283,10 +284,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiting_request_has_its_turn_when_memory_is_given_back() {
+    async fn a_waiting_request_continues_when_memory_is_returned() {
         let memory = Arc::default();
         let (one, other) = (share(&memory, 1), share(&memory, 2));
-        // Larger than all of it: alone.
+        // Larger than the whole budget: must be alone.
         let large = one.take(1_000).await.unwrap();
         assert!(other.take(1).await.is_err());
         let waiting = tokio::spawn(async move { other.wait(10).await.bytes });

@@ -1,6 +1,6 @@
-//! The frame of every page: title, where one can go, who one is, and the files that make it look right.
+//! The frame of every page: title, navigation, the visitor's name, and the files that it loads.
 //!
-//! Called by the parts with their text. All of it is escaped by `maud`; styles and script are files of ours.
+//! Called by the parts with their text. Everything is escaped by `maud`; styles and script are files of ours.
 
 use super::form::TOKEN_FIELD;
 use super::visitor::Visitor;
@@ -10,7 +10,7 @@ use axum::http::header::SET_COOKIE;
 use axum::response::Response;
 use maud::{DOCTYPE, Markup, html};
 
-/// A page that is being made.
+/// A page that is being built.
 pub(super) struct Page<'a> {
     shared: &'a Shared,
     visitor: &'a Visitor,
@@ -20,22 +20,22 @@ pub(super) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// A page for somebody.
+    /// Creates a page for a visitor.
     pub fn new(shared: &'a Shared, visitor: &'a Visitor, title: &'a str) -> Self {
         Self { shared, visitor, title, refresh_secs: None, feed: None }
     }
 
-    /// What is in it changes: where JavaScript runs, its text is fetched again so often.
+    /// Makes JavaScript fetch the page's text again at this interval, as its contents change.
     pub fn refreshed_every(self, seconds: u32) -> Self {
         Self { refresh_secs: Some(seconds), ..self }
     }
 
-    /// The same page with the path of its Atom feed.
+    /// Adds the path of the page's Atom feed.
     pub fn with_feed(self, feed: Option<&'a str>) -> Self {
         Self { feed, ..self }
     }
 
-    /// The page with this text.
+    /// Returns the page with this text as an answer.
     pub fn answer(&self, status: StatusCode, body: &Markup) -> Response {
         let text = self.html(body).into_string();
         let mut answer = answers::of_type(status, "text/html; charset=utf-8", text);
@@ -70,7 +70,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The bar above: the site, its parts, and who one is.
+    /// Renders the bar at the top: the site, its parts, and the visitor's name.
     fn bar(&self, site: &str) -> Markup {
         let config = self.visitor.client().config();
         html! {
@@ -97,12 +97,12 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The field that proves a form to be ours. A page with it is for one browser.
+/// Renders the field that proves a form to be ours. A page with it is for one browser.
 pub(super) fn form_token(shared: &Shared, visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(TOKEN_FIELD) value=(visitor.form_token(shared)); }
 }
 
-/// A page that says no, and what would help.
+/// Returns a page that refuses access and names the remedy.
 pub(super) fn forbidden(shared: &Shared, visitor: &Visitor, here: &str) -> Response {
     let body = html! {
         section.narrow.card {

@@ -1,7 +1,7 @@
-//! Answers that are sent in pieces, each made when the one before it has been taken.
+//! Answers that are sent in pieces, each made after the previous one has been taken.
 //!
-//! A task makes the pieces and waits until there is room for the next; it ends with the connection. So a
-//! client that reads nothing holds two pieces at most. Called by `reading`.
+//! A task makes the pieces and waits until there is room for the next; it ends with the connection. A client
+//! that reads nothing therefore holds at most two pieces. Called by `reading`.
 
 use super::memory::NoRoom;
 use axum::body::{Body, Bytes};
@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use tokio::sync::mpsc::{Permit, Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
-/// Where the pieces go.
+/// Sender of pieces.
 pub(super) struct PieceSender(Sender<io::Result<Bytes>>);
 
 /// Room for a piece.
@@ -58,8 +58,8 @@ impl hyper::body::Body for Pieces {
     }
 }
 
-/// A body of the pieces that `make` sends. If that fails, the connection is cut off, so that nobody takes the
-/// answer for whole.
+/// Returns a body of the pieces that `make` sends. If that fails, the connection is cut off, so that the
+/// answer does not look complete.
 pub(super) fn body<F>(make: impl FnOnce(PieceSender) -> F) -> Body
 where
     F: Future<Output = io::Result<()>> + Send + 'static,
@@ -69,7 +69,7 @@ where
     let made = make(PieceSender(sender));
     let making = tokio::spawn(async move {
         if let Err(error) = made.await {
-            // Where the client has left there is nobody to hear it.
+            // The client may have left.
             let _left = failures.send(Err(error)).await;
         }
     });

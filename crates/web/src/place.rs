@@ -1,8 +1,8 @@
-//! The place of an HTTP connection under an `[[access]]` section, and how fast answers leave.
+//! The permit of an HTTP connection under an `[[access]]` section, and the rate of its answers.
 //!
-//! Requests of a connection come one after the other, perhaps from several visitors, if it is a proxy's. The
-//! place is that of the visitor who asked last; it counts together with those of NNTP connections. Called by
-//! `visitor`, which takes it, and `connection`, which keeps to its rate.
+//! Requests of a connection come one after the other, perhaps from several visitors if it is a proxy's. The
+//! permit is that of the visitor with the last request; it counts together with those of NNTP connections.
+//! Called by `visitor`, which takes it, and `connection`, which limits the rate.
 
 use access::limits::{AccessPermit, LimitReached, Limits};
 use lock_order::Ordered;
@@ -14,14 +14,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// A connection's place.
+/// A connection's permit.
 #[derive(Debug, Default)]
 pub(super) struct Place(Ordered<Option<AccessPermit>, { rank::PLACE }>);
 
 impl Place {
-    /// Takes one for who asks now, unless it is held already; which limit is reached if there is none.
+    /// Takes a permit for the client of the current request, unless it is held already; the error is the
+    /// limit reached.
     pub fn take(&self, client: &Client, limits: &Arc<Limits>) -> Result<(), LimitReached> {
-        // Not locked meanwhile: the next request comes after this one.
+        // Unlocked meanwhile: the next request comes only after this one.
         let held = self.0.lock().take();
         let is_own = |permit: &AccessPermit| client.limit_subject().is_some_and(|own| permit.is_of(&own));
         let permit = match held.filter(is_own) {
@@ -37,15 +38,15 @@ impl Place {
     }
 }
 
-/// Waits until so many bytes may be sent.
+/// Waits until bytes may be sent; resolves to their number.
 type Allowance = Pin<Box<dyn Future<Output = usize> + Send>>;
 
-/// How much of an answer may be sent now.
+/// The number of bytes of an answer that may be sent now.
 #[derive(Default)]
 pub(super) struct Pace {
     place: Arc<Place>,
     waiting: Option<Allowance>,
-    /// What may be sent, and has not been.
+    /// Bytes that may be sent, and have not been.
     allowed: usize,
 }
 
@@ -56,12 +57,12 @@ impl fmt::Debug for Pace {
 }
 
 impl Pace {
-    /// That of a connection.
+    /// Creates the rate limit of a connection.
     pub fn of(place: &Arc<Place>) -> Self {
         Self { place: place.clone(), ..Self::default() }
     }
 
-    /// How many of `wanted` bytes may be sent now.
+    /// Returns how many of `wanted` bytes may be sent now.
     pub fn poll(&mut self, wanted: usize, cx: &mut Context<'_>) -> Poll<usize> {
         let Some(bandwidth) = self.place.bandwidth() else { return Poll::Ready(wanted) };
         if self.allowed == 0 {

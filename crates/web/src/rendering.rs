@@ -1,9 +1,9 @@
-//! Pages are rendered on threads of their own, at most half of the processors at once, within a time limit.
+//! Rendering of pages on threads of their own, at most half of the processors at once, within a time limit.
 //!
-//! What is not rendered by then is answered 503, and its thread stops: `newspages::work` looks at a flag that
-//! is set when nobody waits any longer, and bounds the work by the size of the input besides. So no page
-//! holds up a connection, whatever an article has in it. Called by `reading`; `web.page_timeout` is the
-//! limit.
+//! A page that is not finished by then is answered with 503, and its thread stops: `newspages::work` checks a
+//! flag that is set when the result is no longer awaited, and also limits the work by the size of the input.
+//! No page therefore holds up a connection, whatever its article contains. Called by `reading`;
+//! `web.page_timeout` is the limit.
 
 use newspages::work::{self, StopFlag};
 use std::num::NonZero;
@@ -16,11 +16,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// There was no thread, or the work was not done in time.
+/// The error if there was no thread, or the work was not done in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotRendered;
 
-/// The threads that render.
+/// The limit on rendering threads.
 #[derive(Debug)]
 pub(super) struct Renderers {
     threads: Arc<Semaphore>,
@@ -33,7 +33,7 @@ impl Default for Renderers {
     }
 }
 
-/// Stops the work when dropped: it is done, or nobody waits for it.
+/// Stops the work when dropped, after it is done or if it is no longer awaited.
 struct StopGuard(StopFlag);
 
 impl Drop for StopGuard {
@@ -43,7 +43,7 @@ impl Drop for StopGuard {
 }
 
 impl Renderers {
-    /// What `render` makes of an input of this size, if that is done within the limit.
+    /// Runs `render` for an input of this size, if it finishes within the limit.
     pub async fn render<T: Send + 'static>(
         &self,
         limit: Duration,
@@ -84,7 +84,7 @@ mod tests {
     use newspages::flowed;
     use std::sync::mpsc;
 
-    /// Lines without an end, until its work is stopped.
+    /// Runs endlessly, until its work is stopped.
     fn endless() -> usize {
         std::iter::repeat_with(|| flowed::fixed("\n").count()).take_while(|lines| *lines > 0).count()
     }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn work_beyond_the_size_of_the_input_is_stopped_and_a_panic_stays_where_it_is() {
+    async fn work_beyond_the_size_of_the_input_is_stopped_and_a_panic_is_contained() {
         let renderers = Renderers::default();
         let long = Duration::from_secs(60);
         assert_eq!(renderers.render(long, 1, endless).await, Err(NotRendered));

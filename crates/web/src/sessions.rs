@@ -1,10 +1,10 @@
-//! Logins that last from one request to the next, and the marks by which forms are known to be ours.
+//! Logins that last from one request to the next, and the tokens by which our forms are recognized.
 //!
-//! A browser holds a random identifier in a cookie. Here stands only its hash, with whom it stands for; an
-//! identifier that stands for nobody costs no memory. Logging in makes a new one, so that nobody can have
-//! put a known one into the browser before (session fixation). The token of a form is a keyed hash of the
-//! identifier: another site can neither read nor compute it. All of it is lost at a restart. The table is
-//! locked for moments, and nothing else meanwhile. Source: RFC 6265.
+//! A browser holds a random identifier in a cookie. The server stores only its hash, with the user; an
+//! identifier without a login needs no memory. Logging in makes a new one, so that a known one cannot have
+//! been put into the browser before (session fixation). The token of a form is a keyed hash of the
+//! identifier: another site can neither read nor compute it. Everything is lost at a restart. The table is
+//! locked briefly, and nothing else meanwhile. Source: RFC 6265.
 
 use access::User;
 use base64::Engine;
@@ -17,22 +17,22 @@ use site_config::Web;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much of `session_longest` may pass without a request.
+/// Divisor of `session_longest`: the time that may pass without a request.
 const QUIET_PART: u32 = 8;
 /// Octets of an identifier.
 const ID_BYTES: usize = 32;
 
-/// What a browser holds.
+/// The identifier held by a browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SessionId([u8; ID_BYTES]);
 
 impl SessionId {
-    /// As it stands in a cookie.
+    /// Returns the text in a cookie.
     pub fn text(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.0)
     }
 
-    /// From a cookie; `None`: it is not one of ours.
+    /// Parses the text in a cookie; `None` if it is not one of ours.
     pub fn parse(text: &str) -> Option<Self> {
         Some(Self(BASE64_URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?))
     }
@@ -49,7 +49,7 @@ struct Hash([u8; 32]);
 #[derive(Debug)]
 struct Session {
     user: Arc<User>,
-    /// Of the password with which it began; see [`access::Gate::password_mark`].
+    /// Mark of the password with which the login began; see [`crate::access::Gate::password_mark`].
     password_mark: u64,
     begun: Instant,
     used: Instant,
@@ -65,12 +65,12 @@ impl Session {
 pub(super) struct Sessions {
     open: Leaf<HashMap<Hash, Session>>,
     random: SystemRandom,
-    /// Keys the tokens of forms.
+    /// Key for the tokens of forms.
     key: hmac::Key,
 }
 
 impl Sessions {
-    /// None yet. Without random numbers nobody can log in: identifiers cannot be made then.
+    /// Creates an empty table. Without random numbers logins are impossible, as identifiers cannot be made.
     pub fn new() -> Self {
         let random = SystemRandom::new();
         let mut key = [0; 32];
@@ -81,25 +81,25 @@ impl Sessions {
         Self { open: Leaf::default(), random, key }
     }
 
-    /// A new identifier, which stands for nobody; `None`: there are no random numbers.
+    /// Returns a new identifier without a login; `None` if there are no random numbers.
     pub fn new_id(&self) -> Option<SessionId> {
         let mut id = [0; ID_BYTES];
         self.random.fill(&mut id).ok()?;
         Some(SessionId(id))
     }
 
-    /// The token of forms that are shown to the holder of an identifier.
+    /// Returns the token of forms that are shown to the holder of an identifier.
     pub fn form_token(&self, id: &SessionId) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(hmac::sign(&self.key, &id.0))
     }
 
-    /// Whether a token is the one of this identifier.
+    /// Returns true if a token is the one of this identifier.
     pub fn is_form_token(&self, id: &SessionId, token: &str) -> bool {
         let token = BASE64_URL_SAFE_NO_PAD.decode(token);
         token.is_ok_and(|token| hmac::verify(&self.key, &id.0, &token).is_ok())
     }
 
-    /// Begins a login; what the browser holds from now on.
+    /// Begins a login; returns the new identifier for the browser.
     pub fn begin(
         &self,
         (user, password_mark): (Arc<User>, u64),
@@ -119,7 +119,7 @@ impl Sessions {
         Some(id)
     }
 
-    /// Who holds an identifier, if anybody, and the mark of the password that began it; it was used now.
+    /// Returns the user of an identifier, and the mark of the password that began the login; counts as a use.
     pub fn user(&self, id: &SessionId, web: &Web, now: Instant) -> Option<(Arc<User>, u64)> {
         let mut open = self.open.lock();
         let hash = id.hash();
@@ -132,7 +132,7 @@ impl Sessions {
         Some((session.user.clone(), session.password_mark))
     }
 
-    /// Ends a login, if it is one.
+    /// Ends the login of an identifier, if any.
     pub fn end(&self, id: &SessionId) {
         self.open.lock().remove(&id.hash());
     }
@@ -158,7 +158,7 @@ mod tests {
         let id = sessions.begin(user("fred"), &web, now).unwrap();
         assert_eq!(SessionId::parse(&id.text()), Some(id.clone()));
         assert_eq!(name(&sessions.new_id().unwrap(), 0), None);
-        // Used every half hour it lasts for 8 hours.
+        // Used every half hour, it lasts for 8 hours.
         for minutes in (0..480).step_by(30) {
             assert_eq!(name(&id, minutes).as_deref(), Some("fred 7"), "{minutes}");
         }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quietest_makes_room() {
+    fn the_login_unused_longest_is_dropped() {
         let web = with_trash("[web]\nsessions_max = 2").web;
         let (sessions, now) = (Sessions::new(), Instant::now());
         let later = |secs| now + Duration::from_secs(secs);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_token_is_of_one_identifier() {
+    fn a_form_token_belongs_to_one_identifier() {
         let sessions = Sessions::new();
         let [own, other] = [(); 2].map(|()| sessions.new_id().unwrap());
         let token = sessions.form_token(&own);

@@ -1,9 +1,9 @@
-//! Who asks: the address, perhaps as a proxy tells it, encryption, the login, and what the `[[access]]`
-//! sections say.
+//! The client of a request: the address, perhaps as given by a proxy, encryption, login, and the rights of
+//! its `[[access]]` section.
 //!
-//! A visitor is judged as an NNTP client of the same address and user would be, by the configuration that
-//! holds when the request comes. An argument of handlers. Sources: RFC 6265 for cookies; RFC 7239 for what
-//! proxies tell (in its older form, X-Forwarded-For and X-Forwarded-Proto).
+//! A visitor is judged like an NNTP client of the same address and user, by the configuration at the time of
+//! the request. An argument of handlers. Sources: RFC 6265 for cookies; RFC 7239 for headers of proxies (in
+//! their older form, X-Forwarded-For and X-Forwarded-Proto).
 
 use super::connection::Arrival;
 use super::memory::MemoryShare;
@@ -23,50 +23,50 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// The cookie's name. Over TLS a browser takes it only whole: Secure, for this host and all its paths.
+/// Names of the cookie. Over TLS the prefix makes browsers require Secure, this host, and all its paths.
 const COOKIE_NAME: &str = "newsreel";
 const SECURE_COOKIE_NAME: &str = "__Host-newsreel";
 
-/// Who asks.
+/// The client of a request.
 #[derive(Debug)]
 pub(super) struct Visitor {
     client: Client,
-    /// What the browser holds, or is given with the answer if that has a form.
+    /// The browser's identifier, or a new one that is sent if the answer has a form.
     id: Option<SessionId>,
-    /// The browser does not hold it yet.
+    /// The browser does not have the identifier yet.
     is_new: bool,
-    /// A form was made that goes with `id`.
+    /// A form with the token of `id` was made.
     has_form: AtomicBool,
     memory: MemoryShare,
 }
 
 impl Visitor {
-    /// The memory for what it asks for.
+    /// Returns the visitor's share of memory.
     pub fn memory(&self) -> &MemoryShare {
         &self.memory
     }
 
-    /// What it is as a client: its rights, groups and limits.
+    /// Returns the visitor as a client, with its rights, groups and limits.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Whom it has logged in as.
+    /// Returns the user it has logged in as.
     pub fn user(&self) -> Option<&str> {
         self.client.user().map(|user| &*user.name)
     }
 
-    /// Whether it may see how the server is.
+    /// Returns true if it may see the operator's page and metrics.
     pub fn may_operate(&self) -> bool {
         self.client.access().is_some_and(|access| access.operator)
     }
 
-    /// Whether a password can be taken from it.
+    /// Returns true if a password can be accepted from it.
     pub fn may_log_in(&self) -> bool {
         self.has_mechanism() && self.client.may_send_passwords() && self.client.offers_login()
     }
 
-    /// Whether it could log in if the connection were encrypted.
+    /// Returns true if it could log in over an encrypted connection.
     pub fn may_log_in_encrypted(&self) -> bool {
         self.has_mechanism() && self.client.offers_login()
     }
@@ -76,29 +76,29 @@ impl Visitor {
         [Mechanism::User, Mechanism::Plain].iter().any(|own| mechanisms.contains(own))
     }
 
-    /// What the browser holds.
+    /// Returns the browser's identifier.
     pub fn id(&self) -> Option<&SessionId> {
         self.id.as_ref()
     }
 
-    /// The token for a form in the answer.
+    /// Returns the token for a form in the answer.
     pub fn form_token(&self, shared: &Shared) -> String {
         self.has_form.store(true, Ordering::Relaxed);
         self.id.as_ref().map(|id| shared.sessions.form_token(id)).unwrap_or_default()
     }
 
-    /// Whether a form was shown to this browser; only if it holds its identifier.
+    /// Returns true if the token is that of a form shown to this browser, which must have its identifier.
     pub fn is_form_token(&self, shared: &Shared, token: &str) -> bool {
         !self.is_new && self.id.as_ref().is_some_and(|id| shared.sessions.is_form_token(id, token))
     }
 
-    /// The cookie that an answer is to set, as one of its forms needs it.
+    /// Returns the cookie for an answer with a form, if the browser needs one.
     pub fn new_cookie(&self) -> Option<HeaderValue> {
         let is_needed = self.is_new && self.has_form.load(Ordering::Relaxed);
         self.id.as_ref().filter(|_| is_needed).and_then(|id| self.cookie(id))
     }
 
-    /// The cookie that gives the browser an identifier.
+    /// Returns the cookie with an identifier.
     pub fn cookie(&self, id: &SessionId) -> Option<HeaderValue> {
         let (name, secure) = match self.client.tls() {
             Some(_) => (SECURE_COOKIE_NAME, "; Secure"),
@@ -126,7 +126,7 @@ impl FromRequestParts<Arc<Shared>> for Visitor {
         let client = Client::at(&config, &shared.site.gate, caller);
         let client = tls.map_or_else(|| client.clone(), |facts| client.secured(facts));
         let user = held.as_ref().and_then(|id| shared.sessions.user(id, &config.web, Instant::now()));
-        // Who is no longer a user, or has another password, is no longer logged in.
+        // A removed user, or one with another password, is no longer logged in.
         let gate = &shared.site.gate;
         let user = user.filter(|(user, mark)| gate.password_mark(&user.name) == *mark);
         let user = user.and_then(|(user, _)| gate.still(&user, false));
@@ -141,25 +141,25 @@ impl FromRequestParts<Arc<Shared>> for Visitor {
     }
 }
 
-/// The identifier in the cookie of this name.
+/// Returns the identifier in the cookie of this name.
 fn held_cookie(headers: &HeaderMap, name: &str) -> Option<SessionId> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.split_once('='));
     pairs.find(|(own, _)| own.trim() == name).and_then(|(_, value)| SessionId::parse(value.trim()))
 }
 
-/// Who asks, and how: if the connection is a proxy's, as that tells.
+/// Returns the caller and its TLS: as given by the proxy if the connection is a proxy's.
 fn told_by_proxy(arrival: &Arrival, headers: &HeaderMap, proxies: &[Cidr]) -> (Caller, Option<TlsFacts>) {
     let is_proxy = |address: IpAddr| proxies.iter().any(|proxy| proxy.contains(address));
     let (mut caller, mut tls) = (arrival.caller, arrival.tls.clone());
     if !is_proxy(caller.address) {
         return (caller, tls);
     }
-    // The rights of the proxy's own address are not for those whom it does not name.
+    // Clients that a proxy does not name do not get the rights of the proxy's own address.
     (caller.address, caller.port) = (Ipv4Addr::UNSPECIFIED.into(), 0);
     let told = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
     let told: Vec<&str> = told.flat_map(|value| value.split(',')).collect();
-    // Each proxy appends whom it was asked by; what stands before the last of ours anybody could have said.
+    // Each proxy appends its client's address; anything before those from our proxies could be forged.
     for address in told.into_iter().rev() {
         let Ok(address) = address.trim().parse::<IpAddr>() else { break };
         let address = address.to_canonical();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn only_proxies_are_believed_and_only_what_they_have_seen() {
+    fn only_proxies_are_trusted_and_only_for_the_addresses_they_saw() {
         const FOR: &str = "x-forwarded-for";
         const PROTO: &str = "x-forwarded-proto";
         let plain = |address: &str| (address.to_owned(), false);
@@ -206,7 +206,7 @@ mod tests {
             told("127.0.0.1", &[(FOR, "6.6.6.6"), (FOR, "2001:db8::1, 10.1.1.1")]),
             plain("2001:db8::1")
         );
-        // A proxy that does not say whom it asks for lends nobody its own rights.
+        // A proxy that does not name its client does not lend it its own rights.
         for nobody in ["", "unknown", "6.6.6.6, unknown", "127.0.0.1"] {
             assert_eq!(told("127.0.0.1", &[(FOR, nobody)]), plain("0.0.0.0"), "{nobody}");
         }

@@ -1,4 +1,4 @@
-//! Which certificate a client is shown: the one with the name it asks for, or the first.
+//! Choosing the certificate for a client: the one with the name it asks for, or the first.
 //!
 //! Called by rustls during the handshake. Source: RFC 6066 section 3, RFC 8143 section 3.3.
 
@@ -13,14 +13,14 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Certificates {
     first: Arc<CertifiedKey>,
-    /// Each with its names, in lower case.
+    /// Certificates by their names, in lower case.
     named: Vec<(Box<str>, Arc<CertifiedKey>)>,
-    /// Unix seconds at which the first of them expires; `None`: that cannot be read.
+    /// Unix seconds at which the first certificate expires; `None` if that cannot be read.
     pub expires: Option<i64>,
 }
 
 impl Certificates {
-    /// Reads the files of `tls`; each certificate must fit its key.
+    /// Reads the files of `tls`; each certificate must match its key.
     pub fn read(tls: &Tls, provider: &CryptoProvider) -> Result<Self, String> {
         let mut named = Vec::new();
         let (mut first, mut expires) = (None, None::<i64>);

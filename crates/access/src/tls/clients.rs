@@ -1,7 +1,7 @@
-//! Certificates of clients: asked for, never demanded, and judged after the handshake.
+//! Certificates of clients: requested, never required, and checked after the handshake.
 //!
-//! A handshake succeeds whatever certificate is shown, as long as the client holds its key: one that nobody
-//! vouches for is as good as none, and the log says so. Sources: RFC 4642 section 2.2.2, RFC 5280.
+//! A handshake succeeds with any certificate, as long as the client holds its key; an untrusted one counts as
+//! none, which is logged. Sources: RFC 4642 section 2.2.2, RFC 5280.
 
 use super::facts::ClientCertificate;
 use super::names;
@@ -13,23 +13,23 @@ use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
 use std::sync::Arc;
 use tracing::info;
 
-/// Whose certificates are believed.
+/// The certificates that are trusted.
 #[derive(Debug, Clone)]
 pub(super) struct Believed {
-    /// Verifies what an authority has signed.
+    /// Verifies certificates signed by an authority.
     pub authorities: Option<Arc<dyn ClientCertVerifier>>,
-    /// Those that peers are known by.
+    /// Fingerprints of certificates by which peers are known.
     pub fingerprints: Vec<[u8; 32]>,
     pub algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Believed {
-    /// Whether anything could be.
+    /// Returns true if any certificate could be trusted.
     pub fn any(&self) -> bool {
         self.authorities.is_some() || !self.fingerprints.is_empty()
     }
 
-    /// What is to be believed of the certificate that a client has shown with those behind it.
+    /// Checks the certificate that a client has shown, with the chain after it; returns it if it is trusted.
     pub fn judge(&self, shown: &[CertificateDer<'_>]) -> Option<ClientCertificate> {
         let (leaf, rest) = shown.split_first()?;
         let digest = ring::digest::digest(&ring::digest::SHA256, leaf);
@@ -66,7 +66,7 @@ impl ClientCertVerifier for Believed {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        // With hints, whoever has only a certificate that is known by its fingerprint would not show it.
+        // With hints, a client whose certificate is known only by its fingerprint would not show it.
         match &self.authorities {
             Some(authorities) if self.fingerprints.is_empty() => authorities.root_hint_subjects(),
             _ => &[],
@@ -79,7 +79,7 @@ impl ClientCertVerifier for Believed {
         _rest: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        // What it is worth, `judge` says.
+        // `judge` decides whether it is trusted.
         Ok(ClientCertVerified::assertion())
     }
 

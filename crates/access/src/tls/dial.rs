@@ -1,7 +1,7 @@
-//! Connections to other servers: what is configured of one, and what the client needs for it.
+//! Connections to other servers: their configuration, and what a client needs to connect.
 //!
-//! Reads the files that are named there, at each call, so that renewed ones hold at the next connection.
-//! Called by `relay::feed`, `pull` and `newsreel send`. Sources: RFC 4642, RFC 8143 section 3.
+//! Reads the named files at each call, so that renewed ones take effect at the next connection. Called by
+//! `relay::feed`, `pull` and `newsreel send`. Sources: RFC 4642, RFC 8143 section 3.
 
 use nntp_io::{Compression, Limits, Login, Role, Security, Target, Tls};
 use rustls::RootCertStore;
@@ -14,39 +14,39 @@ use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// Where systems keep the authorities that they trust, in the order in which they are looked for.
+/// Usual files of the authorities trusted by the system, in the order in which they are tried.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
-/// The variable that names another file of them, as OpenSSL has it.
+/// Environment variable that names another such file, as in OpenSSL.
 const AUTHORITIES_VARIABLE: &str = "SSL_CERT_FILE";
-/// The longest password that is read from a file, in bytes.
+/// Maximum length of a password read from a file, in bytes.
 const PASSWORD_BYTES_MAX: u64 = 1024;
 
-/// Another server, and how to connect to it.
+/// Another server and the settings for connecting to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dial {
-    /// Its address, as `HOST:PORT`.
+    /// Address of the server, as `HOST:PORT`.
     pub to: String,
-    /// How.
+    /// Settings of the connection.
     pub link: Link,
 }
 
 impl Dial {
-    /// The server's name or address.
+    /// Returns the server's name or address.
     pub fn host(&self) -> &str {
         let host = self.to.rsplit_once(':').map_or(self.to.as_str(), |(host, _)| host);
         host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
     }
 
-    /// What a client needs to connect. Blocks for the files.
+    /// Returns what a client needs to connect. Blocks to read the files.
     ///
     /// # Errors
-    /// What is wrong, in words, with the file that is named.
+    /// A description of what is wrong with a named file.
     pub fn target(&self, role: Role, limits: Limits) -> Result<Target, String> {
         let port = self.to.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let port = port.ok_or_else(|| format!("`{}` is not HOST:PORT", self.to))?;
@@ -82,7 +82,7 @@ impl Dial {
                 None => system_authorities()?,
             };
             let (roots, certificates) = authorities(&file)?;
-            // One that is named may be the server's own; those of the system never are.
+            // A named file may have the server's own certificate; the system's files never do.
             let pinned = if self.link.tls_ca.is_some() { certificates } else { Vec::new() };
             nntp_io::tls::client_config(roots, pinned, None)
         } else {
@@ -100,8 +100,8 @@ fn system_authorities() -> Result<PathBuf, String> {
     })
 }
 
-/// The certificates in `file` that can be trusted; of many, those of a form that is not known are passed
-/// over.
+/// Returns the certificates in `file` that can be trusted; if there are many, those of an unknown form are
+/// skipped.
 fn authorities(file: &Path) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), String> {
     let cannot =
         |error: &dyn std::fmt::Display| format!("cannot read authorities from {}: {error}", file.display());
@@ -115,7 +115,7 @@ fn authorities(file: &Path) -> Result<(RootCertStore, Vec<CertificateDer<'static
     Ok((roots, certificates))
 }
 
-/// The first line of a file.
+/// Returns the first line of a file.
 fn password(file: &Path) -> Result<String, String> {
     let cannot =
         |error: &dyn std::fmt::Display| format!("cannot read a password from {}: {error}", file.display());
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_goes_in_the_clear_to_this_machine_only() {
+    fn a_password_is_sent_in_the_clear_to_this_machine_only() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("password");
         fs::write(&file, "secret\nsecond line\n").unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn authorities_are_named_where_they_are_missing() {
+    fn missing_authorities_are_named_in_the_error() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ca.crt");
         let tls = || {

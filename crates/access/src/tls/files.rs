@@ -1,6 +1,6 @@
 //! Certificates, keys and authorities from PEM files.
 //!
-//! Every error names the file and says what to do. Blocks. Called by `Offer`.
+//! Every error names the file and the remedy. Blocks. Called by `Offer`.
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
@@ -13,17 +13,17 @@ use std::time::SystemTime;
 /// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// What a file looked like when it was read: time of change, size, number.
+/// A file's identity when it was read: time of change, size, inode.
 pub(super) type Stamp = Option<(SystemTime, u64, u64)>;
 
-/// What `path` looks like now; `None` if it cannot be seen.
+/// Returns the current identity of `path`; `None` if it cannot be read.
 fn stamp(path: &Path) -> Stamp {
     use std::os::unix::fs::MetadataExt;
     let found = fs::metadata(path).ok()?;
     Some((found.modified().ok()?, found.len(), found.ino()))
 }
 
-/// What all files of `tls` look like now.
+/// Returns the current identities of all files of `tls`.
 pub(super) fn stamps(tls: &Tls) -> Vec<Stamp> {
     tls.certificate.iter().chain(&tls.key).chain(&tls.client_ca).map(|path| stamp(path)).collect()
 }
@@ -36,7 +36,7 @@ fn text(what: &str, path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| told(&error))
 }
 
-/// The certificate in `path` and those that lead to its authority.
+/// Reads the certificate in `path` and its chain.
 pub(super) fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let text = text("certificate", path)?;
     let chain: Result<Vec<_>, PemError> = CertificateDer::pem_slice_iter(&text).collect();
@@ -47,7 +47,7 @@ pub(super) fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String>
     Ok(chain)
 }
 
-/// The private key in `path`.
+/// Reads the private key in `path`.
 pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let text = text("key", path)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
@@ -61,7 +61,7 @@ pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     })
 }
 
-/// The authorities in `path`.
+/// Reads the authorities in `path`.
 pub(super) fn authorities(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in chain(path)? {

@@ -1,7 +1,7 @@
 //! The names in a certificate: common name, DNS names, mail addresses.
 //!
-//! Whatever is not understood is passed over. Whether the certificate is to be believed is not asked here.
-//! Source: RFC 5280 sections 4.1.2.6 and 4.2.1.6.
+//! Anything not understood is skipped. Trust in the certificate is not checked here. Source: RFC 5280
+//! sections 4.1.2.6 and 4.2.1.6.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
-/// Names taken from one certificate at most.
+/// Maximum number of names taken from a certificate.
 const NAMES_MAX: usize = 100;
 
-/// The names of the certificate in a PEM file; none if it cannot be read.
+/// Returns the names of the certificate in a PEM file; empty if it cannot be read.
 pub fn of_file(path: &Path) -> Box<[Box<str>]> {
     let chain = super::files::chain(path).unwrap_or_default();
     chain.first().map(|der| of(der)).unwrap_or_default()
 }
 
-/// The names of a certificate in DER, the common name first.
+/// Returns the names of a certificate in DER, the common name first.
 pub fn of(der: &[u8]) -> Box<[Box<str>]> {
     let Ok(certificate) = Certificate::from_der(der) else { return Box::default() };
     let certificate = certificate.tbs_certificate();
@@ -43,7 +43,7 @@ pub fn of(der: &[u8]) -> Box<[Box<str>]> {
     names.into()
 }
 
-/// Adds a name; one with control characters, which could look like another, is none.
+/// Adds a name, unless it has control characters, with which it could look like another one.
 fn add(text: &[u8], names: &mut Vec<Box<str>>) {
     if let Ok(text) = std::str::from_utf8(text)
         && !text.is_empty()
@@ -83,12 +83,12 @@ mod tests {
     }
 
     #[test]
-    fn names_with_control_characters_are_none() {
+    fn names_with_control_characters_are_skipped() {
         assert_eq!(*of(&certificate(Some("peer\0.example.org"), Vec::new())), []);
     }
 
     #[test]
-    fn what_is_cut_off_or_changed_is_passed_over() {
+    fn truncated_and_damaged_certificates_have_no_names() {
         let der = certificate(Some("ann"), vec![SanType::DnsName("news.example.org".try_into().unwrap())]);
         for length in 0..der.len() {
             assert!(of(&der[..length]).len() <= 2, "{length}");

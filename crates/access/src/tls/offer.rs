@@ -1,8 +1,7 @@
-//! What handshakes are made with: certificates, authorities, protocol versions; made anew when the files
-//! change.
+//! Settings for handshakes: certificates, authorities, protocol versions; rebuilt when the files change.
 //!
-//! A session takes what is current when its handshake begins and keeps it. Invariant: there always is an
-//! offer that works; what cannot be read leaves the one before in place and is told once. Called by `site`.
+//! A session uses the settings that are current when its handshake begins. Invariant: there always is an
+//! offer that works; unreadable files leave the previous one in place and are logged once. Called by `site`.
 //! Sources: RFC 8143 sections 3.1 to 3.4, RFC 7301 section 3.2 (a client that speaks only other protocols is
 //! refused by rustls).
 
@@ -22,14 +21,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tracing::{error, info};
 
-/// What clients may say they speak, if they say it: reading and transit (the registry of RFC 7301).
+/// Protocols that NNTP clients may announce: reading and transit (the registry of RFC 7301).
 const PROTOCOLS: [&[u8]; 2] = [b"nntp", b"nnsp"];
-/// What browsers say.
+/// Protocols that browsers announce.
 const HTTP_PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
-/// How often it is looked whether the files have changed, at most.
+/// Minimum time between looks at the files.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// An offer as it is now.
+/// The settings at one time.
 pub struct Current {
     config: Arc<ServerConfig>,
     http_config: Arc<ServerConfig>,
@@ -37,19 +36,19 @@ pub struct Current {
     expires: Option<i64>,
 }
 
-/// The offer of a server, over time.
+/// The settings of a server, updated over time.
 pub struct Offer {
     settings: Arc<Config>,
     current: ArcSwap<Current>,
-    /// What the files looked like when they were read last, well or not.
+    /// Identities of the files when they were last read, successfully or not.
     read: Leaf<Vec<files::Stamp>>,
     made: Instant,
-    /// When the files were last looked at, in milliseconds since `made`.
+    /// Time of the last look at the files, in milliseconds since `made`.
     looked: AtomicU64,
 }
 
 impl Offer {
-    /// Reads the files; the error says which is wrong and why. `None` if the configuration has no
+    /// Reads the files; the error names the file and the reason. `None` if the configuration has no
     /// certificate.
     pub fn read(settings: &Arc<Config>) -> Result<Option<Self>, String> {
         if !settings.tls.is_offered() {
@@ -65,12 +64,12 @@ impl Offer {
         }))
     }
 
-    /// What a handshake now is made with.
+    /// Returns the settings for a handshake now.
     pub fn current(&self) -> Arc<Current> {
         self.current.load_full()
     }
 
-    /// Reads the files anew; if that fails the offer stays as it was.
+    /// Reads the files again; on failure the settings stay as they were.
     pub fn reload(&self) -> Result<(), String> {
         let mut read = self.read.lock();
         let stamps = files::stamps(&self.settings.tls);
@@ -89,7 +88,7 @@ impl Offer {
         }
     }
 
-    /// Whether it is time to look at the files; true once in each interval.
+    /// Returns true if the files are to be looked at; once in each interval.
     pub fn is_due(&self) -> bool {
         let now = u64::try_from(self.made.elapsed().as_millis()).unwrap_or(u64::MAX);
         let looked = self.looked.load(Ordering::Relaxed);
@@ -98,10 +97,10 @@ impl Offer {
             && self.looked.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Reads the files anew if they have changed. Blocks.
+    /// Reads the files again if they have changed. Blocks.
     pub fn refresh(&self) {
         if *self.read.lock() != files::stamps(&self.settings.tls) {
-            // Told in the log already.
+            // Errors are in the log.
             let _told = self.reload();
         }
     }
@@ -135,7 +134,7 @@ impl Current {
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(|error| error.to_string())?;
         let certificates = Arc::new(certificates);
-        // Browsers would ask their users for a certificate at every visit.
+        // With client certificates, browsers would ask their users for one at every visit.
         let mut http_config = builder.clone().with_no_client_auth().with_cert_resolver(certificates.clone());
         http_config.alpn_protocols = HTTP_PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         let builder = if believed.any() {
@@ -145,7 +144,8 @@ impl Current {
         };
         let mut config = builder.with_cert_resolver(certificates);
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-        // Tickets instead of a cache: a resumed connection costs no signature and a waiting one no memory.
+        // Tickets instead of a cache: a resumed connection needs no signature, and no memory is held until
+        // then.
         let ticketer = || Ticketer::new().map_err(|error| format!("no random numbers for tickets: {error}"));
         config.ticketer = ticketer()?;
         http_config.ticketer = ticketer()?;
@@ -153,27 +153,27 @@ impl Current {
         Ok(Self { config, http_config, believed, expires })
     }
 
-    /// Unix seconds at which the first of the certificates expires.
+    /// Returns the Unix seconds at which the first certificate expires.
     pub fn expires(&self) -> Option<i64> {
         self.expires
     }
 
-    /// For rustls, for HTTP.
+    /// Returns the settings of rustls for HTTP.
     pub fn http_config(&self) -> Arc<ServerConfig> {
         self.http_config.clone()
     }
 
-    /// For rustls.
+    /// Returns the settings of rustls for NNTP.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
 
-    /// What a certificate that was believed before is worth now.
+    /// Checks again a certificate that was trusted before.
     pub fn judged_again(&self, facts: &TlsFacts) -> Option<ClientCertificate> {
         self.believed.judge(&facts.certificate.as_ref()?.shown)
     }
 
-    /// What the handshake of `connection` found out.
+    /// Returns the results of the handshake of `connection`.
     pub fn facts(&self, connection: &CommonState) -> TlsFacts {
         let version = match connection.protocol_version() {
             Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_files_are_read_anew_and_unchanged_or_bad_ones_are_not() {
+    fn changed_files_are_read_again_but_unchanged_or_bad_ones_are_not() {
         let dir = tempfile::TempDir::new().unwrap();
         let missing = offer(dir.path()).err().unwrap();
         assert!(missing.contains("a.crt") && missing.contains("cannot read"), "{missing}");

@@ -1,7 +1,7 @@
-//! The certificate that `newsreel up` makes for trying things out: nobody vouches for it.
+//! The self-signed certificate that `newsreel up` makes for trials.
 //!
-//! Made by the command line with a site, and signed again, with the same key, by the server before it
-//! expires. Blocks.
+//! Made by the command line together with a site, and signed again, with the same key, by the server before
+//! it expires. Blocks.
 
 use super::validity::{is_own, lifetime};
 use disk::{Access, RealDisk, durable_create, durable_replace};
@@ -15,20 +15,20 @@ use std::path::Path;
 use std::time::Duration;
 use time::OffsetDateTime;
 
-/// The longest time for which all clients take a certificate: Apple's refuse more than 825 days.
+/// Longest validity that all clients accept: Apple's refuse more than 825 days.
 const VALID: Duration = Duration::from_secs(825 * 86_400);
-/// So long ago it begins, for clients whose clocks are behind; part of `VALID`.
+/// Part of `VALID` that lies in the past, for clients whose clocks are slow.
 const BEFORE: Duration = Duration::from_secs(3_600);
 /// Longest common name (X.520: ub-common-name), in characters.
 const COMMON_NAME_CHARS_MAX: usize = 64;
 
-/// The names of the two files: the certificate and its key.
+/// Names of the two files: the certificate and its key.
 pub const SELF_SIGNED_FILES: [&str; 2] = ["self-signed.crt", "self-signed.key"];
-/// With less than this left a certificate is signed again.
+/// Remaining validity below which a certificate is signed again.
 const RENEW_BEFORE: Duration = Duration::from_secs(60 * 86_400);
 
-/// Makes a key and a certificate signed with it, for `name` and this machine itself, in two new files; the
-/// key's can be read by its owner only.
+/// Makes a key and a self-signed certificate for `name` and this machine, in two new files; only its owner
+/// can read that of the key.
 pub fn make_self_signed(name: &str, certificate: &Path, key: &Path) -> io::Result<()> {
     let pair = KeyPair::generate().map_err(io::Error::other)?;
     let text = sign(name, &pair, OffsetDateTime::now_utc() - BEFORE)?;
@@ -36,17 +36,17 @@ pub fn make_self_signed(name: &str, certificate: &Path, key: &Path) -> io::Resul
     write_new(certificate, Access::All, &text)
 }
 
-/// Whether a certificate is, by its name, one that was made with a site.
+/// Returns true if a certificate is, by its file name, one that was made with a site.
 pub fn is_self_signed(certificate: &Path) -> bool {
     certificate.ends_with(SELF_SIGNED_FILES[0])
 }
 
 /// Signs the certificate of the site again, with its key, if it was made with the site and soon expires;
-/// whether it did.
+/// returns whether it did.
 pub fn renew_self_signed(name: &str, certificate: &Path, key: &Path, now: i64) -> io::Result<bool> {
     let left = lifetime(certificate).map(|(_, until)| until - now);
     let is_due = left.is_some_and(|left| left < RENEW_BEFORE.as_secs() as i64);
-    // One that somebody vouches for may have the name, too.
+    // A certificate signed by an authority may have the file name, too.
     if !is_self_signed(certificate) || !is_due || !is_own(certificate) {
         return Ok(false);
     }
@@ -56,7 +56,7 @@ pub fn renew_self_signed(name: &str, certificate: &Path, key: &Path, now: i64) -
     Ok(true)
 }
 
-/// The text of a certificate for `name` and this machine itself, signed with its own key.
+/// Returns the text of a self-signed certificate for `name` and this machine.
 fn sign(name: &str, pair: &KeyPair, begins: OffsetDateTime) -> io::Result<String> {
     let mut params = CertificateParams::default();
     let common_name = if name.chars().count() <= COMMON_NAME_CHARS_MAX { name } else { "localhost" };
@@ -75,8 +75,8 @@ fn sign(name: &str, pair: &KeyPair, begins: OffsetDateTime) -> io::Result<String
     Ok(params.self_signed(pair).map_err(io::Error::other)?.pem())
 }
 
-/// Whether clients may look for this name in a certificate: labels of letters, digits and hyphens. A path
-/// identity may have underscores and other characters, too, and `localhost` is there anyway.
+/// Returns true if clients may look for this name in a certificate: labels of letters, digits and hyphens. A
+/// path identity may have underscores and other characters, too; `localhost` is added anyway.
 fn is_host_name(name: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -87,7 +87,7 @@ fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name != "localhost" && name.split('.').all(label)
 }
 
-/// Makes a file, durably; an error if it exists.
+/// Creates a file durably; an error if it exists.
 fn write_new(path: &Path, access: Access, text: &str) -> io::Result<()> {
     let made = durable_create(&RealDisk::new(), path, &[text.as_bytes()], access)?;
     if made { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
@@ -99,7 +99,7 @@ mod tests {
     use site_base::clock::unix_now;
 
     #[test]
-    fn what_soon_expires_is_signed_again_with_its_key() {
+    fn certificates_are_renewed_with_their_key_before_they_expire() {
         let dir = tempfile::TempDir::new().unwrap();
         let [certificate, key] = SELF_SIGNED_FILES.map(|name| dir.path().join(name));
         let now = unix_now();
@@ -120,12 +120,12 @@ mod tests {
             assert!(if is_due { left() > 800 } else { left() < 800 }, "{days}: {}", left());
             assert_eq!(fs::read_to_string(&key).unwrap(), pair.serialize_pem());
         }
-        // An expired one, and what a crash left.
+        // An expired certificate, and the remains of a crash.
         fs::write(certificate.with_extension("crt.new"), "half").unwrap();
         ending(0);
         assert!(renew_self_signed("news.example.org", &certificate, &key, now + 86_400).unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
-        // Not one that another key has signed, nor one of another name.
+        // Neither one that another key has signed, nor one of another name.
         let mut authority = CertificateParams::default();
         authority.distinguished_name.push(DnType::CommonName, "an authority");
         let issuer = rcgen::Issuer::new(authority, KeyPair::generate().unwrap());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_may_stand_in_a_certificate() {
+    fn host_names_valid_in_a_certificate() {
         for name in ["news.example.org", "vm", "a-b.c1", "xn--bcher-kva.example"] {
             assert!(is_host_name(name), "{name}");
         }

@@ -1,4 +1,4 @@
-//! When a certificate is valid.
+//! The validity of certificates.
 //!
 //! Called by `check` and where certificates are loaded. Source: RFC 5280 section 4.1.2.5.
 
@@ -10,20 +10,20 @@ use x509_cert::time::Time;
 
 use super::files;
 
-/// From when until when the certificate in a PEM file is valid, in Unix seconds; `None` if that cannot be
-/// read.
+/// Returns the times from which and until which the certificate in a PEM file is valid, in Unix seconds;
+/// `None` if they cannot be read.
 pub fn lifetime(path: &Path) -> Option<(i64, i64)> {
     of(files::chain(path).ok()?.first()?)
 }
 
-/// Whether the certificate in a PEM file names itself as its issuer; false if it cannot be read.
+/// Returns true if the certificate in a PEM file names itself as its issuer; false if it cannot be read.
 pub(super) fn is_own(path: &Path) -> bool {
     let chain = files::chain(path).unwrap_or_default();
     let certificate = chain.first().and_then(|der| Certificate::from_der(der).ok());
     certificate.is_some_and(|own| own.tbs_certificate().issuer() == own.tbs_certificate().subject())
 }
 
-/// The same of a certificate itself.
+/// Like [`lifetime`], for a certificate in DER.
 pub(super) fn of(der: &[u8]) -> Option<(i64, i64)> {
     let certificate = Certificate::from_der(der).ok()?;
     let validity = certificate.tbs_certificate().validity();
@@ -36,8 +36,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_of_a_certificate_and_of_none() {
-        // Before 2050 a certificate has two digits of the year, after it four.
+    fn validity_of_certificates_and_of_other_bytes() {
+        // Before 2050 dates have two digits for the year, from then on four.
         let mut params = rcgen::CertificateParams::default();
         params.not_before = rcgen::date_time_ymd(2020, 2, 3);
         params.not_after = rcgen::date_time_ymd(2070, 2, 3);

@@ -1,7 +1,8 @@
-//! What is kept of a password: an Argon2id hash to check it with, and SCRAM keys to check without seeing it.
+//! Stored credentials: an Argon2id hash to check a password with, and SCRAM keys to log in without sending
+//! it.
 //!
-//! Neither gives the password back. Making and checking takes tens of milliseconds and 19 MiB and belongs on
-//! a blocking thread. Called by `file`, `gate` and `cli`. Sources: RFC 9106, RFC 5802 section 3, RFC 5803
+//! Neither reveals the password. Making and checking them takes tens of milliseconds and 19 MiB and belongs
+//! on a blocking thread. Called by `file`, `gate` and `cli`. Sources: RFC 9106, RFC 5802 section 3, RFC 5803
 //! (the text of SCRAM keys), RFC 7677.
 
 use argon2::password_hash::phc::PasswordHash;
@@ -15,18 +16,18 @@ use std::num::NonZeroU32;
 
 /// Bytes of SHA-256's output.
 pub const HASH_LEN: usize = 32;
-/// Bytes of salt, of both kinds.
+/// Length of both salts in bytes.
 const SALT_BYTES: usize = 16;
 /// PBKDF2 rounds for new SCRAM keys; the client does them at every login. RFC 7677 asks for at least 4,096.
 pub(crate) const SCRAM_ITERATIONS: u32 = 50_000;
-/// Rounds in a file that are believed.
+/// Numbers of rounds that are accepted from a file.
 const SCRAM_ITERATIONS_RANGE: std::ops::RangeInclusive<u32> = 4_096..=10_000_000;
-/// Memory that a hash in a file may ask for, in KiB.
+/// Maximum memory of a hash from a file, in KiB.
 const ARGON2_MEMORY_KIB_MAX: u32 = 1 << 20;
-/// Passes over memory, and lanes, that a hash in a file may ask for.
+/// Maximum number of passes over memory, and of lanes, of a hash from a file.
 const ARGON2_PASSES_MAX: u32 = 64;
 
-/// An Argon2 hash in its usual text form, known to be one that can be checked.
+/// An Argon2 hash in its usual text form, known to be checkable.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Argon2Hash(Box<str>);
 
@@ -39,19 +40,19 @@ pub struct ScramKeys {
     pub server_key: [u8; HASH_LEN],
 }
 
-/// All that is kept of one password.
+/// The credentials made from one password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub argon2: Argon2Hash,
     pub scram: ScramKeys,
 }
 
-/// The system has no random numbers.
+/// The error if the system has no random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoRandomness;
 
 impl Credentials {
-    /// For a new password, prepared.
+    /// Makes credentials for a new password, prepared.
     pub fn new(password: &[u8]) -> Result<Self, NoRandomness> {
         let salt: [u8; SALT_BYTES] = random()?;
         let scram_salt: [u8; SALT_BYTES] = random()?;
@@ -63,7 +64,7 @@ impl Credentials {
     }
 }
 
-/// Octets nobody can guess.
+/// Returns unpredictable octets.
 pub fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
     let mut octets = [0; N];
     SystemRandom::new().fill(&mut octets).map_err(|_| NoRandomness)?;
@@ -74,7 +75,7 @@ fn hasher() -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::DEFAULT)
 }
 
-/// Takes as long as checking a password, and finds it wrong.
+/// Takes as long as checking a password, and returns false.
 pub fn decoy_check(password: &[u8]) -> bool {
     let mut out = [0; HASH_LEN];
     let _wrong_anyway = hasher().hash_password_into(password, &[0; SALT_BYTES], &mut out);
@@ -82,7 +83,7 @@ pub fn decoy_check(password: &[u8]) -> bool {
 }
 
 impl Argon2Hash {
-    /// Reads the text; `None` if it is no Argon2 hash, or one that asks for too much.
+    /// Parses the text; `None` if it is no Argon2 hash, or one that asks for too much.
     pub fn parse(text: &str) -> Option<Self> {
         let hash = PasswordHash::new(text).ok()?;
         Algorithm::try_from(hash.algorithm.as_str()).ok()?;
@@ -97,7 +98,7 @@ impl Argon2Hash {
         &self.0
     }
 
-    /// Whether it is `password`'s, prepared. Slow.
+    /// Returns true if this is the hash of `password` (prepared). Slow.
     pub fn verifies(&self, password: &[u8]) -> bool {
         let parsed = PasswordHash::new(&self.0);
         parsed.is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok())
@@ -105,7 +106,7 @@ impl Argon2Hash {
 }
 
 impl ScramKeys {
-    /// From a password, prepared. Slow.
+    /// Derives the keys from a password, prepared. Slow.
     pub fn derived(password: &[u8], salt: &[u8], iterations: u32) -> Self {
         let mut salted = [0; HASH_LEN];
         let rounds = NonZeroU32::new(iterations).unwrap_or(NonZeroU32::MIN);
@@ -119,7 +120,7 @@ impl ScramKeys {
         }
     }
 
-    /// Keys that nobody's proof fits, the same for the same name as long as `secret` is.
+    /// Returns keys that no proof matches, always the same for a name as long as `secret` stays the same.
     pub fn decoy(secret: &[u8], name: &str) -> Self {
         let salt = hmac_sha256(secret, name.as_bytes());
         Self {
@@ -130,7 +131,7 @@ impl ScramKeys {
         }
     }
 
-    /// `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`; `None` if it is not that.
+    /// Parses `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`; `None` if the text is not of this form.
     pub fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once('$')?;
         let (head, keys) = rest.split_once('$')?;
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hash_or_asks_for_too_much_is_refused() {
+    fn invalid_and_excessive_hashes_are_rejected() {
         for bad in [
             "",
             "flintstone",
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn decoys_look_alike_and_stay() {
+    fn decoy_keys_look_real_and_stay_the_same() {
         let decoy = ScramKeys::decoy(b"secret", "nobody");
         assert_eq!(decoy, ScramKeys::decoy(b"secret", "nobody"));
         assert_ne!(decoy.salt, ScramKeys::decoy(b"secret", "somebody").salt);

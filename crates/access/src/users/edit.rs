@@ -1,8 +1,8 @@
-//! Changing the file of users: one change at a time, whole or not at all.
+//! Changes to the users file: one at a time, whole or not at all.
 //!
-//! A lock file keeps two changes apart; the new file is written beside the old one, synced, and renamed over
-//! it, so that a server reading meanwhile sees the one or the other. Readable by the owner of the site's
-//! directory alone. Called by `cli`. Source: `docs/formats/users.md`.
+//! A lock file serializes changes; the new file is written beside the old one, synced, and renamed over it,
+//! so that a server reading meanwhile sees the one or the other. Readable only by the owner of the site's
+//! directory. Called by `cli`. Source: `docs/formats/users.md`.
 
 use super::credentials::random;
 use super::file::{self, FILE_NAME, Table};
@@ -13,15 +13,15 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
 
-/// The lock.
+/// Name of the lock file.
 const LOCK_NAME: &str = "users.lock";
 
-/// Why the file was not changed.
+/// The reason why the file was not changed.
 #[derive(Debug)]
 pub enum EditError {
-    /// Reading or writing it failed.
+    /// Reading or writing the file failed.
     Io(io::Error),
-    /// The change itself says no.
+    /// The change itself returned an error.
     Refused(String),
 }
 
@@ -31,8 +31,11 @@ impl From<io::Error> for EditError {
     }
 }
 
-/// Lets `change` work on the users in `data` and puts the outcome in the file's place.
-pub fn edit<T>(data: &Path, change: impl FnOnce(&mut Table) -> Result<T, String>) -> Result<T, EditError> {
+/// Applies `change` to the users in `data` and replaces the file.
+pub fn edit<T>(
+    data: &Path,
+    change: impl FnOnce(&mut Table) -> Result<T, String>,
+) -> Result<T, EditError> {
     let lock = lock_file(data)?;
     flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from)?;
     let mut table = match file::load(data)? {
@@ -45,14 +48,14 @@ pub fn edit<T>(data: &Path, change: impl FnOnce(&mut Table) -> Result<T, String>
     Ok(outcome)
 }
 
-/// The file to lock, which only the directory's owner may read.
+/// Opens the lock file, which only the directory's owner may read.
 fn lock_file(data: &Path) -> io::Result<File> {
     let owner = std::fs::metadata(data)?;
     let path = data.join(LOCK_NAME);
     let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     let own = opened.metadata()?;
     if (own.uid(), own.gid()) != (owner.uid(), owner.gid()) {
-        // An administrator who is not the server makes a file that the server can read.
+        // An administrator other than the server's user creates a file that the server can read.
         fchown(&opened, Some(owner.uid()), Some(owner.gid()))?;
     }
     Ok(opened)

@@ -1,8 +1,8 @@
-//! The file of users as bytes.
+//! The text of the users file.
 //!
-//! Invariant: names are prepared, unique and in the order of the file's lines. A file with a line that makes
-//! no sense is not taken at all: a user who silently vanished could be let in by a program instead. Called by
-//! `store` and `edit`. Source: `docs/formats/users.md`.
+//! Invariant: names are prepared, unique and in the order of the file's lines. A file with an invalid line is
+//! rejected as a whole: a program might accept a user who is silently missing. Called by `store` and `edit`.
+//! Source: `docs/formats/users.md`.
 
 use super::User;
 use super::credentials::{Argon2Hash, Credentials, ScramKeys};
@@ -13,13 +13,13 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
-/// Its name in the site's directory.
+/// Name of the file in the site's directory.
 pub const FILE_NAME: &str = "users";
 /// First word of the file.
 const MAGIC: &str = "newsreel-users";
 /// Version of the format: with a hash of everything in its last line.
 const VERSION: &str = "2";
-/// The version before it, without a hash.
+/// The previous version, without a hash.
 const VERSION_OLD: &str = "1";
 /// Longest file that is read, in bytes: about a million users.
 const FILE_BYTES_MAX: u64 = 512 << 20;
@@ -30,16 +30,16 @@ pub(super) const DECOY_BYTES: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     pub user: User,
-    /// When the password was set last, or the user made: Unix seconds.
+    /// Time when the password was last set, or the user was created: Unix seconds.
     pub changed: u64,
-    /// `None`: no password here; a program or a certificate decides.
+    /// `None` if there is no password here; a program or a certificate decides.
     pub credentials: Option<Credentials>,
 }
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// From which the salts shown for unknown users are made.
+    /// Secret from which the salts shown for unknown users are made.
     pub decoy: [u8; DECOY_BYTES],
     records: Vec<Record>,
     by_name: HashMap<Box<str>, usize>,
@@ -63,7 +63,7 @@ impl Table {
         self.records.is_empty()
     }
 
-    /// Adds a record, or puts it in the place of the one with its name.
+    /// Adds a record, replacing one with the same name.
     pub fn put(&mut self, record: Record) {
         let at = *self.by_name.entry(record.user.name.clone()).or_insert(self.records.len());
         match self.records.get_mut(at) {
@@ -72,7 +72,7 @@ impl Table {
         }
     }
 
-    /// Takes a user out; false if there is none of that name.
+    /// Removes a user; returns false if there is none of that name.
     pub fn remove(&mut self, name: &str) -> bool {
         let before = self.records.len();
         self.records.retain(|record| &*record.user.name != name);
@@ -81,12 +81,12 @@ impl Table {
         self.records.len() < before
     }
 
-    /// Whether any user is in `group`.
+    /// Returns true if any user is in `group`.
     pub fn has_group(&self, group: &str) -> bool {
         self.records.iter().any(|record| record.user.groups.iter().any(|own| &**own == group))
     }
 
-    /// The file's text.
+    /// Returns the text of the file.
     pub fn text(&self) -> String {
         let mut text = format!("{MAGIC} {VERSION} ");
         for octet in self.decoy {
@@ -106,7 +106,7 @@ impl Table {
         with_sum(text)
     }
 
-    /// Reads the file's text; the error names the line.
+    /// Parses the text of the file; the error names the line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (decoy, version) = parse_head(text.lines().next().unwrap_or_default()).ok_or_else(|| {
             format!("line 1: not \"{MAGIC} {VERSION} SECRET\"; it is another version's, or damaged")
@@ -173,18 +173,18 @@ fn parse_record(line: &str) -> Result<Record, &'static str> {
 /// Longest name of a group of users, in bytes; as in the configuration.
 const GROUP_NAME_BYTES_MAX: usize = 15;
 
-/// Whether `name` can be that of a group of users.
+/// Returns true if `name` is valid for a group of users.
 pub fn is_group_name(name: &str) -> bool {
     (1..=GROUP_NAME_BYTES_MAX).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
 }
 
-/// Whether the file of users is whole.
+/// Returns true if the users file is whole.
 pub fn is_whole(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| Table::parse(text).is_ok())
 }
 
-/// Reads the file of users in `data`; `None` if there is none.
+/// Reads the users file in `data`; `None` if there is none.
 pub fn load(data: &Path) -> io::Result<Option<Table>> {
     let path = data.join(FILE_NAME);
     let opened = match std::fs::File::open(&path) {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_file_reads_back_the_same() {
         let mut table = Table::empty([7; DECOY_BYTES]);
         table.put(record("fred", &["staff", "moderators"], Some(b"flintstone")));
         table.put(record("wilma", &[], None));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_by_line() {
+    fn errors_name_the_damaged_line() {
         let head = format!("newsreel-users 1 {}\n", "ab".repeat(DECOY_BYTES));
         for (text, told) in [
             (String::new(), "line 1: "),

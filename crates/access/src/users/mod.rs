@@ -1,6 +1,6 @@
-//! Users: the file they stand in, their passwords, their names.
+//! Users: the users file, passwords, names.
 //!
-//! The file is the truth; whoever changes it replaces it as a whole, and a running server reads it again
+//! The file is authoritative: every change replaces it as a whole, and a running server reads it again
 //! (`docs/formats/users.md`). Called by `gate` and `cli`.
 
 mod credentials;
@@ -15,11 +15,11 @@ pub use file::{FILE_NAME as USERS_FILE_NAME, Record, Table, is_group_name, is_wh
 pub use name::{prepared, prepared_password};
 pub(crate) use store::Store;
 
-/// Somebody who has logged in.
+/// A user who has logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// The name, prepared (RFC 4013).
     pub name: Box<str>,
-    /// The groups of users that the file of users puts the name into.
+    /// The groups that the users file puts the name into.
     pub groups: Box<[Box<str>]>,
 }

@@ -1,14 +1,14 @@
-//! Names and passwords in the one form in which they are stored and compared: SASLprep.
+//! The form in which names and passwords are stored and compared: SASLprep.
 //!
 //! Called by everything that takes a name or password. Sources: RFC 4013, RFC 4643 section 2.4.2.
 
 /// Longest name of a user, prepared, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 128;
-/// Longest password, in bytes: what an AUTHINFO PASS line can carry, and more than anybody types.
+/// Longest password, in bytes: what an AUTHINFO PASS line can carry, and more than anyone types.
 pub(crate) const PASSWORD_BYTES_MAX: usize = 512;
 
-/// A name prepared, or `None` if it can be nobody's: not UTF-8, empty, too long, or with characters that
-/// SASLprep forbids, a line of the file could not hold, or cancel keys leave out (RFC 8315 section 4: `<`
+/// Prepares a name; `None` if it is invalid: not UTF-8, empty, too long, or with characters that SASLprep
+/// forbids, that a line of the file could not hold, or that cancel keys leave out (RFC 8315 section 4: `<`
 /// and `>`).
 pub fn prepared(name: &[u8]) -> Option<String> {
     let name = str::from_utf8(name.get(..name.len().min(4 * NAME_BYTES_MAX))?).ok()?;
@@ -18,8 +18,8 @@ pub fn prepared(name: &[u8]) -> Option<String> {
     (fits && !name.chars().any(forbidden)).then_some(name)
 }
 
-/// A password prepared; one that SASLprep refuses stays as it came. `None`: empty, too long, or with a
-/// control character, which no way of logging in can carry.
+/// Prepares a password; one that SASLprep rejects stays as received. `None` if it is empty, too long, or has
+/// a control character, which no way of logging in can carry.
 pub fn prepared_password(password: &[u8]) -> Option<Vec<u8>> {
     if password.is_empty()
         || password.len() > PASSWORD_BYTES_MAX
@@ -43,7 +43,7 @@ mod tests {
             prepared(b"fred@stonecanyon.example.com").as_deref(),
             Some("fred@stonecanyon.example.com")
         );
-        // RFC 4013 section 3: soft hyphen goes, Roman nine is IX.
+        // RFC 4013 section 3: the soft hyphen is dropped, Roman nine becomes IX.
         assert_eq!(prepared("I\u{ad}X".as_bytes()).as_deref(), Some("IX"));
         assert_eq!(prepared("\u{2168}".as_bytes()).as_deref(), Some("IX"));
         for bad in [
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_keep_what_saslprep_refuses() {
+    fn passwords_rejected_by_saslprep_stay_unchanged() {
         assert_eq!(prepared_password(b" two words ").as_deref(), Some(&b" two words "[..]));
         assert_eq!(prepared_password("\u{2168}".as_bytes()).as_deref(), Some(&b"IX"[..]));
         assert_eq!(prepared_password(b"caf\xe9").as_deref(), Some(&b"caf\xe9"[..]));

@@ -1,7 +1,7 @@
-//! The users of a running server: the file as it was last read, and read again when it has changed.
+//! The users of a running server: the file as last read, and read again when it has changed.
 //!
-//! Changed is: another inode, size or time of modification, which every replacement by rename is. A file that
-//! cannot be read or makes no sense leaves the users as they were, and is told once. Called by `gate`.
+//! A file has changed if its inode, size or time of modification has, as after every replacement by rename. A
+//! file that cannot be read or parsed leaves the users as they were, and is logged once. Called by `gate`.
 
 use super::file::{self, FILE_NAME, Table};
 use site_base::lock::Leaf;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 use tracing::{error, info};
 
-/// How old the look at the file may be where a moment does not matter.
+/// Maximum age of the last look at the file where a moment does not matter.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What a file looks like from outside; `None`: there is none.
+/// A file's identity as seen from outside (device, inode and times); `None` if there is no file.
 type Stamp = Option<(u64, u64, i64, i64)>;
 
 #[derive(Debug)]
@@ -29,12 +29,12 @@ struct Current {
     stamp: Stamp,
     looked: Instant,
     table: Option<Arc<Table>>,
-    /// There is a file that could not be read, and none was read before it: who the users are is not known.
+    /// The file could not be read, and none was read before it: the users are unknown.
     is_unknown: bool,
 }
 
 impl Store {
-    /// The users in `data`, read now.
+    /// Opens the users in `data` and reads them.
     pub fn open(data: PathBuf) -> Self {
         let current = Current { stamp: None, looked: Instant::now(), table: None, is_unknown: false };
         let store = Self { data, current: Leaf::new(current) };
@@ -42,7 +42,7 @@ impl Store {
         store
     }
 
-    /// The users as of now; `None` if there is no file.
+    /// Returns the users as of now; `None` if there is no file.
     pub fn table(&self) -> Option<Arc<Table>> {
         let stamp = self.stamp();
         let mut current = self.current.lock();
@@ -69,13 +69,13 @@ impl Store {
         current.table.clone()
     }
 
-    /// Whether it is not known who the users are: there is a file, and it was damaged from the start.
+    /// Returns true if the users are unknown: there is a file, and it was damaged from the start.
     pub fn is_unknown(&self) -> bool {
         self.current.lock().is_unknown
     }
 
-    /// The users as of a moment ago: looks at the disk once a second at most while there are users, and reads
-    /// only what has changed, so it may be asked anywhere in the server.
+    /// Returns the users as of a moment ago. Looks at the disk at most once a second while there are users,
+    /// and reads the file only when it has changed, so it may be called anywhere in the server.
     pub fn recent(&self) -> Option<Arc<Table>> {
         {
             let current = self.current.lock();

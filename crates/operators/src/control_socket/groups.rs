@@ -1,14 +1,14 @@
-//! The machine's groups of users.
+//! The groups of users of this machine.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-/// Where their names are.
+/// The system's file of groups.
 const GROUPS_FILE: &str = "/etc/group";
 
-/// Gives a file to the group that `site.control_group` names.
+/// Changes a file's group to the one that `site.control_group` names.
 pub(super) fn give(path: &Path, name: &str) -> io::Result<()> {
     let number = number(name)?;
     chown(path, None, Some(number)).map_err(|error| {
@@ -20,7 +20,7 @@ pub(super) fn give(path: &Path, name: &str) -> io::Result<()> {
     })
 }
 
-/// The number of the group that `site.control_group` names, or is.
+/// Returns the number of the group that `site.control_group` names; it may be the number itself.
 fn number(name: &str) -> io::Result<u32> {
     let groups = fs::read_to_string(GROUPS_FILE).unwrap_or_default();
     let found = number_in(&groups, name).or_else(|| name.parse().ok());

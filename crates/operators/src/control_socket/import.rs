@@ -1,19 +1,19 @@
-//! A batch of another server's articles over the control socket:
-//! [`crate::request::Request::Import`].
+//! Batches of another server's articles over the control socket:
+//! [`crate::operations::request::Request::Import`].
 //!
-//! The form of a frame is here in both directions. Used by the running server and by `newsreel import`.
+//! Writes and reads the frames. Used by the running server and by `newsreel import`.
 
 use crate::request::Reply;
 use ingest::{ImportOutcome, Imported};
 use site::Site;
 use std::io::{self, Read, Write};
 
-/// Articles of one batch at most.
+/// Maximum number of articles in a batch.
 pub const BATCH_ARTICLES_MAX: usize = 1024;
-/// Bytes of one batch at most, unless one article has more.
+/// Maximum size of a batch in bytes, unless it has one larger article.
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// Appends an article's frame, its length first.
+/// Appends an article's frame, starting with its length.
 pub fn put_frame(article: &Imported<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let places = u16::try_from(article.places.len()).map_err(io::Error::other)?;
     let length = u32::try_from(6 + article.places.len() + article.wire.len()).map_err(io::Error::other)?;

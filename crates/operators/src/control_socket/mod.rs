@@ -1,13 +1,13 @@
-//! The control socket: how `newsreel status`, `group`, `rnews` and others reach a running server.
+//! The control socket: the connection of `newsreel status`, `group`, `rnews` and others to a running server.
 //!
-//! A Unix socket in the spool's directory that the server's user can open, and the members of
-//! `site.control_group`, who may ask for what changes nothing ([`is_for_all`]). A client sends one
+//! A Unix socket in the spool's directory that can be opened by the server's user, and by the members of
+//! `site.control_group`, who may only make requests that change nothing ([`is_for_all`]). A client sends a
 //! [`Request`] as a line of JSON; after [`Request::Rnews`] and [`Request::Import`] follow articles in wire
-//! format (CRLF, dot-stuffed, without the final `.` line), as those requests say. The server answers with
-//! lines of [`Reply`], of which the last is [`Reply::Done`]. One connection may carry many requests, one
-//! after the other; where all `seats` are taken, a client that says nothing is cut off. Requests are carried
-//! out by `operations` and, for articles, by `ingest`, each on a thread that may block. Called by `server`;
-//! the other side is `cli::control`.
+//! format (CRLF, dot-stuffed, without the final `.` line), framed as those requests say. The server answers
+//! with lines of [`Reply`], of which the last is [`Reply::Done`]. A connection may carry many requests, one
+//! after the other; when all `seats` are taken, a silent client is cut off. Requests are carried out by
+//! `operations` and, for articles, by `ingest`, each on a thread that may block. Called by `server`; the
+//! other side is `cli::control`.
 
 mod groups;
 pub mod import;
@@ -50,16 +50,16 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub const LINE_BYTES_MAX: usize = 16 << 20;
 /// Longest request line of a member of the group, in bytes.
 const MEMBER_LINE_BYTES_MAX: usize = 64 << 10;
-/// How often a connection that waits looks for a seat.
+/// Interval at which a waiting connection looks for a seat.
 const SEAT_INTERVAL: Duration = Duration::from_millis(50);
-/// How long a control connection may be silent.
+/// Time after which a silent control connection is closed.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The answer to members of the group who ask for more.
+/// The answer to members of the group who ask for anything else.
 const NOT_FOR_ALL: &str =
     "only the server's user may do that, and root; others see the status, and mount the spool";
 
-/// The path of the control socket of a spool's directory.
+/// Returns the path of the control socket in a spool's directory.
 pub fn socket_path(data: &Path) -> PathBuf {
     data.join(SOCKET_FILE_NAME)
 }
@@ -71,11 +71,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds the socket in the spool's directory. The spool is open, so no other server uses a socket that is
-    /// there.
+    /// Binds the socket in the spool's directory. This server has the spool open, so no other server uses a
+    /// socket that is left there.
     pub fn bind(site: &Site) -> io::Result<Self> {
         let path = socket_path(&site.config.load().site.data);
-        // In full where there is room for it: commands find it in the system's list of sockets.
+        // An absolute path where it fits: commands find it in the system's list of sockets.
         let full = std::path::absolute(&path)?;
         let path = if full.as_os_str().len() <= SOCKET_PATH_BYTES_MAX { full } else { path };
         match fs::remove_file(&path) {
@@ -106,7 +106,7 @@ impl Listener {
                             () = &mut stopping => break,
                             seat = seated(&seats, stream) => seat,
                         };
-                        // Members who are too many hear nothing.
+                        // Further members get no answer.
                         let Some(seat) = seat else { continue };
                         let server = server.clone();
                         connections.spawn_blocking(move || {
@@ -123,25 +123,25 @@ impl Listener {
                 Some(_) = connections.join_next() => {}
             }
         }
-        // What is running goes on to its end, or until the server has waited long enough.
+        // Running requests finish, or the server stops waiting for them.
         while connections.join_next().await.is_some() {}
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Gone already is fine.
+        // The file may have been removed already.
         let _gone = fs::remove_file(&self.path);
     }
 }
 
-/// Whether the server's own user, or root, has connected.
+/// Returns true if the server's own user, or root, has connected.
 fn is_of_server(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
 }
 
-/// Whether members of the group may ask for it as well.
+/// Returns true if members of the group may make the request as well.
 fn is_for_all(request: &Request) -> bool {
     #[cfg(feature = "mount")]
     if matches!(request, Request::Mount { .. }) {
@@ -150,7 +150,7 @@ fn is_for_all(request: &Request) -> bool {
     matches!(request, Request::Ping | Request::Status { .. })
 }
 
-/// Waits for a seat; none for a connection that has ended, and for members where they have no more.
+/// Waits for a seat; `None` if the connection has ended, or belongs to a member and their seats are taken.
 async fn seated(seats: &Arc<Seats>, stream: UnixStream) -> Option<Seat> {
     let is_member = !is_of_server(&stream);
     let mut stream: BlockingStream = stream.into_std().ok()?;
@@ -167,7 +167,7 @@ async fn seated(seats: &Arc<Seats>, stream: UnixStream) -> Option<Seat> {
     }
 }
 
-/// Answers the requests of one connection, to its end.
+/// Answers the requests of a connection until it ends.
 fn converse(server: &Server, seat: &Seat) -> io::Result<()> {
     let is_member = seat.is_member();
     let line_bytes_max = if is_member { MEMBER_LINE_BYTES_MAX } else { LINE_BYTES_MAX };
@@ -188,7 +188,7 @@ fn converse(server: &Server, seat: &Seat) -> io::Result<()> {
             Ok(request) if is_member && !is_for_all(&request) => {
                 say(&mut replies, &Reply::Error(NOT_FOR_ALL.to_owned()))?;
                 say(&mut replies, &Reply::Done { ok: false })?;
-                // What follows may belong to the request.
+                // The following bytes may belong to the request.
                 return replies.flush();
             }
             #[cfg(feature = "mount")]
@@ -214,7 +214,7 @@ fn answer(
     match request {
         Request::Ping => serving(site, replies),
         Request::Status { .. } => {
-            // The figures include what the operator did a moment ago.
+            // Refreshed, so that the figures include what the operator did a moment ago.
             Handle::current().block_on(server.measuring.refresh(report::FRESH_TIMEOUT));
             say(replies, &Reply::Status(Box::new(server.report())))?;
             Ok(true)
@@ -232,7 +232,7 @@ fn answer(
                     is_gone.store(failure.is_some(), Ordering::Relaxed);
                 }
             };
-            // What may take hours ends with the server, and with the command that asked for it.
+            // Long operations end with the server, and with the command that asked for them.
             let is_over = || is_gone.load(Ordering::Relaxed) || site.is_stopping();
             let ok = match other {
                 Request::Buffer { command } => reload::change_buffer(site, command, &mut sink),
@@ -266,7 +266,7 @@ fn answer(
     }
 }
 
-/// Says what a reload changed, or would change, or why it is refused.
+/// Reports what a reload changed, or would change, or why it is refused.
 fn reloaded(
     report: Result<reload::ReloadReport, reload::Refused>,
     replies: &mut (impl Write + Send),
@@ -298,7 +298,7 @@ fn serving(site: &Site, replies: &mut impl Write) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Reads the next of the lengths and bytes that follow a request; false at their end.
+/// Reads the next length and the bytes that it announces; false at the end of the sequence.
 fn next_frame(requests: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<bool> {
     let mut length = [0; 4];
     requests.read_exact(&mut length)?;

@@ -1,10 +1,10 @@
-//! A mount of the spool over the control socket: [`crate::request::Request::Mount`].
+//! Mounts of the spool over the control socket: [`crate::operations::request::Request::Mount`].
 //!
-//! The command that asks may mount, the server has the articles. So the command mounts, and passes the
-//! device of the mount to the server, as the ancillary data of one byte; the server answers the kernel's
-//! requests from then on. The connection lasts as long as the mount: it ends when somebody unmounts it, or
-//! when the server stops, upon which the command unmounts. If the command is killed the mount works on until
-//! it is unmounted or the server stops.
+//! The command has the right to mount, the server has the articles. The command therefore mounts and passes
+//! the device to the server, as the ancillary data of one byte; from then on the server answers the kernel's
+//! requests. The connection lasts as long as the mount: it ends after an unmount, or when the server stops,
+//! upon which the command unmounts. If the command is killed, the mount keeps working until it is unmounted
+//! or the server stops.
 
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
@@ -24,11 +24,11 @@ use crate::mounted::{Looks, SpoolArticles};
 use crate::request::Reply;
 use site::Site;
 
-/// How long a device may take to work.
+/// Time within which a device must start to work.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a mount looks whether it is over.
+/// Interval at which a mount checks whether it is over.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Mounts that are answered at once.
+/// Maximum number of concurrent mounts.
 const MOUNTS_MAX: usize = 64;
 
 static MOUNTS: AtomicUsize = AtomicUsize::new(0);
@@ -43,11 +43,11 @@ pub fn send_device(to: &UnixStream, device: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// A mount that is answered, for as long as its thread runs.
+/// Counts a mount for as long as its thread runs.
 struct Counted;
 
 impl Counted {
-    /// One more; `None` if there are as many as may be.
+    /// Counts another mount; `None` at the maximum.
     fn new() -> Option<Self> {
         let more = |mounts| (mounts < MOUNTS_MAX).then_some(mounts + 1);
         MOUNTS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok().then_some(Self)
@@ -60,8 +60,8 @@ impl Drop for Counted {
     }
 }
 
-/// Answers for a mount until it is over; says when to send the device, and when the mount works. Returns
-/// whether somebody has unmounted it.
+/// Serves a mount until it is over; replies when the device is to be sent, and when the mount works. Returns
+/// whether it was unmounted.
 pub(super) fn serve(
     site: &Arc<Site>,
     looks: Looks,
@@ -91,7 +91,7 @@ pub(super) fn serve(
     let (ends, ended) = channel();
     std::thread::Builder::new().name("mount".into()).spawn(move || {
         let end = usenetfs::serve(device, articles, || {
-            // Whoever waits may have gone.
+            // The waiting side may have given up.
             let _unheard = ready.send(());
         });
         drop(counted);
@@ -110,7 +110,7 @@ pub(super) fn serve(
     until_over(site, stream, &ended, replies)
 }
 
-/// Says that the command may take its next step.
+/// Replies that the command may take its next step.
 fn step_done(replies: &mut impl Write) -> io::Result<()> {
     say(replies, &Reply::Done { ok: true })?;
     replies.flush()
@@ -146,7 +146,7 @@ fn until_over(
     }
 }
 
-/// Whether the command has ended: it has nothing more to send.
+/// Returns true if the command has ended: it has nothing more to send.
 fn is_gone(stream: &UnixStream) -> bool {
     let mut looked = [PollFd::new(stream, PollFlags::IN)];
     poll(&mut looked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)

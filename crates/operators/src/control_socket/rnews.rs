@@ -1,17 +1,17 @@
 //! Articles of a batch over the control socket, in parcels: [`crate::request::Request::Rnews`].
 //!
-//! The form of a parcel is here in both directions. Each is filed in one commit. Used by the running server
-//! and by `newsreel rnews`.
+//! Writes and reads the parcels, each of which is filed in one commit. Used by the running server and by
+//! `newsreel rnews`.
 
 use crate::request::Reply;
 use ingest::BatchOutcome;
 use site::Site;
 use std::io::{self, Read, Write};
 
-/// Articles of one parcel at most.
+/// Maximum number of articles in a parcel.
 const PARCEL_ARTICLES_MAX: u32 = 4096;
 
-/// Writes a parcel; without articles it is the end.
+/// Writes a parcel; one without articles marks the end.
 pub fn put_parcel(out: &mut impl Write, wires: &[&[u8]]) -> io::Result<()> {
     let length = |bytes: usize| u32::try_from(bytes).map_err(io::Error::other);
     let mut head = Vec::with_capacity(8 + 4 * wires.len());
@@ -24,7 +24,7 @@ pub fn put_parcel(out: &mut impl Write, wires: &[&[u8]]) -> io::Result<()> {
     wires.iter().try_for_each(|wire| out.write_all(wire))
 }
 
-/// A parcel as it was read; its memory serves for the next.
+/// A parcel as read; its memory is reused for the next one.
 #[derive(Default)]
 struct Parcel {
     lengths: Vec<u8>,
@@ -32,7 +32,7 @@ struct Parcel {
 }
 
 impl Parcel {
-    /// Reads the next; false at the end.
+    /// Reads the next parcel; false at the end.
     fn read(&mut self, from: &mut impl Read) -> io::Result<bool> {
         let bytes = read_u32(from)?;
         let articles = read_u32(from)?;
@@ -44,7 +44,7 @@ impl Parcel {
         Ok(articles > 0)
     }
 
-    /// Its articles.
+    /// Returns the articles of the parcel.
     fn articles(&self) -> io::Result<Vec<&[u8]>> {
         let mut rest = self.wires.as_slice();
         let articles = self.lengths.as_chunks().0.iter().map(|length| {
@@ -63,7 +63,7 @@ fn read_u32(from: &mut impl Read) -> io::Result<u32> {
     Ok(u32::from_be_bytes(octets))
 }
 
-/// Reads so many bytes; memory is taken for what has come.
+/// Reads this number of bytes, allocating memory only for those that have arrived.
 fn read_bytes(from: &mut impl Read, bytes: u32, out: &mut Vec<u8>) -> io::Result<()> {
     out.clear();
     let read = from.by_ref().take(u64::from(bytes)).read_to_end(out)?;
@@ -78,7 +78,7 @@ pub(super) fn file(site: &Site, requests: &mut impl Read, replies: &mut impl Wri
         let fates = site.filer.file_batch(&parcel.articles()?);
         ok &= fates.iter().all(|fate| fate.outcome != BatchOutcome::TryLater);
         super::say(replies, &Reply::Articles(fates))?;
-        // The other side keeps the articles until then, and only so many.
+        // The other side keeps a limited number of articles until it gets this reply.
         replies.flush()?;
     }
     if let Err(trouble) = site.spool.settle() {

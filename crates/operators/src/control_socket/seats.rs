@@ -1,6 +1,6 @@
-//! Places for control connections, so that clients which say nothing keep nobody out.
+//! Seats for control connections, so that silent clients do not keep others out.
 //!
-//! A connection has a [`Seat`] while it is served. Where all are taken, the connection whose client has been
+//! A connection has a [`Seat`] while it is served. When all are taken, the connection whose client has been
 //! silent longest is cut off for the next one; a client that is being answered, or mounts the spool, is never
 //! cut off. Members of `site.control_group` have seats of their own. Called by `control_socket`.
 
@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Control connections served at once.
+/// Maximum number of control connections served at once.
 pub(super) const CONNECTIONS_MAX: usize = 16;
-/// As many of them as may be those of members of the group.
+/// Maximum number of those for members of the group.
 pub(super) const GROUP_CONNECTIONS_MAX: usize = 8;
-/// A client that was silent for less is not cut off.
+/// Minimum time of silence before a client can be cut off.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
 
-/// The seats.
+/// The table of seats.
 #[derive(Debug, Default)]
 pub(super) struct Seats(Leaf<Vec<TakenSeat>>);
 
@@ -29,28 +29,29 @@ struct TakenSeat {
     id: u64,
     stream: UnixStream,
     is_member: bool,
-    /// Since when the server waits for the client.
+    /// Time since which the server has been waiting for the client.
     silent_since: Option<Instant>,
 }
 
-/// Numbers of seats.
+/// Source of seat numbers.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 impl Seats {
-    /// A seat for a connection, if there is one or a client can be cut off for it; else the connection.
+    /// Takes a seat for a connection, cutting off a silent client if necessary; returns the connection if
+    /// there is none.
     pub fn take(self: &Arc<Self>, stream: UnixStream, is_member: bool) -> Result<Seat, UnixStream> {
         let Ok(other) = stream.try_clone() else { return Err(stream) };
         let mut seats = self.0.lock();
         let members = seats.iter().filter(|taken| taken.is_member).count();
         if seats.len() >= CONNECTIONS_MAX || is_member && members >= GROUP_CONNECTIONS_MAX {
-            // Members make room for the operator, and never the other way round.
+            // Members make room for the operator, never the reverse.
             let may_go = |taken: &&TakenSeat| taken.is_member || !is_member;
             let silent =
                 seats.iter().filter(may_go).filter_map(|taken| Some((taken.silent_since?, taken.id)));
             let longest = silent.filter(|(since, _)| since.elapsed() >= SILENCE_MIN).min();
             let at = longest.and_then(|(_, id)| seats.iter().position(|taken| taken.id == id));
             let Some(at) = at else { return Err(stream) };
-            // One that has ended by itself is as good.
+            // A connection that has ended by itself is fine, too.
             let _ended = seats.swap_remove(at).stream.shutdown(Shutdown::Both);
         }
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -75,12 +76,12 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// Whether it is one of the group's.
+    /// Returns true if the seat is one of the group's.
     pub fn is_member(&self) -> bool {
         self.is_member
     }
 
-    /// The side that reads and the side that writes.
+    /// Returns the reading and the writing side.
     pub fn sides(&self) -> io::Result<(WatchedStream, WatchedStream)> {
         let side = |stream| WatchedStream { stream, seats: self.seats.clone(), id: self.id };
         Ok((side(self.stream.try_clone()?), side(self.stream.try_clone()?)))
@@ -93,7 +94,7 @@ impl Drop for Seat {
     }
 }
 
-/// A side of a connection, which notes when it waits for the client.
+/// One side of a connection, which records when it waits for the client.
 #[derive(Debug)]
 pub(super) struct WatchedStream {
     stream: UnixStream,
@@ -102,7 +103,7 @@ pub(super) struct WatchedStream {
 }
 
 impl WatchedStream {
-    /// The connection itself.
+    /// Returns the connection itself.
     #[cfg(feature = "mount")]
     pub fn stream(&self) -> &UnixStream {
         &self.stream
@@ -136,7 +137,7 @@ impl Write for WatchedStream {
 mod tests {
     use super::*;
 
-    /// A seat whose client has been silent for so long, and the client.
+    /// Returns a seat whose client has been silent for `secs`, and the client.
     fn silent(seats: &Arc<Seats>, is_member: bool, secs: u64) -> (Seat, UnixStream) {
         let (own, client) = UnixStream::pair().unwrap();
         let seat = seats.take(own, is_member).unwrap();
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_that_was_silent_longest_makes_room() {
+    fn the_longest_silent_client_is_cut_off() {
         let seats = Arc::<Seats>::default();
         let mut taken: Vec<_> = (0..CONNECTIONS_MAX).map(|n| silent(&seats, n < 3, 10 + n as u64)).collect();
         let (_seat, mut next) = silent(&seats, false, 0);
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_is_answered_is_cut_off() {
+    fn a_client_being_answered_is_not_cut_off() {
         let seats = Arc::<Seats>::default();
         let mut taken: Vec<_> = (0..CONNECTIONS_MAX).map(|_| silent(&seats, false, 10)).collect();
         taken.iter().for_each(|(seat, _)| seats.note(seat.id, None));

@@ -1,4 +1,4 @@
-//! What stands against a configuration in a running server, gathered so that all of it is told at once.
+//! Objections to a new configuration in a running server, collected so that all of them are reported at once.
 
 use super::Next;
 use crate::running::Server;
@@ -10,7 +10,7 @@ use site_config::{Change, Config, ConfigError, Difference, Fault, Place};
 use spool::{Objection, Subject};
 use std::path::Path;
 
-/// All that stands against a configuration, as far as it shows before anything is done.
+/// Checks a configuration for everything that can be seen before anything is done.
 pub(super) fn all(
     server: &Server,
     old: &Config,
@@ -20,7 +20,7 @@ pub(super) fn all(
 ) -> Result<(), ConfigError> {
     let mut faults = Faults::new(text, file, &next.config);
     if faults.refused_keys(&next.differences) {
-        // The paths of everything else follow from it.
+        // The paths of everything else depend on it.
         return faults.none();
     }
     if let Err(reason) = Offer::read(&next.config) {
@@ -33,13 +33,13 @@ pub(super) fn all(
     faults.none()
 }
 
-/// The faults of a file, as found.
+/// The faults of a file, as they are found.
 pub(super) struct Faults<'t> {
     text: &'t str,
     file: &'t Path,
     config: &'t Config,
     found: Vec<Fault>,
-    /// Sections that have a fault already.
+    /// Places that have a fault already.
     known: Vec<Place>,
 }
 
@@ -53,7 +53,8 @@ impl<'t> Faults<'t> {
         self.known.push(Place { key: None, ..place.clone() });
     }
 
-    /// Keys that cannot change in a running server; true if it is the directory of everything.
+    /// Adds faults for keys that cannot change in a running server; returns true if the data directory is one
+    /// of them.
     fn refused_keys(&mut self, differences: &[Difference]) -> bool {
         let is_data = |d: &&Difference| (d.place.section, d.place.key) == ("site", Some("data"));
         if let Some(data) = differences.iter().find(is_data) {
@@ -76,23 +77,23 @@ impl<'t> Faults<'t> {
         }
     }
 
-    /// Certificates that cannot be used.
+    /// Adds a fault for certificates that cannot be used.
     fn tls(&mut self, reason: &str) {
         let place = Place { section: "tls", index: 0, key: Some("certificate") };
         self.add(&place, reason.to_owned(), "these files", None);
     }
 
-    /// An address on which nothing can listen.
+    /// Adds a fault for an address on which listening failed.
     pub fn listen(&mut self, cannot: &CannotListen) {
         let place = Place { section: cannot.section, index: 0, key: Some(cannot.key) };
         self.add(&place, format!("cannot listen on {}: {}", cannot.name, cannot.error), "this address", None);
     }
 
-    /// What the spool has against it, but for sections that have a fault already.
+    /// Adds the spool's objections, except for sections that have a fault already.
     pub fn objections(&mut self, objections: Vec<Objection>) {
         for Objection { subject, text } in objections {
             let named = |section, at: Option<usize>| {
-                // What is no longer in the file is said at its end.
+                // Objections to sections missing from the file are placed at its end.
                 Place { section, index: at.unwrap_or(usize::MAX), key: None }
             };
             let place = match subject {
@@ -111,7 +112,7 @@ impl<'t> Faults<'t> {
         }
     }
 
-    /// All of them as an error, if there is any.
+    /// Returns the faults as an error, if there are any.
     pub fn none(&mut self) -> Result<(), ConfigError> {
         if self.found.is_empty() {
             return Ok(());

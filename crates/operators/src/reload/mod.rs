@@ -1,10 +1,10 @@
-//! Another configuration for a running server: read, compared, prepared, and then taken as a whole, or
-//! refused as a whole.
+//! Another configuration for a running server: read, compared, prepared, and then applied or refused as a
+//! whole.
 //!
 //! Every part that holds something made from the configuration is prepared first, which can fail and has no
-//! effect; when nothing stands against the new one, all parts switch, which cannot fail. Sessions go on by
-//! the new one at their next command, and those that it does not allow are told and closed. Called by the
-//! control socket and at SIGHUP.
+//! effect; if there are no objections, all parts switch, which cannot fail. Sessions apply the new
+//! configuration at their next command; those that it does not allow are notified and closed. Called by the
+//! control socket and on SIGHUP.
 
 mod judge;
 mod report;
@@ -25,15 +25,15 @@ use std::path::Path;
 use std::sync::Arc;
 use tracing::{error, info};
 
-/// Said while another command changes the configuration.
+/// The message while another command changes the configuration.
 const BUSY: &str = "another command is changing the configuration; try again when it has ended";
 
-/// Why a new configuration was not taken.
+/// The reason why a new configuration was refused.
 #[derive(Debug)]
 pub enum Refused {
-    /// The file is wrong, or not for this server as it runs.
+    /// The file is wrong, or does not suit this server as it runs.
     File(ConfigError),
-    /// It could not be done.
+    /// Applying it failed.
     Trouble(String),
 }
 
@@ -52,8 +52,7 @@ impl From<ConfigError> for Refused {
     }
 }
 
-/// Reads the server's file and takes what it says; if anything stands against it, everything stays as it was.
-/// Blocks.
+/// Reads the server's file and applies it; on any objection, everything stays as it was. Blocks.
 pub fn reload(server: &Server) -> Result<ReloadReport, Refused> {
     let done = take(server);
     match &done {
@@ -68,12 +67,12 @@ fn first_fault(error: &ConfigError) -> String {
     error.faults().iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; ")
 }
 
-/// What a file would change, and what it cannot. Nothing is done.
+/// Reports what a file would change, and what cannot be changed. Has no effect.
 pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<ReloadReport, Refused> {
     let site = &server.site;
     let old = site.config.current();
     let whole = |file: &Path| std::fs::canonicalize(file).ok();
-    // The server may name the same file another way, and with it what relative paths start from.
+    // The server may name the same file by another path, from which relative paths start.
     let file = if whole(&old.file) == whole(file) { &old.file } else { file };
     let new = config::parse(text, file)?;
     let next = Next::of(&old, new);
@@ -81,8 +80,8 @@ pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<Reload
     Ok(ReloadReport::new(site, &next, file, false))
 }
 
-/// Changes a buffer, and with it the file and the configuration that holds; a reload then finds them alike.
-/// Blocks.
+/// Changes a buffer, together with the file and the current configuration, so that a reload finds no
+/// difference. Blocks.
 pub(crate) fn change_buffer(site: &Site, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
     if matches!(command, BufferCommand::List { .. }) {
         return buffers::list(&site.spool, sink);
@@ -99,13 +98,13 @@ pub(crate) fn change_buffer(site: &Site, command: &BufferCommand, sink: &mut Sin
     ok
 }
 
-/// The configuration that is to hold next.
+/// The next configuration.
 struct Next {
-    /// With the old values of what waits for a restart.
+    /// The new configuration, with the old values of keys that take effect after a restart.
     config: Arc<Config>,
-    /// What takes effect now.
+    /// Differences that take effect now.
     differences: Vec<Difference>,
-    /// What does at the next start.
+    /// Differences that take effect after a restart.
     waiting: Vec<Difference>,
 }
 
@@ -128,7 +127,7 @@ fn take(server: &Server) -> Result<ReloadReport, Refused> {
         .map_err(|error| ConfigError::Unreadable { file: file.to_owned(), error })?;
     let next = Next::of(&old, config::parse(&text, file)?);
     judge::all(server, &old, &next, &text, file)?;
-    // What is prepared is undone if anything after it fails.
+    // Prepared parts are undone if anything after them fails.
     let tls = Offer::read(&next.config).map_err(Refused::Trouble)?;
     let mut faults = Faults::new(&text, file, &next.config);
     let spool = match site.spool.prepare(next.config.spool_config()) {
@@ -146,7 +145,7 @@ fn take(server: &Server) -> Result<ReloadReport, Refused> {
     faults.none()?;
     let feeds = server.feeds.prepare(&next.config).map_err(|error| Refused::Trouble(error.to_string()))?;
     let report = ReloadReport::new(site, &next, file, true);
-    // The spool asks the disk; from here on nothing fails.
+    // Switching the spool uses the disk; after it nothing fails.
     spool.switch().map_err(|error| Refused::Trouble(error.to_string()))?;
     server.apply(next.config, tls, listeners, feeds);
     Ok(report)

@@ -1,4 +1,4 @@
-//! What a reload did, or would do, for the operator's screen and for the log.
+//! Report of what a reload did, or would do, for the operator's screen and for the log.
 
 use super::Next;
 use site::Site;
@@ -6,14 +6,14 @@ use site_config::{Change, Difference};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Most differences that are shown one by one.
+/// Maximum number of differences that are shown one by one.
 const SHOWN_MAX: usize = 40;
 
-/// What takes effect.
+/// The changes of a reload.
 #[derive(Debug)]
 pub struct ReloadReport {
     file: PathBuf,
-    /// It has happened.
+    /// The changes were applied.
     done: bool,
     now: Vec<String>,
     waiting: Vec<String>,
@@ -42,7 +42,7 @@ impl ReloadReport {
         }
     }
 
-    /// One line.
+    /// Returns the report as one line.
     pub fn line(&self) -> String {
         let mut text = match self.now.as_slice() {
             [] => "configuration reloaded: no change".to_owned(),
@@ -54,7 +54,7 @@ impl ReloadReport {
         text
     }
 
-    /// A screen.
+    /// Returns the report as several lines for the screen.
     pub fn screen(&self) -> String {
         let (count, file) = (self.now.len(), self.file.display());
         let changes = match count {

@@ -1,8 +1,8 @@
-//! Injects a post that has waited here, once its moderator has approved it (RFC 5537 section 3.9).
+//! Injects a held post after its moderator has approved it (RFC 5537 section 3.9).
 //!
-//! It goes the road of all posts, into the groups that it names and that are carried here, and to the
-//! upstreams that have its others. Injection-Info says of it what would have been said of its poster. Called
-//! for `newsreel moderation approve`.
+//! The post takes the path of all posts, into the groups that it names and that are carried here, and to the
+//! upstreams that have its other groups. Injection-Info describes the original poster. Called for `newsreel
+//! moderation approve`.
 
 use super::filtering::Judged;
 use super::poster::Author;
@@ -20,8 +20,8 @@ use spool::{Flag, GroupTable};
 use tracing::info;
 
 impl Injector {
-    /// Files a post as approved by `by`, a mail address; false if it is known here already. An error says
-    /// why it is not filed.
+    /// Files a post as approved by `by`, a mail address; returns false if it is known here already. The error
+    /// is the reason why it is not filed.
     pub async fn approve(&self, site: &Site, post: &HeldPost, by: &str) -> Result<bool, Refusal> {
         match self.inject_approved(site, post, by).await {
             Ok(()) => {
@@ -40,7 +40,7 @@ impl Injector {
         let user = Some(post.user.as_str()).filter(|user| !user.is_empty());
         let author = Author { address_text: &post.address, user };
         let marks = Marks::of(&article, author, &config, self.secret()?);
-        // The locks and keys are its own since it was posted.
+        // The locks and keys were added when it was posted.
         let stamp = Stamp { cancel_lock: "", cancel_key: "", ..marks.stamp(&config, unix_now(), false) };
         let mut complete = injection::complete(&article, &stamp);
         if let Some(command) = signer(&config, &post.group) {
@@ -52,20 +52,20 @@ impl Injector {
         let to = elsewhere::upstreams_of(&takers);
         let outbox = elsewhere::queue(&self.upstreams, &to, (&marks.message_id, &complete), author, &config)?;
         file(site, (author, None), groups, Judged::passed(complete)).await?;
-        // What becomes of it there stands in the log.
+        // Their outcome is in the log.
         _ = outbox.send(true).await;
-        // Before it stops waiting it is as durable as it was while it waited.
+        // The article must be durable before the held post is removed.
         tokio::task::block_in_place(|| site.spool.sync()).map_err(|_| Refusal::Trouble)
     }
 }
 
-/// What signs posts to this group.
+/// Returns the command that signs posts to this group.
 fn signer<'c>(config: &'c Config, group: &str) -> Option<&'c [String]> {
     let moderator = config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()))?;
     moderator.sign.as_deref()
 }
 
-/// The article with an Approved header, unless it has one.
+/// Returns the article with an Approved header, unless it has one.
 fn with_approval(article: &Article<'_>, by: &str) -> Vec<u8> {
     let (wire, at) = (article.wire(), article.head().len());
     let header = match article.count(Known::Approved) {
@@ -76,7 +76,7 @@ fn with_approval(article: &Article<'_>, by: &str) -> Vec<u8> {
     [head, header.as_bytes(), rest].concat()
 }
 
-/// The groups that it names and that take articles here.
+/// Returns the groups that the article names and that take articles here.
 fn groups_of(article: &Article<'_>, table: &GroupTable) -> Vec<Box<[u8]>> {
     let takes = |name: &&[u8]| {
         let flag = carried(table, name).map(|(_, flag)| flag);

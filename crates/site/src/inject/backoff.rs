@@ -1,7 +1,7 @@
-//! How fast one poster may post: after too many fast posts the wait doubles from post to post.
+//! Limit on the rate of posts: after too many fast posts the delay doubles from post to post.
 //!
-//! Counted for each user, or for the address (of IPv6 its /64 network) of who has not logged in; the table is
-//! bounded. Called by `inject` for every post. Source: INN's `backoff*` of readers.conf.
+//! Counted for each user, or for the address (for IPv6 its /64 network) of a client that has not logged in;
+//! the table is bounded. Called by `inject` for every post. Source: INN's `backoff*` of readers.conf.
 
 use hashbrown::HashMap;
 use site_base::lock::Leaf;
@@ -9,26 +9,26 @@ use site_config::Posting;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Posters remembered at once; whoever has posted longest ago is forgotten first.
+/// Number of posters remembered at once; those that posted longest ago are dropped first.
 const POSTERS_MAX: usize = 16_384;
 
-/// How fast one user or address may post (`posting.backoff_*`).
+/// Limits on the rate of a user's or address's posts (`posting.backoff_*`).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Backoff {
-    /// Fast posts before there is anything to wait.
+    /// Fast posts allowed before there is a delay.
     trigger: u32,
-    /// What is fast.
+    /// Interval below which a post is fast.
     fast: Duration,
-    /// What is slow enough to start over.
+    /// Interval after which counting starts over.
     slow: Duration,
-    /// The first time to wait.
+    /// The first delay.
     first: Duration,
-    /// The longest time to wait.
+    /// The longest delay.
     longest: Duration,
 }
 
 impl Backoff {
-    /// Those of a configuration.
+    /// Returns the limits of a configuration.
     pub fn of(posting: &Posting) -> Self {
         Self {
             trigger: posting.backoff_trigger,
@@ -40,7 +40,7 @@ impl Backoff {
     }
 }
 
-/// Who posts.
+/// The subject for which posts are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Who {
     User(Box<str>),
@@ -63,22 +63,22 @@ impl Who {
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     last: Instant,
-    /// Posts that followed the one before fast.
+    /// Posts that came fast after the previous one.
     fast: u32,
-    /// Posts after those that the trigger allows.
+    /// Fast posts beyond the allowed number.
     beyond: u32,
-    /// What is to be waited after `last`.
+    /// Time that must pass after `last`.
     wait: Duration,
 }
 
-/// The paces of all posters.
+/// The posting rates of all posters.
 #[derive(Debug, Default)]
 pub(super) struct Paces {
     posters: Leaf<HashMap<Who, Pace>>,
 }
 
 impl Paces {
-    /// Counts a post, or says how long the poster must still wait.
+    /// Counts a post; the error is the time that the poster must still wait.
     pub fn post(&self, limits: &Backoff, who: Who, now: Instant) -> Result<(), Duration> {
         let mut posters = self.posters.lock();
         if let Some(pace) = posters.get_mut(&who) {
@@ -111,7 +111,7 @@ fn next(limits: &Backoff, pace: Pace, since: Duration, now: Instant) -> Pace {
     Pace { last: now, fast, beyond: pace.beyond.saturating_add(1), wait }
 }
 
-/// Makes room: who has rested goes, and if that is not enough the half that posted longest ago.
+/// Makes room: drops posters that have rested, and if that is not enough, the half that posted longest ago.
 fn forget(slow: Duration, posters: &mut HashMap<Who, Pace>, now: Instant) {
     posters.retain(|_, pace| now.saturating_duration_since(pace.last) < pace.wait + slow);
     if posters.len() >= POSTERS_MAX {
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn the_wait_doubles_and_rest_clears_it() {
         let (paces, start) = (Paces::default(), Instant::now());
-        // One, and three fast ones after it.
+        // One post, and three fast ones after it.
         for _ in 0..4 {
             assert_eq!(paces.post(&LIMITS, who(1), start), Ok(()));
         }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_networks_are_apart_and_the_table_is_bounded() {
+    fn users_and_networks_count_separately_and_the_table_is_bounded() {
         let v6 = |text: &str| Who::new(None, text.parse().unwrap());
         assert_eq!(v6("2001:db8::1"), v6("2001:db8::ffff:1:2:3"));
         assert_ne!(v6("2001:db8::1"), v6("2001:db8:0:1::1"));

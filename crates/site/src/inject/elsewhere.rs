@@ -1,7 +1,7 @@
-//! Posts to groups of other servers: who takes them, and what their poster is told.
+//! Posts to groups of other servers: the servers that take them, and the answer to the poster.
 //!
-//! The upstreams inject such a post, each in its own name; what goes to them is the proto-article with the
-//! Message-ID and Date that it has got here, the same for all (RFC 5537 section 3.4.2). Called by `inject`.
+//! The upstreams inject such a post, each in its own name; they receive the proto-article with the Message-ID
+//! and Date assigned here, the same for all (RFC 5537 section 3.4.2). Called by `inject`.
 
 use super::poster::Author;
 use super::refusal::{Refusal, shown};
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use upstreams::{Fate, NotQueued, Outbox, QueuedPost, Taker, Upstreams};
 
-/// The groups of a post that are not carried here, that its poster may read and that an upstream has, with
-/// who takes posts to them.
+/// The groups of a post that are not carried here, that its poster may read and that an upstream has, each
+/// with the taker of posts to it.
 pub(super) type Takers = Vec<(Box<[u8]>, Taker)>;
 
-/// Who takes the groups of a post that are not carried here.
+/// Returns the takers for the groups of a post that are not carried here.
 pub(super) async fn takers(
     upstreams: &Upstreams,
     article: &Article<'_>,
@@ -41,7 +41,7 @@ pub(super) async fn takers(
     takers
 }
 
-/// Queues a complete article for upstreams; it is on disk when this returns, and sent by nobody yet.
+/// Queues a complete article for upstreams; it is on disk when this returns, and not sent yet.
 pub(super) fn queue(
     upstreams: &Upstreams,
     to: &[Arc<str>],
@@ -69,7 +69,7 @@ pub(super) fn queue(
     })
 }
 
-/// The upstreams that take them, each once.
+/// Returns the upstreams among the takers, each once.
 pub(super) fn upstreams_of(takers: &Takers) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = Vec::new();
     for (_, taker) in takers {
@@ -82,7 +82,7 @@ pub(super) fn upstreams_of(takers: &Takers) -> Vec<Arc<str>> {
     names
 }
 
-/// What follows `240 Article` of what became of a post elsewhere; an error where it was refused everywhere.
+/// Returns the text after `240 Article` about a post's fate elsewhere; an error if it was refused everywhere.
 pub(super) fn told(fates: &[(Arc<str>, Fate)], is_filed: bool) -> Result<String, Refusal> {
     let names = |wanted: fn(&Fate) -> bool| -> Vec<&str> {
         fates.iter().filter(|(_, fate)| wanted(fate)).map(|(name, _)| &**name).collect()
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_poster_learns_what_happened() {
+    fn the_answer_reports_the_fates_at_other_servers() {
         let (taken, waits) = (Fate::Taken, Fate::Waits("away".into()));
         let refused = Fate::Refused("441 no such\r\ngroup".into());
         let told = |fates: &[&Fate], is_filed| {

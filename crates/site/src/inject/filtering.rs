@@ -1,7 +1,7 @@
-//! Posts are shown to the filters that judge posts, as they are completed.
+//! Filters that judge posts, as they are completed.
 //!
-//! A filter may refuse a post, throw it away without saying so, say how it is filed, or give it other
-//! headers, as INN's filter_nnrpd.pl does. What decides where the post goes and whose it is stays. Called by
+//! A filter may refuse a post, discard it silently, choose how it is filed, or replace its headers, as INN's
+//! filter_nnrpd.pl does. Headers that decide where the post goes and who its poster is stay. Called by
 //! `inject`.
 
 use super::poster::Poster;
@@ -12,7 +12,7 @@ use netnews::{Article, Known, newsgroups};
 use site_config::Judges;
 use tracing::warn;
 
-/// Headers that no filter changes: who posts, and where to, has been judged by them.
+/// Headers that no filter changes: poster and destinations have been checked by them.
 const FIXED: [Known; 8] = [
     Known::MessageId,
     Known::Newsgroups,
@@ -29,22 +29,22 @@ const FIXED: [Known; 8] = [
 pub(super) struct Judged {
     /// The complete article.
     pub wire: Vec<u8>,
-    /// What is said of it.
+    /// The opinion of the deciding filter.
     pub opinion: Opinion,
-    /// By which filter.
+    /// Name of that filter.
     pub by: String,
-    /// It is thrown away.
+    /// The post is discarded.
     pub is_dropped: bool,
 }
 
 impl Judged {
-    /// One that filters have judged before.
+    /// A post that filters have judged before.
     pub fn passed(wire: Vec<u8>) -> Self {
         Self { wire, opinion: Opinion::Pass, by: String::new(), is_dropped: false }
     }
 }
 
-/// Has a complete post judged. The first filter that says anything decides.
+/// Lets the filters judge a complete post. The first one with an opinion decides.
 pub(super) fn judge(filters: &Programs, poster: &Poster<'_>, wire: Vec<u8>) -> Result<Judged, Refusal> {
     let names = match filters.judging(Judges::Post).next() {
         Some(_) => newsgroups_of(&wire),
@@ -93,7 +93,7 @@ fn is_shown(program: &Program, names: &[u8]) -> bool {
     newsgroups::split(names).any(|name| program.section.groups.matches(name))
 }
 
-/// The article with another header block; `None` if that is none, or changes a header that stays.
+/// Returns the article with other headers; `None` if they are invalid or change a fixed header.
 fn with_headers(wire: &[u8], headers: &[u8]) -> Option<Vec<u8>> {
     let old = Article::parse(wire).ok()?;
     let mut changed = headers.to_vec();
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_may_be_replaced_but_for_those_that_decided() {
+    fn headers_may_be_replaced_except_fixed_ones() {
         let wire = b"Path: p\r\nNewsgroups: a.b\r\nSubject: s\r\nFrom: f@x\r\n\
                      Date: 1 Jan 2026 00:00:00 +0000\r\nMessage-ID: <a@b>\r\n\r\nbody\r\n";
         let text = String::from_utf8(wire.to_vec()).unwrap();

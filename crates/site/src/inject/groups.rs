@@ -1,10 +1,10 @@
-//! Where a proto-article may go: into its groups, to the servers that have them, or to a moderator.
+//! Destinations of a proto-article: its groups, the servers that have them, or a moderator.
 //!
-//! All groups that are carried here or at an upstream must be open to the poster; one that is closed has the
-//! post refused, so that its name leaves in no article of ours. Other names are other servers' matter, as
-//! long as one group is known. A name that the poster may not read is refused in the words for a closed
-//! group, whether there is such a group or not: nobody can post to hidden groups or find out which there
-//! are. Called by `inject`. Sources: RFC 5537 section 3.5 steps 4 and 7, RFC 5536 section 3.1.4 (reserved
+//! All groups that are carried here or at an upstream must be open to the poster; if one is closed the post
+//! is refused, so that its name appears in no article of ours. Other names are left to other servers, as long
+//! as one group is known. For a name that the poster may not read, the refusal is worded as for a closed
+//! group, whether or not the group exists: posters can neither post to hidden groups nor find out their
+//! names. Called by `inject`. Sources: RFC 5537 section 3.5 steps 4 and 7, RFC 5536 section 3.1.4 (reserved
 //! names), the flags of RFC 6048 section 3.1; `docs/decisions/0058-closed-groups.md`.
 
 use super::elsewhere::Takers;
@@ -18,52 +18,52 @@ use spool::{Flag, Group, GroupTable};
 use std::sync::Arc;
 use upstreams::Taker;
 
-/// Where a proto-article goes.
+/// Destination of a proto-article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
-    /// To its groups.
+    /// The groups.
     File {
-        /// Into the spool, in these of the groups it names and in no other.
+        /// File in the spool, in these of the groups it names and in no other.
         here: Vec<Box<[u8]>>,
-        /// To the upstreams of these names.
+        /// Send to the upstreams of these names.
         elsewhere: Vec<Arc<str>>,
     },
-    /// To the moderator of this group.
+    /// The moderator of this group.
     Moderator(String),
 }
 
-/// A group of a proto-article that the poster knows of.
+/// A group of a proto-article that is visible to the poster.
 struct Target<'a> {
-    /// As the article names it.
+    /// Name in the article.
     name: &'a [u8],
-    /// The group it is filed in: another one if `name` is an alias.
+    /// The group it is filed in, which is another one if `name` is an alias.
     group: Arc<Group>,
     flag: Flag,
 }
 
 impl<'a> Target<'a> {
-    /// `None` if there is no such group, or none that the poster may read.
+    /// Finds a group; `None` if there is none of that name, or the poster may not read it.
     fn find(table: &GroupTable, poster: &Poster<'_>, name: &'a [u8]) -> Option<Self> {
         let (id, flag) = carried(table, name)?;
         let target = Self { name, group: table.get(id)?.clone(), flag };
         target.is_in(&poster.access.read).then_some(target)
     }
 
-    /// Whether these groups include it, by the name in the article and by its own.
+    /// Returns true if `groups` includes both the name in the article and the group's own.
     fn is_in(&self, groups: &Groups) -> bool {
         groups.matches(self.name) && groups.matches(self.group.name.as_bytes())
     }
 }
 
-/// Upstreams that take a post.
+/// Upstreams that take posts to the groups of an article.
 pub(super) struct PostTakers<'a> {
-    /// Of groups that only upstreams have.
+    /// Takers for groups that only upstreams have.
     pub listed: &'a Takers,
-    /// Of a group that is carried here.
+    /// Returns the taker for a group that is carried here.
     pub of_carried: &'a dyn Fn(&[u8]) -> Option<Arc<str>>,
 }
 
-/// Judges the groups, and the rights to send control messages and approved articles.
+/// Checks the groups, and the rights to send control messages and approved articles.
 pub(super) fn judge(
     article: &Article<'_>,
     poster: &Poster<'_>,
@@ -85,7 +85,7 @@ pub(super) fn judge(
             }
             if let Some((_, taker)) = takers.listed.iter().find(|(taken, _)| **taken == *name) {
                 let upstream = taken_by(taker, name, access)?;
-                // Whether it is moderated is that server's matter, and so is who may approve there.
+                // Moderation, and the right to approve, are decided by that server.
                 approves |= access.approve.matches(name);
                 if !elsewhere.contains(&upstream) {
                     elsewhere.push(upstream);
@@ -106,9 +106,9 @@ pub(super) fn judge(
             Flag::Refused | Flag::Junk | Flag::Alias(_) => return Err(Refusal::NoArticles(shown(name))),
             Flag::Moderated if approved && target.is_in(&access.approve) => approves = true,
             Flag::Moderated if approved => return Err(Refusal::MayNotApprove(shown(name))),
-            // A cancel is not submitted to anybody: its key decides.
+            // A cancel is not sent to a moderator: its key decides.
             Flag::Moderated if is_control => {}
-            // That server submits it, and nothing is filed before its moderator has approved it.
+            // The upstream submits it, and nothing is filed before its moderator has approved it.
             Flag::Moderated if is_sent_on => submitted = true,
             Flag::Moderated if moderated.is_none() => moderated = Some(target.group.name.to_string()),
             Flag::Moderated => {}
@@ -128,7 +128,7 @@ pub(super) fn judge(
     })
 }
 
-/// The upstream that takes a post to this group of another server.
+/// Returns the upstream that takes a post to this group of another server.
 fn taken_by(taker: &Taker, name: &[u8], access: &Access) -> Result<Arc<str>, Refusal> {
     match taker {
         _ if !access.post.matches(name) => Err(Refusal::NotYourGroup(shown(name))),
@@ -137,8 +137,8 @@ fn taken_by(taker: &Taker, name: &[u8], access: &Access) -> Result<Arc<str>, Ref
     }
 }
 
-/// Cancels are for everybody who may post; other control messages for who may approve in the group of their
-/// kind.
+/// Checks the right to send a control message: cancels for every poster; others for posters that may approve
+/// in the group of their kind.
 fn control_permitted(article: &Article<'_>, poster: &Poster<'_>) -> Result<(), Refusal> {
     let Some(value) = article.header(Known::Control) else { return Ok(()) };
     if let Ok(Control::Cancel(_)) = control::parse(value) {
@@ -152,8 +152,8 @@ fn control_permitted(article: &Article<'_>, poster: &Poster<'_>) -> Result<(), R
     Err(Refusal::ControlNotPermitted(shown(&verb)))
 }
 
-/// Names that no group may have: `poster`, those with a component `all` or `ctl`, and `to.*`, `control.*`,
-/// `example.*`.
+/// Refuses names that no group may have: `poster`, those with a component `all` or `ctl`, and `to.*`,
+/// `control.*`, `example.*`.
 fn reserved(name: &[u8]) -> Result<(), Refusal> {
     let mut components = name.split(|&b| b == b'.');
     let first = components.clone().next().unwrap_or_default();

@@ -1,38 +1,38 @@
-//! Who posts, and with what rights.
+//! The poster of an article and its rights.
 //!
-//! Made by the session for each post; read by the rest of `inject`.
+//! Created by the session for each post; read by the rest of `inject`.
 
 use site_config::Access;
 use std::net::IpAddr;
 
-/// Who posts.
+/// A client that posts.
 #[derive(Debug, Clone, Copy)]
 pub struct Poster<'a> {
     pub access: &'a Access,
     pub address: IpAddr,
     pub address_text: &'a str,
-    /// As whom the poster has logged in.
+    /// The user it has logged in as.
     pub user: Option<&'a str>,
 }
 
-/// What an article may tell of who posted it.
+/// The poster's properties that may be recorded in the article.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Author<'a> {
     pub address_text: &'a str,
-    /// As whom the poster had logged in.
+    /// The user it had logged in as.
     pub user: Option<&'a str>,
 }
 
 impl<'a> Poster<'a> {
-    /// What the article may tell of them.
+    /// Returns the properties that the article may record.
     pub(super) fn author(&self) -> Author<'a> {
         Author { address_text: self.address_text, user: self.user }
     }
 }
 
 impl Poster<'_> {
-    /// Whether control messages other than cancel are taken: who may post to `control` and to the group of
-    /// their kind, and approve there.
+    /// Returns true if control messages other than cancel are accepted: the poster may post to `control` and
+    /// to the group of their kind, and approve there.
     pub fn may_control(&self, group: &[u8]) -> bool {
         let right = |group| self.access.post.matches(group) && self.access.approve.matches(group);
         right(b"control") && right(group)

@@ -1,7 +1,7 @@
-//! Why a post is refused, in words that tell the poster what to do.
+//! Reasons for refusing a post, in words that tell the poster what to do.
 //!
-//! What is wrong with the proto-article itself is `netnews::injection`'s; here is what this site's groups,
-//! rights and limits add. The texts go behind `441`. Called by `inject`.
+//! Objections to the proto-article itself come from `netnews::injection`; this adds those of this site's
+//! groups, rights and limits. The texts follow `441`. Called by `inject`.
 
 use ingest::{Filer, Reject};
 use netnews::Malformed;
@@ -9,10 +9,10 @@ use netnews::injection::Objection;
 use std::fmt;
 use std::time::Duration;
 
-/// Text of the poster given back in an answer, in bytes.
+/// Maximum length of the poster's own text quoted in an answer, in bytes.
 const SHOWN_BYTES_MAX: usize = 200;
 
-/// Why a post is refused.
+/// The reason why a post is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     NotPermitted,
@@ -27,16 +27,16 @@ pub enum Refusal {
     MayNotApprove(String),
     ControlNotPermitted(String),
     NoModerator(String),
-    /// So many wait for moderators.
+    /// This many posts wait for moderators.
     QueueFull(usize),
     Rejected(Reject),
-    /// So many wait for upstreams.
+    /// This many posts wait for upstreams.
     UpstreamQueueFull(usize),
-    /// The servers that have its groups have all refused it, in these words.
+    /// The servers that have its groups have all refused it, with these words.
     RefusedElsewhere(String),
-    /// What is needed to sign articles cannot be read.
+    /// The secret needed to sign articles cannot be read.
     NoSecret,
-    /// It is approved, and to be signed, which does not succeed for this reason.
+    /// It was approved, but signing it failed for this reason.
     NotSigned(String),
     /// A filter cannot judge it now.
     Unjudged,
@@ -51,7 +51,7 @@ impl fmt::Display for Refusal {
             Self::NotPermitted => f.write_str("Posting not permitted"),
             Self::Objection(objection) => objection.fmt(f),
             Self::TooFast(wait) => {
-                // Rounded up: who waits so long is not refused again.
+                // Rounded up: a poster that waits this long is not refused again.
                 let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
                 write!(f, "Posting too fast: wait {seconds} s and try again")
             }
@@ -94,7 +94,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The refusal of a post that came during a pause.
+    /// Returns the refusal of a post during a pause.
     pub fn paused(filer: &Filer) -> Self {
         filer.paused().map_or(Self::Unjudged, |paused| Self::Paused(paused.to_string()))
     }
@@ -112,7 +112,7 @@ impl From<Malformed> for Refusal {
     }
 }
 
-/// Text of the poster as it may stand in an answer.
+/// Returns the poster's text in a form fit for an answer.
 pub(super) fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text.get(..SHOWN_BYTES_MAX).unwrap_or(text));
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()

@@ -1,8 +1,8 @@
-//! The site's secret for what it signs or hides in articles posted here.
+//! The site's secret, used to sign or hide data in articles posted here.
 //!
-//! One file of 32 random octets and their checksum; what is used is derived from them for each purpose, so
-//! that none tells anything of the others. Called by `inject` and `newsreel cancel-key`. Format:
-//! `docs/formats/secret.md`. Source: RFC 8315 section 4.
+//! One file of 32 random octets and their checksum; a separate key is derived for each purpose, so that none
+//! reveals the others. Called by `inject` and `newsreel cancel-key`. Format: `docs/formats/secret.md`.
+//! Source: RFC 8315 section 4.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -16,12 +16,12 @@ use std::path::Path;
 
 /// Octets of the secret.
 const SECRET_BYTES: usize = 32;
-/// Octets of the checksum after it: the first of their SHA-256.
+/// Octets of the checksum after it: the beginning of its SHA-256.
 const CHECKSUM_BYTES: usize = 4;
 /// Octets of a hash that stands for an address or a user.
 const TRACE_BYTES: usize = 12;
 
-/// What is derived from the secret.
+/// The keys derived from the secret.
 #[derive(Debug)]
 pub struct Secret {
     users: Key,
@@ -33,13 +33,14 @@ impl Secret {
     /// Name of the file below `site.data`.
     pub const FILE_NAME: &str = "posting-secret";
 
-    /// Reads the secret of the site in `data`, made now if there is none. A file without a checksum gets one.
+    /// Reads the secret of the site in `data`, creating it if there is none. A file without a checksum gets
+    /// one.
     pub fn open(data: &Path) -> io::Result<Self> {
         let path = data.join(Self::FILE_NAME);
         let octets = match read(&path)? {
             Some((octets, true)) => octets,
             Some((octets, false)) => {
-                // It can be used as it is.
+                // Usable even if that fails.
                 if let Err(error) = write(data, &path, &octets) {
                     tracing::warn!(%error, "{} cannot be given a checksum", path.display());
                 }
@@ -56,7 +57,7 @@ impl Secret {
         Ok(Self::of(&octets))
     }
 
-    /// Reads the secret of the site in `data` and changes nothing; `None` if there is none.
+    /// Reads the secret of the site in `data` without changing anything; `None` if there is none.
     pub fn read(data: &Path) -> io::Result<Option<Self>> {
         Ok(read(&data.join(Self::FILE_NAME))?.map(|(octets, _)| Self::of(&octets)))
     }
@@ -71,24 +72,24 @@ impl Secret {
         }
     }
 
-    /// The Cancel-Key of a user for an article.
+    /// Returns the Cancel-Key of a user for an article.
     pub fn user_key(&self, user: &str, message_id: &str) -> String {
         access::cancel_lock::key(&self.users, user, message_id)
     }
 
-    /// The operator's Cancel-Key for an article.
+    /// Returns the operator's Cancel-Key for an article.
     pub fn operator_key(&self, message_id: &str) -> String {
         access::cancel_lock::key(&self.operator, "", message_id)
     }
 
-    /// A word that stands for `text` and does not tell it: letters, digits, `-` and `_`.
+    /// Returns a keyed hash of `text`, from which it cannot be recovered: letters, digits, `-` and `_`.
     pub fn hashed(&self, text: &str) -> String {
         let tag = hmac::sign(&self.traces, text.as_bytes());
         BASE64_URL_SAFE_NO_PAD.encode(tag.as_ref().get(..TRACE_BYTES).unwrap_or_default())
     }
 }
 
-/// The octets in a file, and whether it has their checksum; `None` if there is no file.
+/// Returns the octets in a file, and whether it has their checksum; `None` if there is no file.
 fn read(path: &Path) -> io::Result<Option<([u8; SECRET_BYTES], bool)>> {
     let damaged = "damaged: not 64 hexadecimal digits and the checksum of what they stand for; put the right file back, or \
                    remove it to have a new one made (cancels of articles posted before will then not be obeyed)";
@@ -112,12 +113,12 @@ fn write(data: &Path, path: &Path, octets: &[u8; SECRET_BYTES]) -> io::Result<()
     durable_replace(&disk, path, &[text.as_bytes()], Access::Owner)
 }
 
-/// Whether the file of the secret is whole.
+/// Returns true if the file of the secret is whole.
 pub fn is_whole(text: &[u8]) -> bool {
     parse(text).is_some()
 }
 
-/// The octets that a text stands for, and whether their checksum follows, which is right then.
+/// Returns the octets in a text, and whether a checksum follows, which then matches.
 fn parse(text: &[u8]) -> Option<([u8; SECRET_BYTES], bool)> {
     let (digits, sum) = text.trim_ascii_end().split_at_checked(2 * SECRET_BYTES)?;
     let mut octets = [0; SECRET_BYTES];
@@ -147,7 +148,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn made_once_readable_by_its_owner_alone() {
+    fn the_secret_is_made_once_and_readable_only_by_its_owner() {
         let dir = tempfile::TempDir::new().unwrap();
         let one = Secret::open(dir.path()).unwrap();
         let two = Secret::open(dir.path()).unwrap();
@@ -166,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_bit_is_noticed() {
+    fn every_flipped_bit_is_detected() {
         let dir = tempfile::TempDir::new().unwrap();
         assert!(Secret::read(dir.path()).unwrap().is_none());
         let before = Secret::open(dir.path()).unwrap().hashed("a");
         let file = dir.path().join(Secret::FILE_NAME);
         let good = fs::read(&file).unwrap();
         assert_eq!(good.len(), 2 * (SECRET_BYTES + CHECKSUM_BYTES) + 2);
-        // The line end means nothing.
+        // The line end is insignificant.
         for bit in 0..(good.len() - 1) * 8 {
             let mut text = good.clone();
             text[bit / 8] ^= 1 << (bit % 8);

@@ -1,7 +1,7 @@
-//! Signs approved articles by a program, in the header X-PGP-Sig.
+//! Signing of approved articles by a program, in the header X-PGP-Sig.
 //!
-//! The program reads what is to be signed and writes a detached signature, armored, as gpg does; the key is
-//! its own affair. Called by `approving`. Form: `netnews::control::pgp_sig`.
+//! The program reads the text to sign and writes a detached signature, armored, as gpg does; it manages its
+//! own key. Called by `approving`. Form: `netnews::control::pgp_sig`.
 
 use super::refusal::Refusal;
 use netnews::control::pgp_sig::Unsigned;
@@ -12,14 +12,14 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// How long the program may take.
+/// Time limit for the program.
 const TIME_MAX: Duration = Duration::from_secs(30);
-/// As much as a signature may have; those of the largest keys have some 1,500 bytes.
+/// Maximum length of a signature; those of the largest keys have some 1,500 bytes.
 const SIGNATURE_BYTES_MAX: u64 = 64 << 10;
-/// As much of its complaints as is told, in bytes.
+/// Maximum length of its error output in the log, in bytes.
 const COMPLAINT_BYTES_MAX: u64 = 500;
 
-/// A complete article with a signature that `command` has made of it. What its poster had put there goes.
+/// Returns a complete article signed by `command`. Signatures added by the poster are removed.
 pub(super) async fn signed(command: &[String], wire: &[u8]) -> Result<Vec<u8>, Refusal> {
     let wire = unsigned(wire)?;
     let article = Article::parse(&wire)?;
@@ -42,7 +42,7 @@ fn command_name(command: &[String]) -> &str {
     command.first().map_or("", String::as_str)
 }
 
-/// The article without X-PGP-Sig headers.
+/// Returns the article without X-PGP-Sig headers.
 fn unsigned(wire: &[u8]) -> Result<Vec<u8>, Refusal> {
     let mut wire = wire.to_vec();
     loop {
@@ -54,7 +54,7 @@ fn unsigned(wire: &[u8]) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// Runs the program to its end; returns what it has written.
+/// Runs the program to its end; returns its output.
 async fn run(command: &[String], message: &[u8]) -> Result<Vec<u8>, String> {
     let Some((program, arguments)) = command.split_first() else { return Err("no program is named".into()) };
     let failed = |error: std::io::Error| format!("{program}: {error}");
@@ -63,7 +63,7 @@ async fn run(command: &[String], message: &[u8]) -> Result<Vec<u8>, String> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feeding = async {
         if let Some(mut stdin) = stdin {
-            // A program that wants no more says why with its exit status.
+            // A program that stops reading reports the reason by its exit status.
             let _gone = stdin.write_all(message).await;
         }
     };

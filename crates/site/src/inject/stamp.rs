@@ -1,4 +1,4 @@
-//! What is put on one post: Message-ID, Injection-Info, locks and keys, by configuration and poster.
+//! Headers added to a post: Message-ID, Injection-Info, locks and keys, by configuration and poster.
 //!
 //! Called by `inject`. Sources: RFC 5536 section 3.2.8, RFC 8315 sections 3 and 4.
 
@@ -17,9 +17,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) struct Marks {
     /// The Message-ID that the article has or gets.
     pub message_id: String,
-    /// The word that leads from the article to the log; empty if the article has none.
+    /// The word that connects the article with the log; empty if the article has none.
     pub logging_data: String,
-    /// Our names in Path.
+    /// Our identities in Path.
     path_names: String,
     posted_from: String,
     info: Vec<u8>,
@@ -57,7 +57,7 @@ impl Marks {
         Self { message_id, logging_data, path_names, posted_from, info, cancel_lock, cancel_key }
     }
 
-    /// For `netnews::injection`.
+    /// Returns the stamp for `netnews::injection`.
     pub fn stamp<'a>(&'a self, config: &'a Config, now: i64, to_moderator: bool) -> Stamp<'a> {
         Stamp {
             identity: &self.path_names,
@@ -73,7 +73,7 @@ impl Marks {
     }
 }
 
-/// The elements of Cancel-Lock: the user's, if there is one, and the operator's.
+/// Returns the elements of Cancel-Lock: the user's, if there is one, and the operator's.
 fn lock(poster: Author<'_>, secret: &Secret, message_id: &str) -> String {
     let operator = lock_element(&secret.operator_key(message_id));
     match poster.user {
@@ -82,8 +82,8 @@ fn lock(poster: Author<'_>, secret: &Secret, message_id: &str) -> String {
     }
 }
 
-/// The key of what the article withdraws, as this user has it; it opens only what the same user has posted
-/// here.
+/// Returns the user's key for the article that this one withdraws; it opens only articles that the same user
+/// has posted here.
 fn key(article: &Article<'_>, poster: Author<'_>, secret: &Secret) -> String {
     let withdrawal = control::withdrawal(article).ok().flatten();
     match (poster.user, withdrawal) {
@@ -92,7 +92,7 @@ fn key(article: &Article<'_>, poster: Author<'_>, secret: &Secret) -> String {
     }
 }
 
-/// Counts posts since the start.
+/// Returns the number of posts since the start.
 fn next_count() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     COUNT.fetch_add(1, Ordering::Relaxed)
@@ -102,7 +102,7 @@ fn nanos() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// Without it a Message-ID is still one of its kind, unless the clock is set back.
+/// If this fails, a Message-ID is still unique, unless the clock is set back.
 fn random() -> u32 {
     let mut octets = [0; 4];
     let _no_randomness = SystemRandom::new().fill(&mut octets);

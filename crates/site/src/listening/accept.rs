@@ -1,4 +1,4 @@
-//! Accepting: a task for each listening socket, with the sessions of its connections.
+//! Accepting: a task for each listening socket, which also runs the sessions of its connections.
 
 use super::listener::Listener;
 use super::{Admit, Way};
@@ -8,8 +8,8 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 use tracing::{error, warn};
 
-/// The first pause after a failed accept, as when there are no file descriptors left. The next one is twice
-/// as long, up to [`PAUSE_MAX`].
+/// The first pause after a failed accept, for instance for lack of file descriptors. Each further pause is
+/// twice as long, up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -27,7 +27,7 @@ pub(super) async fn accept_all(
         let accepted = tokio::select! {
             () = &mut stopping => break,
             () = way.closed() => {
-                // They were let in by the system before it was known.
+                // The system has accepted these connections already.
                 while let Some((socket, address)) = listener.waiting() {
                     if let Some(session) = admit(socket, address, way.beginning()) {
                         sessions.spawn(session);
@@ -67,7 +67,7 @@ pub(super) async fn accept_all(
     }
 }
 
-/// The pause after another failure.
+/// Returns the pause after another failure.
 fn longer(pause: Duration) -> Duration {
     PAUSE_MAX.min(pause * 2)
 }

@@ -1,19 +1,19 @@
-//! The sockets of `HOST:PORT`s.
+//! Binding the sockets of a `HOST:PORT`.
 //!
-//! Called by `cli` before a server starts, and by `listening` for those that a reload adds. Source: ip(7),
+//! Called by `cli` before a server starts, and by `listening` for sockets that a reload adds. Source: ip(7),
 //! tcp(7).
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
-/// Connections that may wait to be taken.
+/// Length of the queue of connections not accepted yet.
 const BACKLOG: i32 = 4096;
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Bound {
-    /// The `HOST:PORT` of the configuration that it stands for; `None`: whichever the configuration has.
+    /// The `HOST:PORT` in the configuration that it was opened for; `None` matches any.
     pub name: Option<String>,
     /// The socket.
     pub socket: TcpListener,
@@ -25,12 +25,12 @@ impl From<TcpListener> for Bound {
     }
 }
 
-/// Listens on every address of a `HOST:PORT`; one that has several addresses needs one that works.
+/// Listens on every address of a `HOST:PORT`; it is enough that one of several addresses works.
 pub fn bind(name: &str) -> io::Result<Vec<Bound>> {
     bind_with(name, &mut listen)
 }
 
-/// The same with another way to listen on an address.
+/// Like [`bind`], with another way to listen on an address.
 pub(super) fn bind_with(
     name: &str,
     listen: &mut dyn FnMut(SocketAddr) -> io::Result<TcpListener>,
@@ -50,7 +50,7 @@ pub(super) fn bind_with(
     }
 }
 
-/// All addresses that a `HOST:PORT` stands for. An IPv6 address may have a scope, as in `[fe80::1%eth0]:119`.
+/// Returns all addresses of a `HOST:PORT`. An IPv6 address may have a scope, as in `[fe80::1%eth0]:119`.
 pub fn addresses_of(name: &str) -> io::Result<Vec<SocketAddr>> {
     let bracketed = name.strip_prefix('[').and_then(|rest| rest.rsplit_once("]:"));
     match bracketed.filter(|(host, _)| host.contains('%')) {
@@ -67,9 +67,9 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     listening(address, false)
 }
 
-/// Listens on an address that sockets of ours have in part, as one of them listens on every address of the
-/// machine and the other on this one. New connections go to whichever socket names their address; the system
-/// asks that all agree.
+/// Listens on an address that overlaps with those of our own sockets: one of them listens on every address of
+/// the machine and the other on this one. New connections go to the socket with the more specific address;
+/// the system requires that all sockets agree to share.
 pub(super) fn listen_beside(address: SocketAddr, others: &[&TcpListener]) -> io::Result<TcpListener> {
     let share = |share: bool| others.iter().try_for_each(|o| sockopt::set_socket_reuseport(o, share));
     share(true)?;

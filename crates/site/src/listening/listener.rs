@@ -1,8 +1,8 @@
-//! A listening socket: watched by the runtime, or for a moment by the accepting task alone.
+//! A listening socket, watched by the runtime, or briefly by the accepting task alone.
 //!
 //! A client that makes one connection after the other waits for a wake-up of ours each time. As with commands
-//! (`base/busy_poll.rs`), when one connection has followed the other quickly the accepting task polls
-//! for the next one for a moment. Called by `accept`.
+//! (`base/busy_poll.rs`), the accepting task polls for the next connection for a moment when one has quickly
+//! followed the other. Called by `accept`.
 
 use nntp_io::Socket;
 use rustix::net::{Shutdown, shutdown};
@@ -14,51 +14,51 @@ use std::sync::{Arc, mpsc};
 use std::time::Instant;
 use tokio::net::TcpListener;
 
-/// A connection and where it comes from.
+/// A connection and the address of its client.
 type Accepted = (Socket, SocketAddr);
 
 /// A listening socket.
 pub(super) struct Listener {
     state: State,
-    /// When the last session ended.
+    /// Time when the last session ended.
     left: Option<Instant>,
-    /// How many connections in a row came quickly after the end of the one before.
+    /// Number of connections in a row that came quickly after the end of the previous one.
     quick: u8,
     polling: Arc<Polling>,
-    /// Dropped after the socket: whoever closes it waits for that.
+    /// Dropped after the socket, which signals to the closing side that it is closed.
     _closing: mpsc::Sender<()>,
 }
 
 enum State {
     Watched(TcpListener),
-    /// Looked at by the accepting task alone.
+    /// Watched by the accepting task alone.
     Own(OwnListener),
-    /// Neither could be had.
+    /// Registering the socket failed.
     Lost,
 }
 
 impl Listener {
-    /// Of a socket that does not block; `closing` is dropped once it is closed.
+    /// Creates a listener from a non-blocking socket; `closing` is dropped once it is closed.
     pub fn new(listener: OwnListener, closing: mpsc::Sender<()>, polling: Arc<Polling>) -> io::Result<Self> {
         let state = State::Watched(TcpListener::from_std(listener)?);
         Ok(Self { state, left: None, quick: 0, polling, _closing: closing })
     }
 
-    /// The next connection; waits for it.
+    /// Waits for the next connection.
     pub async fn accept(&mut self) -> io::Result<Accepted> {
         let (stream, address) = self.watched()?.accept().await?;
         self.accepted();
         Ok((Socket::new(stream), address))
     }
 
-    /// The next connection, if one waits.
+    /// Returns the next connection if one is waiting.
     pub fn waiting(&mut self) -> Option<Accepted> {
         let (stream, address) = self.deregister()?.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
         Some((Socket::own(stream), address))
     }
 
-    /// A session has ended. Stays awake for the next connection for a moment, if that is promising.
+    /// Records the end of a session. Stays awake for the next connection for a moment, if that is promising.
     pub fn session_ended(&mut self) -> Option<Accepted> {
         self.left = Some(Instant::now());
         let polling = self.polling.clone();
@@ -70,7 +70,7 @@ impl Listener {
         });
         drop(guard);
         match accepted {
-            // What went wrong shows again at the next accept.
+            // An error occurs again at the next accept.
             Some(accepted) => {
                 self.accepted();
                 let (stream, address) = accepted.ok()?;
@@ -84,7 +84,7 @@ impl Listener {
         }
     }
 
-    /// The socket itself.
+    /// Returns the socket itself.
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
             State::Watched(listener) => Some(listener.as_fd()),
@@ -124,7 +124,7 @@ impl Listener {
 }
 
 impl Drop for Listener {
-    /// Ends listening even while a program that is being started has all descriptors of this process.
+    /// Stops listening even while a program that is being started has all descriptors of this process.
     fn drop(&mut self) {
         if let Some(socket) = self.socket() {
             let _closed_anyway = shutdown(socket, Shutdown::Both);

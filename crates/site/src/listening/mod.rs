@@ -1,8 +1,8 @@
-//! Where the server listens: sockets that a reload opens and closes while the others go on.
+//! The listening sockets, which a reload opens and closes while the others stay open.
 //!
-//! Each open socket has a task that accepts; a closed one takes the connections that already wait, and its
-//! sessions go on. What the configuration names as before keeps its socket, and so does an address that is
-//! named differently, or begins with TLS from now on. [`Listening::plan`] opens what is new and may fail;
+//! Each open socket has a task that accepts; when it is closed, connections that already wait are still
+//! accepted, and its sessions continue. Addresses that stay in the configuration keep their socket, even if
+//! named differently, or if TLS comes first from now on. [`Listening::plan`] opens new sockets and may fail;
 //! [`Listening::apply`] cannot.
 
 mod accept;
@@ -33,49 +33,50 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
-/// How long [`Listening::apply`] waits for a socket to be closed: for the connections that it still takes.
+/// Time for which [`Listening::apply`] waits for a socket to be closed, as it still accepts waiting
+/// connections.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The sockets to serve.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    /// Where connections begin with the greeting.
+    /// Sockets for NNTP.
     pub plain: Vec<Bound>,
-    /// Where they begin with TLS.
+    /// Sockets for NNTP over TLS.
     pub tls: Vec<Bound>,
-    /// Where they are HTTP.
+    /// Sockets for HTTP.
     pub http: Vec<Bound>,
-    /// Where they are HTTPS.
+    /// Sockets for HTTPS.
     pub https: Vec<Bound>,
 }
 
-/// What the connections of a socket begin with.
+/// The protocol with which connections of a socket begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// The greeting of NNTP.
+    /// NNTP, beginning with the greeting.
     Greeting,
     /// TLS, then the greeting.
     Tls,
-    /// A request of HTTP.
+    /// HTTP.
     Http,
-    /// TLS, then a request.
+    /// HTTP over TLS.
     Https,
 }
 
 impl Beginning {
     const ALL: [Self; 4] = [Self::Greeting, Self::Tls, Self::Http, Self::Https];
 
-    /// Whether NNTP is spoken.
+    /// Returns true for NNTP.
     pub fn is_nntp(self) -> bool {
         matches!(self, Self::Greeting | Self::Tls)
     }
 
-    /// Whether TLS comes first.
+    /// Returns true if TLS comes first.
     pub fn is_tls(self) -> bool {
         matches!(self, Self::Tls | Self::Https)
     }
 
-    /// For the log.
+    /// Returns the name of the protocol for the log.
     fn protocol(self) -> &'static str {
         match self {
             Self::Greeting => "NNTP",
@@ -85,7 +86,7 @@ impl Beginning {
         }
     }
 
-    /// The section and key that name such sockets, and what they name.
+    /// Returns the section and key that name such sockets, and the value of the key.
     fn named(self, config: &Config) -> (&'static str, &'static str, &[String]) {
         match self {
             Self::Greeting => ("site", "listen", &config.site.listen),
@@ -102,9 +103,9 @@ impl From<Vec<TcpListener>> for Listeners {
     }
 }
 
-/// Makes a session of a connection and what it begins with; `None` if it was turned away.
+/// Makes a session of a connection and the protocol it begins with; `None` if it was refused.
 pub type Admit = Arc<dyn Fn(Socket, SocketAddr, Beginning) -> Option<SessionTask> + Send + Sync>;
-/// A session, to its end.
+/// A session as a future that runs until its end.
 pub type SessionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The open sockets.
@@ -112,7 +113,7 @@ pub struct Listening {
     site: Arc<Site>,
     admit: Admit,
     open: Ordered<Vec<Open>, { rank::OPEN }>,
-    /// Their addresses, for whoever does not want to wait while sockets are opened.
+    /// Addresses of the open sockets, for callers that must not wait while sockets are opened.
     addresses: ArcSwap<Addresses>,
     accepting: Leaf<JoinSet<()>>,
 }
@@ -131,14 +132,14 @@ pub struct Addresses {
 struct Open {
     name: Option<String>,
     address: SocketAddr,
-    /// The accepting task has it; here to share its address for a moment.
+    /// The socket, which the accepting task uses; shared here so that its address can be shared for a moment.
     socket: TcpListener,
     way: Arc<Way>,
     /// Disconnected once the accepting task has closed its socket.
     accepting: mpsc::Receiver<()>,
 }
 
-/// What an accepting task is told.
+/// Instructions for an accepting task.
 #[derive(Debug, Default)]
 pub(super) struct Way {
     /// A `Beginning`, by its number.
@@ -151,7 +152,7 @@ impl Way {
         Self { beginning: AtomicU8::new(beginning as u8), closed: Notify::new() }
     }
 
-    /// What the next connection begins with.
+    /// Returns the protocol with which the next connection begins.
     pub fn beginning(&self) -> Beginning {
         let number = usize::from(self.beginning.load(Ordering::Relaxed));
         Beginning::ALL.get(number).copied().unwrap_or(Beginning::Greeting)
@@ -182,12 +183,12 @@ struct Wanted {
 
 #[derive(Debug)]
 enum Source {
-    /// The open one with this address.
+    /// The open socket with this address.
     Kept(SocketAddr),
     New(TcpListener),
 }
 
-/// A `HOST:PORT` on which nothing can listen.
+/// A `HOST:PORT` on which listening failed.
 #[derive(Debug)]
 pub struct CannotListen {
     /// The section that names it.
@@ -199,18 +200,18 @@ pub struct CannotListen {
 }
 
 impl Listening {
-    /// No socket yet.
+    /// Creates the state without any socket.
     pub fn new(site: &Arc<Site>, admit: Admit) -> Self {
         let (open, accepting) = (Ordered::default(), Leaf::default());
         Self { site: site.clone(), admit, open, addresses: ArcSwap::default(), accepting }
     }
 
-    /// Where we listen, ports resolved.
+    /// Returns the addresses of the open sockets, ports resolved.
     pub fn addresses(&self) -> Arc<Addresses> {
         self.addresses.load_full()
     }
 
-    /// The sockets that a server is given when it starts.
+    /// Returns the plan for the sockets passed in at the start.
     pub fn given(listeners: Listeners, config: &Config) -> Plan {
         let Listeners { plain, tls, http, https } = listeners;
         let mut wanted = Vec::new();
@@ -226,7 +227,7 @@ impl Listening {
         Plan { wanted }
     }
 
-    /// Opens the sockets that `new` asks for and that are not open; nobody accepts on them yet.
+    /// Opens the sockets that `new` asks for and that are not open; connections are not accepted yet.
     pub fn plan(&self, old: &Config, new: &Config) -> Result<Plan, Vec<CannotListen>> {
         let open = self.open.lock();
         let keep = |open: &Open, beginning| Wanted {
@@ -250,7 +251,7 @@ impl Listening {
                 plan.wanted.extend(kept);
             }
         }
-        // Sockets that may go: an address of theirs can be taken over by another name.
+        // Sockets that may be closed: another name can take over one of their addresses.
         let mut failed = Vec::new();
         for (name, beginning) in rest {
             if let Err(error) = plan.add(&open, name, beginning) {
@@ -261,8 +262,8 @@ impl Listening {
         if failed.is_empty() { Ok(plan) } else { Err(failed) }
     }
 
-    /// Accepts where the plan says, and no longer anywhere else. Blocks until what goes is closed, so that
-    /// its address is free.
+    /// Accepts on the sockets of the plan, and no longer on any others. Blocks until the others are closed,
+    /// so that their addresses are free.
     pub fn apply(&self, plan: Plan) {
         let mut open = self.open.lock();
         let mut before = std::mem::take(&mut *open);
@@ -296,7 +297,7 @@ impl Listening {
     fn start(&self, name: Option<String>, socket: TcpListener, beginning: Beginning) -> Option<Open> {
         let started = (|| {
             socket.set_nonblocking(true)?;
-            // Connections inherit it.
+            // Inherited by connections.
             sockopt::set_tcp_nodelay(&socket, true)?;
             let way = Arc::new(Way::new(beginning));
             let (closing, accepting) = mpsc::channel();
@@ -319,7 +320,7 @@ impl Listening {
         }
     }
 
-    /// Waits until all sessions have ended, and their sockets are closed; how, once the server stops.
+    /// Waits until all sessions have ended and all sockets are closed, once the server stops.
     pub async fn ended(&self) {
         let mut accepting = std::mem::take(&mut *self.accepting.lock());
         self.open.lock().clear();
@@ -339,7 +340,7 @@ impl Plan {
             let own = |open: &&Open| open.address == address && !is_kept(self, address);
             if let Some(own) = open.iter().find(own) {
                 taken_over.push(own.address);
-                // Stands for it until both are sorted out below.
+                // A placeholder until both are sorted out below.
                 return own.socket.try_clone();
             }
             listen(address).or_else(|error| {

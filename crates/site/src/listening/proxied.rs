@@ -1,9 +1,9 @@
-//! Connections that a proxy passes on: the PROXY header before everything else says where they come from.
+//! Connections through a proxy: a PROXY header before everything else has the client's address.
 //!
-//! Only the addresses in `site.proxy_protocol_from` may send one, and must: what comes from there without it
-//! is closed, as anybody's address could be forged otherwise. The header is read in exact pieces, so that
-//! nothing of the client's own bytes, a TLS handshake perhaps, is taken with it. Called by `server`. Source:
-//! the PROXY protocol of HAProxy, versions 1 and 2.
+//! Only the addresses in `site.proxy_protocol_from` may send one, and must: a connection from there without
+//! it is closed, as any address could be forged otherwise. The header is read in exact pieces, so that none
+//! of the client's own bytes, such as a TLS handshake, is read with it. Called by `server`. Source: the PROXY
+//! protocol of HAProxy, versions 1 and 2.
 
 use nntp_io::Socket;
 use proxy_header::{ParseConfig, ProxyHeader};
@@ -13,17 +13,17 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
-/// Bytes that every header has, and by which its version is known.
+/// Bytes that every header has, and from which its version is known.
 const PREFIX_BYTES: usize = 12;
-/// Begins a header of version 2.
+/// Beginning of a header of version 2.
 const SIGNATURE: &[u8; PREFIX_BYTES] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Bytes of a header of version 2 before its addresses; the last two count what follows.
+/// Bytes of a header of version 2 before its addresses; the last two are the length of the rest.
 const FIXED_BYTES: usize = 16;
 /// Longest header of version 1, the end of its line included.
 const LINE_BYTES_MAX: usize = 107;
 /// Longest header of version 2: addresses and what proxies add to them, such as the name of a certificate.
 const HEADER_BYTES_MAX: usize = 4096;
-/// How long a proxy may take to send the header.
+/// Time within which a proxy must send the header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Both ends of a connection as the proxy sees them.
@@ -76,7 +76,7 @@ async fn header_bytes(stream: &mut (impl AsyncReadExt + Unpin)) -> io::Result<Ve
     Ok(bytes)
 }
 
-/// Reads until `bytes` has `length` of them.
+/// Reads until `bytes` has this length.
 async fn read_more(
     stream: &mut (impl AsyncReadExt + Unpin),
     bytes: &mut Vec<u8>,
@@ -102,7 +102,7 @@ fn invalid(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Parses what a proxy sends, for the fuzz target; how many bytes the header has, and its addresses.
+/// Parses a header, for the fuzz target; returns its length and addresses.
 #[cfg(feature = "testing")]
 pub fn parse(mut input: &[u8]) -> io::Result<(usize, Option<ProxiedEnds>)> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;

@@ -1,8 +1,7 @@
-//! The last notable events, for who looks at the server without its log.
+//! The last notable events, for operators who look at the server without its log.
 //!
-//! What is logged at INFO or above, each with its fields as text, of limited length; the oldest make room.
-//! Events below that cost nothing here: they are not per article. Filled by a layer of the log's; read by
-//! the operator's page.
+//! Keeps events of level INFO or above, each with its fields as text of limited length; the oldest make room.
+//! Lower levels are not recorded. Filled by a layer of the log; read by the operator's page.
 
 use lock_order::Ordered;
 use site_base::clock::unix_secs;
@@ -14,30 +13,30 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-/// Events that are kept.
+/// Number of events that are kept.
 pub(crate) const EVENTS_MAX: usize = 200;
-/// Bytes of an event's message, and of its fields together.
+/// Maximum bytes of an event's message, and of its fields together.
 const TEXT_BYTES_MAX: usize = 400;
 
-/// An event.
+/// A recorded event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notable {
     /// Unix seconds.
     pub at: u64,
     pub level: Level,
     pub message: String,
-    /// `name=value`, with blanks between.
+    /// `name=value` pairs, separated by spaces.
     pub fields: String,
 }
 
 static EVENTS: Ordered<VecDeque<Notable>, { rank::EVENTS }> = Ordered::new(VecDeque::new());
 
-/// The last events, the newest first.
+/// Returns the last events, newest first.
 pub fn events() -> Vec<Notable> {
     EVENTS.lock().iter().rev().cloned().collect()
 }
 
-/// Keeps events.
+/// The layer that records events.
 pub(super) struct Recent;
 
 impl<S: Subscriber> Layer<S> for Recent {
@@ -65,7 +64,7 @@ struct Texts {
 
 impl Visit for Texts {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // Writing stops where a text is full.
+        // Writing stops when a text is full.
         let _full = match field.name() {
             "message" => write!(Bounded(&mut self.message), "{value:?}"),
             name if self.fields.is_empty() => write!(Bounded(&mut self.fields), "{name}={value:?}"),
@@ -74,7 +73,7 @@ impl Visit for Texts {
     }
 }
 
-/// Takes as much as there is room for.
+/// Writes to a string up to its maximum length.
 struct Bounded<'t>(&'t mut String);
 
 impl Write for Bounded<'_> {
@@ -101,7 +100,8 @@ mod tests {
             let long = "\u{fc}".repeat(TEXT_BYTES_MAX);
             tracing::info!(long, "of this test");
         });
-        // Other tests may log meanwhile, though not here: the subscriber is of this thread.
+        // Other tests may log meanwhile, but not with this message; the subscriber is set for this thread
+        // only.
         let own: Vec<Notable> = events().into_iter().filter(|e| e.message == "of this test").collect();
         assert!(events().len() <= EVENTS_MAX && own.len() > EVENTS_MAX / 2, "{}", own.len());
         assert!(own[0].fields.starts_with("long=\"\u{fc}") && own[0].fields.len() <= TEXT_BYTES_MAX);

@@ -1,7 +1,7 @@
-//! Connections that were refused, in the log: enough lines to see who wants in, never a flood.
+//! Refused connections in the log: enough lines to see who is trying, never a flood.
 //!
-//! A stranger's address is logged once a minute, all of them together at most [`LINES_MAX`] times; what was
-//! left out is counted in the next line. Called by `server` for connections over NNTP.
+//! A stranger's address is logged once a minute, and at most [`LINES_MAX`] lines are written for all of them
+//! together; omitted ones are counted in the next line. Called by `server` for connections over NNTP.
 
 use site_base::lock::Leaf;
 use std::collections::HashSet;
@@ -10,15 +10,15 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
-/// For how long one line stands for all refusals of an address.
+/// Time during which one line stands for all refusals of an address.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Lines in such a period.
+/// Maximum number of lines in such a period.
 const LINES_MAX: usize = 30;
 
-/// Why a connection was refused.
+/// The reason why a connection was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// No `[[peer]]` and no `[[access]]` section is for the client.
+    /// No `[[peer]]` and no `[[access]]` section matches the client.
     Unknown,
     /// A limit is reached; its description.
     Full(String),
@@ -55,7 +55,7 @@ impl Refusals {
 }
 
 impl Period {
-    /// How many refusals were left out before this one, if this one is to be logged.
+    /// Returns the number of refusals omitted before this one, if this one is to be logged.
     fn count(&mut self, address: IpAddr, now: Instant) -> Option<u64> {
         if self.begun.is_none_or(|begun| now.duration_since(begun) >= PERIOD) {
             (self.begun, self.logged) = (Some(now), HashSet::new());

@@ -1,7 +1,7 @@
-//! Posts that wait here for a moderator: one file each, written whole and durably before it has its name.
+//! Posts held here for a moderator: one file each, written whole and durably before it gets its name.
 //!
-//! A file is removed once its post was filed or its poster was mailed, so a crash leaves the post waiting at
-//! worst, and approving it again finds it known. Called by `moderation`. Format:
+//! A file is removed after its post was filed or its poster was mailed, so a crash at worst leaves the post
+//! waiting, and approving it again finds the article known. Called by `moderation`. Format:
 //! `docs/formats/moderation.md`.
 
 use disk::{Access, Checked, Disk, durable_create, read_or_set_aside};
@@ -17,24 +17,24 @@ use tracing::error;
 
 /// Directory below `site.data`.
 const DIR: &str = "moderation/held";
-/// How the first line of a file begins.
+/// Beginning of the first line of a file.
 const KIND: &str = "newsreel held";
-/// How the name of a post's file ends.
+/// Suffix of the name of a post's file.
 const POST: &str = ".post";
 /// Octets of the Message-ID's SHA-256 hash in the name, in hexadecimal.
 const NAME_BYTES: usize = 16;
-/// As much of a file as is read; articles are shorter.
+/// Maximum bytes read from a file; articles are shorter.
 const POST_BYTES_MAX: u64 = 2 << 30;
 
-/// A post that waits.
+/// A held post.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldPost {
     pub message_id: String,
-    /// The moderated group for which it waits.
+    /// The moderated group for which it is held.
     pub group: String,
     /// The address it was posted from.
     pub address: String,
-    /// As whom its poster had logged in; empty: as nobody.
+    /// The user that its poster had logged in as; empty if none.
     pub user: String,
     /// Unix seconds.
     pub queued: i64,
@@ -42,29 +42,29 @@ pub struct HeldPost {
     pub wire: Vec<u8>,
 }
 
-/// What became of a post that is to wait.
+/// The result of adding a post.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
     Waits,
-    /// As many wait as may.
+    /// The maximum number of posts is held.
     Full,
-    /// One with its Message-ID waits already.
+    /// A post with its Message-ID is held already.
     Known,
 }
 
-/// The posts that wait.
+/// The held posts.
 #[derive(Debug)]
 pub struct HeldPosts {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     waiting: AtomicUsize,
-    /// Held while one is added: they are counted first.
+    /// Locked while a post is added, which counts them first.
     adding: Leaf<()>,
-    /// Those that somebody is deciding about.
+    /// Message-IDs of posts about which a decision is being made.
     claimed: Leaf<HashSet<String>>,
 }
 
-/// Somebody decides about a post; nobody else does until this is dropped.
+/// The exclusive right to decide about a post, until this is dropped.
 #[derive(Debug)]
 pub struct Claim<'a> {
     held: &'a HeldPosts,
@@ -78,7 +78,7 @@ impl Drop for Claim<'_> {
 }
 
 impl HeldPosts {
-    /// Those of the site in `data`.
+    /// Opens the held posts of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
         let (waiting, adding, claimed) = <(AtomicUsize, Leaf<()>, Leaf<_>)>::default();
         let held = Self { disk, dir: data.join(DIR), waiting, adding, claimed };
@@ -86,7 +86,7 @@ impl HeldPosts {
         held
     }
 
-    /// Adds a post, of which at most `max` may wait; durable when this returns.
+    /// Adds a post, of which at most `max` may be held; durable when this returns.
     pub fn put(&self, post: &HeldPost, max: usize) -> io::Result<Put> {
         let _adding = self.adding.lock();
         if self.len() >= max {
@@ -104,7 +104,7 @@ impl HeldPosts {
         Ok(if is_new { Put::Waits } else { Put::Known })
     }
 
-    /// How many wait.
+    /// Returns the number of held posts.
     pub fn len(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -114,7 +114,7 @@ impl HeldPosts {
         names.into_iter().filter(|name| name.ends_with(POST)).collect()
     }
 
-    /// Those that wait, the oldest first.
+    /// Returns the held posts, oldest first.
     pub fn all(&self) -> Vec<HeldPost> {
         let mut all: Vec<HeldPost> =
             self.names().iter().filter_map(|name| self.read(&self.dir.join(name))).collect();
@@ -122,7 +122,7 @@ impl HeldPosts {
         all
     }
 
-    /// The one with this Message-ID.
+    /// Returns the post with this Message-ID.
     pub fn get(&self, message_id: &str) -> Option<HeldPost> {
         self.read(&self.path(message_id)).filter(|post| post.message_id == message_id)
     }
@@ -143,13 +143,13 @@ impl HeldPosts {
         }
     }
 
-    /// To be held by whoever decides about a post; `None`: somebody else does.
+    /// Claims a post for a decision; `None` if it is claimed already.
     pub fn claim<'a>(&'a self, message_id: &'a str) -> Option<Claim<'a>> {
         let is_free = self.claimed.lock().insert(message_id.to_owned());
         is_free.then_some(Claim { held: self, message_id })
     }
 
-    /// It waits no longer; durable when this returns.
+    /// Removes a post; durable when this returns.
     pub fn remove(&self, message_id: &str) -> io::Result<()> {
         self.disk.remove(&self.path(message_id))?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -163,7 +163,7 @@ impl HeldPosts {
     }
 }
 
-/// Whether a file of this kind is whole.
+/// Returns true if a file of this kind is whole.
 pub fn is_whole(bytes: &[u8]) -> bool {
     parsed(bytes).is_some()
 }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn posts_wait_in_their_order_and_within_their_bound() {
+    fn posts_are_held_in_order_up_to_the_limit() {
         let sim = SimDisk::new();
         let held = open(&sim);
         for n in [3, 1] {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_at_any_step_loses_no_post_that_waits() {
+    fn a_crash_at_any_step_loses_no_held_post() {
         for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
             for step in 0.. {
                 let sim = SimDisk::new();
@@ -229,7 +229,7 @@ mod tests {
                 put.retain(|n| *n != 1 || !removed);
                 let (what, after) = (format!("{kind:?} at step {step}"), open(&sim.image().unwrap()));
                 let left = after.all();
-                // The first may be gone, and one more may wait whose poster was not answered.
+                // The first may be removed, and one whose poster was not answered may be there in addition.
                 let must = put.iter().filter(|n| **n != 1 || put.len() < 3);
                 must.for_each(|n| assert!(left.contains(&post(*n)), "{what}: {left:?}"));
                 assert!(left.len() <= put.len() + 1, "{what}: {left:?}");

@@ -1,4 +1,4 @@
-//! How a mail leaves: by SMTP or by a program, whichever is configured.
+//! Sending a mail: by SMTP or by a program, as configured.
 //!
 //! Called by `moderation`.
 
@@ -7,7 +7,7 @@ use super::unsent::Unsent;
 use super::{sendmail, smtp};
 use site_config::Moderation;
 
-/// Who takes mails.
+/// The way in which mails are sent.
 #[derive(Debug)]
 pub(super) enum Mailer {
     Smtp { server: String, identity: String },

@@ -1,7 +1,7 @@
-//! The queue of mails on disk: one file each, written whole and durably before it has its name.
+//! The queue of mails on disk: one file each, written whole and durably before it gets its name.
 //!
-//! Names sort in the order they were queued. Nothing else keeps state here: tries and times are forgotten at
-//! a restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
+//! Names sort in the order of queueing. Nothing else is stored: numbers and times of tries are forgotten at a
+//! restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
 
 use disk::{Access, Disk, durable_create, read_small};
 use std::io::{self, ErrorKind};
@@ -17,13 +17,13 @@ use site_base::file_name::FileName;
 
 /// Directory below `site.data`.
 const DIR: &str = "moderation";
-/// How the first line of a file begins.
+/// Beginning of the first line of a file.
 const KIND: &str = "newsreel moderation";
-/// How the name of a queued mail ends, and of one being written.
+/// Suffix of the name of a queued mail, and of one being written.
 const QUEUED: &str = ".mail";
 const UNFINISHED: &str = ".new";
 
-/// As much of a file as is read; articles are shorter.
+/// Maximum bytes read from a file; articles are shorter.
 const MAIL_BYTES_MAX: u64 = 2 << 30;
 
 /// A mail.
@@ -51,8 +51,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The queue of the site in `data`; files that were being written are removed. Its directories are made
-    /// when needed.
+    /// Opens the queue of the site in `data`; unfinished files are removed. Directories are created when
+    /// needed.
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
         let dir = data.join(DIR);
         let failed = dir.join("failed");
@@ -67,12 +67,12 @@ impl Queue {
         Ok(queue)
     }
 
-    /// How many wait.
+    /// Returns the number of waiting mails.
     pub fn len(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Queues a mail durably; false if `max` wait already.
+    /// Queues a mail durably; returns false if `max` are waiting already.
     pub fn put(&self, mail: &Mail, max: usize) -> io::Result<bool> {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= max {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -99,13 +99,13 @@ impl Queue {
         }
     }
 
-    /// What waits, the oldest first.
+    /// Returns the names of waiting mails, oldest first.
     pub fn names(&self) -> Vec<FileName> {
         let names = self.disk.list(&self.dir).unwrap_or_default();
         FileName::ending_with(names, QUEUED).collect()
     }
 
-    /// A mail of the queue; what cannot be read is put aside.
+    /// Reads a mail of the queue; an unreadable one is put aside.
     pub fn read(&self, name: &FileName) -> Option<Mail> {
         let path = name.path_in(&self.dir);
         match read_small(&*self.disk, &path, MAIL_BYTES_MAX) {
@@ -124,7 +124,7 @@ impl Queue {
         }
     }
 
-    /// Takes a mail out of the queue.
+    /// Removes a mail from the queue.
     pub fn remove(&self, name: &FileName) {
         self.leave(name, self.disk.remove(&name.path_in(&self.dir)));
     }
@@ -147,7 +147,7 @@ impl Queue {
     }
 }
 
-/// Whether a file of this kind is whole.
+/// Returns true if a file of this kind is whole.
 pub fn is_whole(bytes: &[u8]) -> bool {
     parsed(bytes).is_some()
 }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn mails_outlive_a_restart_and_half_written_ones_do_not() {
+    fn mails_survive_a_restart_and_half_written_ones_are_removed() {
         let sim = SimDisk::new();
         let queue = open(&sim);
         assert!(queue.put(&mail(1), 3).unwrap() && queue.put(&mail(2), 3).unwrap());
@@ -223,7 +223,7 @@ mod tests {
                 }
                 let (what, after) = (format!("{kind:?} at step {step}"), open(&sim.image().unwrap()));
                 let left = mails(&after);
-                // The first may be gone, and one more may be there whose poster was not answered.
+                // The first may be removed, and one whose poster was not answered may be there in addition.
                 let must = if queued.len() == 3 { &queued[1..] } else { &queued };
                 assert!(must.iter().all(|mail| left.contains(mail)), "{what}: {left:?}");
                 assert!(left.len() <= queued.len() + 1, "{what}: {left:?}");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mail_is_put_aside() {
+    fn invalid_files_are_put_aside() {
         let sim = SimDisk::new();
         let queue = open(&sim);
         assert!(queue.put(&mail(1), 3).unwrap());

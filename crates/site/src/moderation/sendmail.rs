@@ -1,7 +1,7 @@
-//! Mail by running a program as `sendmail` is run: the recipient among its arguments, the mail on its
-//! standard input.
+//! Mail by running a program like `sendmail`: the recipient among its arguments, the mail on its standard
+//! input.
 //!
-//! What its exit status means is sysexits.h's. Called by `mailer`.
+//! Exit statuses are those of sysexits.h. Called by `mailer`.
 
 use super::queue::Mail;
 use super::unsent::Unsent;
@@ -12,14 +12,14 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// How long the program may take.
+/// Time limit for the program.
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
-/// As much of its complaints as is logged, in bytes.
+/// Maximum length of its error output in the log, in bytes.
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
-/// EX_DATAERR, EX_NOUSER, EX_NOHOST: it will never do.
+/// EX_DATAERR, EX_NOUSER, EX_NOHOST: permanent failures.
 const NEVER: [i32; 3] = [65, 67, 68];
 
-/// Runs `command`, of whose arguments `%s` is the recipient.
+/// Runs `command`, in whose arguments `%s` is the recipient.
 pub(super) async fn send(command: &[String], mail: &Mail) -> Result<(), Unsent> {
     let [program, arguments @ ..] = command else {
         return Err(Unsent::Down("no program is configured".into()));
@@ -36,7 +36,7 @@ pub(super) async fn send(command: &[String], mail: &Mail) -> Result<(), Unsent> 
     let run = async {
         let feeding = async {
             if let Some(mut stdin) = stdin {
-                // A program that wants no more says why with its exit status.
+                // A program that stops reading reports the reason by its exit status.
                 let _gone = stdin.write_all(&with_lf(&mail.text)).await;
             }
         };
@@ -56,7 +56,7 @@ pub(super) async fn send(command: &[String], mail: &Mail) -> Result<(), Unsent> 
     }
 }
 
-/// Lines as programs of this system have them.
+/// Converts line ends to LF, as programs of this system expect.
 fn with_lf(text: &[u8]) -> Vec<u8> {
     let mut lines = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|&b| b == b'\n') {

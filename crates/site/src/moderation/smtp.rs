@@ -1,6 +1,6 @@
-//! Mail by SMTP to one server: one connection, one mail, one recipient.
+//! Mail by SMTP to a server: one connection, one mail, one recipient.
 //!
-//! Without encryption and login, which is what a mail server on the same machine or network asks for; for any
+//! Without encryption and login, which mail servers on the same machine or network do not ask for; for any
 //! other there are programs (see the decision on it). Called by `mailer`. Source: RFC 5321, RFC 6152
 //! (8BITMIME).
 
@@ -12,27 +12,27 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a connection may take to be made.
+/// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an answer may take (RFC 5321 section 4.5.3.2 asks for 2 to 10 minutes).
+/// Time limit for an answer (RFC 5321 section 4.5.3.2 asks for 2 to 10 minutes).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-/// The longest answer line, in bytes.
+/// Maximum length of an answer line, in bytes.
 const LINE_BYTES_MAX: u64 = 4_096;
-/// The most lines of an answer.
+/// Maximum number of lines of an answer.
 const LINES_MAX: usize = 100;
 
-/// An answer: its code and its text.
+/// An answer with code and text.
 struct Answer {
     code: u16,
     text: String,
 }
 
-/// A conversation.
+/// An SMTP connection.
 struct Talk {
     stream: BufReader<TcpStream>,
 }
 
-/// Sends `mail` through `server`, to which we are `identity`.
+/// Sends `mail` through `server`, with `identity` as our name.
 pub(super) async fn send(server: &str, identity: &str, mail: &Mail) -> Result<(), Unsent> {
     let down = |text: String| Unsent::Down(format!("{server}: {text}"));
     let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(server)).await {
@@ -56,8 +56,8 @@ pub(super) async fn send(server: &str, identity: &str, mail: &Mail) -> Result<()
     let body = if eight_bit { " BODY=8BITMIME" } else { "" };
     let sender = talk.ask(&format!("MAIL FROM:<{}>{body}", mail.from)).await.map_err(down)?;
     if sender.code != 250 {
-        // It may be our sender that is refused, which an operator can put right: nothing is given up for
-        // that.
+        // It may be our sender address that is refused, which an operator can correct: no mail is given up
+        // for that.
         return Err(down(sender.text));
     }
     let recipient = talk.ask(&format!("RCPT TO:<{}>", mail.to)).await;
@@ -67,12 +67,12 @@ pub(super) async fn send(server: &str, identity: &str, mail: &Mail) -> Result<()
     dot_stuff(&mail.text, &mut text);
     text.push(b'.');
     settled(server, talk.ask_bytes(&text).await, &[250])?;
-    // It is taken; what becomes of the connection does not matter.
+    // The mail is accepted; failures after that do not matter.
     let _parted = talk.ask("QUIT").await;
     Ok(())
 }
 
-/// Whether the mail goes on.
+/// Checks an answer; the error says whether the mail is tried again.
 fn settled(server: &str, answer: Result<Answer, String>, good: &[u16]) -> Result<(), Unsent> {
     match answer {
         Ok(answer) if good.contains(&answer.code) => Ok(()),
@@ -100,7 +100,7 @@ impl Talk {
         }
     }
 
-    /// The next answer; its lines between spaces.
+    /// Reads the next answer; its lines are joined with spaces.
     async fn answer(&mut self) -> Result<Answer, String> {
         let mut text = String::new();
         for _ in 0..LINES_MAX {

@@ -1,14 +1,14 @@
-//! Why a mail was not sent, and with that whether it is tried again.
+//! Reasons why a mail was not sent, which decide whether it is tried again.
 //!
-//! Returned by `sendmail` and `smtp`; `moderation` decides by it.
+//! Returned by `sendmail` and `smtp`; evaluated by `moderation`.
 
-/// Why a mail was not sent.
+/// The reason why a mail was not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unsent {
     /// No mail can be sent at present.
     Down(String),
-    /// Not this one now.
+    /// This mail cannot be sent now.
     Later(String),
-    /// Never this one.
+    /// This mail can never be sent.
     Never(String),
 }

@@ -1,19 +1,19 @@
-//! What commands ask of the source, before they are answered.
+//! Requests to the source derived from commands before they are answered.
 //!
-//! Only what can be said without answering the commands before: not the neighbours of an article, and no
-//! numbers after another group is selected. Called by `session::ahead`.
+//! Includes only what can be known without answering the commands before: not the neighbours of an article,
+//! and no numbers after another group is selected. Called by `session::ahead`.
 
 use super::Reader;
 use netnews::nntp::command::{Command, Which};
 use upstreams::{Foreseen, NewsSource, Part};
 
 impl<S: NewsSource> Reader<S> {
-    /// Whether the source is to be told of commands ahead.
+    /// Returns true if the source wants to see commands ahead.
     pub fn looks_ahead(&self) -> bool {
         self.source.looks_ahead()
     }
 
-    /// Tells the source of these commands, which come next.
+    /// Announces the following commands to the source.
     pub async fn look_ahead(&self, commands: &[Command<'_>]) {
         let (mut foreseen, mut is_selected) = (Vec::new(), true);
         for command in commands {

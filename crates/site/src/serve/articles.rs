@@ -1,8 +1,9 @@
 //! ARTICLE, HEAD, BODY, STAT, NEXT, LAST, XPATH.
 //!
-//! A source hands over articles as they are sent, so an answer is a status line and its bytes, in one write;
-//! only the Xref of a session with other numbers is replaced. An article that is still arriving is sent as it
-//! arrives. Sources: RFC 3977 sections 6.1.3, 6.1.4 and 6.2, RFC 2980 section 2.15 (XPATH).
+//! A source returns articles in the form in which they are sent, so an answer is a status line and its bytes,
+//! in one write; only the Xref is replaced for a session with other numbers. An article that is still
+//! arriving is sent as it arrives. Sources: RFC 3977 sections 6.1.3, 6.1.4 and 6.2, RFC 2980 section 2.15
+//! (XPATH).
 
 use super::{Reader, Refusal, cut_off, failed, missing, spare};
 use netnews::MessageId;
@@ -16,7 +17,7 @@ use std::borrow::Cow;
 use std::io;
 use upstreams::{ArticleBytes, Fetched, NewsSource, Part, Place, Remainder, Side};
 
-/// Bytes of a final line that ends a multi-line block.
+/// The line that ends a multi-line block.
 const END: &[u8] = b".\r\n";
 
 impl<S: NewsSource> Reader<S> {
@@ -47,7 +48,7 @@ impl<S: NewsSource> Reader<S> {
                 };
                 match (sent, rest) {
                     (Ok(()), Some(rest)) if part != Part::Head => {
-                        // The client may take its time.
+                        // The buffer is returned first, as the client may be slow.
                         spare::give(std::mem::take(&mut article));
                         return send_rest(rest, out).await;
                     }
@@ -63,8 +64,8 @@ impl<S: NewsSource> Reader<S> {
         result
     }
 
-    /// Reads an article and makes it the current one if it was asked for by number. Returns the number to
-    /// show and what is still to come of the article, or why there is none.
+    /// Reads an article and makes it the current one if it was requested by number. Returns the number to
+    /// show and the rest of the article that is still to come, or the refusal.
     async fn fetch(
         &mut self,
         which: Which<'_>,
@@ -111,7 +112,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    /// Whether there is an article that the reader may see.
+    /// Returns true if the article exists and the reader may see it.
     async fn exists(&self, id: MessageId<'_>) -> Result<bool, Refusal> {
         if self.view.is_everything() {
             return self.source.has(id).await.map_err(failed);
@@ -125,7 +126,7 @@ impl<S: NewsSource> Reader<S> {
         exists
     }
 
-    /// Appends `223 number message-id`; false if there is no such article.
+    /// Appends `223 number message-id`; returns false if there is no such article.
     async fn append_stat(&self, group: &S::Group, number: u64, out: &mut Output) -> Result<bool, Refusal> {
         let mut row = Vec::new();
         self.source.over(group, number..=number, usize::MAX, &mut row).await.map_err(failed)?;
@@ -157,7 +158,7 @@ impl<S: NewsSource> Reader<S> {
         loop {
             let neighbour = self.source.neighbour(group, at, side).await.map_err(failed)?;
             at = neighbour.filter(|number| self.window().shows(*number)).ok_or(none)?;
-            // One that is overwritten at this very moment is passed over.
+            // An article that has just been overwritten is skipped.
             if self.append_stat(group, at, out).await? {
                 self.step_to(at);
                 return Ok(());

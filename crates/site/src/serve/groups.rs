@@ -1,7 +1,7 @@
 //! GROUP and LISTGROUP.
 //!
-//! Counts and marks are exact: an article leaves them in the moment its bytes are overwritten. Source: RFC
-//! 3977 sections 6.1.1 and 6.1.2.
+//! Counts and marks are exact: an article leaves them the moment its bytes are overwritten. Source: RFC 3977
+//! sections 6.1.1 and 6.1.2.
 
 use super::{Reader, Refusal, Selected, cut_off, failed};
 use netnews::decimal::append_decimal;
@@ -11,7 +11,7 @@ use nntp_io::Output;
 use std::io;
 use upstreams::{GroupList, GroupStream, Marks, NewsSource, Which};
 
-/// Numbers that are asked for at once.
+/// Maximum number of article numbers requested at once.
 const NUMBERS_AT_ONCE: usize = 8192;
 
 impl<S: NewsSource> Reader<S> {
@@ -23,7 +23,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    /// Selects a group, or says why not; then the old one stays selected. Returns its marks as they are
+    /// Selects a group, or returns the refusal and leaves the previous one selected. Returns the marks as
     /// shown.
     async fn select(&mut self, name: &[u8]) -> Result<Marks, Refusal> {
         let shown = self.view.shows(name);
@@ -39,7 +39,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(self.selects(group, marks))
     }
 
-    /// A group is selected, at the first article that is shown of it. Returns its marks as they are shown.
+    /// Selects a group, at the first article shown of it. Returns the marks as shown.
     fn selects(&mut self, group: S::Group, marks: Marks) -> Marks {
         let window = self.view.window(marks.high);
         let marks = window.shown_marks(marks);
@@ -68,7 +68,7 @@ impl<S: NewsSource> Reader<S> {
         }
     }
 
-    /// LISTGROUP without a name: the current article becomes the first one again.
+    /// Handles LISTGROUP without a name: the current article becomes the first one again.
     async fn reselect(&mut self, out: &mut Output) -> Result<(), Refusal> {
         let group = self.selected()?.group.clone();
         let groups = self.source.groups(GroupList::Counts, Which::One(&group), self.view.base()).await;
@@ -79,7 +79,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    /// The numbers of the selected group; the answer begins at `start`.
+    /// Sends the numbers of the selected group; the answer begins at `start`.
     async fn send_numbers(&self, range: Range, start: usize, out: &mut Output) -> io::Result<()> {
         let Some(selected) = &self.selected else { return Ok(()) };
         let (group, window) = (&selected.group, selected.window);

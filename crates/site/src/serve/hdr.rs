@@ -1,8 +1,8 @@
-//! HDR, XHDR, XPAT and XROVER: one header of many articles.
+//! HDR, XHDR, XPAT and XROVER: one header field of many articles.
 //!
-//! What the overview holds is taken from there; any other header is read from each article, and so is a
-//! further one of overview where a row is older than that. Source: RFC 3977 section 8.5, RFC 2980 sections
-//! 2.6, 2.9 and 2.11.
+//! Fields in the overview are taken from there; any other header field is read from each article, as is an
+//! additional overview field where a row is older than its configuration. Sources: RFC 3977 section 8.5, RFC
+//! 2980 sections 2.6, 2.9 and 2.11.
 
 use super::{Reader, Refusal, Span, cut_off, failed, none_selected, spare};
 use netnews::article::content_of;
@@ -15,14 +15,14 @@ use nntp_io::{Output, Slice};
 use std::io;
 use upstreams::{Answer, Fetched, HeaderLines, NewsSource, Part, Place};
 
-/// Bytes of overview rows that are looked at at once.
+/// Bytes of overview rows read at once.
 const ROWS_BYTES_AT_ONCE: usize = 64 << 10;
-/// Articles that are read for one header before the client is served.
+/// Articles read for one header field before output is sent.
 const ARTICLES_AT_ONCE: usize = 64;
-/// As much of a value is compared with a pattern, in bytes: what matching costs grows with both.
+/// Bytes of a value that are compared with a pattern, as the cost of matching grows with both.
 const COMPARED_BYTES_MAX: usize = 16 << 10;
 
-/// Which command asks; they differ in codes and in what stands for a header that is not there.
+/// The requesting command; they differ in codes and in what stands for a missing header field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Hdr,
@@ -31,18 +31,18 @@ pub(super) enum Form {
     Xrover,
 }
 
-/// Where a header's value comes from.
+/// The place from which a header's value is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column<'a> {
-    /// From this field of the overview row.
+    /// This field of the overview row.
     Overview(usize),
-    /// From the overview row where that has it, else from the article.
+    /// The overview row if it has the field, else the article.
     Further(&'a [u8]),
-    /// From the article.
+    /// The article.
     Article(&'a [u8]),
 }
 
-/// What is asked for.
+/// A request for a header field.
 struct Request<'a> {
     form: Form,
     column: Column<'a>,
@@ -58,14 +58,15 @@ impl Form {
         }
     }
 
-    /// The code for a range with no article in it.
+    /// Returns the code for a range with no article in it.
     fn empty(self) -> u16 {
         if self == Self::Hdr { code::NO_SUCH_NUMBER } else { code::NO_CURRENT_ARTICLE }
     }
 }
 
 impl<'a> Column<'a> {
-    /// `None` for a metadata item that there is not; `further` are the headers that rows keep besides.
+    /// Returns the column of a header; `None` for an unknown metadata item. `further` are the additional
+    /// headers in rows.
     fn of(name: &'a [u8], form: Form, further: &[String]) -> Option<Self> {
         const FROM_OVERVIEW: &[(&[u8], usize)] = &[
             (b"Subject", index::SUBJECT),
@@ -77,7 +78,7 @@ impl<'a> Column<'a> {
             (b":lines", index::LINES),
             (b"Xref", index::XREF),
         ];
-        // What the overview once called it; there is no such header.
+        // Former name in overviews; there is no such header field.
         const COUNTED: &[(&[u8], usize)] = &[(b"Bytes", index::BYTES)];
         let counted = if form == Form::Hdr { &[] } else { COUNTED };
         let known = FROM_OVERVIEW.iter().chain(counted).find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -91,7 +92,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The value in an overview row.
+    /// Returns the value in an overview row.
     fn in_row(self, row: &[u8]) -> Option<&[u8]> {
         match self {
             Self::Overview(index::XREF) => {
@@ -104,7 +105,7 @@ impl<'a> Column<'a> {
 }
 
 impl Request<'_> {
-    /// What of an article must be read for it.
+    /// Returns the part of an article that must be read.
     fn part(&self) -> Part {
         match self.column {
             Column::Overview(index::BYTES | index::LINES) => Part::Counted,
@@ -112,7 +113,7 @@ impl Request<'_> {
         }
     }
 
-    /// Appends `label value`, if the filter lets it through.
+    /// Appends `label value`, if it passes the filter.
     fn append(&self, label: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(label);
@@ -155,7 +156,7 @@ impl<S: NewsSource> Reader<S> {
         patterns: &[u8],
         out: &mut Output,
     ) -> io::Result<()> {
-        // Several words are one pattern with single spaces (RFC 2980 section 2.9).
+        // Several words form one pattern with single spaces (RFC 2980 section 2.9).
         let pattern = words(patterns).collect::<Vec<_>>().join(&b' ');
         let column = Column::of(name, Form::Xpat, self.view.overview_headers());
         let (Some(column), Ok(filter)) = (column, Wildmat::parse_one(&pattern)) else {
@@ -217,12 +218,12 @@ impl<S: NewsSource> Reader<S> {
                 Err(error) => return Err(cut_off(error)),
             }
             if any || next.is_some() {
-                // Not before: a refusal may still take the place of the first line.
+                // Not earlier: a refusal may still replace the first line.
                 first = false;
                 out.pause().await?;
             }
         }
-        // XPAT has no code for a range without articles: its list is empty (RFC 2980 section 2.9).
+        // XPAT has no code for a range without articles: it returns an empty list (RFC 2980 section 2.9).
         if first && request.form != Form::Xpat {
             out.text().truncate(start);
             none.append(out.text());
@@ -252,7 +253,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(Step { any: !rows.is_empty(), next })
     }
 
-    /// As far as rows say it, or as far as they do not: then from the articles.
+    /// Handles the rows up to the first without the field, or the articles up to the first row with it.
     async fn step_by_either(
         &self,
         request: &Request<'_>,
@@ -348,7 +349,7 @@ impl<S: NewsSource> Reader<S> {
     }
 }
 
-/// The answer with one header of the article with this Message-ID.
+/// Appends the answer with one header field of the article with this Message-ID.
 fn append_header_from(
     request: &Request<'_>,
     id: MessageId<'_>,
@@ -368,11 +369,11 @@ fn append_header_from(
     out.extend_from_slice(b".\r\n");
 }
 
-/// How far a range is done.
+/// Progress in a range.
 struct Step {
-    /// Whether there was an article.
+    /// An article was found.
     any: bool,
-    /// Where to go on.
+    /// Number at which to continue.
     next: Option<u64>,
 }
 
@@ -387,7 +388,7 @@ fn overview_name(at: usize) -> &'static [u8] {
     }
 }
 
-/// `:bytes` or `:lines` of an article, if that is what is asked for.
+/// Returns `:bytes` or `:lines` of an article, if that is requested.
 fn counted(stored: &[u8], at: usize) -> Option<Vec<u8>> {
     if !matches!(at, index::BYTES | index::LINES) {
         return None;

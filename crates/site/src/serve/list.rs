@@ -1,8 +1,8 @@
 //! LIST and XGTITLE.
 //!
-//! LIST ACTIVE of everything may lie ready with the source; then it goes out in one write. All others are
-//! made group by group, as the source comes to them. Sources: RFC 3977 sections 7.6 and 8.4, RFC 6048 section
-//! 2, RFC 2980 section 2.5 (XGTITLE).
+//! A complete LIST ACTIVE may be ready in the source; then it is sent in one write. All other lists are made
+//! group by group, in the order of the source. Sources: RFC 3977 sections 7.6 and 8.4, RFC 6048 section 2,
+//! RFC 2980 section 2.5 (XGTITLE).
 
 use super::texts::{Text, plain_text};
 use super::{Reader, View, cut_off, failed, sending_meanwhile};
@@ -19,7 +19,7 @@ use site_config::PassedList;
 use std::io;
 use upstreams::{Answer, GroupInfo, GroupList, GroupStream, NewsSource, Which};
 
-/// A list begins to leave when so many bytes of it are there.
+/// Bytes of a list that are gathered before the first write.
 const FIRST_BYTES: usize = 4 << 10;
 
 impl<S: NewsSource> Reader<S> {
@@ -75,13 +75,13 @@ impl<S: NewsSource> Reader<S> {
         }
     }
 
-    /// XGTITLE; without a wildmat it is the selected group's title.
+    /// Answers XGTITLE; without a wildmat for the selected group.
     pub(super) async fn group_titles(&mut self, wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
         let (follows, list) = (code::GROUP_TITLES_FOLLOW, GroupList::Descriptions);
         if wildmat.is_some() {
             return self.send_groups(follows, list, wildmat, out).await;
         }
-        // RFC 2980's code, which RFC 4643 has for something else since.
+        // The code of RFC 2980, to which RFC 4643 later gave another meaning.
         let none = |out: &mut Output| {
             append(out.text(), code::AUTHENTICATION_FAILED, "Groups and descriptions unavailable");
         };
@@ -105,7 +105,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    /// LIST MODERATORS: the entries that are of a group the reader may see.
+    /// Answers LIST MODERATORS: the entries for groups that the reader may see.
     async fn list_moderators(&self, out: &mut Output) -> io::Result<()> {
         let mut lines = Vec::new();
         let elsewhere = match self.source.list_text(PassedList::Moderators).await {
@@ -132,7 +132,7 @@ impl<S: NewsSource> Reader<S> {
         out.send(&lines, b".\r\n").await
     }
 
-    /// Whether the reader may see a group that a wildmat of the configuration matches.
+    /// Returns true if the reader may see a group that a wildmat of the configuration matches.
     async fn shows_some_of(&self, text: &str) -> Answer<bool> {
         let text = text.as_bytes();
         if self.view.is_everything() {
@@ -158,8 +158,8 @@ impl<S: NewsSource> Reader<S> {
         }
     }
 
-    /// LIST ACTIVE.MODTIME: active entries that changed since a time, which is Unix seconds or what DATE
-    /// answers.
+    /// Answers LIST ACTIVE.MODTIME: active entries that changed since a time, given in Unix seconds or in the
+    /// form of DATE.
     async fn list_changed(&self, since: &[u8], wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
         let since = match since.split_at_checked(8) {
             Some((date, time)) if time.len() == 6 => {
@@ -178,7 +178,7 @@ impl<S: NewsSource> Reader<S> {
         self.send_groups(code::LIST_FOLLOWS, list, wildmat, out).await
     }
 
-    /// A list of the groups that match, of those that the reader may see.
+    /// Sends a list of the matching groups that the reader may see.
     pub(super) async fn send_groups(
         &self,
         follows: u16,
@@ -206,7 +206,7 @@ impl<S: NewsSource> Reader<S> {
         loop {
             let gathered = out.text().len();
             let next = groups.next(&wanted);
-            // As long as there is no group, a refusal may still take the place of the list.
+            // As long as there is no group, a refusal may still replace the list.
             let next = if any { sending_meanwhile(next, out).await? } else { next.await };
             sent |= out.text().len() < gathered;
             match next {
@@ -234,8 +234,8 @@ impl<S: NewsSource> Reader<S> {
     }
 }
 
-/// The groups that a wildmat asks for; a plain name is one group's, as clients ask for their groups one by
-/// one.
+/// Returns the groups that a wildmat selects; a plain name is that of one group, as clients often ask for
+/// single groups.
 fn which<G>(wildmat: Option<&[u8]>) -> Which<'_, G> {
     match wildmat {
         None => Which::All,
@@ -244,7 +244,7 @@ fn which<G>(wildmat: Option<&[u8]>) -> Which<'_, G> {
     }
 }
 
-/// What a group adds to a list.
+/// Appends the line of a group in a list.
 fn append_row(list: GroupList, group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
     match list {
         GroupList::Active | GroupList::Changed { .. } | GroupList::New { .. } => {
@@ -257,7 +257,7 @@ fn append_row(list: GroupList, group: &GroupInfo<'_>, view: &View, out: &mut Vec
     }
 }
 
-/// `name high low flag` (RFC 3977 section 7.6.3).
+/// Appends `name high low flag` (RFC 3977 section 7.6.3).
 fn append_active(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
     let marks = view.window(group.marks.high).shown_marks(group.marks);
     out.extend_from_slice(group.name);
@@ -265,7 +265,7 @@ fn append_active(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
     append_flag(group, view, out);
 }
 
-/// `name high low count flag` (RFC 6048 section 2.2).
+/// Appends `name high low count flag` (RFC 6048 section 2.2).
 fn append_counts(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
     let marks = view.window(group.marks.high).shown_marks(group.marks);
     out.extend_from_slice(group.name);
@@ -273,7 +273,7 @@ fn append_counts(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
     append_flag(group, view, out);
 }
 
-/// `name TAB description` (RFC 3977 section 7.6.6); nothing for a group without description.
+/// Appends `name TAB description` (RFC 3977 section 7.6.6); nothing for a group without description.
 fn append_description(group: &GroupInfo<'_>, out: &mut Vec<u8>) {
     let description = group.description.trim_ascii();
     if description.is_empty() {
@@ -285,7 +285,7 @@ fn append_description(group: &GroupInfo<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// `name created creator` (RFC 3977 section 7.6.4).
+/// Appends `name created creator` (RFC 3977 section 7.6.4).
 fn append_times(group: &GroupInfo<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(group.name);
     append_numbers(&[group.created], out);

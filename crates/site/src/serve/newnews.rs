@@ -42,7 +42,7 @@ impl<S: NewsSource> Reader<S> {
         };
         let start = out.text().len();
         append_standard(out.text(), code::NEWNEWS_FOLLOWS);
-        // A crosspost is listed once. Of the Message-IDs listed only hashes are kept.
+        // A crosspost is listed once. Only hashes of the listed Message-IDs are kept.
         let (hasher, mut listed, mut ids) = (RandomState::new(), HashSet::new(), Vec::new());
         while let Some(group) = groups.next(&wanted).await.map_err(cut_off)? {
             ids.clear();
@@ -66,7 +66,7 @@ impl<S: NewsSource> Reader<S> {
     }
 }
 
-/// The moment meant by a client, as Unix seconds; answers 501 if there is none.
+/// Parses the client's date and time into Unix seconds; answers 501 if they are invalid.
 fn since(date: &[u8], time: &[u8], out: &mut Output) -> Option<u64> {
     let since = parse_nntp(date, time, unix_now());
     if since.is_none() {

@@ -1,8 +1,8 @@
-//! Groups whose article numbers come near what old clients can read.
+//! Groups whose article numbers approach the limit of old clients.
 //!
-//! Numbers are 64 bits wide here and go on; clients that cannot read them are shown others (`serve::window`),
-//! if the operator says who they are, so the operator is told in time. A task of `server`. Sources: RFC 3977
-//! section 6 (numbers up to 2,147,483,647), the decision on it.
+//! Numbers are 64 bits wide here and keep growing; clients that cannot read them are shown others
+//! (`serve::window`) if the operator configures that, so the operator is warned in time. A task of `server`.
+//! Sources: RFC 3977 section 6 (numbers up to 2,147,483,647), the decision on it.
 
 use crate::Site;
 use spool::Spool;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::warn;
 
-/// The greatest number that RFC 3977 asks clients to read.
+/// The greatest number that RFC 3977 requires clients to read.
 pub(crate) const CLIENTS_READ_MAX: u64 = i32::MAX as u64;
-/// How far from it an operator is told.
+/// Distance from the limit at which the operator is warned.
 const WARN_MARGIN: u64 = 100_000_000;
-/// How often.
+/// Interval of the check.
 const LOOK_INTERVAL: Duration = Duration::from_secs(86_400);
 
-/// Logs the groups that come near the limit, at once and every day, until the server stops.
+/// Logs the groups that approach the limit, at once and every day, until the server stops.
 pub async fn watch(site: Arc<Site>) {
     let look = async {
         loop {
@@ -54,7 +54,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn only_groups_near_the_limit_are_told() {
+    fn only_groups_near_the_limit_are_reported() {
         let text =
             "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
         let config = config::parse(text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();

@@ -1,7 +1,8 @@
 //! OVER and XOVER.
 //!
-//! A source hands over rows as they are sent; a huge group goes out piece by piece, each waiting until the
-//! client has taken the one before. Source: RFC 3977 section 8.3, RFC 2980 section 2.8.
+//! A source returns rows in the form in which they are sent; the rows of a huge group are sent piece by
+//! piece, each after the client has taken the previous one. Source: RFC 3977 section 8.3, RFC 2980 section
+//! 2.8.
 
 use super::{Reader, Refusal, Span, cut_off, failed, none_selected, spare};
 use netnews::article::content_of;
@@ -13,11 +14,11 @@ use nntp_io::Output;
 use std::io;
 use upstreams::{ArticleBytes, Fetched, NewsSource, Part, Place};
 
-/// Bytes of rows that are asked for at once.
+/// Bytes of rows requested at once.
 const ROWS_BYTES_AT_ONCE: usize = 128 << 10;
 
 impl<S: NewsSource> Reader<S> {
-    /// `empty` is the code for a range with no article in it: OVER's and XOVER's differ.
+    /// Answers OVER or XOVER; `empty` is the code for a range with no article in it, in which they differ.
     pub(super) async fn over(&mut self, select: Select<'_>, empty: u16, out: &mut Output) -> io::Result<()> {
         let result = match self.span(select) {
             Ok(Span::Numbers(group, range)) => {
@@ -32,7 +33,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    /// `none` is the answer to a range with no article in it.
+    /// Sends the rows of a range; `none` is the answer if it has no article.
     async fn send_rows(
         &self,
         group: &S::Group,
@@ -58,7 +59,7 @@ impl<S: NewsSource> Reader<S> {
             let added = out.text().len() - before;
             any |= added > 0;
             if next.is_some() && (1..ROWS_BYTES_AT_ONCE).contains(&added) {
-                // The source must wait for more.
+                // The source must wait for more rows.
                 out.flush().await?;
             } else if any {
                 out.pause().await?;
@@ -73,8 +74,8 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    /// The row of an article found by Message-ID has number 0 (RFC 3977 section 8.3.2) and is made from the
-    /// article.
+    /// Appends the row of an article found by Message-ID, made from the article; its number is 0 (RFC 3977
+    /// section 8.3.2).
     async fn append_row_of(&self, id: MessageId<'_>, out: &mut Output) -> Result<(), Refusal> {
         let mut article = spare::take();
         let result = match self.whole(id, Part::Counted, &mut article).await {
@@ -99,7 +100,7 @@ impl<S: NewsSource> Reader<S> {
         result
     }
 
-    /// Reads this part of an article, if the reader may see it, and waits until it is whole.
+    /// Reads this part of an article, if the reader may see it, and waits until it is complete.
     pub(super) async fn whole(
         &self,
         id: MessageId<'_>,

@@ -1,10 +1,9 @@
-//! Numbers within rows and articles, for sessions that show numbers less a base: Xref in the article's own
-//! header line, in overview rows and in HDR. And what else changes in overview rows that are sent: further
-//! headers come as LIST OVERVIEW.FMT says.
+//! Renumbering for sessions that show numbers less a base: Xref in an article's header, in overview rows and
+//! in HDR. Also the additional headers in overview rows, which are sent as LIST OVERVIEW.FMT announces.
 //!
-//! Each location of an Xref has the window of its group: the selected group's is the one of its selection,
-//! another's that of this moment. A location that its group's window does not show is left out. No other
-//! session comes here.
+//! Each location of an Xref has the window of its group: that of the selection for the selected group, the
+//! current one for other groups. A location outside of its group's window is left out. Other sessions do not
+//! come here.
 
 use super::window::Window;
 use super::{Reader, Refusal, failed};
@@ -16,13 +15,13 @@ use std::ops::RangeInclusive;
 use upstreams::{Answer, NewsSource};
 
 impl<S: NewsSource> Reader<S> {
-    /// The selected group's window.
+    /// Returns the window of the selected group.
     pub(super) fn window(&self) -> Window {
         self.selected.as_ref().map_or(Window::ALL, |selected| selected.window)
     }
 
-    /// Appends overview rows of the selected group, as they are shown, until `limit_bytes` are exceeded;
-    /// `Some(n)`: go on at `n`.
+    /// Appends overview rows of the selected group, as shown, until `limit_bytes` are exceeded; `Some(n)`:
+    /// continue at `n`.
     pub(super) async fn rows(
         &self,
         group: &S::Group,
@@ -34,7 +33,7 @@ impl<S: NewsSource> Reader<S> {
         if !self.view.is_narrow() && !arranges {
             return self.source.over(group, range, limit_bytes, into).await;
         }
-        // In boxes, here and below: what renumbering holds would make every session larger.
+        // Boxed, here and below: the state of renumbering would make every session larger.
         Box::pin(async {
             let (mut stored, mut row) = (Vec::new(), Vec::new());
             let next = self.source.over(group, range, limit_bytes, &mut stored).await?;
@@ -80,7 +79,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    /// The value of an Xref as it is shown; empty if no location is.
+    /// Returns the value of an Xref as shown; empty if no location is shown.
     async fn renumbered(&self, value: &[u8]) -> Answer<Vec<u8>> {
         let mut out = Vec::with_capacity(value.len());
         let mut any = false;
@@ -104,7 +103,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(out)
     }
 
-    /// How a number is shown in the group of this name; `None`: not at all.
+    /// Returns the number as shown in the group of this name; `None` if it is not shown.
     pub(super) async fn shown_in(&self, name: &[u8], number: u64) -> Answer<Option<u64>> {
         let window = match self.source.group(name, self.view.base()).await? {
             Some((group, marks)) => match &self.selected {
@@ -116,7 +115,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(window.shows(number).then(|| window.shown(number)))
     }
 
-    /// The header lines of an article as they are shown; borrowed if they are as they are stored.
+    /// Returns the header lines of an article as shown; borrowed if unchanged.
     pub(super) async fn shown_head<'h>(&self, head: &'h [u8]) -> Result<Cow<'h, [u8]>, Refusal> {
         if !self.view.is_narrow() {
             return Ok(Cow::Borrowed(head));
@@ -135,13 +134,13 @@ impl<S: NewsSource> Reader<S> {
     }
 }
 
-/// Group and number of a location.
+/// Splits a location into group and number.
 fn location(word: &[u8]) -> Option<(&[u8], u64)> {
     let colon = memchr::memrchr(b':', word)?;
     Some((word.get(..colon)?, parse_decimal(word.get(colon + 1..)?)?))
 }
 
-/// What is before the value of Xref in these header lines, the value, and what is behind it.
+/// Splits these header lines into the bytes before the value of Xref, the value, and the bytes after it.
 fn around_xref(head: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (_, value) = Headers::of(head).find(|(name, _)| name.eq_ignore_ascii_case(b"Xref"))?;
     let start = value.as_ptr().addr().checked_sub(head.as_ptr().addr())?;
@@ -155,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_of_xref_is_found_wherever_it_stands() {
+    fn the_value_of_xref_is_found_at_any_position() {
         for head in [
             "Xref: h a:1 b:2\r\nPath: x\r\n",
             "Path: x\r\nxref:h a:1 b:2\r\n",

@@ -5,16 +5,16 @@
 use std::cell::RefCell;
 use upstreams::ArticleBytes;
 
-/// A buffer that a large article has made larger than this many bytes is not kept.
+/// Maximum capacity of a buffer that is kept.
 const KEPT_BYTES_MAX: usize = 1 << 20;
-/// Buffers kept per thread at most.
+/// Maximum number of buffers kept per thread.
 const KEPT_MAX: usize = 8;
 
 thread_local! {
     static SPARE: RefCell<Vec<ArticleBytes>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer.
+/// Returns a spare or new buffer.
 pub(super) fn take() -> ArticleBytes {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
 }

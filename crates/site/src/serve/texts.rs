@@ -1,8 +1,8 @@
-//! LIST MOTD, DISTRIBUTIONS, DISTRIB.PATS and SUBSCRIPTIONS: texts that an operator keeps in files.
+//! LIST MOTD, DISTRIBUTIONS, DISTRIB.PATS and SUBSCRIPTIONS: texts kept in files by the operator.
 //!
-//! A file is read when it is asked for, so a change is seen at once; without a file the answer is 503. Lines
-//! that are not of the list's form are left out, so a slip in a file never reaches a client. Source: RFC 6048
-//! sections 2.3, 2.5 and 2.6, RFC 3977 section 7.6.5.
+//! A file is read when it is requested, so a change is visible at once; without a file the answer is 503.
+//! Lines that are invalid in the list are left out, so a mistake in a file never reaches a client. Sources:
+//! RFC 6048 sections 2.3, 2.5 and 2.6, RFC 3977 section 7.6.5.
 
 use super::{Reader, failed};
 use netnews::Wildmat;
@@ -17,7 +17,7 @@ use tokio::task::block_in_place;
 use tracing::warn;
 use upstreams::NewsSource;
 
-/// The most of a file that is sent.
+/// Maximum number of bytes of a file that are sent.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// One of the lists.
@@ -55,7 +55,7 @@ impl Text {
 }
 
 impl<S: NewsSource> Reader<S> {
-    /// Whether there is such a list: a file of the site, or an upstream that is asked for it.
+    /// Returns true if the list is available: as a file of the site, or from an upstream.
     pub(crate) fn has_list(&self, list: PassedList) -> bool {
         let has_file = |name: &str| block_in_place(|| self.view.lists_dir().join(name).exists());
         list.file_name().is_some_and(has_file) || self.source.passes_list(list)
@@ -74,7 +74,7 @@ impl<S: NewsSource> Reader<S> {
         out.text().extend_from_slice(b".\r\n");
     }
 
-    /// The recommended newsgroups, of those that are carried here and that the client may see.
+    /// Answers LIST SUBSCRIPTIONS: the recommended groups that are carried here and that the client may see.
     pub(super) async fn list_subscriptions(
         &self,
         wildmat: Option<&[u8]>,
@@ -108,7 +108,7 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    /// A file of the site's lists, or what the source has; answers 503 if there is neither and 403 if it
+    /// Reads a file of the site's lists, or the source's list; answers 503 if there is neither and 403 if it
     /// cannot be read.
     async fn read_list(&self, list: PassedList, out: &mut Output) -> Option<String> {
         let path = self.view.lists_dir().join(list.file_name().unwrap_or_default());
@@ -144,19 +144,19 @@ fn cleaned(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace(['\0', '\r'], " ")
 }
 
-/// Lines that came in wire format.
+/// Decodes lines from wire format.
 pub(super) fn plain_text(wire: &[u8]) -> String {
     let text = cleaned(wire);
     let lines = text.lines().map(|line| line.strip_prefix('.').unwrap_or(line));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The lines that say something: without comments, blank lines and white space around them.
+/// Returns the lines without comments, blank lines and surrounding white space.
 fn entries(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Whether it is `weight:wildmat:value`.
+/// Returns true if the line has the form `weight:wildmat:value`.
 fn is_distrib_pat(line: &str) -> bool {
     let mut parts = line.splitn(3, ':');
     let weight =

@@ -1,9 +1,9 @@
-//! Which numbers of a group a session shows, and as what.
+//! The window of a group's numbers that a session shows, and the numbers shown for them.
 //!
-//! To nearly all sessions a group shows all its numbers as they are. To clients that read none above
+//! Nearly all sessions see all numbers of a group unchanged. For clients that support none above
 //! 2,147,483,647 (`numbers = "31-bit"` in their `[[access]]`) a group whose high mark has passed it shows its
-//! numbers less a base, and only those behind the base. The base follows from the high mark alone, so it is
-//! the same in all such sessions and after a restart, and it never falls. A session that has selected a group
+//! numbers less a base, and only those above the base. The base depends on the high mark alone, so it is the
+//! same in all such sessions and after a restart, and it never falls. A session that has selected a group
 //! keeps that window until it selects one again, so numbers never change without a GROUP. Source: RFC 3977
 //! section 6, the decision on it.
 
@@ -11,11 +11,11 @@ use super::numbers::CLIENTS_READ_MAX;
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range};
 use upstreams::Marks;
 
-/// What the base is a multiple of: half of what is shown at most, so that a window that moves keeps its
+/// The base is a multiple of this: at most half of the range shown, so that a window that moves keeps its
 /// younger half.
 const STEP: u64 = 1 << 30;
 
-/// The numbers above `base`, up to `top`, shown as they are less `base`.
+/// The numbers above `base`, up to `top`, shown less `base`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     base: u64,
@@ -23,51 +23,51 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// All numbers, as they are.
+    /// The window of all numbers, unchanged.
     pub const ALL: Self = Self { base: 0, top: ARTICLE_NUMBER_MAX };
 
-    /// What clients with 31 bits see of a group with this high mark.
+    /// Returns the window for clients with 31 bits of a group with this high mark.
     pub fn narrow(high: u64) -> Self {
         let base = Self::narrow_base(high);
         Self { base, top: base + CLIENTS_READ_MAX }
     }
 
-    /// The number above which they see it.
+    /// Returns the base of that window.
     pub fn narrow_base(high: u64) -> u64 {
         high.saturating_sub(CLIENTS_READ_MAX).div_ceil(STEP) * STEP
     }
 
-    /// How the marks of the articles above the base are shown.
+    /// Returns the marks as shown, for marks of the articles above the base.
     pub fn shown_marks(self, marks: Marks) -> Marks {
         if self == Self::ALL {
             return marks;
         }
-        // The low mark of an empty group is one above the high mark, which may be the last number there is.
+        // The low mark of an empty group is one above the high mark, which may be the last possible number.
         let low = self.shown(marks.low).min(CLIENTS_READ_MAX);
         Marks { low, high: self.shown(marks.high), ..marks }
     }
 
-    /// Whether numbers are shown as they are.
+    /// Returns true if numbers are shown unchanged.
     pub fn changes_nothing(self) -> bool {
         self.base == 0
     }
 
-    /// Whether an article's number is shown at all.
+    /// Returns true if an article's number is shown at all.
     pub fn shows(self, number: u64) -> bool {
         self.base < number && number <= self.top
     }
 
-    /// How a number is shown.
+    /// Returns the number as shown.
     pub fn shown(self, number: u64) -> u64 {
         number.saturating_sub(self.base)
     }
 
-    /// The number that is shown as this one; 0, which no article has, if none is.
+    /// Returns the real number of a shown one; 0, which no article has, if there is none.
     pub fn number(self, shown: u64) -> u64 {
         shown.checked_add(self.base).filter(|number| self.shows(*number)).unwrap_or(0)
     }
 
-    /// The numbers that are shown as these.
+    /// Returns the real numbers of a shown range.
     pub fn range(self, shown: Range) -> Range {
         let low = shown.low.max(1).saturating_add(self.base);
         Range { low, high: Some(shown.last().saturating_add(self.base).min(self.top)) }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_base_follows_from_the_high_mark() {
+    fn the_base_depends_on_the_high_mark() {
         for (high, base, shown) in [
             (0, 0, 0),
             (1, 0, 1),
@@ -97,12 +97,12 @@ mod tests {
         for high in (0..12 * STEP).step_by(999_983) {
             let window = Window::narrow(high);
             assert!(window.base >= last.base && window.shown(high) <= CLIENTS_READ_MAX, "{high}");
-            // Whoever sees the base grow sees the high mark fall, unless it was away for more than a step of
-            // articles.
+            // A client sees the high mark fall when the base grows, unless it was away for more than a step
+            // of articles.
             if window.base > last.base {
                 assert!(window.shown(high) < last.shown(high - 999_983), "{high}");
             }
-            // What was shown is what is read again; nothing of the last step of numbers is left out.
+            // Shown numbers map back to the same numbers; nothing of the last step of numbers is left out.
             for number in [window.base + 1, high.saturating_sub(STEP - 1).max(1), high.max(1)] {
                 assert!(window.shows(number), "{number} at {high}");
                 assert_eq!(window.number(window.shown(number)), number);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_no_article() {
+    fn numbers_outside_of_the_window_are_no_articles() {
         let window = Window::narrow(2_147_483_648);
         assert_eq!(window.number(0), 0);
         assert_eq!(window.number(1), STEP + 1);

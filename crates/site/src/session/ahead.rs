@@ -1,7 +1,7 @@
-//! Looking ahead in what has arrived: the source learns of the commands behind the one at hand, so that what
-//! it must fetch for them is on its way before their turn. Answers still come one after the other.
+//! Looking ahead in the input: the source learns of the commands after the current one, so that what it must
+//! fetch for them is requested before their turn. Answers are still sent one after the other.
 //!
-//! Only commands that ask for something count, up to the first other one. Called by `rounds`.
+//! Includes only commands that read something, up to the first other one. Called by `rounds`.
 
 use super::Session;
 use super::dispatch::is_reading;
@@ -11,21 +11,20 @@ use netnews::nntp::command::{self, Command};
 use netnews::nntp::wire::NextLine;
 use upstreams::NewsSource;
 
-/// Commands that are looked at ahead.
+/// Maximum number of commands looked at ahead.
 const COMMANDS_MAX: usize = 64;
 
-/// How far the session has looked ahead in this round.
+/// State of looking ahead in a round.
 #[derive(Debug, Default)]
 pub(super) struct LookAhead {
-    /// Commands that are handled before it looks again.
+    /// Commands to handle before looking again.
     pause: usize,
-    /// Whether the source was told of any.
+    /// The source has been notified of commands.
     was_told: bool,
 }
 
 impl<S: NewsSource> Session<S> {
-    /// Whether there is more than one command from `at` on that is worth a look, and the last look was more
-    /// than a few commands ago.
+    /// Returns true if at least two commands from `at` on are worth a look, and the last look is over.
     pub(super) fn may_look_ahead(&mut self, buffer: &[u8], at: usize) -> bool {
         if self.ahead.pause > 0 {
             self.ahead.pause -= 1;
@@ -36,7 +35,7 @@ impl<S: NewsSource> Session<S> {
         has_more && self.reader.looks_ahead() && self.client.may_read()
     }
 
-    /// Looks at the commands from `at` on.
+    /// Announces the commands from `at` on to the source.
     pub(super) async fn look_ahead(&mut self, buffer: &[u8], at: usize) {
         let (mut commands, mut from) = (Vec::new(), at);
         while commands.len() < COMMANDS_MAX
@@ -47,7 +46,7 @@ impl<S: NewsSource> Session<S> {
             commands.push(command);
             from = next;
         }
-        // The window moves on when half of it is answered.
+        // The window advances when half of it is answered.
         let is_all = commands.len() < COMMANDS_MAX;
         self.ahead.pause = if is_all { commands.len() } else { COMMANDS_MAX / 2 }.saturating_sub(1);
         if commands.len() > 1 {
@@ -56,14 +55,14 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// After this command numbers are another group's, and what follows it is looked at again.
+    /// Looks again after a command that selects another group, as numbers then refer to that.
     pub(super) fn select_changes(&mut self, command: &Command<'_>) {
         if matches!(command, Command::Group(_) | Command::ListGroup { .. }) {
             self.ahead.pause = 0;
         }
     }
 
-    /// Nothing is left of the round to look at.
+    /// Ends looking ahead at the end of a round.
     pub(super) async fn end_look_ahead(&mut self) {
         if std::mem::take(&mut self.ahead).was_told {
             self.reader.look_ahead(&[]).await;

@@ -1,10 +1,10 @@
-//! How much memory receive buffers may take beyond a session's first
+//! Limits on the memory of receive buffers beyond a session's first
 //! [`BUFFER_BYTES`](nntp_io::pool::BUFFER_BYTES).
 //!
-//! *Read-ahead* makes feeds fast; a peer that gets none continues with the small buffer. A [`Place`] is room
-//! for an article that fits nothing smaller. It grows with its article, so that memory is held only for what
-//! has been sent, and is charged to whoever sends; the [`ledger`] says what happens when an account is full.
-//! Called by `Input` and the session's loop. Why: decision 29.
+//! *Read-ahead* makes feeds fast; a peer that gets none continues with the small buffer. A [`Place`] is
+//! memory for an article that does not fit into a smaller buffer. It grows with its article, so that memory
+//! is held only for bytes that have been sent, and is charged to the sender; the [`ledger`] decides what
+//! happens when an account is full. Called by `Input` and the session's loop. Rationale: decision 29.
 
 mod ledger;
 
@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// A session's buffer with read-ahead, in bytes.
+/// Size of a session's buffer with read-ahead, in bytes.
 pub(super) const READ_AHEAD_BYTES: usize = LARGE_BUFFER_BYTES_MAX;
-/// Memory for read-ahead in all, in bytes.
+/// Total memory for read-ahead, in bytes.
 const READ_AHEAD_TOTAL_BYTES_MAX: usize = 64 << 20;
-/// How often whoever waits for room looks whether a holder has become slow.
+/// Interval at which a waiting article checks whether a holder has become slow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The memory for receive buffers.
@@ -36,14 +36,14 @@ pub struct Budget {
     ledger: Arc<Ordered<Ledger, { rank::LEDGER }>>,
 }
 
-/// Room beyond the small buffer; given back when dropped.
+/// Memory beyond the small buffer; returned when dropped.
 #[derive(Debug)]
 pub(super) enum Room {
     ReadAhead { _permit: OwnedSemaphorePermit },
     Article(Place),
 }
 
-/// Room for an article that is arriving; given back when dropped.
+/// Memory for an article that is arriving; returned when dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     ledger: Arc<Ordered<Ledger, { rank::LEDGER }>>,
@@ -62,19 +62,19 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Room for read-ahead, if there is some.
+    /// Returns memory for read-ahead, if available.
     pub(super) fn read_ahead(&self) -> Option<Room> {
         self.read_ahead.clone().try_acquire_owned().ok().map(|permit| Room::ReadAhead { _permit: permit })
     }
 
-    /// Memory in use, in bytes.
+    /// Returns the memory in use, in bytes.
     pub fn bytes(&self) -> usize {
         let whole = READ_AHEAD_TOTAL_BYTES_MAX / READ_AHEAD_BYTES;
         let read_ahead = whole.saturating_sub(self.read_ahead.available_permits()) * READ_AHEAD_BYTES;
         read_ahead + self.ledger.lock().bytes()
     }
 
-    /// A place, of no size yet, for an article that began at `since`.
+    /// Returns an empty place for an article that began at `since`.
     pub(super) fn place(&self, charges: Box<[Charge]>, since: Instant) -> Place {
         let shared = Arc::<Shared>::default();
         let id = self.ledger.lock().enter(charges, since, shared.clone());
@@ -83,7 +83,7 @@ impl Budget {
 }
 
 impl Room {
-    /// How large the buffer may be.
+    /// Returns the maximum size of the buffer.
     pub fn bytes(&self) -> usize {
         match self {
             Self::ReadAhead { .. } => READ_AHEAD_BYTES,
@@ -93,7 +93,7 @@ impl Room {
 }
 
 impl Place {
-    /// Makes it so large; may wait, or learn that the article must be given up.
+    /// Grows to this size; may wait. The error means that the article must be given up.
     pub async fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
         if !self.ledger.lock().want(self.id, bytes, Instant::now()) {
             loop {
@@ -108,12 +108,12 @@ impl Place {
         Ok(())
     }
 
-    /// So many bytes of the article are there.
+    /// Records that this many bytes of the article have arrived.
     pub fn arrived(&self, bytes: usize) {
         self.shared.arrived.store(bytes, Ordering::Relaxed);
     }
 
-    /// From now on it is for another article, of which so many bytes are there.
+    /// Reuses the place for another article, of which this many bytes have arrived.
     pub fn restart(&self, bytes: usize) {
         self.arrived(bytes);
         self.ledger.lock().restart(self.id, Instant::now());
@@ -123,7 +123,7 @@ impl Place {
     pub fn poll_given_up(&self, cx: &Context<'_>) -> Poll<NoRoom> {
         match self.shared.signal.poll(cx) {
             Poll::Ready(Word::GiveUp(why)) => Poll::Ready(why),
-            // A grant that came too late for whoever waited for it.
+            // A grant that came too late for the waiting side.
             Poll::Ready(Word::Granted) | Poll::Pending => Poll::Pending,
         }
     }

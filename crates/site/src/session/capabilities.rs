@@ -1,4 +1,4 @@
-//! What the server says of itself: greeting, CAPABILITIES, HELP.
+//! The server's description of itself: greeting, CAPABILITIES, HELP.
 //!
 //! All three depend on what the client may do. Source: RFC 3977 sections 5.1 to 5.3 and 7.2, RFC 4644 section
 //! 2.1, RFC 4642 section 2.1, RFC 4643 section 2.1, RFC 8054 section 2.1.
@@ -9,10 +9,10 @@ use netnews::nntp::command;
 use netnews::nntp::response::{EXTENSIONS_FOLLOW, append, append_bytes, append_standard, code};
 use site_config::{Config, Mechanism, PassedList};
 
-/// Name and version, as CAPABILITIES and the greeting give them.
+/// Name and version, as shown in CAPABILITIES and the greeting.
 const IMPLEMENTATION: &str = concat!("newsreel ", env!("CARGO_PKG_VERSION"));
 
-/// Lists that LIST offers, for CAPABILITIES; texts of the site only where it has them.
+/// Lists that LIST offers, for CAPABILITIES; texts of the site only if it has them.
 const LISTS: [(&str, Option<PassedList>); 12] = [
     ("ACTIVE", None),
     ("ACTIVE.MODTIME", None),
@@ -28,13 +28,13 @@ const LISTS: [(&str, Option<PassedList>); 12] = [
     ("SUBSCRIPTIONS", Some(PassedList::Subscriptions)),
 ];
 
-/// The greeting. For a peer that reads nothing 200 says that it is welcome, as peers expect.
+/// Appends the greeting. A peer without reading rights gets 200, which peers take as a welcome.
 pub(super) fn greeting(config: &Config, client: &Client, out: &mut Vec<u8>) {
     let welcome = client.may_feed() && !client.may_read();
     say_posting(config, welcome || client.may_post(), out);
 }
 
-/// The answer to MODE READER.
+/// Appends the answer to MODE READER.
 pub(super) fn posting(config: &Config, client: &Client, out: &mut Vec<u8>) {
     say_posting(config, client.may_post(), out);
 }
@@ -49,7 +49,7 @@ fn say_posting(config: &Config, may_post: bool, out: &mut Vec<u8>) {
     append_bytes(out, code, text.as_bytes());
 }
 
-/// The answer to CAPABILITIES; `has_list` says which texts LIST has.
+/// Appends the answer to CAPABILITIES; `has_list` returns which texts LIST has.
 pub(super) fn list(client: &Client, has_list: &dyn Fn(PassedList) -> bool, out: &mut Vec<u8>) {
     append_standard(out, code::CAPABILITIES_FOLLOW);
     let mut line = |text: &str| {
@@ -70,7 +70,7 @@ pub(super) fn list(client: &Client, has_list: &dyn Fn(PassedList) -> bool, out: 
         line("OVER MSGID");
         let lists = LISTS.iter().filter(|(_, text)| text.is_none_or(has_list));
         line(&lists.fold("LIST".to_owned(), |line, (keyword, _)| line + " " + keyword));
-        // No RFC has a label for it; clients look for the one that INN has.
+        // A label of INN that clients look for; no RFC has one.
         line("XPAT");
     }
     if client.may_feed() {
@@ -89,8 +89,8 @@ pub(super) fn list(client: &Client, has_list: &dyn Fn(PassedList) -> bool, out: 
     line(".");
 }
 
-/// The answer to LIST EXTENSIONS, which clients older than RFC 3977 ask instead of CAPABILITIES: what the
-/// capability list says, in their terms.
+/// Appends the answer to LIST EXTENSIONS, which clients older than RFC 3977 send instead of CAPABILITIES: the
+/// capability list in its terms.
 pub(super) fn extensions(client: &Client, out: &mut Vec<u8>) {
     let mut capabilities = Vec::new();
     // LIST is left out below.
@@ -106,8 +106,8 @@ pub(super) fn extensions(client: &Client, out: &mut Vec<u8>) {
     }
 }
 
-/// AUTHINFO, until somebody is logged in, and SASL, after that as before (RFC 4643 sections 2.1 and 2.2);
-/// without arguments where none of it is possible now (RFC 8054 section 2.2.2).
+/// Appends AUTHINFO, until the client is logged in, and SASL, which stays the same after that (RFC 4643
+/// sections 2.1 and 2.2); without arguments if none of it is possible now (RFC 8054 section 2.2.2).
 fn authentication(client: &Client, line: &mut impl FnMut(&str)) {
     let offered = sasl::NAMES.iter().filter(|(_, mechanism)| client.offers(*mechanism));
     let names: Vec<&str> = offered.map(|(name, _)| *name).collect();
@@ -124,7 +124,7 @@ fn authentication(client: &Client, line: &mut impl FnMut(&str)) {
     }
 }
 
-/// The answer to HELP: the verbs that this client can use.
+/// Appends the answer to HELP: the verbs that this client can use.
 pub(super) fn help(client: &Client, out: &mut Vec<u8>) {
     append_standard(out, code::HELP_FOLLOWS);
     let offered = |verb: &command::Verb| match verb.text {

@@ -1,9 +1,9 @@
-//! Who is connected, how, and what it may do.
+//! The connected client, its connection, and its rights.
 //!
-//! Known by address, over TLS by certificate, and by the user it has logged in as: the first `[[peer]]` that
-//! all of them fit, the first `[[access]]` whose conditions hold. TLS makes a new client of whoever is
-//! connected, so nothing said before it counts (RFC 4642 section 2.2.2); logging in makes another one. Called
-//! by `server` and by the session's commands.
+//! A client is known by address, over TLS by certificate, and by the user it has logged in as: the first
+//! `[[peer]]` that all of them match, the first `[[access]]` whose conditions hold. After STARTTLS it is a
+//! new client, so nothing said before it counts (RFC 4642 section 2.2.2); logging in makes another one.
+//! Called by `server` and by the session's commands.
 
 use crate::inject::Poster;
 use crate::serve::View;
@@ -18,7 +18,7 @@ use site_config::{Access, Cidr, Config, KnownCertificate, Mechanism, Peer, PeerT
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Who is connected.
+/// The client of a connection, with its rights under the current configuration.
 #[derive(Debug, Clone)]
 pub struct Client {
     config: Arc<Config>,
@@ -28,36 +28,36 @@ pub struct Client {
     user: Option<Arc<User>>,
     tls: Option<Box<TlsFacts>>,
     peer: Option<usize>,
-    /// What it must do to be a peer, if it is none.
+    /// The condition to meet to become a peer, if the client is none.
     peer_needs: Option<PeerMatch>,
     access: Option<usize>,
     compressed: bool,
 }
 
-/// Whether somebody is a peer.
+/// Result of matching a client against a `[[peer]]` section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PeerMatch {
     No,
-    /// Perhaps, once it has logged in.
+    /// The client may match after logging in.
     LoggedIn,
-    /// Perhaps, once the connection is encrypted.
+    /// The client may match once the connection is encrypted.
     OverTls,
     Yes,
 }
 
 impl Client {
-    /// What the configuration says of a new connection, before TLS.
+    /// Creates the client of a new connection, before TLS.
     pub fn at(config: &Arc<Config>, gate: &Arc<Gate>, caller: Caller) -> Self {
         Self::known_by(config, gate, caller, None, None)
     }
 
-    /// The same client after a TLS handshake; what it did before does not count.
+    /// Returns the client after a TLS handshake; its actions before do not count.
     pub fn secured(&self, facts: TlsFacts) -> Self {
         Self::known_by(&self.config, &self.gate, self.caller, Some(Box::new(facts)), None)
     }
 
-    /// The same client under another configuration, where its certificate is worth what `offer` says; `None`:
-    /// it has logged in as somebody who is no longer a user.
+    /// Returns the client under another configuration, with its certificate judged by `offer`; `None` if it
+    /// has logged in as a user that no longer exists.
     pub fn under(&self, config: &Arc<Config>, offer: Option<&Offer>) -> Option<Self> {
         let tls = self.tls.as_deref().map(|facts| {
             let certificate = offer.and_then(|offer| offer.current().judged_again(facts));
@@ -77,7 +77,7 @@ impl Client {
         Some(Self { compressed, ..known })
     }
 
-    /// The same client, logged in.
+    /// Returns the client after logging in.
     pub fn logged_in(&self, user: Arc<User>) -> Self {
         let compressed = self.compressed;
         let known = Self::known_by(&self.config, &self.gate, self.caller, self.tls.clone(), Some(user));
@@ -133,17 +133,17 @@ impl Client {
         &self.address_text
     }
 
-    /// Whom it has logged in as.
+    /// Returns the user that it has logged in as.
     pub fn user(&self) -> Option<&User> {
         self.user.as_deref()
     }
 
-    /// The configuration that it is judged by.
+    /// Returns the configuration that it is judged by.
     pub fn config(&self) -> &Arc<Config> {
         &self.config
     }
 
-    /// Its `[[peer]]` section.
+    /// Returns its `[[peer]]` section.
     pub fn peer(&self) -> Option<&Peer> {
         self.config.peers.get(self.peer?)
     }
@@ -152,7 +152,7 @@ impl Client {
         self.config.access.get(self.access?)
     }
 
-    /// The groups it may see.
+    /// Returns the view of the groups it may see.
     pub fn view(&self) -> View {
         let asks = self.user.is_none() && self.access().is_some_and(|access| access.login_for_hidden);
         let asks = asks && self.offers_login();
@@ -163,35 +163,35 @@ impl Client {
         View::new(self.config.clone(), self.access, login).widened(everything)
     }
 
-    /// Who posts, if that is allowed at all.
+    /// Returns the client as a poster, if it may post at all.
     pub fn poster(&self) -> Option<Poster<'_>> {
         let access = self.access()?;
         let user = self.user().map(|user| &*user.name);
         Some(Poster { access, address: self.address(), address_text: self.address_text(), user })
     }
 
-    /// What the TLS handshake found out; `None` while the connection is not encrypted.
+    /// Returns the results of the TLS handshake; `None` while the connection is not encrypted.
     pub fn tls(&self) -> Option<&TlsFacts> {
         self.tls.as_deref()
     }
 
-    /// Whether the connection is compressed; then neither TLS nor authentication may begin (RFC 8054 section
-    /// 2.2.2).
+    /// Returns true if the connection is compressed; then neither TLS nor authentication may begin (RFC 8054
+    /// section 2.2.2).
     pub fn is_compressed(&self) -> bool {
         self.compressed
     }
 
-    /// From now on the connection is compressed.
+    /// Records that the connection is compressed from now on.
     pub fn set_compressed(&mut self) {
         self.compressed = true;
     }
 
-    /// For the log: the peer's name, or the address.
+    /// Returns the peer's name, or the address, for the log.
     pub fn name(&self) -> &str {
         self.peer().map_or(&self.address_text, |peer| &peer.name)
     }
 
-    /// Whether it is anybody we know, or may turn out to be.
+    /// Returns true if the client is known, or may become known.
     pub fn is_known(&self) -> bool {
         let may_become = |right| self.auth_hint(right) != AuthHint::None;
         self.peer.is_some()
@@ -201,12 +201,12 @@ impl Client {
             || may_become(Right::Post)
     }
 
-    /// Commands on groups, and all that a reader does.
+    /// Returns true if commands on groups, and the other commands of readers, are allowed.
     pub fn may_read(&self) -> bool {
         self.config.site.numbers && self.may_read_by_id()
     }
 
-    /// Articles by their Message-IDs; on a site without numbers peers may as well.
+    /// Returns true if articles can be read by Message-ID; on a site without numbers peers may do so as well.
     pub fn may_read_by_id(&self) -> bool {
         self.access().is_some_and(|access| !access.read.is_empty())
             || !self.config.site.numbers && self.may_feed()
@@ -220,22 +220,22 @@ impl Client {
         self.may_read() && self.access().is_some_and(|access| access.newnews)
     }
 
-    /// IHAVE.
+    /// Returns true if IHAVE is allowed.
     pub fn may_feed(&self) -> bool {
         self.peer.is_some()
     }
 
-    /// CHECK and TAKETHIS.
+    /// Returns true if CHECK and TAKETHIS are allowed.
     pub fn may_stream(&self) -> bool {
         self.peer().is_some_and(|peer| peer.streaming)
     }
 
-    /// MODE HEADFEED.
+    /// Returns true if MODE HEADFEED is allowed.
     pub fn may_feed_headers(&self) -> bool {
         self.peer().is_some_and(|peer| peer.headers_only)
     }
 
-    /// XBATCH.
+    /// Returns true if XBATCH is allowed.
     pub fn may_xbatch(&self) -> bool {
         self.peer().is_some_and(|peer| peer.xbatch)
     }
@@ -250,12 +250,12 @@ impl Client {
         )
     }
 
-    /// Whether it may come to a right by what it does next.
+    /// Returns true if the client could obtain a right by its next step.
     pub fn may_become(&self, right: Right) -> bool {
         self.auth_hint(right) != AuthHint::None
     }
 
-    /// What it is told that lacks a right: `refused` where nothing helps.
+    /// Returns the response for a client that lacks a right: `refused` if nothing helps.
     pub fn missing_right(&self, right: Right, refused: (u16, &'static str)) -> (u16, &'static str) {
         match self.auth_hint(right) {
             AuthHint::Authenticate => (code::AUTHENTICATION_REQUIRED, "Log in first (AUTHINFO)"),
@@ -264,7 +264,7 @@ impl Client {
         }
     }
 
-    /// What it is told that may not send articles.
+    /// Returns the response for a client that may not send articles.
     pub fn no_feed(&self) -> (u16, &'static str) {
         match self.peer_needs {
             Some(PeerMatch::LoggedIn) if self.offers_login() => {
@@ -277,19 +277,20 @@ impl Client {
         }
     }
 
-    /// STARTTLS, as far as this connection goes (RFC 4642 section 2.2.1: not after logging in).
+    /// Returns true if STARTTLS is possible on this connection (RFC 4642 section 2.2.1: not after logging
+    /// in).
     pub fn may_start_tls(&self) -> bool {
         self.config.tls.is_offered() && self.tls.is_none() && self.user.is_none() && !self.compressed
     }
 
-    /// Whether there is any way to log in, now or over TLS.
+    /// Returns true if there is any way to log in, now or over TLS.
     pub fn offers_login(&self) -> bool {
         let external =
             self.config.tls.client_ca.is_some() && self.config.auth.mechanisms.contains(&Mechanism::External);
         self.user.is_none() && (self.gate.has_passwords() || external)
     }
 
-    /// Whether this way to log in is open to this connection as it is now; it stays so after logging in.
+    /// Returns true if this mechanism is available on this connection as it is now; unchanged by logging in.
     pub fn offers(&self, mechanism: Mechanism) -> bool {
         self.config.auth.mechanisms.contains(&mechanism)
             && match mechanism {
@@ -299,31 +300,31 @@ impl Client {
             }
     }
 
-    /// Whether passwords may come over this connection as they are.
+    /// Returns true if plain passwords may be sent over this connection.
     pub fn may_send_passwords(&self) -> bool {
         self.tls.is_some() || contains(&self.config.auth.plain_passwords_from, self.caller.address)
     }
 
-    /// The names that its certificate proves.
+    /// Returns the names that its certificate proves.
     pub fn proven_names(&self) -> impl Iterator<Item = &str> {
         let certificate = self.tls.as_ref().and_then(|facts| facts.certificate.as_ref());
         certificate.into_iter().flat_map(|certificate| certificate.proven_names())
     }
 
-    /// For whom what it does as a reader counts; nobody, if it is a peer.
+    /// Returns the subject that its actions as a reader are counted for; `None` for a peer.
     pub fn limit_subject(&self) -> Option<LimitSubject<'_>> {
         let access = self.access().filter(|_| self.peer.is_none())?;
         let user = self.user.as_ref().map(|user| &*user.name);
         Some(LimitSubject { access, address: self.caller.address, user })
     }
 
-    /// A place under its `[[access]]` section, or what it is told if there is none.
+    /// Returns a permit under its `[[access]]` section, or the text of the refusal.
     pub fn access_permit(&self, limits: &Arc<Limits>) -> Result<Option<AccessPermit>, String> {
         let permit = self.limit_subject().map(|subject| limits.enter(&subject, false)).transpose();
         permit.map_err(|reached| reached.to_string())
     }
 
-    /// Its place under its `[[access]]` section as one that was let in before.
+    /// Returns the permit of a client that was admitted before, whatever the limits are now.
     pub fn kept_access_permit(&self, limits: &Arc<Limits>) -> Option<AccessPermit> {
         self.limit_subject().and_then(|holder| limits.enter(&holder, true).ok())
     }
@@ -335,7 +336,7 @@ fn contains(cidrs: &[Cidr], address: IpAddr) -> bool {
 
 fn peer_match(peer: &Peer, address: IpAddr, tls: Option<&TlsFacts>, user: Option<&User>) -> PeerMatch {
     if peer.addresses.is_empty() && peer.certificate.is_empty() && peer.user.is_none() {
-        // It is only sent articles: nobody is known as it.
+        // A peer that is only sent articles: no client matches it.
         return PeerMatch::No;
     }
     if !peer.addresses.is_empty() && !contains(&peer.addresses, address) {
@@ -358,7 +359,7 @@ fn peer_match(peer: &Peer, address: IpAddr, tls: Option<&TlsFacts>, user: Option
     }
 }
 
-/// Whether the certificate shown is the one by which a peer is known.
+/// Returns true if the certificate shown is the one by which a peer is known.
 fn shows(facts: &TlsFacts, known: &KnownCertificate) -> bool {
     facts.certificate.as_ref().is_some_and(|shown| match known {
         KnownCertificate::Fingerprint(octets) => shown.fingerprint == *octets,

@@ -1,6 +1,6 @@
-//! Which duty a command belongs to, and whether the client may use it.
+//! Passing commands to the duties they belong to, and checking the client's rights.
 //!
-//! Called by `rounds` for every command but TAKETHIS, which is handled there.
+//! Called by `rounds` for every command except TAKETHIS, which is handled there.
 
 use super::rounds::Way;
 use super::{Output, Session, capabilities};
@@ -16,33 +16,33 @@ use std::time::Instant;
 use tracing::{info, trace};
 use upstreams::NewsSource;
 
-/// What a client is told that may not read, and for which nothing helps.
+/// The response for a client that may not read, if nothing helps.
 const MAY_NOT_READ: (u16, &str) = (code::NOT_PERMITTED, "You may not read here");
 
-/// What is said to readers on a site without numbers.
+/// The response for readers on a site without numbers.
 const NO_GROUPS: (u16, &str) = (code::NOT_PERMITTED, "This server only relays: it has no groups to read");
 
-/// What comes after a command.
+/// The step after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The next command.
     Done,
-    /// The article it announced.
+    /// Receive the article it announced.
     Expect(Way),
-    /// The batch it announced.
+    /// Receive the batch it announced.
     ExpectBatch,
-    /// TLS, if nothing was sent behind the command.
+    /// Begin TLS, if nothing was sent after the command.
     StartTls,
-    /// Compression, if nothing was sent behind the command.
+    /// Begin compression, if nothing was sent after the command.
     Compress,
-    /// The end of the session, as the client wants it.
+    /// End the session at the client's request.
     Quit,
-    /// The end of the session.
+    /// End the session.
     Close,
 }
 
 impl<S: NewsSource> Session<S> {
-    /// Answers a command, of which this is the line.
+    /// Answers a command; `line` is its line.
     pub(super) async fn dispatch(
         &mut self,
         command: Result<Command<'_>, Syntax>,
@@ -51,7 +51,7 @@ impl<S: NewsSource> Session<S> {
         let command = match command {
             Ok(command) => command,
             Err(Syntax::Empty) => return Ok(Verdict::Done),
-            // In a box: it is rare, and would make every session larger.
+            // Boxed: this is rare, and would make every session larger.
             Err(Syntax::UnknownCommand) => return Box::pin(self.pass_on(line)).await,
             Err(syntax) => {
                 syntax.append(self.out.text());
@@ -59,7 +59,7 @@ impl<S: NewsSource> Session<S> {
             }
         };
         trace!(client = self.client.address_text(), ?command, "command");
-        // What a peer sees agrees with what it has withdrawn; offers do not wait for that.
+        // A peer must see the effect of withdrawals that it has sent; offers do not wait for that.
         if !matches!(command, Command::Check(_) | Command::Ihave(_))
             && let Some(feed) = &mut self.feed
         {
@@ -77,7 +77,7 @@ impl<S: NewsSource> Session<S> {
             | Command::AuthinfoPass(_)
             | Command::AuthinfoSasl { .. }
             | Command::Authinfo(_) => {
-                // In a box: what checking a password holds would make every session larger.
+                // Boxed: checking a password would make every session larger.
                 Ok(Box::pin(self.authinfo(&command)).await)
             }
             Command::NewNews { .. } if self.client.may_read() && !self.client.may_newnews() => {
@@ -104,7 +104,7 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// A command that is not known here: another server may know it.
+    /// Forwards a command that is not known here, as another server may know it.
     async fn pass_on(&mut self, line: &[u8]) -> io::Result<Verdict> {
         if !self.client.may_read() || !self.reader.pass_on(line, &mut self.out).await? {
             Syntax::UnknownCommand.append(self.out.text());
@@ -112,7 +112,7 @@ impl<S: NewsSource> Session<S> {
         Ok(Verdict::Done)
     }
 
-    /// A reader's command, of which some are timed.
+    /// Answers a reader's command; some are timed.
     async fn read(&mut self, command: &Command<'_>) -> io::Result<Verdict> {
         self.select_changes(command);
         let latencies = &self.site.counters.latencies;
@@ -121,7 +121,7 @@ impl<S: NewsSource> Session<S> {
             Command::Over(_) | Command::Xover(_) => Some(&latencies.over),
             _ => None,
         };
-        // The clock is read for those alone.
+        // The clock is read only for those.
         let begun = latency.map(|_| Instant::now());
         self.reader.answer(command, &mut self.out).await?;
         if let (Some(latency), Some(begun)) = (latency, begun) {
@@ -130,7 +130,7 @@ impl<S: NewsSource> Session<S> {
         Ok(Verdict::Done)
     }
 
-    /// The feed, made when it is first needed; `None` if the client is no peer.
+    /// Returns the feed, created when it is first needed; `None` if the client is no peer.
     pub(super) fn feed(&mut self) -> Option<(&mut Feed, &mut Output)> {
         if self.feed.is_none() {
             let peer = self.client.peer()?;
@@ -171,7 +171,7 @@ impl<S: NewsSource> Session<S> {
         Verdict::Done
     }
 
-    /// Says what would help, or `refused`.
+    /// Responds with the step that would help, or with `refused`.
     fn refuse(&mut self, right: Right, refused: (u16, &'static str)) -> Verdict {
         let (code, text) = self.client.missing_right(right, refused);
         append(self.out.text(), code, text);
@@ -204,7 +204,7 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// Commands that concern the connection itself.
+    /// Handles commands that concern the connection itself.
     fn plain(&mut self, command: &Command<'_>) -> Verdict {
         let out = self.out.text();
         match command {
@@ -262,7 +262,7 @@ impl<S: NewsSource> Session<S> {
     }
 }
 
-/// Whether a command asks for an article by its Message-ID.
+/// Returns true if a command asks for an article by Message-ID.
 fn is_by_id(command: &Command<'_>) -> bool {
     matches!(
         command,
@@ -273,7 +273,7 @@ fn is_by_id(command: &Command<'_>) -> bool {
     )
 }
 
-/// Whether a command is the serving agent's.
+/// Returns true if a command is one of the serving agent.
 pub(super) fn is_reading(command: &Command<'_>) -> bool {
     if let Command::List(kind) = command {
         return *kind != ListKind::Extensions;

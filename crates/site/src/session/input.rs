@@ -1,9 +1,9 @@
-//! The way from the client: the receive buffer, and waiting for more of it.
+//! Input from the client: the receive buffer, and waiting for more.
 //!
-//! A session that waits for a command holds no buffer. One that is fed grows its buffer while reads fill it
-//! and lets it shrink when they do not; how far is the [`Budget`]'s matter. Waiting ends by bytes, by the end
-//! of the stream, by a deadline, by a signal of the site, or when the article's memory is taken away; the
-//! deadline's timer is set again only when it fires, so a command costs no timer.
+//! A session that waits for a command holds no buffer. A session that is fed grows its buffer while reads
+//! fill it and shrinks it when they do not; the [`Budget`] sets the limits. A wait ends with bytes, with the
+//! end of the stream, at a deadline, with a signal of the site, or when the article's memory is taken away;
+//! the deadline's timer is set again only when it fires, so a command costs no timer.
 
 use super::budget::{Budget, Charge, NoRoom, READ_AHEAD_BYTES, Room};
 use crate::Signal;
@@ -16,46 +16,46 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::time::{Sleep, sleep_until};
 
-/// Room that a read finds at least, in bytes.
+/// Minimum free space in the buffer for a read, in bytes.
 const READ_BYTES_MIN: usize = 4096;
-/// The least room for an article that the small buffer does not hold, in bytes.
+/// Minimum memory for an article that does not fit into the small buffer, in bytes.
 const ARTICLE_ROOM_BYTES_MIN: usize = 64 << 10;
-/// A larger step for an article that has outgrown its room, as a factor.
+/// Growth factor of the memory for an article that has outgrown it.
 const ARTICLE_ROOM_GROWTH: usize = 4;
 
-/// Whose article is at hand, and how large it may be.
+/// The article at hand: the accounts it is charged to, and its limits.
 pub(super) struct Arriving {
     pub charges: Box<[Charge]>,
-    /// When it began.
+    /// Time when it began.
     pub since: Instant,
-    /// The largest article, in bytes.
+    /// Maximum size of an article, in bytes.
     pub bytes_max: usize,
 }
 
-/// What ended a wait.
+/// The end of a wait.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// There are more bytes.
+    /// More bytes have arrived.
     Bytes,
-    /// The client sends no more.
+    /// The client has closed its side.
     End,
     /// The deadline has passed.
     Late,
-    /// The site has a signal for its sessions.
+    /// The site has sent a signal to its sessions.
     Signal(Signal),
     /// The article at hand must be given up.
     GivenUp(NoRoom),
 }
 
-/// How long to wait.
+/// The limits of a wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Until {
     pub deadline: Instant,
-    /// Whether the server's stop ends the wait.
+    /// The server's stop ends the wait.
     pub heed_stop: bool,
 }
 
-/// What ends a wait besides bytes.
+/// Events other than input that end a wait.
 pub(super) struct Interrupts<S> {
     timer: Pin<Box<Sleep>>,
     signal: Pin<Box<S>>,
@@ -66,7 +66,7 @@ impl<S: Future<Output = Signal>> Interrupts<S> {
         Self { timer: Box::pin(sleep_until(first_deadline.into())), signal: Box::pin(signal) }
     }
 
-    /// Waits for the next signal, once there was one.
+    /// Waits for the next signal after one has come.
     pub fn listen(&mut self, signal: S) {
         self.signal.set(signal);
     }
@@ -88,14 +88,14 @@ impl<S: Future<Output = Signal>> Interrupts<S> {
     }
 }
 
-/// The way from the client.
+/// Input from the client.
 pub(super) struct Input {
-    /// What has arrived and is not consumed.
+    /// Bytes that have arrived and are not consumed.
     buffer: Vec<u8>,
     /// Size of the next buffer.
     wanted: usize,
     room: Option<Room>,
-    /// Whether reading ahead is worth its memory: for a peer, whose articles come in rows.
+    /// Reading ahead is worth its memory: for peers, whose articles come in series.
     reads_ahead: bool,
 }
 
@@ -104,12 +104,12 @@ impl Input {
         Self { buffer: Vec::new(), wanted: BUFFER_BYTES, room: None, reads_ahead: false }
     }
 
-    /// Takes the buffer with what has arrived; it comes back by [`Input::put_back`].
+    /// Takes the buffer with the bytes that have arrived; [`Input::put_back`] returns it.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Takes the buffer back, of which the first `consumed` bytes are done with.
+    /// Takes the buffer back after its first `consumed` bytes were handled.
     pub fn put_back(&mut self, mut buffer: Vec<u8>, consumed: usize) {
         if consumed >= buffer.len() {
             buffer.clear();
@@ -128,29 +128,29 @@ impl Input {
         }
     }
 
-    /// From now on it reads ahead, or no more.
+    /// Turns reading ahead on or off.
     pub fn read_ahead(&mut self, reads_ahead: bool) {
         self.reads_ahead = reads_ahead;
     }
 
-    /// Bytes that have arrived and are not consumed.
+    /// Returns the number of bytes that have arrived and are not consumed.
     pub fn len(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Whether the article at hand needs more room than there is, which [`Input::make_room`] may make.
+    /// Returns true if the article at hand needs more memory, which [`Input::make_room`] may get.
     pub fn is_full(&self) -> bool {
         self.buffer.len() + READ_BYTES_MIN > self.limit()
     }
 
-    /// Makes sure that more can be read after an unfinished command; may wait for memory, or learn that there
-    /// is none.
+    /// Makes sure that more can be read after an unfinished command; may wait for memory. The error means
+    /// that there is none.
     pub async fn make_room(&mut self, budget: &Budget, arriving: Arriving) -> Result<(), NoRoom> {
         if self.room.is_none() && self.reads_ahead {
             self.room = budget.read_ahead();
         }
         if self.is_full() {
-            // A command line and the end of the article come on top.
+            // Includes the command line and the end of the article.
             let most = arriving.bytes_max.saturating_add(READ_BYTES_MIN);
             let wanted = (self.buffer.len() * ARTICLE_ROOM_GROWTH).max(ARTICLE_ROOM_BYTES_MIN).min(most);
             let mut place = match self.room.take() {
@@ -165,12 +165,12 @@ impl Input {
         Ok(())
     }
 
-    /// How large the buffer may be now.
+    /// Returns the maximum size of the buffer now.
     fn limit(&self) -> usize {
         self.room.as_ref().map_or(BUFFER_BYTES, Room::bytes)
     }
 
-    /// Moves what little is left after an article into a small buffer and gives the article's room back.
+    /// Moves the few bytes left after an article into a small buffer and returns the article's memory.
     fn leave_place(&mut self) {
         let mut small = pool::take();
         small.extend_from_slice(&self.buffer);
@@ -179,8 +179,8 @@ impl Input {
         self.wanted = if self.reads_ahead { READ_AHEAD_BYTES } else { BUFFER_BYTES };
     }
 
-    /// Waits for more bytes from `out`'s stream; buffers are given back before the wait if nothing has
-    /// arrived yet.
+    /// Waits for more bytes from `out`'s stream; buffers are returned before the wait if nothing has arrived
+    /// yet.
     pub async fn fill<S: Future<Output = Signal>>(
         &mut self,
         out: &mut Output,
@@ -195,7 +195,7 @@ impl Input {
                 }
                 self.reserve(budget);
                 let spare = self.buffer.capacity() - self.buffer.len();
-                // A read without room looks like the end of the stream.
+                // A read without space looks like the end of the stream.
                 debug_assert!(spare > 0, "no room to read into");
                 match out.transport().poll_read(cx, &mut self.buffer) {
                     Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Event::End)),
@@ -208,8 +208,8 @@ impl Input {
                     }
                     Poll::Ready(Err(e)) if e.kind() == io::ErrorKind::Interrupted => {}
                     Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-                    // The readiness was stale, or this task has had its share: asked again, it says which. Or
-                    // it was for a part of a TLS record.
+                    // The readiness was stale, or this task has had its share, or only part of a TLS record
+                    // has arrived: polling again finds out which.
                     Poll::Pending => return self.wait(out, interrupts, until, cx).map(Ok),
                 }
             }
@@ -217,7 +217,7 @@ impl Input {
         .await
     }
 
-    /// Nothing has arrived.
+    /// Handles a poll without input.
     fn wait<S: Future<Output = Signal>>(
         &mut self,
         out: &mut Output,
@@ -235,7 +235,7 @@ impl Input {
         interrupts.poll(until, cx)
     }
 
-    /// Reads and throws away what comes, to the end of the stream.
+    /// Reads and discards input until the end of the stream.
     pub async fn drain(&mut self, transport: &mut Transport) -> io::Result<()> {
         self.buffer = pool::take();
         transport.drain(&mut self.buffer).await?;
@@ -244,7 +244,7 @@ impl Input {
         Ok(())
     }
 
-    /// Makes the buffer as large as it is wanted and may be.
+    /// Allocates the buffer at the wanted size, within the limit.
     fn reserve(&mut self, budget: &Budget) {
         if self.wanted > BUFFER_BYTES && self.room.is_none() && self.reads_ahead {
             self.room = budget.read_ahead();
@@ -272,7 +272,7 @@ impl Input {
         }
     }
 
-    /// Gives an empty buffer and its room back.
+    /// Returns an empty buffer and its memory.
     fn release(&mut self) {
         if self.buffer.is_empty() && self.buffer.capacity() > 0 {
             pool::give(std::mem::take(&mut self.buffer));
@@ -291,8 +291,8 @@ mod tests {
         Arriving { charges, since: Instant::now(), bytes_max: 4 << 20 }
     }
 
-    /// A buffer from the pool may be larger than was asked for: once it was full, the connection seemed to
-    /// have ended.
+    /// A buffer from the pool may be larger than requested: once a full one made the connection seem to have
+    /// ended.
     #[tokio::test]
     async fn a_full_buffer_finds_room_whatever_its_size() {
         for kib in [16, 17, 20, 32, 63, 64] {

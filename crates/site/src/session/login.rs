@@ -1,8 +1,7 @@
 //! AUTHINFO: USER and PASS, and SASL exchanges.
 //!
-//! A session logs in once. Whatever is decided is decided by the `Gate`; here is the order of commands and
-//! what is answered. Called by `dispatch`, and by `rounds` for the lines of a SASL exchange. Source: RFC
-//! 4643.
+//! A session logs in once. All decisions are made by the `Gate`; this module has the order of commands and
+//! the responses. Called by `dispatch`, and by `rounds` for the lines of a SASL exchange. Source: RFC 4643.
 
 use super::dispatch::Verdict;
 use super::rounds::Expecting;
@@ -22,21 +21,21 @@ use tracing::info;
 use upstreams::NewsSource;
 
 /// Longest line of AUTHINFO SASL and of a response, in bytes, line end included: base64 of more than the
-/// longest names and password that are taken.
+/// longest names and passwords that are accepted.
 pub(super) const SASL_LINE_BYTES_MAX: usize = 4096;
-/// Octets of our part of a SCRAM nonce.
+/// Octets of the server's part of a SCRAM nonce.
 const NONCE_BYTES: usize = 18;
 
-/// How far logging in has come.
+/// Progress of logging in.
 #[derive(Debug, Default)]
 pub(super) struct Login {
-    /// What AUTHINFO USER has said.
+    /// Name given by AUTHINFO USER.
     name: Option<Box<[u8]>>,
     exchange: Option<Exchange>,
     failures: u32,
 }
 
-/// What goes with a success.
+/// Data sent to the client after a success.
 type SuccessData = Option<String>;
 
 impl<S: NewsSource> Session<S> {
@@ -74,7 +73,7 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// Why an AUTHINFO command is refused before anything is looked at.
+    /// Returns the refusal of an AUTHINFO command that is not even looked at.
     fn no_authinfo(&self, command: &Command<'_>) -> Option<(u16, &'static str)> {
         let mechanism = match command {
             Command::AuthinfoUser(_) | Command::AuthinfoPass(_) => Some(Mechanism::User),
@@ -111,7 +110,7 @@ impl<S: NewsSource> Session<S> {
         })
     }
 
-    /// A line of an exchange.
+    /// Handles a line of an exchange.
     pub(super) async fn sasl_response(&mut self, line: &[u8]) -> Verdict {
         self.expecting = Expecting::Command;
         if line == b"*" {
@@ -122,7 +121,7 @@ impl<S: NewsSource> Session<S> {
         self.respond(line).await
     }
 
-    /// A response, still in base64.
+    /// Handles a response, still in base64.
     async fn respond(&mut self, response: &[u8]) -> Verdict {
         let Some(exchange) = self.login.exchange.take() else { return Verdict::Done };
         let Some(response) = sasl::decode(response) else {
@@ -206,7 +205,7 @@ impl<S: NewsSource> Session<S> {
         Verdict::Done
     }
 
-    /// Asks the filters about a client that has shown who it is; what it is answered if they refuse it.
+    /// Asks the filters about a client that has proven its identity; responds if they refuse it.
     fn judge_login(&mut self, user: &User) -> Result<(), Verdict> {
         let address = self.client.address().to_string();
         let judged = self.site.filer.with_filters(|filters| filters.login(&address, &user.name));
@@ -234,8 +233,8 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// Goes on as `client`: takes the places that it has a right to and gives back those it had. If there are
-    /// none, what it is told before the connection ends.
+    /// Continues as `client`: takes the permits that it has a right to and returns the previous ones. The
+    /// error is the text for the client before the connection is closed.
     pub(super) fn settle(&mut self, client: Client) -> Result<(), String> {
         if !self.permit.is_of(client.peer()) {
             let permit = self.site.permits.take(&client.config().limits, client.address(), client.peer());

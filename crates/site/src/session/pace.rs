@@ -1,28 +1,28 @@
-//! How long a session waits: long for the next command, not long for the rest of one that has begun.
+//! Timeouts of a session: long for the next command, short for the rest of one that has begun.
 //!
 //! The clock of a command line or an article starts when its first byte arrives, however long the client was
-//! silent before. A command line must be complete within a fixed time, however it dribbles in; an article may
-//! pause for no longer than that, and must come at a minimum rate, so that nobody can hold memory by sending
-//! an octet now and then. While the session is not reading, because it sends answers or waits for the disk or
-//! for memory, no clock runs. Instants come from the caller. Called by the session's loop. Source: guarantee
-//! G6; RFC 3977 section 3.1 (inactivity timers).
+//! silent before. A command line must be complete within a fixed time, however slowly it comes; an article
+//! may pause for no longer than that, and must come at a minimum rate, so that a client cannot hold memory by
+//! sending an octet now and then. While the session is not reading, because it sends answers or waits for the
+//! disk or for memory, no clock runs. Instants come from the caller. Called by the session's loop. Source:
+//! guarantee G6; RFC 3977 section 3.1 (inactivity timers).
 
 use super::input::Until;
 use super::rounds::Expecting;
 use site_config::Limits;
 use std::time::{Duration, Instant};
 
-/// An article that arrives more slowly than this, on average, is not waited for.
+/// Average rate below which an arriving article is not waited for.
 const ARTICLE_BYTES_PER_SEC_MIN: u64 = 1024;
 
-/// What a round did with the receive buffer.
+/// Effect of a round on the receive buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Round {
-    /// Bytes in the buffer when it began.
+    /// Bytes in the buffer when the round began.
     pub arrived: usize,
-    /// How many of them are done with.
+    /// Bytes that were handled.
     pub consumed: usize,
-    /// Whether a command or an article was completed, so that what is left began in this round.
+    /// A command or an article was completed, so that the remaining bytes began in this round.
     pub completed: bool,
 }
 
@@ -31,17 +31,17 @@ pub(super) struct Round {
 pub(super) struct Pace {
     idle_timeout: Duration,
     command_timeout: Duration,
-    /// Since when the session is reading again.
+    /// Time since which the session has been reading.
     reading: Instant,
     /// The command or article at hand; `None` until its first byte has arrived.
     begun: Option<Begun>,
     /// Bytes in the buffer after the last round.
     left: usize,
-    /// No wait goes beyond this: the server stops.
+    /// Latest end of any wait, once the server stops.
     last: Option<Instant>,
 }
 
-/// A command or an article of which something has arrived.
+/// A command or an article of which some bytes have arrived.
 #[derive(Debug, Clone, Copy)]
 struct Begun {
     at: Instant,
@@ -60,13 +60,13 @@ impl Pace {
         }
     }
 
-    /// Goes by other limits from now on.
+    /// Applies other limits from now on.
     pub fn set_limits(&mut self, limits: &Limits) {
         self.idle_timeout = limits.idle_timeout;
         self.command_timeout = limits.command_timeout;
     }
 
-    /// A round is over and its answers are sent; `expecting` says what the next bytes are.
+    /// Records a finished round whose answers are sent; `expecting` is the kind of the next bytes.
     pub fn heard(&mut self, round: Round, expecting: &Expecting, now: Instant) {
         let fresh = round.arrived.saturating_sub(self.left) as u64;
         self.reading = now;
@@ -78,7 +78,7 @@ impl Pace {
         };
     }
 
-    /// The session could not read for so long, for reasons of its own.
+    /// Records a time during which the session could not read for reasons of its own.
     pub fn paused(&mut self, pause: Duration) {
         self.reading += pause;
         if let Some(begun) = &mut self.begun {
@@ -86,22 +86,22 @@ impl Pace {
         }
     }
 
-    /// When the command or article at hand began, if one has.
+    /// Returns the time when the command or article at hand began, if one has.
     pub fn begun(&self) -> Option<Instant> {
         self.begun.map(|begun| begun.at)
     }
 
-    /// Waits from now on end soon, whatever comes.
+    /// Makes all waits from now on end soon.
     pub fn hurry(&mut self, until: Instant) {
         self.last.get_or_insert(until);
     }
 
-    /// How long to wait for more.
+    /// Returns the limits of the wait for more input.
     pub fn until(&self, expecting: &Expecting) -> Until {
         Until { deadline: self.deadline(expecting), heed_stop: self.last.is_none() }
     }
 
-    /// When a wait for more ends.
+    /// Returns the time when a wait for more input ends.
     pub fn deadline(&self, expecting: &Expecting) -> Instant {
         let deadline = match self.begun {
             None => self.reading + self.idle_timeout,
@@ -141,7 +141,7 @@ mod tests {
             self.start + Duration::from_secs(secs)
         }
 
-        /// A round that leaves something unfinished, or nothing.
+        /// Handles a round that leaves something unfinished, or nothing.
         fn heard(&mut self, secs: u64, expecting: &Expecting, (arrived, consumed): (usize, usize)) {
             let round = Round { arrived, consumed, completed: consumed > 0 };
             self.pace.heard(round, expecting, self.at(secs));
@@ -178,7 +178,7 @@ mod tests {
         let takethis = Expecting::article_behind(30);
         clock.heard(500, &takethis, (80, 0));
         assert_eq!(clock.deadline(&takethis), 560);
-        // POST: the client may take its time after 340 as after any other answer.
+        // POST: after 340 the client has as much time as after any other answer.
         clock.heard(510, &post(), (100, 100));
         assert_eq!(clock.deadline(&post()), 1110);
         clock.heard(1100, &post(), (2000, 0));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thrown_away_is_timed_from_its_first_byte() {
+    fn discarded_articles_are_timed_from_their_first_byte() {
         let mut clock = Clock::new();
         clock.heard(500, &Expecting::LineEnd, (700, 700));
         assert_eq!(clock.deadline(&Expecting::LineEnd), 560);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn dribbling_earns_no_time() {
+    fn slow_input_earns_no_time() {
         let mut clock = Clock::new();
         for arrived in 1..60 {
             clock.heard(arrived as u64, &Expecting::Command, (arrived, 0));
@@ -211,7 +211,7 @@ mod tests {
             clock.heard(arrived as u64, &post(), (arrived, 0));
             assert_eq!(clock.deadline(&post()), 61);
         }
-        // Bytes that come at the minimum rate earn time, but no longer pauses.
+        // Bytes at the minimum rate earn time, but no longer pauses.
         clock.heard(60, &post(), (1 << 20, 0));
         assert_eq!(clock.deadline(&post()), 120);
         for secs in 61..1085 {

@@ -1,7 +1,7 @@
-//! Another configuration holds: the session goes on by it, or ends if it no longer may be here.
+//! A new configuration: the session continues under it, or ends if it no longer has the right to be here.
 //!
-//! Judged between rounds, so what was asked before is answered by the rights of then, and everything after by
-//! those of now. Limits that a newcomer would meet do not count against a connection that is here already.
+//! Checked between rounds, so commands received before are answered with the previous rights, and all later
+//! ones with the new rights. Limits that a new connection would meet do not count against an existing one.
 //! Called by the session's loop.
 
 use super::Session;
@@ -10,8 +10,8 @@ use tracing::info;
 use upstreams::NewsSource;
 
 impl<S: NewsSource> Session<S> {
-    /// Takes over the configuration that holds, if it is another one; the error is what the client is told
-    /// that may not stay.
+    /// Switches to the current configuration, if it is another one; the error is the text for a client that
+    /// may not stay.
     pub(super) async fn renewed(&mut self) -> Result<(), &'static str> {
         if self.site.config.is_current(self.client.config()) {
             return Ok(());

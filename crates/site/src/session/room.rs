@@ -1,8 +1,8 @@
-//! Room for the article at hand: whom it is charged to, and what becomes of an article for which there is
-//! none.
+//! Memory for the article at hand: the accounts it is charged to, and handling of an article for which there
+//! is none.
 //!
-//! An article that must be given up is read to its end and thrown away, so that its sender gets an answer.
-//! Called by the session's loop. Why: decision 29.
+//! An article that must be given up is read to its end and discarded, so that its sender gets an answer.
+//! Called by the session's loop. Rationale: decision 29.
 
 use super::Session;
 use super::budget::{Account, Charge, NoRoom};
@@ -17,19 +17,19 @@ use tokio::time::timeout;
 use tracing::debug;
 use upstreams::NewsSource;
 
-/// What the system may keep of a post that is not read yet, in octets (it takes twice as much): enough for
-/// a megabyte a second over a tenth of a second.
+/// Limit on what the system may buffer of an unread post, in octets (it takes twice as much): enough for a
+/// megabyte a second over a tenth of a second.
 const UNREAD_POST_BYTES: usize = 128 << 10;
-/// What the largest article may need beyond its own size, in bytes: its command line and room to read into.
+/// Bytes needed for the largest article beyond its own size: its command line and space to read into.
 const LARGEST_EXTRA_BYTES: u64 = 64 << 10;
 
 impl<S: NewsSource> Session<S> {
-    /// Makes room for more of the article at hand; if there is none, the rest of it is not kept.
+    /// Gets memory for more of the article at hand; if there is none, the rest of it is discarded.
     pub(super) async fn make_room(&mut self) {
         let waits = Instant::now();
         if !self.posts_large && matches!(self.expecting, Expecting::Article { way: Way::Post, .. }) {
             self.posts_large = true;
-            // Refused, it may keep more.
+            // If the system refuses, it may buffer more.
             let _as_before =
                 self.out.transport().socket().map(|socket| socket.limit_unread(UNREAD_POST_BYTES));
         }
@@ -50,8 +50,7 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// There is no memory for the article at hand: what is there is thrown away, and the rest of it as it
-    /// comes.
+    /// Discards the article at hand for lack of memory: the bytes received so far, and the rest as it comes.
     pub(super) fn give_up_article(&mut self, why: NoRoom) {
         let buffer = self.input.take();
         let mut consumed = 0;
@@ -65,11 +64,11 @@ impl<S: NewsSource> Session<S> {
     }
 }
 
-/// Whom the article at hand is charged to: what peers relay apart from what anybody posts, also from a peer's
-/// address.
+/// Returns the accounts that the article at hand is charged to: articles relayed by peers separately from
+/// posts, including those from a peer's address.
 fn charges(config: &Config, client: (Option<&str>, IpAddr), expecting: &Expecting) -> Box<[Charge]> {
     let limits = &config.limits;
-    // There is always room for one of the largest articles.
+    // Each account has enough for one of the largest articles.
     let least = config.site.article_bytes_max.saturating_add(LARGEST_EXTRA_BYTES);
     let charge = |account, bytes_max: u64| Charge {
         account,
@@ -115,7 +114,7 @@ mod tests {
             assert_eq!(charged(None, host, Way::Post), of_network);
         }
         assert_ne!(charged(None, "2001:db8:1:3::7", Way::Post), of_network);
-        // Users count by name, wherever they come from: many may come through one proxy.
+        // Users count by name, from any address: many may come through one proxy.
         let largest = (1 << 20) + LARGEST_EXTRA_BYTES as usize;
         for host in ["127.0.0.1", "192.0.2.1"] {
             let fred = charged(Some("fred"), host, Way::Post);

@@ -1,9 +1,9 @@
-//! Cutting what arrives into commands and articles.
+//! Splitting the input into commands and articles.
 //!
-//! TAKETHIS articles that lie in the buffer together are filed together, as slices of the buffer, and CHECKs
+//! TAKETHIS articles that are in the buffer together are filed together, as slices of the buffer, and CHECKs
 //! are answered together; any other command ends such a batch first, so that answers keep the order of
-//! commands. An article that is not whole stays in the buffer with its command line, and its end is searched
-//! for from where the search stopped. Called once per round by the session.
+//! commands. An incomplete article stays in the buffer with its command line, and the search for its end
+//! continues where it stopped. Called once per round by the session.
 
 use super::budget::NoRoom;
 use super::dispatch::Verdict;
@@ -20,20 +20,20 @@ use site_base::counters::add;
 use std::io;
 use upstreams::NewsSource;
 
-/// Articles filed together, about. They are answered at once: a peer that waits for answers before it sends
-/// more works on while we do. What a round brought is cut into equal parts, since a small rest costs nearly
-/// as much as a part.
+/// Approximate number of articles filed together. They are answered at once: a peer that waits for answers
+/// before it sends more continues meanwhile. The articles of a round are divided into equal parts, since a
+/// small rest costs nearly as much as a part.
 const BATCH_ARTICLES: usize = 48;
-/// Articles filed together while several feeds are at work, about.
+/// Approximate number of articles filed together while several feeds are active.
 const BATCH_ARTICLES_CROWDED: usize = 3 * BATCH_ARTICLES;
-/// Articles gathered at most before they are filed.
+/// Maximum number of articles gathered before they are filed.
 const GATHERED_ARTICLES_MAX: usize = 10 * BATCH_ARTICLES;
-/// Offers answered together at most, at once as well.
+/// Maximum number of offers answered together.
 const OFFERS_MAX: usize = 48;
-/// What a search for an article's end must see of what was thrown away before, in bytes.
+/// Discarded bytes that a search for an article's end must see again.
 const END_OVERLAP_BYTES: usize = 5;
 
-/// What the next bytes are.
+/// The kind of the next bytes.
 #[derive(Debug)]
 pub(super) enum Expecting {
     /// A command line.
@@ -47,17 +47,17 @@ pub(super) enum Expecting {
     /// An article.
     Article {
         way: Way,
-        /// How far behind the start of its command line, which is kept in the buffer, it starts; 0 if that is
-        /// gone.
+        /// Offset of the article from the start of its command line, which is kept in the buffer; 0 if the
+        /// line is not.
         head: usize,
-        /// Where in it to go on looking for its end.
+        /// Offset in the article at which to resume the search for its end.
         resume_from: usize,
     },
-    /// The rest of an article that is not kept.
+    /// The rest of an article that is discarded.
     ArticleEnd { way: Way, id: Box<[u8]>, why: Skipped },
 }
 
-/// Why an article is not kept.
+/// The reason why an article is discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Skipped {
     TooLarge,
@@ -66,7 +66,7 @@ pub(super) enum Skipped {
     NoRoom(NoRoom),
 }
 
-/// Which command brings an article.
+/// The command that brings an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Takethis,
@@ -75,17 +75,17 @@ pub(super) enum Way {
 }
 
 impl Expecting {
-    /// An article that starts so far behind the start of its command line.
+    /// Returns the state for an article at this offset from the start of its command line.
     pub fn article_behind(head: usize) -> Self {
         Self::Article { way: Way::Takethis, head, resume_from: 0 }
     }
 
-    /// Whether an article is under way.
+    /// Returns true if an article is under way.
     pub fn is_article(&self) -> bool {
         matches!(self, Self::Article { .. } | Self::ArticleEnd { .. } | Self::Batch)
     }
 
-    /// Whether bytes are not kept in the buffer.
+    /// Returns true if bytes are not kept in the buffer.
     pub fn is_skipping(&self) -> bool {
         matches!(self, Self::LineEnd | Self::ArticleEnd { .. } | Self::Batch)
     }
@@ -95,24 +95,24 @@ impl Expecting {
 #[derive(Debug, Default)]
 struct Gathered<'b> {
     articles: Vec<Incoming<'b>>,
-    /// The arguments.
+    /// The Message-IDs offered.
     offers: Vec<&'b [u8]>,
 }
 
-/// How far a step came.
+/// Progress after a step.
 pub(super) enum Step {
-    /// The next thing starts here.
+    /// The next command or article starts here.
     To(usize),
-    /// More must arrive; what is done with ends here.
+    /// More input is needed; the handled bytes end here.
     More(usize),
-    /// All is done with up to here, and what comes next is no command.
+    /// Everything up to here is handled, and the next bytes are no command.
     Switch(usize, Flow),
     /// The session ends.
     Close,
 }
 
 impl<S: NewsSource> Session<S> {
-    /// Handles everything complete in `buffer`; says in `consumed` how many bytes of it are done with.
+    /// Handles everything complete in `buffer`; sets `consumed` to the number of bytes handled.
     pub(super) async fn handle(&mut self, buffer: &[u8], consumed: &mut usize) -> io::Result<Flow> {
         let mut batch = Gathered::default();
         let mut at = 0;
@@ -122,7 +122,7 @@ impl<S: NewsSource> Session<S> {
             let step = match self.expecting {
                 Expecting::Command => {
                     if self.may_look_ahead(buffer, at) {
-                        // In a box: it is rare, and would make every session larger.
+                        // Boxed: this is rare, and would make every session larger.
                         Box::pin(self.look_ahead(buffer, at)).await;
                     }
                     self.command(buffer, at, &mut batch).await?
@@ -161,7 +161,7 @@ impl<S: NewsSource> Session<S> {
         if self.file(&mut batch).await? == Flow::Close { Ok(Flow::Close) } else { Ok(flow) }
     }
 
-    /// The command at `at`.
+    /// Handles the command at `at`.
     async fn command<'b>(
         &mut self,
         buffer: &'b [u8],
@@ -233,7 +233,7 @@ impl<S: NewsSource> Session<S> {
         })
     }
 
-    /// The article whose command line is at `at`.
+    /// Handles the article whose command line is at `at`.
     async fn article<'b>(
         &mut self,
         buffer: &'b [u8],
@@ -291,7 +291,7 @@ impl<S: NewsSource> Session<S> {
         Ok(Step::To(next))
     }
 
-    /// From here on the article whose command line is at `at` is thrown away; up to where it is done with.
+    /// Discards the article whose command line is at `at` from here on; returns the end of the bytes handled.
     pub(super) fn skip_article(
         &mut self,
         buffer: &[u8],
@@ -303,9 +303,9 @@ impl<S: NewsSource> Session<S> {
         buffer.len().saturating_sub(END_OVERLAP_BYTES).max(at)
     }
 
-    /// The rest of an article that is thrown away.
+    /// Handles the rest of an article that is discarded.
     fn article_end(&mut self, buffer: &[u8], at: usize) -> Step {
-        // From 1: what is left at 0 is the middle of a line.
+        // From 1: position 0 is in the middle of a line.
         let next = match find_end(buffer.get(at..).unwrap_or_default(), 1) {
             End::More { .. } => return Step::More(buffer.len().saturating_sub(END_OVERLAP_BYTES).max(at)),
             End::Found { next, .. } => at + next,
@@ -328,7 +328,7 @@ impl<S: NewsSource> Session<S> {
                     feed.receive_later(why.0, out.text());
                 }
             }
-            // There is no other answer to TAKETHIS that asks for a second try (RFC 4644 section 2.5.2).
+            // No other answer to TAKETHIS asks for a second try (RFC 4644 section 2.5.2).
             (Skipped::NoRoom(why), Way::Takethis) => {
                 append(self.out.text(), code::UNAVAILABLE, why.0);
                 return Step::Close;
@@ -341,13 +341,13 @@ impl<S: NewsSource> Session<S> {
         Step::To(next)
     }
 
-    /// The line of a SASL exchange at `at`.
+    /// Handles the line of a SASL exchange at `at`.
     async fn sasl_line(&mut self, buffer: &[u8], at: usize) -> Step {
         let (line, next) = match next_line_within(buffer, at, SASL_LINE_BYTES_MAX) {
             NextLine::More => return Step::More(at),
             NextLine::Line { line, next } => (line, Step::To(next)),
             NextLine::TooLong { next } => {
-                // No response is so long: judged as what it is, no base64.
+                // No valid response is this long: treated as invalid base64.
                 (&b"!"[..], next.map_or(Step::More(buffer.len()), Step::To))
             }
         };
@@ -362,7 +362,7 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// The rest of a command line that is thrown away.
+    /// Handles the rest of a command line that is discarded.
     fn line_end(&mut self, buffer: &[u8], at: usize) -> Step {
         match memchr(b'\n', buffer.get(at..).unwrap_or_default()) {
             None => Step::More(buffer.len()),
@@ -373,7 +373,7 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// Handles what was gathered so far.
+    /// Files the articles gathered so far, after answering the offers.
     async fn file(&mut self, batch: &mut Gathered<'_>) -> io::Result<Flow> {
         self.answer_offers(&mut batch.offers);
         let gathered = batch.articles.len();
@@ -407,9 +407,8 @@ impl<S: NewsSource> Session<S> {
     }
 }
 
-/// What follows STARTTLS or COMPRESS in the same breath may not be from the client that secures the
-/// connection: nothing is switched, and it stays what it was (RFC 4642 section 2.2.1, RFC 8054 section
-/// 2.2.1).
+/// Refuses STARTTLS or COMPRESS with data after it, which may not be from the client that secures the
+/// connection: nothing is switched (RFC 4642 section 2.2.1, RFC 8054 section 2.2.1).
 fn refuse_pipelined(verdict: Verdict, out: &mut Vec<u8>) {
     if verdict == Verdict::StartTls {
         append(out, code::CANNOT_TLS, "STARTTLS must not be pipelined");
@@ -418,7 +417,8 @@ fn refuse_pipelined(verdict: Verdict, out: &mut Vec<u8>) {
     }
 }
 
-/// The command line at `at`; that of AUTHINFO SASL may be longer than others (RFC 4643 section 2.4.1).
+/// Returns the command line at `at`; that of AUTHINFO SASL may be longer than others (RFC 4643 section
+/// 2.4.1).
 pub(super) fn command_line(buffer: &[u8], at: usize) -> NextLine<'_> {
     let line = next_line(buffer, at);
     let begins =
@@ -431,7 +431,7 @@ pub(super) fn command_line(buffer: &[u8], at: usize) -> NextLine<'_> {
     }
 }
 
-/// The argument of the TAKETHIS whose line is the `head` bytes at `at`; empty for other commands.
+/// Returns the argument of the TAKETHIS whose line is the `head` bytes at `at`; empty for other commands.
 fn takethis_id(buffer: &[u8], at: usize, head: usize) -> &[u8] {
     match next_line(buffer.get(..at + head).unwrap_or_default(), at) {
         NextLine::Line { line, .. } => match command::parse(line) {

@@ -1,8 +1,8 @@
 //! Layers that begin in mid-session: TLS and compression.
 //!
-//! TLS makes a new session of the connection: group, rights and whatever else was said before are forgotten.
-//! Compression changes nothing but the octets. Called by the session's loop once the last answer before the
-//! switch is on its way. Sources: RFC 4642 section 2.2.2, RFC 8054 section 2.2.2, RFC 8143.
+//! After TLS the session starts from the beginning: group, rights and everything else said before are
+//! forgotten. Compression changes only the encoding. Called by the session's loop after the last answer
+//! before the switch. Sources: RFC 4642 section 2.2.2, RFC 8054 section 2.2.2, RFC 8143.
 
 use super::login::Login;
 use super::{Client, Session};
@@ -13,7 +13,7 @@ use tokio::task::block_in_place;
 use upstreams::NewsSource;
 
 impl<S: NewsSource> Session<S> {
-    /// Negotiates TLS and starts over. Whatever fails ends the connection; the inner error is for the client.
+    /// Negotiates TLS and starts over. Any failure ends the connection; the inner error is for the client.
     pub(super) async fn start_tls(&mut self) -> io::Result<Result<(), String>> {
         let Some(offer) = self.site.tls.load_full() else { return Err(io::Error::other("no certificate")) };
         if offer.is_due() {
@@ -27,7 +27,7 @@ impl<S: NewsSource> Session<S> {
         Ok(self.start_over(client))
     }
 
-    /// Forgets everything that was said.
+    /// Forgets everything that was said before.
     fn start_over(&mut self, client: Client) -> Result<(), String> {
         self.settle(client)?;
         self.login = Login::default();
@@ -36,7 +36,7 @@ impl<S: NewsSource> Session<S> {
         Ok(())
     }
 
-    /// Compresses from here on, if there may be one more compressed connection.
+    /// Compresses from here on, if the limit on compressed connections allows it.
     pub(super) async fn start_compression(&mut self) -> io::Result<()> {
         match self.site.compressed.begin(self.client.config().site.article_bytes_max) {
             None => {

@@ -1,8 +1,8 @@
-//! XBATCH: a peer sends a whole batch, which waits on disk until it is filed.
+//! XBATCH: a peer sends a whole batch, which is kept on disk until it is filed.
 //!
-//! The octets are counted, not dot-stuffed, and go to a file as they arrive; 239 is sent when the file is
-//! durable. Whatever hinders that is 436: the peer keeps the batch. Called by `dispatch` and `rounds`.
-//! Source: INN's innd, which no RFC describes.
+//! The octets are counted, not dot-stuffed, and written to a file as they arrive; 239 is sent when the file
+//! is durable. Any failure is answered with 436: the peer keeps the batch. Called by `dispatch` and `rounds`.
+//! Source: INN's innd, as no RFC describes it.
 
 use super::Session;
 use super::dispatch::Verdict;
@@ -15,14 +15,14 @@ use upstreams::NewsSource;
 
 /// A batch that is arriving.
 pub(super) struct Xbatch {
-    /// Why it cannot be kept, or its file.
+    /// The file of the batch, or the reason why it cannot be kept.
     kept: Result<Arriving, NotKept>,
-    /// Bytes that are still to come.
+    /// Bytes still to come.
     left: u64,
 }
 
 impl<S: NewsSource> Session<S> {
-    /// The command, for a batch of so many bytes.
+    /// Handles the command, for a batch of this many bytes.
     pub(super) fn xbatch(&mut self, bytes: u64) -> Verdict {
         if !self.client.may_xbatch() {
             let (code, text) = self.client.no_feed();
@@ -46,7 +46,7 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// More of the batch, from `at` on.
+    /// Handles more of the batch, from `at` on.
     pub(super) fn batch_octets(&mut self, buffer: &[u8], at: usize) -> Step {
         let Some(mut batch) = self.batch.take() else {
             self.expecting = Expecting::Command;

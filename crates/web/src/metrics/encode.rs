@@ -1,7 +1,6 @@
 //! A report as OpenMetrics text.
 //!
-//! Walks the report as JSON, so that a name is that of the JSON by construction. `figures` says what each
-//! value is.
+//! Walks the report as JSON, so that names match the JSON by construction. `figures` describes each value.
 
 use super::figures::{FIGURES, Figure, LABELS, Type};
 use super::latencies::Timed;
@@ -15,12 +14,12 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Labels of a sample: which peer, buffer, class.
+/// Labels of a sample: the peer, buffer or class.
 type Labels = Vec<(String, String)>;
 /// No exemplars are kept.
 const NO_EXEMPLAR: Option<&Exemplar<Labels, f64>> = None;
 
-/// The text of a scrape.
+/// Returns the text of a scrape.
 pub(super) fn text(report: &Report, timed: Vec<Timed>) -> Result<String, fmt::Error> {
     let report = serde_json::to_value(report).map_err(|_| fmt::Error)?;
     let mut registry = Registry::with_prefix("newsreel");
@@ -57,7 +56,7 @@ impl Collector for Scrape {
     }
 }
 
-/// All samples of a figure.
+/// Encodes all samples of a figure.
 fn figure_of(figure: &Figure, report: &Value, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let (parent, key) = figure.path.rsplit_once('.').unwrap_or(("", figure.path));
     let kind = if figure.of == Type::Counter { MetricType::Counter } else { MetricType::Gauge };
@@ -89,7 +88,7 @@ fn sample(metric: &mut MetricEncoder<'_>, of: Type, value: f64) -> fmt::Result {
     }
 }
 
-/// The texts of an object, as labels of one sample that is always 1.
+/// Encodes the texts of an object, as labels of one sample that is always 1.
 fn info_of(parent: &str, report: &Value, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let keys: Vec<&str> = texts().filter(|(own, _)| *own == parent).map(|(_, key)| key).collect();
     let name = if parent.is_empty() { "site".to_owned() } else { parent.replace('.', "_") };
@@ -106,13 +105,13 @@ fn info_of(parent: &str, report: &Value, encoder: &mut DescriptorEncoder<'_>) ->
     Ok(())
 }
 
-/// The paths of texts, as that of the object and the key in it.
+/// Returns the paths of texts, each split into that of the object and the key in it.
 fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
     let texts = FIGURES.iter().filter(|figure| figure.of == Type::Text);
     texts.map(|figure| figure.path.rsplit_once('.').unwrap_or(("", figure.path)))
 }
 
-/// The objects at a path, over all elements of lists, each with the labels that tell which it is.
+/// Returns the objects at a path, over all elements of lists, with the labels that identify each.
 fn objects<'v>(report: &'v Value, path: &str) -> Vec<(Labels, &'v Map<String, Value>)> {
     let mut found = vec![(Labels::new(), report)];
     let mut begun = String::new();

@@ -1,30 +1,30 @@
-//! What each value of a report is, for metrics.
+//! Descriptions of all values of a report, for metrics.
 //!
-//! A test walks a report with something in each of its lists: every value in it has a row here, and every row
-//! is of a value.
+//! A test walks a report with an element in each of its lists: every value has a row here, and every row has
+//! a value.
 
 use Type::{Counter, Gauge, Left, Text, Trouble};
 
-/// What a value is.
+/// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
-    /// It grows, from 0 at the start of the server.
+    /// Grows from 0 since the start of the server.
     Counter,
-    /// A number, or whether something is so.
+    /// A number or a boolean.
     Gauge,
-    /// Words that change seldom: a label of the object's information.
+    /// A text that seldom changes: a label of the object's information.
     Text,
-    /// Words that say what is wrong, or nothing: shown is whether they say anything.
+    /// A description of a problem, or nothing: shown as whether there is one.
     Trouble,
-    /// Not shown: the name of an element, which is a label, or of which there may be any number.
+    /// Not shown: the name of an element, which is a label, or a text with unlimited values.
     Left,
 }
 
-/// A row.
+/// A row of the table.
 #[derive(Debug)]
 pub(super) struct Figure {
     pub of: Type,
-    /// Its name in the JSON, with those of the objects and lists that it is in.
+    /// Path in the JSON: the objects and lists it is in, and its name.
     pub path: &'static str,
     pub help: &'static str,
 }
@@ -33,7 +33,7 @@ const fn figure(of: Type, path: &'static str, help: &'static str) -> Figure {
     Figure { of, path, help }
 }
 
-/// Lists whose elements are told apart: path, the label, and the key whose value it has.
+/// Lists whose elements are distinguished: path, label, and the key with its value.
 pub(super) const LABELS: &[(&str, &str, &str)] = &[
     ("server.peers", "peer", "name"),
     ("server.pulls", "pull", "name"),
@@ -48,7 +48,7 @@ pub(super) const LABELS: &[(&str, &str, &str)] = &[
     ("spool.kept", "volume", "name"),
 ];
 
-/// Every value of a report.
+/// All values of a report.
 pub(super) const FIGURES: &[Figure] = &[
     figure(Text, "version", ""),
     figure(Text, "path_identity", ""),

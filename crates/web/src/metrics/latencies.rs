@@ -1,9 +1,9 @@
-//! What is timed, for metrics.
+//! Timed operations, for metrics.
 
 use site::Site;
 use spool::LatencyCounts;
 
-/// Something that is timed.
+/// A timed operation.
 #[derive(Debug, Clone)]
 pub(super) struct Timed {
     pub name: &'static str,
@@ -11,7 +11,7 @@ pub(super) struct Timed {
     pub counts: LatencyCounts,
 }
 
-/// Everything that is timed.
+/// Returns all timed operations.
 pub(super) fn of(site: &Site) -> Vec<Timed> {
     let latencies = &site.counters.latencies;
     let timed = |name, help, counts| Timed { name, help, counts };

@@ -1,10 +1,10 @@
-//! `/metrics`: the figures of `newsreel status --json` and how long things take, as OpenMetrics.
+//! `/metrics`: the figures of `newsreel status --json` and the latencies, as OpenMetrics.
 //!
-//! `figures` has a row for each value of the report: its type and what it is. Names are those of the JSON,
-//! joined with `_`: `server.peers[].offered` is `newsreel_server_peers_offered_total{peer="..."}`. A scrape
-//! takes a report (see `operations::report`), so it costs neither the writer's lock nor a read of the disk.
-//! Clients that accept Prometheus' text format and not OpenMetrics get that ([`plain`]). Sources: OpenMetrics
-//! 1.0; RFC 9110 section 12.5.1.
+//! `figures` has a row for each value of the report with its type and description. Names are those of the
+//! JSON, joined with `_`: `server.peers[].offered` is `newsreel_server_peers_offered_total{peer="..."}`. A
+//! scrape takes a report (see `operations::report`), so it needs neither the writer's lock nor a read of the
+//! disk. Clients that accept Prometheus' text format and not OpenMetrics get that ([`plain`]). Sources:
+//! OpenMetrics 1.0; RFC 9110 section 12.5.1.
 
 mod encode;
 mod figures;
@@ -59,8 +59,8 @@ async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap, visitor:
     }
 }
 
-/// Whether the client prefers Prometheus' text format: it accepts that, and OpenMetrics less or not at all.
-/// Who accepts anything gets OpenMetrics.
+/// Returns true if the client prefers Prometheus' text format: it accepts that, and OpenMetrics less or not
+/// at all. Clients that accept anything get OpenMetrics.
 fn wants_plain_text<'a>(accepted: impl Iterator<Item = &'a str>) -> bool {
     let (mut plain, mut open) = (0, 0);
     for range in accepted.flat_map(|value| value.split(',')) {
@@ -77,7 +77,7 @@ fn wants_plain_text<'a>(accepted: impl Iterator<Item = &'a str>) -> bool {
     plain > open
 }
 
-/// A quality between 0 and 1, in thousandths; 0 if it is none.
+/// Parses a quality between 0 and 1, in thousandths; 0 if it is invalid.
 fn thousandths(quality: &str) -> u32 {
     let (whole, rest) = quality.split_once('.').unwrap_or((quality, ""));
     let digits = format!("{whole}{rest:0<3}");

@@ -1,13 +1,13 @@
-//! OpenMetrics as the older text format of Prometheus.
+//! Conversion of OpenMetrics to the older text format of Prometheus.
 //!
-//! What differs: a counter's family is called like its samples, with `_total`; info is a gauge; there are no
-//! units and no line at the end. The metrics and their values are the same. Source: Prometheus' exposition
+//! The differences: a counter's family is named like its samples, with `_total`; info is a gauge; there are
+//! no units and no line at the end. The metrics and their values are the same. Source: Prometheus' exposition
 //! formats, text format 0.0.4.
 
 /// The media type of the text format.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The text format of OpenMetrics that we have written, where HELP stands before TYPE.
+/// Converts our own OpenMetrics text, where HELP precedes TYPE.
 pub(super) fn of_open_metrics(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut help = "";
@@ -25,7 +25,7 @@ pub(super) fn of_open_metrics(text: &str) -> String {
                 out.push_str(&format!("# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}\n"));
                 help = "";
             }
-            // Units, and the end.
+            // Units and the end marker.
             _ if line.starts_with('#') => {}
             _ => {
                 out.push_str(line);

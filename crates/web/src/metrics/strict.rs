@@ -1,12 +1,12 @@
-//! A parser of OpenMetrics 1.0 that takes nothing the specification does not, for tests.
+//! A parser of OpenMetrics 1.0 that accepts only what the specification allows, for tests.
 //!
-//! It stands in for Prometheus: what passes here a scraper takes. Checked are the grammar, the order (each
-//! family in one piece, its TYPE first), that names and label sets are unique, suffixes by type, and that
-//! histograms are whole. Source: OpenMetrics 1.0, sections "Text Format" and "Overall Structure".
+//! Stands in for Prometheus: a text that passes is accepted by scrapers. Checks the grammar, the order (each
+//! family in one piece, its TYPE first), unique names and label sets, suffixes by type, and complete
+//! histograms. Source: OpenMetrics 1.0, sections "Text Format" and "Overall Structure".
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A family: its samples by name with labels.
+/// A family of samples.
 #[derive(Debug, Default)]
 pub struct Family {
     pub kind: String,
@@ -21,7 +21,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// What is wrong with an exposition.
+/// A description of an error in an exposition.
 #[derive(Debug)]
 #[expect(dead_code, reason = "tests print it")]
 pub struct Malformed(String);
@@ -72,7 +72,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, Family>, Malformed> {
         family.samples.push(sample);
     }
     families.iter().try_for_each(|(name, family)| whole(name, family))?;
-    // No sample may be taken for one of another family.
+    // No sample may look like one of another family.
     let all: Vec<&str> = families.values().flat_map(|f| &f.samples).map(|s| s.name.as_str()).collect();
     match families.iter().find(|(name, f)| f.kind != "gauge" && all.contains(&name.as_str())) {
         Some((name, _)) => Err(Malformed(format!("{name} is a family and a sample of another"))),
@@ -80,7 +80,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, Family>, Malformed> {
     }
 }
 
-/// Whether label sets are unique and histograms cumulative, up to +Inf.
+/// Checks that label sets are unique and histograms cumulative, up to +Inf.
 fn whole(name: &str, family: &Family) -> Result<(), Malformed> {
     let mut seen = BTreeSet::new();
     for sample in &family.samples {
@@ -123,7 +123,7 @@ fn sample(line: &str) -> Option<Sample> {
             let (value, after) = quoted(after)?;
             labels.push((label.to_owned(), value));
             rest = match after.strip_prefix(',') {
-                // No comma before the brace.
+                // No comma is allowed before the brace.
                 Some(after) if !after.starts_with('}') => after,
                 Some(_) => return None,
                 None => after,
@@ -137,7 +137,7 @@ fn sample(line: &str) -> Option<Sample> {
     fits.then(|| Sample { name: name.to_owned(), labels, value })
 }
 
-/// The text up to the closing quote, without its escapes, and what follows.
+/// Returns the text up to the closing quote, unescaped, and the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

@@ -1,4 +1,4 @@
-//! The text of a scrape: complete, well-formed, and with whatever names there are.
+//! Tests of a scrape's text: complete, well-formed, and safe with any names.
 
 use super::encode::text;
 use super::figures::{FIGURES, LABELS, Type};
@@ -13,7 +13,7 @@ use spool::Latency;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A report with something in every list, and in every part that may be absent.
+/// Returns a report with an element in every list, and with every optional part.
 pub(crate) fn full_report(name: &str) -> Report {
     let name = || name.to_owned();
     let counts = || CacheCounts { of: name(), requests: 9, ..CacheCounts::default() };
@@ -53,7 +53,7 @@ pub(crate) fn full_report(name: &str) -> Report {
     Report { version: "1".into(), path_identity: "x".into(), server: Some(server), spool }
 }
 
-/// The paths of all values of a report.
+/// Collects the paths of all values of a report.
 fn values(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) => {

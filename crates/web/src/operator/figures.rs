@@ -1,7 +1,7 @@
-//! Pictures of figures, as SVG in the page: rings for buffers, lines for what changes.
+//! Charts, as SVG in the page: rings for buffers, lines for changing figures.
 //!
-//! All of them say the same in words beside or within, for who does not see them. Colours are classes of the
-//! style sheet, so that they follow the theme.
+//! Each has the same information in words beside or inside it, for users who cannot see it. Colours are
+//! classes of the style sheet, so that they follow the theme.
 
 use maud::{Markup, html};
 use std::f64::consts::TAU;
@@ -10,25 +10,25 @@ use std::fmt::Write;
 /// Radius and centre of a ring, in its own units.
 const RADIUS: f64 = 44.0;
 const CENTRE: f64 = 60.0;
-/// Width and height of a line's picture.
+/// Width and height of a line chart.
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 30.0;
-/// Points of a line: more cannot be told apart.
+/// Maximum number of points of a line; more could not be distinguished.
 const POINTS_MAX: usize = 120;
 
 /// A cyclic buffer, as parts of its area from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Turn {
-    /// Where the write position is.
+    /// The write position.
     pub head: f64,
-    /// How much holds articles; it ends at the write position.
+    /// The part that holds articles; it ends at the write position.
     pub used: f64,
-    /// What was written in the last day and the last hour, of that.
+    /// The part of it that was written in the last day and the last hour.
     pub day: f64,
     pub hour: f64,
 }
 
-/// A ring that is written clockwise, from the top.
+/// Draws a ring that is written clockwise, from the top.
 pub(super) fn ring(turn: Turn, label: &str, inside: (&str, &str)) -> Markup {
     let Turn { head, used, day, hour } = turn;
     let arc = |share: f64| arc(head - share, share);
@@ -47,10 +47,10 @@ pub(super) fn ring(turn: Turn, label: &str, inside: (&str, &str)) -> Markup {
     }
 }
 
-/// A part of the circle, from a turn on.
+/// Returns the path of an arc that begins at `from`.
 fn arc(from: f64, share: f64) -> String {
     if share >= 0.999_5 {
-        // An arc that ends where it begins is none: two halves.
+        // An arc that ends where it begins is not drawn: two halves.
         return format!("{} {}", arc(from, 0.5), arc(from + 0.5, 0.499));
     }
     let (begin, end) = (point(from, RADIUS), point(from + share, RADIUS));
@@ -64,7 +64,7 @@ fn arc(from: f64, share: f64) -> String {
     )
 }
 
-/// The point at a turn, from the top clockwise, so far from the centre.
+/// Returns the point at a turn, clockwise from the top, at this distance from the centre.
 fn point(turn: f64, radius: f64) -> (f64, f64) {
     let angle = TAU * turn;
     (CENTRE + radius * angle.sin(), CENTRE - radius * angle.cos())
@@ -74,7 +74,7 @@ fn round(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-/// How a figure changed, as a line above its area; nothing while there are fewer than two values.
+/// Draws a figure's history as a line above its area; nothing while there are fewer than two values.
 pub(super) fn line(values: &[f64], label: &str) -> Markup {
     let values = thinned(values);
     if values.len() < 2 {
@@ -99,13 +99,13 @@ pub(super) fn line(values: &[f64], label: &str) -> Markup {
     }
 }
 
-/// Fewer values, each the largest of some.
+/// Returns fewer values, each the maximum of several.
 fn thinned(values: &[f64]) -> Vec<f64> {
     let some = values.len().div_ceil(POINTS_MAX).max(1);
     values.chunks(some).map(|chunk| chunk.iter().copied().fold(0.0, f64::max)).collect()
 }
 
-/// A bar that is so full, from 0 to 1, with a mark where a target is.
+/// Draws a bar filled to `share`, from 0 to 1, with an optional mark for a target.
 pub(super) fn bar(share: f64, mark: Option<f64>, label: &str) -> Markup {
     let width = |share: f64| round(share.clamp(0.0, 1.0) * WIDTH);
     html! {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_ring_ends_at_its_write_position() {
-        // A quarter that ends at the right: from the top.
+        // A quarter from the top that ends at the right.
         assert_eq!(arc(0.0, 0.25), "M60 16A44 44 0 0 1 104 60");
         assert_eq!(arc(-0.25, 0.75), "M16 60A44 44 0 1 1 60 104");
         assert_eq!(arc(0.3, 1.0).matches('A').count(), 2, "a whole circle");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_spans_its_picture() {
+    fn a_line_spans_its_chart() {
         let drawn = line(&[0.0, 4.0, 2.0], "x").into_string();
         assert!(drawn.contains("d=\"M0 28L60 2L120 15\""), "{drawn}");
         let flat = line(&[0.0, 0.0], "x").into_string();

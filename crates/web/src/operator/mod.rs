@@ -1,8 +1,8 @@
-//! The operator's page: the machine at work, on one page.
+//! The operator's page: the state of the server on one page.
 //!
-//! Trouble first, in words; then what comes and goes, the buffers, how long articles stay, peers, and the
-//! last events. Taken from one report and the samples before it (`samples`); `figures` draws. For whom an
-//! `[[access]]` section says operator.
+//! Trouble comes first, in words; then traffic, the buffers, how long articles stay, peers, and the last
+//! events. Made from one report and earlier samples (`samples`); `figures` draws. Shown to clients whose
+//! `[[access]]` section allows `operator`.
 
 mod figures;
 mod parts;
@@ -22,9 +22,9 @@ use site::log::recent;
 use site_base::clock::unix_secs;
 use std::sync::Arc;
 
-/// Where the page is.
+/// Path of the page.
 pub(super) const PATH: &str = "/operator";
-/// Seconds between two looks of a browser that shows it.
+/// Seconds between refreshes by a browser that shows the page.
 const REFRESH_SECS: u32 = 5;
 
 pub(super) fn routes() -> Router<Arc<Shared>> {

@@ -1,6 +1,6 @@
 //! The parts of the operator's page.
 //!
-//! Each is a function from figures to text; a part without anything to show is not there.
+//! Each is a function from figures to markup; a part without data is left out.
 
 use super::figures::{self, Turn};
 use super::samples::{Of, Samples, Span};
@@ -13,10 +13,10 @@ use site::log::recent::Notable;
 use site_base::units::{about_size, about_span, counted, grouped};
 use tracing::Level;
 
-/// Events that are shown at once; the others on request.
+/// Events shown at once; the others on request.
 const EVENTS_SHOWN: usize = 20;
 
-/// Name, version, and since when.
+/// Renders name, version, and start time.
 pub(super) fn heading(report: &Report, server: &ServerStatus) -> Markup {
     html! {
         div.heading {
@@ -29,7 +29,7 @@ pub(super) fn heading(report: &Report, server: &ServerStatus) -> Markup {
     }
 }
 
-/// What is wrong, and what to do.
+/// Renders the problems and their remedies.
 pub(super) fn troubles(troubles: &[Trouble]) -> Markup {
     html! {
         section aria-labelledby="troubles" {
@@ -50,7 +50,7 @@ pub(super) fn troubles(troubles: &[Trouble]) -> Markup {
     }
 }
 
-/// Text in which commands stand between backquotes.
+/// Renders text with commands between backquotes.
 fn with_commands(text: &str) -> Markup {
     html! {
         @for (at, part) in text.split('`').enumerate() {
@@ -75,7 +75,7 @@ fn word_of(weight: Weight) -> &'static str {
     }
 }
 
-/// The figures that one looks at first.
+/// Renders the most important figures.
 pub(super) fn tiles(report: &Report, server: &ServerStatus, samples: &Samples) -> Markup {
     let hour = |of| samples.series(of, Span::Hour);
     let now = |values: &[f64]| values.last().copied().unwrap_or_default();
@@ -113,7 +113,7 @@ fn tile(title: &str, value: &str, series: &[f64], below: &str) -> Markup {
     }
 }
 
-/// So many a second, with as many digits as one can read.
+/// Returns a rate per second with a readable number of digits.
 fn per_sec(rate: f64) -> String {
     match rate {
         0.0 => "0/s".to_owned(),
@@ -122,7 +122,7 @@ fn per_sec(rate: f64) -> String {
     }
 }
 
-/// Each buffer as a ring.
+/// Renders each buffer as a ring.
 pub(super) fn buffers(spool: &SpoolStatus, now: u64) -> Markup {
     if spool.buffers.is_empty() {
         return html! {};
@@ -152,7 +152,7 @@ fn one_buffer(buffer: &BufferStatus, now: u64) -> Markup {
     let cycle = format!("cycle {}", grouped(buffer.cycle));
     let label = format!("Buffer {}: {full} holds articles, {cycle}", buffer.name);
     let oldest = buffer.oldest_arrival.map(|at| about_span(now.saturating_sub(at)));
-    // Until it is full nothing is overwritten.
+    // Until the buffer is full nothing is overwritten.
     let is_next = turn.used > 0.97;
     html! {
         div.card.buffer {
@@ -182,7 +182,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// How long articles stay.
+/// Renders how long articles stay.
 pub(super) fn classes(spool: &SpoolStatus, now: u64) -> Markup {
     let kept: Vec<&ClassStatus> = spool.classes.iter().filter(|class| !class.keeps_nothing()).collect();
     if kept.is_empty() {
@@ -225,7 +225,7 @@ fn one_class(class: &ClassStatus, now: u64) -> Markup {
     }
 }
 
-/// What peers bring.
+/// Renders the articles received from peers.
 pub(super) fn peers_in(server: &ServerStatus, samples: &Samples) -> Markup {
     if server.peers.is_empty() {
         return html! {};
@@ -246,7 +246,7 @@ pub(super) fn peers_in(server: &ServerStatus, samples: &Samples) -> Markup {
 }
 
 fn one_peer_in(peer: &PeerStatus, samples: &Samples) -> Markup {
-    // What was offered and neither came nor was rejected was not asked for.
+    // Offers that were neither accepted nor rejected were not requested.
     let refused = peer.offered.saturating_sub(peer.accepted).saturating_sub(peer.rejected);
     html! {
         tr {
@@ -258,7 +258,7 @@ fn one_peer_in(peer: &PeerStatus, samples: &Samples) -> Markup {
     }
 }
 
-/// What peers are sent.
+/// Renders the articles sent to peers.
 pub(super) fn peers_out(server: &ServerStatus, samples: &Samples) -> Markup {
     let feeds = || server.peers.iter().filter_map(|peer| Some((peer, peer.feed.as_ref()?)));
     if feeds().next().is_none() {
@@ -303,7 +303,7 @@ fn number(label: &str, value: u64) -> Markup {
     html! { td.n data-label=(label) { (grouped(value)) } }
 }
 
-/// The last hour and the last day of a figure.
+/// Renders the last hour and the last day of a figure.
 fn both_spans(samples: &Samples, of: Of<'_>, label: &str) -> Markup {
     html! {
         @for (span, words) in [(Span::Hour, "last hour"), (Span::Day, "last day")] {
@@ -312,7 +312,7 @@ fn both_spans(samples: &Samples, of: Of<'_>, label: &str) -> Markup {
     }
 }
 
-/// What was logged last.
+/// Renders the last logged events.
 pub(super) fn events(events: &[Notable], now: u64) -> Markup {
     if events.is_empty() {
         return html! {};
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_told_by_what_is_overwritten_next() {
+    fn a_buffer_shows_the_age_of_its_oldest_articles() {
         let buffer = BufferStatus {
             name: "b".into(),
             area_bytes: 100,
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_say_is_shown_as_text() {
+    fn text_of_others_is_escaped() {
         let event =
             Notable { at: 5, level: Level::WARN, message: "<script>".into(), fields: "user=\"<b>\"".into() };
         let shown = events(&vec![event; EVENTS_SHOWN + 3], 10).into_string();

@@ -1,8 +1,7 @@
-//! What changed over the last hour and day: figures taken every few seconds, in a ring of limited size.
+//! History of the last hour and day: figures taken every few seconds, in rings of limited size.
 //!
-//! Taken from reports by [`keep`] while HTTP is served, whoever looks; so a page that is open costs no more
-//! than one that is not. 360 samples of an hour and 288 of a day, with up to [`PEERS_MAX`] peers each: 7 MB
-//! at most.
+//! Taken from reports by [`keep`] while HTTP is served, whether or not the page is open, so that an open page
+//! costs no more. 360 samples of an hour and 288 of a day, with up to [`PEERS_MAX`] peers each: 7 MB at most.
 
 use crate::Shared;
 use operators::report::{PeerStatus, Report};
@@ -12,17 +11,17 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Between two samples.
+/// Time between two samples.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Samples of the last hour.
+/// Number of samples of the last hour.
 const HOUR_SAMPLES: usize = 360;
-/// Samples between two that are kept for the day, and how many of those.
+/// Interval, in samples, between those kept for the day, and the number of those.
 const DAY_STEP: u64 = 30;
 const DAY_SAMPLES: usize = 288;
-/// Peers of which samples are kept.
+/// Maximum number of peers in a sample.
 const PEERS_MAX: usize = 200;
 
-/// Figures of a moment; counts are since the start.
+/// Figures at one time; counts are since the start.
 #[derive(Debug, Clone, Default)]
 struct Sample {
     accepted: u64,
@@ -43,23 +42,23 @@ struct PeerSample {
 /// A figure of which there are samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of<'a> {
-    /// Articles accepted, a second.
+    /// Articles accepted per second.
     Accepted,
-    /// Articles rejected, a second.
+    /// Articles rejected per second.
     Rejected,
     /// Connections.
     Connections,
-    /// Bytes that a power cut could take.
+    /// Bytes that a power failure could lose.
     Undurable,
-    /// Articles accepted from a peer, a second.
+    /// Articles accepted from a peer per second.
     From(&'a str),
-    /// Articles that a peer took, a second.
+    /// Articles taken by a peer per second.
     To(&'a str),
-    /// How many seconds a feed is behind.
+    /// Seconds by which a feed lags.
     Lag(&'a str),
 }
 
-/// For how long.
+/// The time covered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Span {
     Hour,
@@ -90,7 +89,7 @@ impl Samples {
         rings.taken += 1;
     }
 
-    /// The values of a figure, the oldest first: how it changed a second, or how it was.
+    /// Returns the values of a figure, oldest first: changes per second, or levels.
     pub(super) fn series(&self, of: Of<'_>, span: Span) -> Vec<f64> {
         let rings = self.0.lock();
         let (ring, step) = match span {
@@ -102,7 +101,7 @@ impl Samples {
             return values.map(|value| value.unwrap_or_default() as f64).collect();
         }
         let values: Vec<Option<u64>> = values.collect();
-        // What was not known before, such as a new peer, has no rate yet.
+        // A figure without an earlier value, such as that of a new peer, has no rate yet.
         let rate = |pair: &[Option<u64>]| match pair {
             [Some(before), Some(after)] => after.saturating_sub(*before) as f64 / step as f64,
             _ => 0.0,
@@ -119,7 +118,7 @@ fn push(ring: &mut VecDeque<Sample>, max: usize, sample: Sample) {
 }
 
 impl Sample {
-    /// Names are shared with those of the sample before.
+    /// Takes the figures of a report, sharing names with the previous sample.
     fn of(report: &Report, before: &[PeerSample]) -> Self {
         let Some(server) = &report.server else { return Self::default() };
         let peer = |peer: &PeerStatus| {
@@ -190,12 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_of_what_was_counted_in_between() {
+    fn rates_are_differences_between_samples() {
         let samples = Samples::default();
         samples.add(&report(100, &[("a", 10)]));
         samples.add(&report(150, &[("b", 500), ("a", 30)]));
         samples.add(&report(150, &[("b", 510)]));
-        // The counts begin anew, as after a restart of what counts.
+        // The counts start at 0 again, as after a restart of the counted part.
         samples.add(&report(20, &[("b", 0)]));
         assert_eq!(samples.series(Of::Accepted, Span::Hour), [5.0, 0.0, 0.0]);
         assert_eq!(samples.series(Of::From("a"), Span::Hour), [2.0, 0.0, 0.0]);
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rings_have_an_end() {
+    fn the_rings_are_bounded() {
         let samples = Samples::default();
         let many: Vec<String> = (0..PEERS_MAX + 9).map(|n| n.to_string()).collect();
         let many: Vec<(&str, u64)> = many.iter().map(|name| (name.as_str(), 1)).collect();

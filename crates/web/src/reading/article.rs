@@ -1,4 +1,4 @@
-//! An article as a page, as it is, and its files.
+//! An article as a page, in its original form, and its attachments.
 
 use super::{Reading, asked, failed, found_at};
 use crate::memory::Reserved;
@@ -18,11 +18,11 @@ use newspages::{names, urls};
 use std::sync::Arc;
 use upstreams::{NewsSource, Part};
 
-/// Groups of an article to which a follow-up may go.
+/// Maximum number of groups for a follow-up.
 const GROUPS_MAX: usize = 100;
-/// Bytes of memory for each byte of text that is shown: the text, its markup, and that in its page.
+/// Bytes of memory for each byte of text that is shown: the text, its markup, and the copy in its page.
 const MARKUP_FACTOR: usize = 12;
-/// Bytes of a page besides.
+/// Further bytes of a page.
 const MARKUP_BYTES_BASE: usize = 64 << 10;
 
 pub(super) async fn article(
@@ -59,7 +59,7 @@ pub(super) async fn article(
     Ok(Reserved::with(reading.page(&subject, &markup), memory))
 }
 
-/// Leads from a group and number to the permanent place.
+/// Redirects from a group and number to the permanent address.
 pub(super) async fn numbered(
     State(shared): State<Arc<Shared>>,
     Path((name, number)): Path<(String, String)>,
@@ -74,7 +74,7 @@ pub(super) async fn numbered(
     id.map(|id| found_at(&urls::article(id))).ok_or_else(|| reading.no_article())
 }
 
-/// As it is stored, without dot-stuffing.
+/// Returns an article as stored, without dot-stuffing.
 pub(super) async fn raw(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -95,7 +95,7 @@ pub(super) async fn raw(
     Ok(Reserved::with(reading.marked(answers::of_type(StatusCode::OK, media_type, text)), memory))
 }
 
-/// A file that an article brings; never of a type that a browser shows.
+/// Returns an attachment of an article, never with a type that a browser shows.
 pub(super) async fn file(
     State(shared): State<Arc<Shared>>,
     Path((id, number, _name)): Path<(String, String, String)>,

@@ -22,17 +22,17 @@ use std::sync::Arc;
 use tracing::debug;
 use upstreams::Part;
 
-/// Articles of a feed.
+/// Maximum number of articles of a feed.
 const ENTRIES_MAX: usize = 25;
-/// Bytes of a thread's mbox, unless it has a single article.
+/// Maximum bytes of a thread's mbox, unless it has a single article.
 const MBOX_BYTES_MAX: usize = 32 << 20;
-/// Copies of an article while it becomes a mail: as it is stored and as text, then as text and as mail.
+/// Copies of an article during conversion to a mail: as stored and as text, then as text and as mail.
 const MAIL_COPIES: usize = 2;
-/// Bytes of a mail besides its article.
+/// Bytes of a mail in addition to its article.
 const MAIL_BYTES_BASE: usize = 256;
-/// How many articles of a thread its mbox does not have.
+/// Header with the number of articles left out of a thread's mbox.
 const LEFT_OUT: HeaderName = HeaderName::from_static("x-articles-left-out");
-/// The sender in the line that begins a mail.
+/// The sender in the line that begins each mail.
 const SENDER: &str = "newsreel";
 
 pub(super) async fn group(
@@ -97,16 +97,16 @@ pub(super) async fn mbox(
     Ok(reading.marked(answer))
 }
 
-/// An article that becomes a mail.
+/// An article to be converted to a mail.
 struct MailRow {
     message_id: String,
     date: i64,
-    /// Its size, as its overview row has it.
+    /// Size in its overview row.
     bytes: usize,
 }
 
-/// The articles of a thread for its mbox, in the order of reading, and how many more there are: those nearest
-/// to the one that was asked for, as far as they fit.
+/// Returns the articles of a thread for its mbox, in reading order, and the number left out: those nearest to
+/// the requested article are included, as far as they fit.
 fn mail_rows(found: &ThreadAround) -> (Vec<MailRow>, usize) {
     let bytes_of = |row: &Row| usize::try_from(row.bytes).unwrap_or(usize::MAX);
     let row_of = |node: usize| found.thread.nodes.get(node)?.row.and_then(|at| found.rows.get(at));
@@ -139,7 +139,7 @@ async fn mails(news: ReadableNews, articles: Vec<MailRow>, pieces: PieceSender) 
             }
         };
         let (mail, memory) = mail_of(found, article.date);
-        // Rows may be wrong about sizes.
+        // Rows may have wrong sizes.
         if sent > 0 && sent + mail.len() > MBOX_BYTES_MAX {
             break;
         }
@@ -149,7 +149,7 @@ async fn mails(news: ReadableNews, articles: Vec<MailRow>, pieces: PieceSender) 
     Ok(())
 }
 
-/// An article with memory for what is made of it, for which it waits as long as there is no room.
+/// Returns an article with memory for its conversion, waiting for room as long as necessary.
 async fn find_for_mail(news: &ReadableNews, article: &MailRow) -> Result<Option<FoundArticle>, NotReadable> {
     let bytes = article.bytes.min(news.article_bytes_max).saturating_add(MAIL_BYTES_BASE);
     let mut needed = MAIL_COPIES.saturating_mul(bytes);
@@ -163,8 +163,8 @@ async fn find_for_mail(news: &ReadableNews, article: &MailRow) -> Result<Option<
     }
 }
 
-/// An article as mail. Not more than [`MAIL_COPIES`] are in memory: each line that gets a `>` has lost its
-/// CR.
+/// Converts an article to a mail. At most [`MAIL_COPIES`] are in memory: each line that gets a `>` has lost
+/// its CR.
 fn mail_of(found: FoundArticle, date: i64) -> (Vec<u8>, Reservation) {
     let mut text = Vec::with_capacity(found.wire().len());
     netnews::nntp::wire::to_text(found.wire(), &mut text);
@@ -184,7 +184,7 @@ impl Reading<'_> {
         page: String,
         (rows, mut memory): (Vec<Row>, Reservation),
     ) -> Result<Response, Response> {
-        // So that a large article may be alone in the memory.
+        // Leaves all memory to a large article.
         let rows_bytes = threads::bytes_of(&rows);
         memory.shrink(if rows_bytes > SMALL_BYTES_MAX { rows_bytes } else { 0 });
         let mut texts = Vec::new();
@@ -211,7 +211,7 @@ impl Reading<'_> {
     }
 }
 
-/// The beginning of what an article says itself.
+/// Returns the beginning of an article's own text.
 fn summary(wire: &[u8]) -> String {
     let content = Content::of(wire, SUMMARY_BYTES);
     let own = content.blocks.iter().filter_map(|block| match block {

@@ -11,9 +11,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use upstreams::{GroupList, GroupStream, NewsSource, Which};
 
-/// Groups of one page.
+/// Groups per page.
 const GROUPS_PER_PAGE: usize = 200;
-/// Longest part of a name that is searched for, in bytes.
+/// Maximum length of a search term for names, in bytes.
 const MATCH_BYTES_MAX: usize = 100;
 
 pub(super) async fn list(
@@ -39,7 +39,7 @@ pub(super) async fn list(
 }
 
 impl Reading<'_> {
-    /// Groups of a page, and whether there are no more.
+    /// Returns the groups of a page, and whether there are no more.
     async fn lines(&self, wanted: &[u8], after: &[u8]) -> Result<(Vec<GroupLine>, bool), Response> {
         let has = |name: &[u8]| {
             wanted.is_empty() || memchr::memmem::find(&name.to_ascii_lowercase(), wanted).is_some()
@@ -52,7 +52,7 @@ impl Reading<'_> {
             if lines.len() == GROUPS_PER_PAGE {
                 return Ok((lines, false));
             }
-            // An alias has no articles, and one that is not carried has no page.
+            // An alias has no articles, and a group that is not carried has no page.
             if group.flag.starts_with(b"=") || group.flag == b"x" {
                 continue;
             }
@@ -83,7 +83,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// One line about a group.
+    /// Returns the description of a group.
     pub(super) async fn description(&self, name: &str) -> Result<String, Response> {
         let mut line = [GroupLine { name: name.to_owned(), description: String::new(), articles: 0 }];
         self.describe(&mut line).await?;

@@ -1,10 +1,10 @@
-//! Reading on the web: groups, threads and articles, and writing for those who may.
+//! Reading on the web: groups, threads and articles, and posting for those who may.
 //!
-//! The articles come from the same source as a newsreader's, and the same view says which there are: a group
-//! that a visitor may not read, and an article in such groups alone, is as if it were not there. What
-//! articles say becomes markup in the crate `newspages`, which lets nothing through but text and plain
-//! links, on threads of its own (`rendering`). Every page has bounds: rows, articles and bytes, and is in the
-//! budget for memory from the first article on (`memory`). Called by `web`. In words: `docs/web.md`.
+//! The articles come from the same source as a newsreader's, and the same view limits them: a group that a
+//! visitor may not read, and an article in such groups alone, does not exist for it. The crate `newspages`
+//! converts articles to markup, passing only text and plain links, on threads of its own (`rendering`). Every
+//! page has limits on rows, articles and bytes, and is in the memory budget from the first article on
+//! (`memory`). Called by `web`. Documentation: `docs/web.md`.
 
 mod article;
 mod feeds;
@@ -39,9 +39,9 @@ use upstreams::{
     Upstreams,
 };
 
-/// Where readers' news comes from.
+/// The source of readers' news.
 type Source = Beside<LocalSpool, Upstreams, LocalFirst>;
-/// A group of it.
+/// A group of that source.
 type Group = <Source as NewsSource>::Group;
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
@@ -64,14 +64,14 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/article/{id}/follow-up", get(posting::follow_up_form))
 }
 
-/// A visitor who may read, and what it may read.
+/// A visitor who may read, with its readable news.
 struct Reading<'a> {
     shared: &'a Shared,
     visitor: &'a Visitor,
     news: ReadableNews,
 }
 
-/// What a visitor may read, where it is, and the memory for it.
+/// The news that a visitor may read: the source, the view, and the memory for it.
 #[derive(Clone)]
 struct ReadableNews {
     source: Source,
@@ -80,34 +80,34 @@ struct ReadableNews {
     article_bytes_max: usize,
 }
 
-/// An article that the visitor may read, and the memory that it takes.
+/// An article that the visitor may read, with its memory.
 struct FoundArticle {
     bytes: ArticleBytes,
     memory: Reservation,
 }
 
 impl FoundArticle {
-    /// Wire format, without the final `.` line.
+    /// Returns the article in wire format, without the final `.` line.
     fn wire(&self) -> &[u8] {
         let wire = self.bytes.article();
         wire.strip_suffix(b".\r\n").unwrap_or(wire)
     }
 
-    /// The header lines.
+    /// Returns the header lines.
     fn head(&self) -> &[u8] {
         self.bytes.head()
     }
 }
 
-/// An attempt to read an article with a bounded reservation.
+/// Result of reading an article with a bounded reservation.
 enum ReadAttempt {
     Missing,
     Done(FoundArticle),
-    /// Nothing of it is held any longer; the next attempt needs so many bytes.
+    /// Nothing is held any longer; the next attempt needs this many bytes.
     TooLarge(usize),
 }
 
-/// Why news cannot be read now.
+/// The reason why news cannot be read now.
 #[derive(Debug)]
 enum NotReadable {
     Source(SourceError),
@@ -127,13 +127,13 @@ impl From<NoRoom> for NotReadable {
 }
 
 impl ReadableNews {
-    /// Memory for a part of any article, before it is known how large that is.
+    /// Returns the memory for a part of any article, before its size is known.
     fn room(&self, part: Part) -> usize {
         let bytes = if part == Part::Head { HEADER_BYTES_MAX } else { self.article_bytes_max };
         bytes.min(self.memory.first_bytes_max())
     }
 
-    /// An article by its Message-ID, if it is there and may be read.
+    /// Returns an article by Message-ID, if it exists and may be read.
     async fn find(&self, id: &str, part: Part) -> Result<Option<FoundArticle>, NotReadable> {
         let mut needed = self.room(part);
         loop {
@@ -146,9 +146,9 @@ impl ReadableNews {
         }
     }
 
-    /// Reads an article of which there will be so many copies. If the reservation is too small for them, and
-    /// there is no room now for a larger one, the article and the reservation are dropped: no request waits
-    /// for memory while it holds an article that is not in the budget.
+    /// Reads an article of which `copies` are needed. If the reservation is too small for them, and there is
+    /// no room now for a larger one, the article and the reservation are dropped: no request waits for memory
+    /// while it holds an article that is not in the budget.
     async fn try_read(
         &self,
         mut memory: Reservation,
@@ -161,7 +161,7 @@ impl ReadableNews {
             Fetched::Missing => return Ok(ReadAttempt::Missing),
             Fetched::Whole => {}
             Fetched::Begun(rest) => {
-                // Its size is not known yet.
+                // The final size is not known yet.
                 let needed = copies.saturating_mul(self.article_bytes_max);
                 if memory.grow(needed).is_err() {
                     return Ok(ReadAttempt::TooLarge(needed));
@@ -180,25 +180,25 @@ impl ReadableNews {
     }
 }
 
-/// Whether a visitor may read here at all.
+/// Returns true if a visitor may read here at all.
 pub(super) fn is_open(visitor: &Visitor) -> bool {
     visitor.client().config().web.reading && visitor.client().may_read()
 }
 
-/// Whether a visitor may search.
+/// Returns true if a visitor may search.
 #[cfg(feature = "search")]
 pub(super) fn has_search(shared: &Shared, visitor: &Visitor) -> bool {
     is_open(visitor) && shared.server.upgrade().is_some_and(|server| server.search.is_on())
 }
 
-/// Nobody may, as there is none.
+/// Returns false: there is no search.
 #[cfg(not(feature = "search"))]
 pub(super) fn has_search(_shared: &Shared, _visitor: &Visitor) -> bool {
     false
 }
 
 impl<'a> Reading<'a> {
-    /// For a visitor, if it may read; `path` is where it wants to go, for after logging in.
+    /// Begins for a visitor, if it may read; `path` is the page to return to after logging in.
     #[expect(clippy::result_large_err, reason = "the answer is what the handler returns")]
     fn begin(shared: &'a Shared, visitor: &'a Visitor, path: &str) -> Result<Self, Response> {
         let client = visitor.client();
@@ -227,7 +227,7 @@ impl<'a> Reading<'a> {
         Ok(Self { shared, visitor, news })
     }
 
-    /// A group that the visitor may read.
+    /// Returns a group that the visitor may read.
     async fn group(&self, name: &str) -> Result<(Group, Marks), Response> {
         if !self.news.view.shows(name.as_bytes()) {
             return Err(self.no_group());
@@ -249,13 +249,13 @@ impl<'a> Reading<'a> {
         )
     }
 
-    /// An article by its Message-ID without angle brackets.
+    /// Returns an article by its Message-ID without angle brackets.
     async fn article(&self, bare: &str, part: Part) -> Result<FoundArticle, Response> {
         let found = self.news.find(&format!("<{bare}>"), part).await.map_err(failed)?;
         found.ok_or_else(|| self.no_article())
     }
 
-    /// What `render` makes of an input of this size, on a thread of its own.
+    /// Runs `render` for an input of this size on a rendering thread.
     async fn render<T: Send + 'static>(
         &self,
         input_bytes: usize,
@@ -266,7 +266,7 @@ impl<'a> Reading<'a> {
         rendered.map_err(|NotRendered| answers::busy())
     }
 
-    /// What `render` makes of an article, `copies` of which are in memory meanwhile, besides so many bytes.
+    /// Runs `render` for an article, with memory for `copies` of it and this many more bytes.
     async fn render_article<T: Send + 'static>(
         &self,
         found: FoundArticle,
@@ -285,7 +285,7 @@ impl<'a> Reading<'a> {
         self.render(size, work).await
     }
 
-    /// Whether the visitor may post to this group.
+    /// Returns true if the visitor may post to this group.
     fn may_post(&self, group: &str) -> bool {
         let client = self.visitor.client();
         client.may_post() && client.access().is_some_and(|access| access.post.matches(group.as_bytes()))
@@ -305,7 +305,7 @@ impl<'a> Reading<'a> {
         self.marked(page.answer(status, body))
     }
 
-    /// An answer that says what robots may do with it.
+    /// Adds the header with the rules for robots.
     fn marked(&self, mut answer: Response) -> Response {
         if !self.visitor.client().config().web.robots {
             let refused = HeaderValue::from_static("noindex, nofollow");
@@ -315,7 +315,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What is said where the source of news fails; the log says more.
+/// Returns the answer to a failure of the source, which is logged.
 fn failed(error: impl Into<NotReadable>) -> Response {
     match error.into() {
         NotReadable::NoRoom => answers::busy(),
@@ -330,7 +330,7 @@ fn failed(error: impl Into<NotReadable>) -> Response {
     }
 }
 
-/// Where somebody is sent on: to the permanent place of what was asked for.
+/// Returns a redirect to the permanent address.
 fn found_at(place: &str) -> Response {
     let mut answer = answers::text(StatusCode::FOUND, "It is somewhere else.");
     if let Ok(place) = HeaderValue::try_from(place) {
@@ -339,7 +339,7 @@ fn found_at(place: &str) -> Response {
     answer
 }
 
-/// What robots may read.
+/// Returns the rules for robots.
 async fn robots(State(shared): State<Arc<Shared>>) -> Response {
     let config = shared.config();
     let text = match config.web.reading && config.web.robots {
@@ -349,7 +349,7 @@ async fn robots(State(shared): State<Arc<Shared>>) -> Response {
     answers::text(StatusCode::OK, text)
 }
 
-/// The value of a field of a query.
+/// Returns the value of a field of a query.
 fn asked(query: Option<&str>, name: &str) -> String {
     let mut pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.find(|(own, _)| *own == name).map_or("", |(_, value)| value);

@@ -1,7 +1,7 @@
-//! Writing articles and follow-ups, for those who may post.
+//! Posting articles and follow-ups, for those who may.
 //!
-//! What is written is a proto-article like one that comes by POST, and goes the same way: the injecting
-//! agent judges and completes it. A form comes with its token (`form`).
+//! The text becomes a proto-article like one that comes by POST, and takes the same path: the injecting agent
+//! checks and completes it. A form comes with its token (`form`).
 
 use super::Reading;
 use crate::form::Submission;
@@ -20,14 +20,14 @@ use newspages::urls;
 use std::sync::Arc;
 use upstreams::Part;
 
-/// Longest form with an article, in bytes.
+/// Maximum length of a form with an article, in bytes.
 const FORM_BYTES_MAX: usize = 512 << 10;
-/// Longest header that is taken from a form, in bytes.
+/// Maximum length of a header taken from a form, in bytes.
 const FIELD_BYTES_MAX: usize = 400;
-/// Longest References of a follow-up, in bytes.
+/// Maximum length of the References of a follow-up, in bytes.
 const REFERENCES_BYTES_MAX: usize = 900;
-/// References that a follow-up keeps besides the first, so that the header stays short (RFC 5537 section
-/// 3.4.4).
+/// Number of references that a follow-up keeps in addition to the first, so that the header stays short (RFC
+/// 5537 section 3.4.4).
 const REFERENCES_KEPT: usize = 20;
 
 /// An article that is being written.
@@ -41,7 +41,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// As it was sent by a form, and why it cannot be taken, if so.
+    /// Returns the draft in a form, and the reason why it cannot be accepted, if any.
     fn of(form: &Submission) -> (Self, Option<&'static str>) {
         let field = |name: &str| form.field(name).trim().to_owned();
         let draft = Self {
@@ -64,7 +64,7 @@ impl Draft {
         (draft, problem)
     }
 
-    /// The proto-article, in wire format without the final `.` line.
+    /// Returns the proto-article, in wire format without the final `.` line.
     fn wire(&self) -> Vec<u8> {
         let mut head = String::new();
         let mut add = |name: &str, value: &str| {
@@ -86,7 +86,7 @@ impl Draft {
     }
 }
 
-/// A mailbox with its name encoded where that is needed.
+/// Returns a mailbox with its name encoded if necessary.
 fn mailbox(from: &str) -> String {
     match from.rfind('<').filter(|_| from.ends_with('>')).and_then(|at| from.split_at_checked(at)) {
         Some((name, address)) if !name.is_ascii() => format!("{} {address}", encode(name.trim())),
@@ -94,7 +94,7 @@ fn mailbox(from: &str) -> String {
     }
 }
 
-/// An empty form for a group.
+/// Shows an empty form for a group.
 pub(super) async fn article_form(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
@@ -109,7 +109,7 @@ pub(super) async fn article_form(
     Ok(reading.form(&draft, StatusCode::OK, None))
 }
 
-/// A form with what a follow-up begins with.
+/// Shows a form for a follow-up.
 pub(super) async fn follow_up_form(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
@@ -143,7 +143,7 @@ pub(super) async fn follow_up_form(
     Ok(reading.form(&draft, StatusCode::OK, None))
 }
 
-/// References of a follow-up: the first, and the last ones.
+/// Returns the References of a follow-up: the first, and the last ones.
 fn references(above: &[String], id: &str) -> String {
     let mut kept: Vec<&str> = above.iter().map(String::as_str).collect();
     if kept.len() > REFERENCES_KEPT {
@@ -156,7 +156,7 @@ fn references(above: &[String], id: &str) -> String {
     kept.join(" ")
 }
 
-/// Takes what was written.
+/// Posts the article in a form.
 pub(super) async fn send(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,

@@ -1,4 +1,4 @@
-//! Overview rows of a group, a bounded number of them.
+//! Reading a bounded number of overview rows of a group.
 
 use super::{Group, Reading, failed};
 use crate::memory::Reservation;
@@ -8,43 +8,43 @@ use newspages::threads::{REFERENCES_MAX, Row};
 use std::ops::RangeInclusive;
 use upstreams::{Marks, NewsSource};
 
-/// Bytes of rows that are read at once.
+/// Bytes of rows read at once.
 const ROW_BYTES_MAX: usize = 256 << 10;
-/// Bytes of rows of one page.
+/// Maximum bytes of rows for one page.
 const PAGE_BYTES_MAX: usize = 8 << 20;
-/// How often a range is made wider, where many numbers have no article.
+/// Number of times a range is widened if many numbers have no article.
 const WIDER_MAX: u32 = 12;
-/// Copies of a row's text: as it is read, taken apart, and as markup.
+/// Copies of a row's text: as read, parsed, and as markup.
 const COPIES: usize = 3;
 /// Bytes of memory for a Message-ID, which may be one of References, and its container in the threads.
 const ID_BYTES: usize = 192;
-/// Message-IDs of a row that count: its References, and its own.
+/// Maximum number of Message-IDs counted for a row: its References, and its own.
 const ROW_IDS_MAX: usize = REFERENCES_MAX + 1;
 
-/// Rows as they are read, ascending, and the memory for what is made of them.
+/// Rows as read, ascending, and the memory for their conversion.
 pub(super) struct RowText {
     text: Vec<u8>,
     memory: Reservation,
 }
 
 impl RowText {
-    /// Size of the text, in bytes.
+    /// Returns the size of the text, in bytes.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }
 
-    /// The last `count` rows; to be called on a thread that renders.
+    /// Returns the last `count` rows, parsed. To be called on a rendering thread.
     pub fn last(&self, count: usize) -> Vec<Row> {
         let rows = self.text.split_inclusive(|b| *b == b'\n');
         rows.skip(self.count().saturating_sub(count)).filter_map(Row::parse).collect()
     }
 
-    /// All rows; to be called on a thread that renders.
+    /// Returns all rows, parsed. To be called on a rendering thread.
     pub fn all(&self) -> Vec<Row> {
         self.last(usize::MAX)
     }
 
-    /// The memory, for what was made.
+    /// Returns the memory, for the page made from the rows.
     pub fn into_memory(self) -> Reservation {
         self.memory
     }
@@ -53,7 +53,7 @@ impl RowText {
         memchr_iter(b'\n', &self.text).count()
     }
 
-    /// Memory for these rows and for as many more as are read at once.
+    /// Returns the memory for these rows and for another read of maximum size.
     fn needed(&self) -> usize {
         let ids_of = |row: &[u8]| memchr_iter(b'<', row).count().min(ROW_IDS_MAX);
         let ids: usize = self.text.split_inclusive(|b| *b == b'\n').map(ids_of).sum();
@@ -62,8 +62,8 @@ impl RowText {
 }
 
 impl Reading<'_> {
-    /// The rows of a number and of those around it, ascending: its own is always there. Those before it may
-    /// take half of the bytes of a page.
+    /// Returns the row of a number and the rows around it, ascending; its own row is always included. Rows
+    /// before it may take half of the bytes of a page.
     pub(super) async fn rows_around(
         &self,
         group: &Group,
@@ -76,8 +76,8 @@ impl Reading<'_> {
         Ok(rows)
     }
 
-    /// Rows with numbers below `before`, ascending, of which the last `count` are wanted; fewer if there are
-    /// no more, or if they are too large.
+    /// Returns rows with numbers below `before`, ascending, of which the last `count` are wanted; fewer if
+    /// there are no more, or if they are too large.
     pub(super) async fn rows_before(
         &self,
         group: &Group,
@@ -93,7 +93,7 @@ impl Reading<'_> {
             if low > high {
                 break;
             }
-            // What is read in vain is given back first.
+            // The rows of the previous attempt are dropped first.
             drop(rows.take());
             let (found, is_whole) = self.last_rows(group, low..=high, PAGE_BYTES_MAX).await?;
             let is_enough = !is_whole || found.count() >= count || low <= lowest;
@@ -109,8 +109,9 @@ impl Reading<'_> {
         }
     }
 
-    /// The rows of a range of numbers, ascending, and whether these are all. If they are larger than this,
-    /// those of the upper half or of the upper quarter of the numbers, and so on; at least that of the last.
+    /// Returns the rows of a range of numbers, ascending, and whether they are complete. If they exceed
+    /// `PAGE_BYTES_MAX`, returns those of the upper half or quarter of the numbers, and so on; at least the
+    /// last one.
     async fn last_rows(
         &self,
         group: &Group,
@@ -133,8 +134,7 @@ impl Reading<'_> {
         Ok(RowText { text: Vec::new(), memory })
     }
 
-    /// Appends the rows of a range of numbers until there are so many bytes of them, and returns whether that
-    /// was all.
+    /// Appends the rows of a range of numbers up to a number of bytes, and returns whether they are complete.
     async fn append_rows(
         &self,
         group: &Group,

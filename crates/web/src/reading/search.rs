@@ -1,7 +1,7 @@
-//! Search on the web: a form, and the articles that a query finds among those that the visitor may read.
+//! Search on the web: a form, and the found articles that the visitor may read.
 //!
-//! The index says which articles may be answers; each is then asked of the source of news, as a reader's
-//! newsreader would, and only what is there and may be read is shown.
+//! The index returns candidates; each is then looked up in the source of news, like a request of a
+//! newsreader, and only existing and readable ones are shown.
 
 use super::{Reading, asked, failed};
 use crate::Shared;
@@ -20,9 +20,9 @@ use tokio::task::block_in_place;
 use tracing::warn;
 use upstreams::Part;
 
-/// Articles of one page.
+/// Articles per page.
 const LINES_PER_PAGE: usize = 30;
-/// Answers of the index that are looked at for one page; those that are gone are passed over.
+/// Maximum number of candidates examined for one page; removed ones are skipped.
 const LOOKED_AT_MAX: usize = 300;
 
 pub(super) async fn search(
@@ -59,7 +59,7 @@ pub(super) async fn search(
 }
 
 impl Reading<'_> {
-    /// The articles of a page, where the next one begins, and whether the index is complete.
+    /// Returns the articles of a page, the start of the next one, and whether the index is complete.
     async fn found(
         &self,
         query: &Query,
@@ -93,7 +93,7 @@ impl Reading<'_> {
         Ok((lines, Some(at).filter(|at| *at < ANSWERS_MAX), server.search.is_complete()))
     }
 
-    /// The groups that are asked for and may be read; `None`: all that there are.
+    /// Returns the requested groups that may be read; `None` means all groups.
     fn groups_of(&self, query: &Query, groups: &[Arc<spool::Group>]) -> Option<Vec<String>> {
         let is_wanted = |name: &[u8]| self.news.view.shows(name) && query.is_for_group(name);
         let wanted = groups.iter().filter(|group| is_wanted(group.name.as_bytes()));

@@ -14,12 +14,12 @@ use newspages::view::{self, GroupPage, ThreadPage, Turning};
 use std::sync::Arc;
 use upstreams::Part;
 
-/// Articles of one page of a group.
+/// Articles per page of a group.
 const ARTICLES_PER_PAGE: usize = 100;
-/// Articles before and after one, by number, among which its thread is looked for.
+/// Numbers of articles before and after one, among which its thread is searched for.
 const BEFORE_MAX: u64 = 1_000;
 const AFTER_MAX: u64 = 2_000;
-/// Articles of a thread that are shown, or sent as mbox.
+/// Maximum number of articles of a thread that are shown, or sent as mbox.
 pub(super) const THREAD_MAX: usize = 500;
 
 pub(super) async fn group(
@@ -86,14 +86,14 @@ pub(super) async fn thread(
     Ok(Reserved::with(reading.page_with(&title, feed.as_deref(), StatusCode::OK, &markup), memory))
 }
 
-/// The rows around an article, among which its thread is looked for.
+/// The rows around an article, among which its thread is searched for.
 pub(super) struct ThreadText {
     pub rows: RowText,
     number: u64,
 }
 
 impl ThreadText {
-    /// The thread of the article; to be called on a thread that renders.
+    /// Returns the thread of the article. To be called on a rendering thread.
     pub fn thread(&self) -> Option<ThreadAround> {
         let rows = self.rows.all();
         let row = rows.iter().position(|row| row.number == self.number)?;
@@ -102,7 +102,7 @@ impl ThreadText {
     }
 }
 
-/// All of a thread that is among the rows around an article.
+/// The part of a thread that is among the rows around an article.
 pub(super) struct ThreadAround {
     pub rows: Vec<Row>,
     pub thread: Thread,
@@ -111,7 +111,7 @@ pub(super) struct ThreadAround {
 }
 
 impl ThreadAround {
-    /// The thread's title.
+    /// Returns the thread's title.
     pub fn title(&self) -> &str {
         self.thread.title(&self.rows)
     }
@@ -122,7 +122,7 @@ impl ThreadAround {
 }
 
 impl Reading<'_> {
-    /// The rows around an article in a group.
+    /// Reads the rows around an article in a group.
     pub(super) async fn thread_of(&self, name: &str, id: &str) -> Result<ThreadText, Response> {
         let (group, marks) = self.group(name).await?;
         let found = self.article(id, Part::Head).await?;
@@ -135,7 +135,7 @@ impl Reading<'_> {
     }
 }
 
-/// The number of an article in a group.
+/// Returns the number of an article in a group.
 fn number_in(found: &FoundArticle, name: &str) -> Option<u64> {
     let mut places = netnews::article::xref_places(found.head());
     let (_, number) = places.find(|(group, _)| *group == name.as_bytes())?;

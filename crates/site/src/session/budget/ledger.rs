@@ -1,11 +1,13 @@
-//! Who holds how much memory for articles that are arriving, and who gives way when there is no more.
+//! The memory held for articles that are arriving, and the choice of the one to give up when there is no
+//! more.
 //!
-//! Every article is charged to one or two accounts, each with its limit: peers in all; or posters in all, and
-//! the user or the address that posts. Invariant: no account exceeds its limit. Whoever finds one full waits,
-//! oldest first, while others make progress. It does not wait for the slow: below [`SLOW_BYTES_PER_SEC`] the
-//! slowest holder of the full account gives way, also if that is the one that asks; and if nobody receives
-//! any more because all wait, the slowest gives way too, so that they cannot block each other. No I/O, and
-//! the time comes from the caller. Called by [`super::Place`]. Why: decision 29.
+//! Every article is charged to one or two accounts, each with its limit: peers in total; or posters in total,
+//! and the user or the address that posts. Invariant: no account exceeds its limit. Articles that find one
+//! full wait, oldest first, as long as others make progress. Slow articles are not waited for: below
+//! [`SLOW_BYTES_PER_SEC`] the slowest holder of the full account is given up, even if it is the one that
+//! asks; if no article is being received because all wait, the slowest is given up, too, so that they cannot
+//! block each other. No I/O, and the time comes from the caller. Called by [`super::Place`]. Rationale:
+//! decision 29.
 
 use hashbrown::HashMap;
 use site_base::lock::Leaf;
@@ -16,50 +18,50 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Nobody waits for a holder whose article comes more slowly than this, on average.
+/// Average rate below which a holder is slow, so that others do not wait for it.
 const SLOW_BYTES_PER_SEC: f64 = 32_768.0;
-/// Nobody is called slow before so long.
+/// Minimum time before a holder counts as slow.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
-/// Whom memory is charged to.
+/// The account that memory is charged to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Account {
-    /// All peers, for what they relay.
+    /// All peers, for articles that they relay.
     Peers,
-    /// All who post.
+    /// All posters.
     Posters,
-    /// Those who post from an address without having logged in; of IPv6 the /64 network.
+    /// Posts from an address without login; for IPv6 from the /64 network.
     Address(IpAddr),
-    /// A user who posts, wherever from.
+    /// Posts of a user, from any address.
     User(Box<str>),
 }
 
-/// An account, and what it may hold, in bytes.
+/// An account and its limit in bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Charge {
     pub account: Account,
     pub bytes_max: usize,
 }
 
-/// Why an article is given up.
+/// The reason why an article is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoRoom(pub &'static str);
 
 impl NoRoom {
-    /// For whoever has waited in vain.
+    /// The reason for an article that waited in vain.
     pub const WAITED: Self = Self("Not enough memory for this article, try again later");
 }
 
-/// What a holder is told.
+/// A notification for a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word {
-    /// It has what it asked for.
+    /// The memory it asked for is granted.
     Granted,
-    /// It has to give up its article.
+    /// The article has to be given up.
     GiveUp(NoRoom),
 }
 
-/// Where a holder is told something. A word to give up stays.
+/// Channel of notifications for a holder. `GiveUp` stays.
 #[derive(Debug, Default)]
 pub(super) struct Signal(Leaf<(Option<Word>, Option<Waker>)>);
 
@@ -88,36 +90,36 @@ impl Signal {
     }
 }
 
-/// What a holder and the ledger both see.
+/// State shared by a holder and the ledger.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub signal: Signal,
-    /// Bytes of its article that have arrived.
+    /// Bytes of the article that have arrived.
     pub arrived: AtomicUsize,
 }
 
-/// One article that is arriving.
+/// An article that is arriving.
 #[derive(Debug)]
 struct Holder {
     charges: Box<[Charge]>,
     bytes: usize,
-    /// When its article began, not counting the time it has waited for room.
+    /// Time when the article began, moved on by the time spent waiting for memory.
     since: Instant,
-    /// What it waits for, and since when.
+    /// The size it waits for, and since when.
     waits: Option<(usize, Instant)>,
-    /// It was told to give up and has not let go yet.
+    /// The holder was notified to give up and has not left yet.
     leaving: bool,
     shared: Arc<Shared>,
 }
 
 impl Holder {
-    /// How long its article has been arriving.
+    /// Returns the time for which the article has been arriving.
     fn elapsed(&self, now: Instant) -> Duration {
         self.waits.map_or(now, |(_, since)| since).saturating_duration_since(self.since)
     }
 
     fn bytes_per_sec(&self, now: Instant) -> f64 {
-        // In the beginning a moment more or less says nothing.
+        // In the first second the rate means nothing.
         let secs = self.elapsed(now).as_secs_f64().max(1.0);
         self.shared.arrived.load(Ordering::Relaxed) as f64 / secs
     }
@@ -135,19 +137,19 @@ impl Holder {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     next: u64,
-    /// By age.
+    /// Holders by age.
     holders: BTreeMap<u64, Holder>,
     used: HashMap<Account, usize>,
 }
 
 impl Ledger {
-    /// Bytes held in all. Every article is charged to one account of all its kind.
+    /// Returns the bytes held in total. Every article is charged to exactly one of these two accounts.
     pub fn bytes(&self) -> usize {
         let used = |account| self.used.get(account).copied().unwrap_or_default();
         used(&Account::Peers) + used(&Account::Posters)
     }
 
-    /// A new holder, of nothing so far, whose article began at `since`; its number.
+    /// Adds a holder of nothing so far, whose article began at `since`; returns its number.
     pub fn enter(&mut self, charges: Box<[Charge]>, since: Instant, shared: Arc<Shared>) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -155,7 +157,8 @@ impl Ledger {
         id
     }
 
-    /// Asks for so many bytes in all. True: they are granted; else the holder is told later.
+    /// Asks for this many bytes in total. Returns true if they are granted; otherwise the holder is notified
+    /// later.
     pub fn want(&mut self, id: u64, bytes: usize, now: Instant) -> bool {
         let Some(holder) = self.holders.get_mut(&id) else { return false };
         if holder.leaving {
@@ -169,7 +172,7 @@ impl Ledger {
         false
     }
 
-    /// Looks who has to give way to a holder that waits: again and again, as others become slow.
+    /// Chooses holders to give way to a waiting one. Called repeatedly, as others may become slow.
     pub fn look(&mut self, id: u64, now: Instant) {
         while let Some((account, lacking)) = self.full(id) {
             let leaving: usize =
@@ -191,14 +194,14 @@ impl Ledger {
         }
     }
 
-    /// A holder begins with another article.
+    /// Records that a holder begins with another article.
     pub fn restart(&mut self, id: u64, now: Instant) {
         if let Some(holder) = self.holders.get_mut(&id) {
             holder.since = now;
         }
     }
 
-    /// A holder lets go; others get what they wait for.
+    /// Removes a holder; others get the memory they wait for.
     pub fn leave(&mut self, id: u64, now: Instant) {
         let Some(holder) = self.holders.remove(&id) else { return };
         for Charge { account, .. } in &holder.charges {
@@ -219,7 +222,7 @@ impl Ledger {
         }
     }
 
-    /// Bytes that an account holds.
+    /// Returns the bytes that an account holds.
     #[cfg(test)]
     pub fn used(&self, account: &Account) -> usize {
         self.used.get(account).copied().unwrap_or_default()
@@ -229,7 +232,7 @@ impl Ledger {
         self.holders.iter().filter(move |(_, holder)| holder.is_charged_to(account))
     }
 
-    /// The first account that keeps a waiting holder from what it wants, and by how many bytes.
+    /// Returns the first account that keeps a waiting holder from its memory, and by how many bytes.
     fn full(&self, id: u64) -> Option<(Account, usize)> {
         let holder = self.holders.get(&id).filter(|holder| !holder.leaving)?;
         let more = holder.waits?.0.saturating_sub(holder.bytes);
@@ -240,7 +243,7 @@ impl Ledger {
         })
     }
 
-    /// Gives a waiting holder what it wants, if there is so much.
+    /// Grants a waiting holder its memory, if available.
     fn grant(&mut self, id: u64, now: Instant) -> bool {
         if self.full(id).is_some() {
             return false;
@@ -265,7 +268,7 @@ impl Ledger {
 }
 
 impl Account {
-    /// What is said when it is full.
+    /// Returns the refusal when this account is full.
     fn no_room(&self) -> NoRoom {
         NoRoom(match self {
             Self::Peers => "Peers send too much at once, try again later",
@@ -283,7 +286,7 @@ mod tests {
 
     const KIB: usize = 1024;
 
-    /// A ledger, and the time in seconds since its start.
+    /// A ledger with a clock in seconds since its start.
     struct Books {
         ledger: Ledger,
         start: Instant,
@@ -299,7 +302,7 @@ mod tests {
             self.start + Duration::from_secs(secs)
         }
 
-        /// A holder whose article began at `secs`.
+        /// Adds a holder whose article began at `secs`.
         fn enter(&mut self, charges: &[(Account, usize)], secs: u64) -> u64 {
             let charge =
                 |(account, kib): &(Account, usize)| Charge { account: account.clone(), bytes_max: kib * KIB };
@@ -309,14 +312,14 @@ mod tests {
             self.ledger.enter(charges, self.at(secs), shared)
         }
 
-        /// A holder that has got so many KiB.
+        /// Adds a holder of `kib` KiB.
         fn holds(&mut self, charges: &[(Account, usize)], secs: u64, kib: usize) -> u64 {
             let id = self.enter(charges, secs);
             assert!(self.want(id, kib, secs));
             id
         }
 
-        /// Asks for `kib`, all that it had before having arrived, and the first 16 KiB.
+        /// Asks for `kib` when everything granted before, and the first 16 KiB, has arrived.
         fn want(&mut self, id: u64, kib: usize, secs: u64) -> bool {
             let held = self.ledger.holders[&id].bytes.max(16 * KIB);
             self.shared[id as usize].arrived.store(held, Ordering::Relaxed);
@@ -340,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_charged_to_every_account_and_given_back() {
+    fn memory_is_charged_to_every_account_and_returned() {
         let mut books = Books::new();
         let id = books.holds(&address(1, 100), 0, 64);
         assert!(books.want(id, 90, 1));
@@ -355,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_gives_way_in_its_own_account_only() {
+    fn only_the_slowest_holder_of_the_full_account_gives_way() {
         let mut books = Books::new();
         let elsewhere = books.holds(&address(2, 100), 0, 64);
         let peer = books.holds(&[(Account::Peers, 100)], 0, 100);
@@ -376,14 +379,14 @@ mod tests {
     }
 
     #[test]
-    fn as_many_give_way_as_are_needed_and_no_more() {
+    fn no_more_articles_give_way_than_needed() {
         let mut books = Books::new();
         let slow: Vec<u64> = (0..10).map(|_| books.holds(&address(1, 100), 0, 10)).collect();
         let asks = books.enter(&address(1, 100), 60);
         assert!(!books.want(asks, 35, 60));
         let gone: Vec<u64> = slow.iter().copied().filter(|id| books.gives_up(*id)).collect();
         assert_eq!(gone.len(), 4);
-        // Another one that asks meanwhile sends only as many as it needs besides.
+        // Another article that asks meanwhile causes only as many to leave as it needs in addition.
         let second = books.enter(&address(1, 100), 60);
         assert!(!books.want(second, 5, 60));
         assert_eq!(slow.iter().filter(|id| books.gives_up(**id)).count(), 4);
@@ -394,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_makes_progress_is_waited_for_and_the_oldest_comes_first() {
+    fn articles_that_make_progress_are_waited_for_oldest_first() {
         let mut books = Books::new();
         let quick = books.holds(&address(1, 100), 0, 100);
         books.shared[quick as usize].arrived.store(100 * KIB, Ordering::Relaxed);
@@ -403,7 +406,7 @@ mod tests {
         assert_eq!([quick, first, second].map(|id| books.told(id)), [None; 3]);
         books.ledger.leave(quick, books.at(2));
         assert_eq!([first, second].map(|id| books.told(id)), [Some(Word::Granted), None]);
-        // Whoever was quick may become slow.
+        // A quick holder may become slow.
         books.ledger.look(second, books.at(3));
         assert_eq!(books.told(first), None);
         books.ledger.look(second, books.at(60));
@@ -411,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_makes_nobody_slow() {
+    fn time_spent_waiting_does_not_count_as_slow() {
         let mut books = Books::new();
         let quick = books.holds(&address(1, 100), 0, 40);
         let waits = books.holds(&address(1, 100), 0, 50);
@@ -425,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn all_who_wait_for_one_another_do_not_wait_for_ever() {
+    fn articles_that_wait_for_each_other_do_not_deadlock() {
         let mut books = Books::new();
         let all: Vec<u64> = (0..4).map(|_| books.holds(&address(1, 100), 0, 25)).collect();
         for id in &all[..3] {
@@ -486,7 +489,7 @@ mod tests {
                 assert!(books.ledger.used(&address(host, 0)[0].0) <= 256 * KIB);
             }
             assert!(books.ledger.used(&Account::Posters) <= 1024 * KIB);
-            // Whoever was told to give up lets go at once.
+            // A holder that is notified to give up leaves at once.
             alive.retain(|id| {
                 let leaves = books.gives_up(*id);
                 if leaves {
