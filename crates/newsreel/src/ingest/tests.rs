@@ -1,4 +1,4 @@
-//! The road of an article on a spool in memory.
+//! The path of an article, on a spool in memory.
 
 mod aside;
 mod filters;
@@ -49,7 +49,7 @@ fn filer(disk: &SimDisk, unknown_groups: &str) -> Filer {
     filer
 }
 
-/// A filer for the site of this configuration.
+/// Opens a filer for the site of this configuration.
 fn opened(disk: &SimDisk, text: &str) -> Filer {
     let config = config::parse(text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
     let (spool, _) = Spool::open(Arc::new(disk.clone()), config.spool_config(), &()).unwrap();
@@ -210,7 +210,7 @@ fn offline_filing_tells_why() {
     );
 }
 
-/// The class that an article from `origin` goes to under these rules.
+/// Returns the class for an article from `origin` under these rules.
 fn class_under(rules: &str, origin: &Origin, wire: &str) -> String {
     let classes = "\n[[class]]\nname = \"ram\"\nmethod = \"memory\"\nsize = \"64 KiB\"\n";
     let text =

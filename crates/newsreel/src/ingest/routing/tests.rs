@@ -1,4 +1,4 @@
-//! Decisions against the same conditions tested one by one.
+//! Decisions compared with the same conditions tested one by one.
 
 use super::*;
 use crate::config::tests::with_trash;
@@ -28,7 +28,7 @@ fn table(groups: &[(&str, Flag)]) -> Arc<GroupTable> {
     table
 }
 
-/// Peers with these keys, by the numbers 3, 4, ...
+/// Peers with these keys, numbered from 3.
 fn routes(peers: &[(&str, &str)]) -> Vec<Route> {
     let section = |(name, keys): &(&str, &str)| {
         format!("[[peer]]\nname = \"{name}\"\n[peer.send]\nto = \"h:119\"\n{keys}\n")
@@ -106,7 +106,7 @@ fn each_condition_decides() {
         ("distributions = \"!local\"", Facts { distribution: b"local", ..FACTS }, false),
         ("distributions = \"!local\"", Facts { distribution: b"Local, usa", ..FACTS }, true),
         ("path_never = [\"FAR.example\"]", FACTS, false),
-        // The tail entry is no identity.
+        // The tail entry is not an identity.
         ("path_never = [\"not-for-mail\"]", FACTS, true),
         ("hash = \"1-10/10\"", FACTS, true),
         ("types = [\"plain\"]", FACTS, true),
@@ -120,7 +120,7 @@ fn each_condition_decides() {
         ("", Facts { path: b"a!\r\n down.example!x!not-for-mail", ..FACTS }, false),
         ("", Facts { path: b"x!down.example", ..FACTS }, true),
         ("", Facts { newsgroups: b"", ..FACTS }, false),
-        // What is to one peer is for no other.
+        // Articles in `to.NAME` are for no other peer.
         ("groups = \"none.*\"", Facts { newsgroups: b"to.Down.example", ..FACTS }, true),
         ("", Facts { newsgroups: b"to.else.example", ..FACTS }, false),
     ] {
@@ -191,7 +191,7 @@ fn articles_that_are_on_their_way_are_decided_by_earlier_peers() {
     assert!(router.is_settled());
 }
 
-/// How long decisions take, and a rebuild of the matrix, for 100 peers and 50,000 groups. The best round
+/// Duration of decisions, and of a rebuild of the matrix, for 100 peers and 50,000 groups. The best round
 /// counts: others were interrupted.
 #[test]
 #[ignore = "measures time: make bench-routing, part of make soak"]

@@ -7,10 +7,10 @@ use netnews::Article;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// Says of each article what its Subject asks for, and gives up before the first that is called "slow".
+/// A filter that follows the Subject of each article, and gives up before the first one called "slow".
 #[derive(Debug, Default)]
 pub(super) struct BySubject {
-    /// How many articles came at once.
+    /// Sizes of the batches it was given.
     batches: Arc<Mutex<Vec<usize>>>,
 }
 
@@ -108,7 +108,7 @@ fn what_a_filter_hides_is_filed_and_shown_to_nobody() {
         );
     };
     check(&filer);
-    // So it is after a kill.
+    // The state is the same after a kill.
     let filer = opened(
         &disk.image_after(spool::CrashKind::Kill, 0).unwrap(),
         &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES),
@@ -137,7 +137,7 @@ fn what_was_found_is_kept_and_what_is_released_is_let_in() {
     let (key, at) = (filer.spool.key(b"<1@x>"), filer.reviews.all().unwrap()[0].at);
     filer.reviews.release(key, "by subject").unwrap();
     assert!(filer.spool.forget(&key, at as u32).unwrap());
-    // A kill forgets none of it; the filter is another one now, which would refuse it again.
+    // A kill loses none of it; the filter is another one now, which would refuse it again.
     let left = disk.image_after(spool::CrashKind::Kill, 0).unwrap();
     drop(filer);
     let filer = opened(&left, &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES));
