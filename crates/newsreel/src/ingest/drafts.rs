@@ -145,8 +145,8 @@ impl<'a> Drafts<'a> {
         &self.parsed
     }
 
-    /// Follows the opinions of the filter `by` on the articles, in order. Those that it refuses are
-    /// remembered; `refuse` gets their places in the batch, and those of articles that are to come later.
+    /// Applies the opinions of the filter `by` on the articles, in order. Refused articles are remembered;
+    /// `refuse` is called with their index in the batch, and with those of deferred articles.
     pub fn follow(
         &mut self,
         by: &str,
