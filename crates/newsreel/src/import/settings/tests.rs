@@ -1,11 +1,11 @@
-//! Whole configurations: everything is carried over or said, and damage is no fault of ours.
+//! Whole configurations: everything is converted or reported, and damage never causes a panic.
 
 use std::path::Path;
 
 use super::*;
 use crate::config::{self, Config, Stay};
 
-/// A site with something in each file.
+/// A site with settings in each file.
 const SITE: &[(&str, &str)] = &[
     (
         "inn.conf",
@@ -89,12 +89,12 @@ fn converted(old: &Old) -> (New, Config) {
     assert_eq!(new.refused, None, "{}", new.text);
     let config = config::parse(&new.text, Path::new("newsreel.toml"));
     let config = config.unwrap_or_else(|error| panic!("{}", error.report(false)));
-    // Comments as they were before they were broken into lines.
+    // Undoes the wrapping of comments.
     new.text = new.text.replace("\n#   ", " ");
     (new, config)
 }
 
-/// Lines that the new configuration names, per file.
+/// Returns the lines named in the new configuration for a file.
 pub(super) fn named(text: &str, file: &str) -> std::collections::BTreeSet<u32> {
     let mut lines = std::collections::BTreeSet::new();
     for (at, _) in text.match_indices(&format!("{file} ")) {
@@ -259,7 +259,7 @@ fn every_line_is_named_in_the_result() {
         let blank = |line: &str| line.trim_matches(['}', ' ', '{']).is_empty() || line.starts_with('#');
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !blank(line)) {
             let is_quiet = [
-                // Defaults, of ours too, and what only opens a block.
+                // Defaults, ours included, and lines that only open a block.
                 "group slow {",
                 "peer ",
                 "streaming: true",
@@ -392,7 +392,7 @@ fn a_site_of_c_news_becomes_a_configuration() {
     ] {
         assert!(new.text.contains(part), "{part}: {}", new.text);
     }
-    // Damage costs nothing but what is damaged.
+    // Damage affects only the damaged part.
     for (name, text) in CNEWS {
         for at in (0..text.len()).step_by(3) {
             let mut files: std::collections::BTreeMap<_, _> =
@@ -412,7 +412,7 @@ fn an_empty_site_is_a_configuration() {
     assert_eq!(config.site.listen, ["0.0.0.0:119", "[::]:119"]);
 }
 
-/// Files are cut, doubled, and written over with what means something to one of them.
+/// Files are cut, doubled, and overwritten with special characters.
 #[test]
 fn no_damage_to_files_of_inn_leads_to_a_fault() {
     const SPECIAL: &[&str] = &[
@@ -477,7 +477,7 @@ fn no_damage_to_files_of_inn_leads_to_a_fault() {
     }
 }
 
-/// An INN with these files.
+/// Returns an INN with these files.
 fn inn(files: &[(&'static str, &str)]) -> Old {
     let files = files.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
     Old { dir: "/etc/news".into(), files, ..Old::default() }
@@ -512,7 +512,7 @@ fn what_readers_conf_does_not_make_clear_gives_no_rights() {
             "access a {\n users: <ALL>\n newsgroups: *\n}\n",
             "decided about these clients",
         ),
-        // Small letters are none of INN's.
+        // INN gives lower-case letters no meaning.
         (all, "access a {\n users: <ALL>\n newsgroups: *\n access: rpa\n}\n", ""),
     ] {
         let readers = [auth, access].concat();

@@ -35,8 +35,9 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The connection has more to send than its turn allows, and has come to `position`. True if others
-    /// should catch up first: they are in `older`, the older half of what is kept, and this one is not.
+    /// Records that the connection has more to send than its turn allows, and has reached `position`. Returns
+    /// true if others should catch up first: they are in `older`, the older half of the kept articles, and this
+    /// one is not.
     pub fn is_ahead(&mut self, position: u64, older: Range<u64>) -> bool {
         self.is_ready = true;
         let mut ready = self.all.ready.lock();
