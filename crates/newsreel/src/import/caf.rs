@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_inn_wrote_is_read_and_damage_is_none() {
+    fn files_of_inn_are_parsed_and_damage_is_none() {
         let mut header = vec![0; HEADER_BYTES];
         header[..4].copy_from_slice(b"CRMT");
         for (at, number) in [(8, 1u64), (16, 262_144), (24, 401), (56, 1_704_352)] {

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_inn_is_read() {
+    fn a_header_of_inn_is_parsed() {
         let bytes =
             header("CBuf4", "0000000000800000", "0000000000004000", "0000000000000002", "0000000000001000");
         let read = BufferHeader::parse(&bytes).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_headers_are_told_by_field() {
+    fn damaged_headers_are_reported_by_field() {
         let (len, free, cycle, block) =
             ("0000000000800000", "0000000000004000", "0000000000000001", "0000000000001000");
         for (bytes, error) in [
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_lie_as_the_machine_that_wrote_them_had_its_words() {
+    fn bitmaps_are_read_in_the_word_layout_of_their_machine() {
         let bits = [0x01, 0, 0, 0, 0, 0, 0, 0x80];
         assert!(Words::Little64.is_set(&bits, 0) && Words::Little64.is_set(&bits, 63));
         assert!(Words::Little32.is_set(&bits, 31) && Words::Little32.is_set(&bits, 32));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn article_headers_of_all_machines_are_read() {
+    fn article_headers_of_all_machines_are_parsed() {
         let parse = |words: &[u32]| {
             let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_be_bytes()).collect();
             ArticleHeader::parse(&bytes).map(|h| (h.header_bytes, h.bytes, h.arrived))

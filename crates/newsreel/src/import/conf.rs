@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn history_tells_arrivals_and_counts_what_is_only_remembered() {
+    fn history_has_arrivals_and_counts_remembered_ids() {
         let mut arrivals = Arrivals::default();
         for line in [
             &b"[C906AEE64C1417F1BBD1FC079EDA7985]\t1795237138~-~1795204377\t@030042310000000000000000000400000001@"[..],

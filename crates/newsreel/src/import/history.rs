@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_inn_and_c_news_are_read() {
+    fn lines_of_inn_and_c_news_are_parsed() {
         let hash = MovedId::Hash(0xC906_AEE6_4C14_17F1_BBD1_FC07_9EDA_7985_u128.to_be_bytes());
         let line = |id, arrived| Some(Line { id, arrived });
         for (text, expected) in [
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_lines_are_read_back() {
         let seen = Seen {
             message_id: b"<1@X.Y>",
             arrived: 1_795_237_138,

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_ascend_whatever_the_times_say() {
+    fn numbers_ascend_regardless_of_arrival_times() {
         // The third arrived with the first, but its number is above the second's.
         let articles = numbered(&[
             (5, &[(0, 1)]),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_end_and_lose_nothing() {
+    fn contradictory_numbers_lose_no_article() {
         let articles =
             numbered(&[(5, &[(0, 1), (1, 2)]), (4, &[(0, 2), (1, 1)]), (6, &[(0, 2)]), (7, &[(0, 3)])]);
         let mut order = articles.order();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_with_lost_times_is_found_again() {
+    fn a_sequence_with_lost_times_is_reconstructed() {
         let mut seed = 7_u64;
         let mut random = move |n: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

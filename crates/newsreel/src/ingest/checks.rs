@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_leave_room_for_what_a_site_puts_in() {
+    fn headers_must_leave_room_for_path_and_xref() {
         let judged = |fill: usize, groups: &str| {
             let wire =
                 format!("Path: a!b\r\nNewsgroups: {groups}\r\nX: {}\r\n\r\nbody\r\n", "x".repeat(fill));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn one_guard_after_the_other() {
+    fn guards_reject_in_their_order() {
         let long = format!("Path: a!b\r\nDate: {}\r\nSubject: {}", date(0), "x".repeat(200));
         for (head, age_days_max, expected) in [
             (format!("Path: a!b\r\nDate: {}", date(0)), None, Ok(())),

@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_gets_our_name_and_xref_goes_wherever_they_stand() {
+    fn our_name_is_added_to_path_and_xref_is_removed_at_any_position() {
         let (path, id, xref) = ("Path: x!t\r\n", "Message-ID: \r\n <a@b>\r\n", "Xref: h a:1\r\n b:2\r\n");
         for order in [
             [path, id, xref],

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_over_restarts_and_forgotten_in_time() {
+    fn entries_survive_restarts_and_expire() {
         let sim = disk();
         let early = open(&sim, NOW);
         assert_eq!(shown(&early, 1), None);

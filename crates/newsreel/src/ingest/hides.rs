@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_over_restarts_and_forgotten_in_time() {
+    fn entries_survive_restarts_and_expire() {
         let sim = disk();
         let hides = open(&sim, NOW);
         assert_eq!(by(&hides, 1, "comp.a"), None);

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verified_sender_gives_a_double_bang() {
+    fn path_of_a_verified_sender_gets_a_double_bang() {
         let peer = Peer {
             name: "Peer.example".into(),
             path_identities: Vec::new(),

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_has_a_beginning_words_and_an_end() {
+    fn a_pause_has_a_beginning_a_reason_and_an_end() {
         let pause = Pause::default();
         assert!(!pause.lasts() && pause.end().is_none());
         pause.begin(String::new());

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_book_says_what_to_do_about_each() {
+    fn the_book_documents_every_reason() {
         let page = include_str!("../../../../docs/book/src/refusals.md");
         assert!(page.contains("| malformed article |"));
         let all = std::iter::successors(Some(Reject::BadMessageId), next);

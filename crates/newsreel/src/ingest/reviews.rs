@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_read_as_they_were_written() {
+    fn findings_are_read_back_as_written() {
         let sim = disk();
         let reviews = open(&sim);
         assert!(reviews.all().unwrap().is_empty());
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_kept() {
+    fn the_newest_findings_are_kept() {
         let sim = disk();
         let reviews = open(&sim);
         let long = Review { reason: "x".repeat(50_000), ..review(0) };
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_released_is_known_at_once_and_bounded() {
+    fn releases_take_effect_at_once_and_are_bounded() {
         let sim = disk();
         let (server, command) = (open(&sim), open(&sim));
         assert!(!server.is_released(Key(1), "spam"));

@@ -82,7 +82,7 @@ fn stored(filer: &Filer, id: &str) -> String {
 }
 
 #[test]
-fn a_batch_keeps_its_order_whatever_becomes_of_each() {
+fn a_batch_keeps_its_order_with_any_dispositions() {
     let filer = filer(&SimDisk::new(), "reject");
     let good = |id: &'static str| (wire(id, "misc.test", ""), id);
     let dispositions = ingest(
@@ -170,7 +170,7 @@ fn groups_are_chosen() {
 }
 
 #[test]
-fn our_trouble_is_nobodys_fault_and_not_remembered() {
+fn articles_are_not_remembered_after_local_trouble() {
     let disk = SimDisk::new();
     let filer = filer(&disk, "reject");
     disk.fail_at(disk.steps(), SimDisk::ENOSPC, true);
@@ -186,7 +186,7 @@ fn our_trouble_is_nobodys_fault_and_not_remembered() {
 }
 
 #[test]
-fn offline_filing_tells_why() {
+fn offline_filing_reports_reasons() {
     let filer = filer(&SimDisk::new(), "reject");
     let wires = [
         wire("<1@x>", "misc.test", ""),

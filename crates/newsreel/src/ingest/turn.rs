@@ -49,7 +49,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn one_at_a_time_has_it_and_nobody_waits_for_ever() {
+    async fn one_session_at_a_time_has_the_turn_and_none_waits_forever() {
         let (turn, holders, turns) =
             (Arc::new(Turn::default()), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let sessions: Vec<_> = (0..8)

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_article_is_not_asked_for_during_the_pause_after_the_last_attempt() {
+    fn an_article_is_not_requested_during_the_pause_after_the_last_attempt() {
         let (turned_away, begun) = (TurnedAway::default(), Instant::now());
         let second = Duration::from_secs(1);
         assert!(!turned_away.has(&Key(1), begun));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten_for_new_ones() {
+    fn the_oldest_ids_are_dropped_for_new_ones() {
         let (turned_away, now) = (TurnedAway::default(), Instant::now());
         (0..=IDS_MAX as u128).for_each(|n| turned_away.add(Key(n), now));
         assert!(!turned_away.has(&Key(0), now));

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn another_article_is_told_from_the_one_whose_headers_are_here() {
+    fn another_article_is_distinguished_by_its_headers() {
         let head = "Path: a!b\nFrom: a@b\nSubject: x\nDate: now\nNewsgroups: g\nMessage-ID: <1@x>";
         let here = wire(&format!("Xref: us g:7\n{head}\nBytes: 300\nLines: 1"), "");
         let here = Article::parse(&here).unwrap();
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_another_size_is_another_one() {
+    fn a_body_of_another_size_is_rejected() {
         let head = "Path: a!b\nFrom: a@b\nSubject: x\nDate: now\nNewsgroups: g\nMessage-ID: <1@x>";
         let whole = wire(head, &"a line\n".repeat(5_000));
         let here = wire(&format!("{head}\nBytes: {}\nLines: 5000", whole.len()), "");
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_fetched_has_our_path_and_xref() {
+    fn a_fetched_article_gets_our_path_and_xref() {
         let here = wire("Xref: us g:7\nPath: us!a!b\nMessage-ID: <1@x>\nBytes: 300\nLines: 1", "");
         let here = Article::parse(&here).unwrap();
         for (head, whole) in [

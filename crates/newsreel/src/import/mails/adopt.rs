@@ -295,14 +295,14 @@ mod tests {
         Date: Thu, 1 Jan 1970 00:00:09 +0000\n\n.body\n\n\n";
 
     #[test]
-    fn an_article_stays_as_it_is() {
+    fn an_article_is_kept_unchanged() {
         let (article, arrived) = adopted(ARTICLE, &["c.d"]);
         assert_eq!((article.replace("\n..", "\n."), arrived), (ARTICLE.to_owned(), 9));
         assert_eq!(adopted(&ARTICLE.replace('\n', "\r\n"), &[]), (article, 9));
     }
 
     #[test]
-    fn a_mail_gets_what_it_lacks() {
+    fn a_mail_gets_its_missing_headers() {
         let mail = "From jane Thu Jan  1 00:00:00 1970\nReceived: by x\n\tfor y; Thu, 1 Jan 1970 00:00:05 +0000\n\
             From: jane@x\nSubject:\n\nbody\n";
         let (article, arrived) = adopted(mail, &["lists.dev"]);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn b_news_is_understood() {
+    fn b_news_is_converted() {
         let (article, arrived) = adopted(
             "Relay-Version: version B 2.10 5/3/83; site utzoo.UUCP\nFrom: decvax!ucbvax!jane (Jane Doe)\nNewsgroups: net.general\n\
              Title: hello\nArticle-I.D.: ucbvax.1234\nPosted: Sat May  1 12:00:00 1982\nReceived: Sun May  2 01:00:00 1982\n\nbody\n",
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_news_is_understood() {
+    fn a_news_is_converted() {
         let (article, arrived) = adopted(
             "Aduke.2042\nnet.general\nutzoo!duke!jane\nSat May  1 12:00:00 1982\nhello\nfirst line\n",
             &[],
@@ -375,14 +375,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_id_that_is_none_is_renamed() {
+    fn an_invalid_message_id_is_renamed() {
         let (article, _) = adopted(&ARTICLE.replace("<1@x>", "<a b@x>"), &[]);
         assert!(article.contains("\nX-Original-Message-ID: <a b@x>\n"), "{article}");
     }
 
     proptest! {
         #[test]
-        fn anything_is_an_article_or_has_a_reason(text in prop::collection::vec(prop::sample::select(vec![
+        fn any_text_becomes_an_article_or_has_a_reason(text in prop::collection::vec(prop::sample::select(vec![
             "From: a@b\n", "Subject:\n", "Subject: x\r\n", "Message-ID: <1@x>\n", "Message-ID: x\n", "\n", "\r\n", " folded\n",
             "In-Reply-To: <0@x>\n", "References:\n", "From x\n", "Title: t\n", "Article-I.D.: a.1\n", "Aa.1\n", "a!b\n", "1 May 1982\n", "Newsgroups: a\n", "x",
         ]), 0..14)) {

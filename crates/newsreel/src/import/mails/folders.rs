@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_tell_groups() {
+    fn groups_are_derived_from_file_names() {
         let dir = tree(&["comp/lang/c.mbox", "comp.lang.ada.mbox.gz", "odd name", "misc.test"]);
         let found = folders(Form::Mbox, &[dir.path().to_owned(), dir.path().join("misc.test")]);
         assert_eq!(
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_maildirs_tell_groups() {
+    fn groups_are_derived_from_maildir_folders() {
         let dir =
             tree(&["box/cur/7.b:2,S", "box/new/5.a", "box/tmp/x", "box/.comp.lang.c/new/9.c", "box/notes"]);
         let found = folders(Form::Maildir, &[dir.path().join("box")]);

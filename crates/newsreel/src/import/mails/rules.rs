@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_says_something_decides() {
+    fn the_first_applicable_choice_decides() {
         let rule = |text: &str| text.parse::<Rule>().unwrap();
         let choice = Choice {
             group: None,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_told() {
+    fn invalid_rules_are_reported() {
         for text in
             ["", "List-Id", "List-Id: x", ": x = a.b", "List-Id: = a.b", "List-Id: x = a..b", "List-Id: x = "]
         {

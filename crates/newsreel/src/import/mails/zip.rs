@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_leads_to_a_fault_or_to_wrong_content() {
+    fn damage_never_causes_a_panic_or_wrong_content() {
         let text = b"From x\n".repeat(20);
         let whole = zipped(&[("one", &text, true), ("two", b"stored", false)]);
         for at in 0..whole.len() {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_grow_too_much_or_overlap_are_refused() {
+    fn members_that_expand_too_much_or_overlap_are_refused() {
         let bytes = zipped(&[("bomb", &vec![0; 128 << 20], true)]);
         let content = read(&bytes).unwrap().remove(0).1;
         assert_eq!(content.unwrap_err(), "more comes out of it than of any batch");

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_their_line_and_reading_goes_on() {
+    fn faults_name_their_line_and_parsing_continues() {
         let parsed =
             parse("readers.conf", "nonsense here\nauth \"x\" {\n hosts: \"a\n default: y\n}\n}\nauth z {");
         let lines: Vec<u32> = parsed.faults.iter().map(|(place, _)| place.line).collect();

@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_stretch() {
+    fn bounds_extend_to_the_given_time() {
         let days = |times: &str| {
             let bounds = ("0".to_owned(), "90".to_owned());
             let section = period("all", "x", times, &bounds, Place::at("explist", 1)).unwrap();

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_comes_first_and_neighbours_are_joined() {
+    fn the_last_line_becomes_first_and_neighbours_are_joined() {
         let rules = sections(
             "all:*:*:drop\nnewgroup:*:*:mail\nrmgroup:*:*:mail\nnewgroup:*:a.*|b.*:doit\nrmgroup:*:a.*|b.*:doit\n\
              newgroup:Me@X.example:c.*:doit=mail\n",
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_signed_as_asked_does_not_reach_the_next_section() {
+    fn unsigned_messages_do_not_reach_the_next_section() {
         let lax = sections("newgroup:*:*:doit\nnewgroup:k@x:c.*:verify-KEY\n");
         assert_eq!(
             short(&lax),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_several_hierarchies_is_gathered_where_the_order_does_not_count() {
+    fn equal_rules_for_several_hierarchies_are_joined_if_order_does_not_matter() {
         let own = gathered(sections(
             "newgroup:*:*:drop\nnewgroup:*:a.*:mail\nrmgroup:*:a.*:doit\nnewgroup:*:b.*:mail\nrmgroup:*:b.*:doit\n\
              newgroup:*:c.x.*:doit\nnewgroup:*:c.*:mail\nnewgroup:*:d.*:mail\n",

@@ -256,7 +256,7 @@ mod tests {
     /// A file in the form of Diablo's sample: TABs, indented comments, labels of filters and of the site
     /// itself, an upstream, a peer for text alone and one for headers.
     #[test]
-    fn a_file_like_the_sample_is_carried_over() {
+    fn a_file_like_the_sample_is_converted() {
         let feeds = "#\n# A feeder\n#\nlabel\tGLOBAL\n    #\n    # nobody here\n    #\n    # alias\t*.bad.example\nend\n\n\
                      label ISPAM\n    addgroup\t*\n    arttypes\tbinary\nend\n\nlabel ESPAM\n    addgroup\t*\n\
                      \x20   arttypes\t!binary\nend\n\nlabel IFILTER\n    addgroup\t*\n    delgroup\t*binaries*\n\

@@ -348,7 +348,7 @@ newsadmin = postmaster@another.example.org
 ";
 
     #[test]
-    fn every_key_of_the_packages_sample_is_taken_over_or_has_a_reason() {
+    fn every_key_of_the_packages_sample_is_converted_or_has_a_reason() {
         let mut sheet = Sheet::default();
         convert(SAMPLE, "", &mut Secrets::default(), &mut sheet);
         let (text, refused) = sheet.settle("");

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_and_variables() {
+    fn entries_and_variables_are_parsed() {
         let found = parse(
             "# c\n$LOCAL=local.*,example.*\n$CONTROL=control,control.*\nME:*,!$CONTROL/!local::\n\
              news.example.net/n.example,m.example\\\n   :*,@$LOCAL,!$CONTROL\\\n   :Tm,<100000,Ap:innfeed!\n\

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn poison_becomes_a_wildmat_of_its_own() {
+    fn poison_becomes_a_separate_wildmat() {
         for (text, groups, never) in [
             ("*", "*", ""),
             ("comp.*,!comp.sources.*,comp.sources.unix", "comp.*,!comp.sources.*,comp.sources.unix", ""),

@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_spoke_of_is_listed() {
+    fn lines_not_dealt_with_are_listed() {
         let mut sheet = Sheet::default();
         storage(&mut sheet);
         sheet.single("site").key("path_identity", "news.example", Place::at("inn.conf", 1));
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_reader_refuses_becomes_a_comment_with_the_reason() {
+    fn parts_the_parser_refuses_become_comments_with_the_reason() {
         let mut sheet = Sheet::default();
         storage(&mut sheet);
         let site = sheet.single("site");

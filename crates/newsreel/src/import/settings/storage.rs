@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_expires() {
+    fn times_of_expires_are_parsed() {
         for (text, secs) in [
             ("0s", Some(0)),
             ("1d2h3m4s", Some(93_784)),

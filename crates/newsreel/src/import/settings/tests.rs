@@ -212,7 +212,7 @@ fn peers_and_feeds_meet() {
 }
 
 #[test]
-fn readers_are_one_list_and_the_first_that_fits_decides() {
+fn readers_become_one_list_and_the_first_match_decides() {
     let (new, config) = converted(&site());
     let sections: Vec<_> = config
         .access
@@ -251,7 +251,7 @@ fn readers_are_one_list_and_the_first_that_fits_decides() {
 }
 
 #[test]
-fn every_line_is_named_in_the_result() {
+fn every_line_is_named_in_the_output() {
     let old = site();
     let (new, _) = converted(&old);
     for (file, text) in SITE {
@@ -405,7 +405,7 @@ fn a_site_of_c_news_becomes_a_configuration() {
 }
 
 #[test]
-fn an_empty_site_is_a_configuration() {
+fn an_empty_site_becomes_a_configuration() {
     let (new, config) = converted(&Old::default());
     assert_eq!(config.classes[0].name, "articles", "{}", new.text);
     assert!(config.access.is_empty() && config.peers.is_empty());
@@ -414,7 +414,7 @@ fn an_empty_site_is_a_configuration() {
 
 /// Files are cut, doubled, and overwritten with special characters.
 #[test]
-fn no_damage_to_files_of_inn_leads_to_a_fault() {
+fn damage_to_files_of_inn_never_causes_a_panic() {
     const SPECIAL: &[&str] = &[
         "{",
         "}",
@@ -484,7 +484,7 @@ fn inn(files: &[(&'static str, &str)]) -> Old {
 }
 
 #[test]
-fn groups_of_readers_conf_in_one_line_give_no_more_rights_than_before() {
+fn groups_of_readers_conf_in_one_line_gain_no_rights() {
     let readers = "auth all { hosts: * default: <ALL> }\r\n\
                    access all { users: <ALL> newsgroups: *,!private.* access: RP max_rate: 10000 }\r\n";
     let (new, config) = converted(&inn(&[("inn.conf", "pathhost: a.example\n"), ("readers.conf", readers)]));
@@ -497,7 +497,7 @@ fn groups_of_readers_conf_in_one_line_give_no_more_rights_than_before() {
 }
 
 #[test]
-fn what_readers_conf_does_not_make_clear_gives_no_rights() {
+fn unclear_parts_of_readers_conf_give_no_rights() {
     let all = "auth all {\n hosts: *\n default: <ALL>\n}\n";
     for (auth, access, why) in [
         (all, "access a {\n users: <ALL>\n newsgroups: *, !private.*\n}\n", "not been understood whole"),
@@ -613,7 +613,7 @@ fn peers_that_share_an_address_stay_apart() {
 }
 
 #[test]
-fn what_me_takes_and_older_columns_of_batchparms_are_carried_over() {
+fn the_line_me_and_older_columns_of_batchparms_are_converted() {
     let files = [
         ("whoami", "sirius\n"),
         ("sys", "ME:comp,!comp.binaries/world,all,!local::\nhuey:comp/all:f:\n"),

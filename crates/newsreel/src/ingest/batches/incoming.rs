@@ -224,7 +224,7 @@ mod tests {
 
     /// Two batches arrive and the first one is filed; then the machine crashes at any step.
     #[test]
-    fn a_crash_at_any_step_leaves_whole_batches_and_all_that_were_acknowledged() {
+    fn a_crash_at_any_step_leaves_whole_batches_and_every_acknowledged_one() {
         let data = Path::new("/d");
         let texts = [&b"#! rnews 3\nabc"[..], b"#! rnews 6\nabcdef"];
         for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_its_name_when_it_is_whole() {
+    fn a_batch_gets_its_name_when_it_is_complete() {
         let data = tempfile::tempdir().unwrap();
         let incoming = incoming(data.path(), 100);
         assert_eq!(incoming.waiting().unwrap(), []);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_wait_are_bounded() {
+    fn bytes_of_waiting_batches_are_bounded() {
         let data = tempfile::tempdir().unwrap();
         let incoming = incoming(data.path(), 100);
         let announced = incoming.begin(None, Some(60)).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_taken_when_they_rest_and_hidden_ones_never() {
+    fn foreign_files_are_taken_once_unchanged_and_hidden_ones_never() {
         let data = tempfile::tempdir().unwrap();
         let incoming = incoming(data.path(), 100);
         let dir = data.path().join("incoming");

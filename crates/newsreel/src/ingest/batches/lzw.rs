@@ -236,7 +236,7 @@ mod tests {
 
     /// `printf 'to be or not to be, that is to be or not\n' | compress`
     #[test]
-    fn what_compress_has_written_is_read() {
+    fn output_of_compress_is_decoded() {
         let compressed =
             b"\x1f\x9d\x90\x74\xde\x80\x10\x53\x06\xc4\x1b\x39\x20\xdc\xbc\xa1\x03\x22\xe0\xc0\x32\x2c\
             \x1a\xa2\x09\xc3\x30\xcd\x9c\x86\x02\x09\x1a\x44\xa8\x90\x8e\x02";
@@ -283,7 +283,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_comes_ends(octets in prop::collection::vec(any::<u8>(), 0..600), flags in any::<u8>()) {
+        fn decoding_any_input_terminates(octets in prop::collection::vec(any::<u8>(), 0..600), flags in any::<u8>()) {
             let mut out = Vec::new();
             let input = [&[flags][..], &octets].concat();
             let read = Decoder::new(input.as_slice()).read_to_end(&mut out);

@@ -121,7 +121,7 @@ mod tests {
     use std::io::Cursor;
 
     #[test]
-    fn what_is_made_is_read_in_every_form() {
+    fn batches_of_every_form_can_be_read_back() {
         let wires: Vec<Vec<u8>> = (0..300)
             .map(|n| format!("Path: x!y\r\nMessage-ID: <{n}@x>\r\n\r\n..dot\r\n{n}\r\n").into_bytes())
             .collect();

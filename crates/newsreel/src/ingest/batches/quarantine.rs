@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_at_any_step_leaves_whole_pieces_and_all_that_were_kept() {
+    fn a_crash_at_any_step_leaves_whole_pieces_and_every_kept_one() {
         let data = Path::new("/d");
         let pieces = [&b"first piece"[..], b"second"];
         for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_files_make_room() {
+    fn oldest_files_are_removed_to_make_room() {
         let data = tempfile::tempdir().unwrap();
         let mut quarantine = of(data.path());
         let first = quarantine.put(b"first").unwrap().unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_comes_again_is_kept_once() {
+    fn a_repeated_piece_is_kept_once() {
         let data = tempfile::tempdir().unwrap();
         let path = of(data.path()).put(b"piece").unwrap();
         let mut again = of(data.path());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_batch_so_many_pieces_are_kept() {
+    fn pieces_kept_of_one_batch_are_bounded() {
         let data = tempfile::tempdir().unwrap();
         let mut quarantine = of(data.path());
         let mut put = |n: usize| quarantine.put(n.to_string().as_bytes()).unwrap();

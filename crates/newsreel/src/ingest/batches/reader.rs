@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decompressed_before_the_damage_is_there() {
+    fn articles_before_the_damage_are_read() {
         let plain = batch(3_000);
         let gzip = unpack::tests::packed(&plain).swap_remove(1).1;
         let (parcels, damage) = parcels(gzip[..gzip.len() / 2].to_vec());

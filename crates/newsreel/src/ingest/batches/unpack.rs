@@ -251,7 +251,7 @@ pub(super) mod tests {
     const TEXT: &[u8] = b"#! rnews 3\nabc#! rnews 2\nxy";
 
     #[test]
-    fn every_form_with_and_without_its_line_and_nested() {
+    fn every_form_is_unpacked_with_and_without_its_line_and_nested() {
         for (line, octets) in packed(TEXT) {
             for batch in [octets.clone(), [line.as_bytes(), &octets].concat()] {
                 assert_eq!(unpacked(&batch).1, TEXT, "{line}");
@@ -266,7 +266,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_damaged_or_unknown_is_an_error() {
+    fn truncated_damaged_and_unknown_input_is_an_error() {
         for (line, octets) in packed(&TEXT.repeat(100)).into_iter().skip(1) {
             let (read, text) = unpacked(&octets[..octets.len() - 5]);
             assert!(read.is_err() && TEXT.repeat(100).starts_with(&text), "{line}");
@@ -290,7 +290,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_bomb_is_given_up() {
+    fn a_decompression_bomb_is_given_up() {
         let zeros = unpacked_bytes_max(0) as usize + (32 << 20);
         let mut bomb = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
         (0..zeros >> 20).for_each(|_| bomb.write_all(&[0; 1 << 20]).unwrap());

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_stand_in_brackets_or_outside_of_comments() {
+    fn addresses_are_found_in_brackets_or_outside_comments() {
         for (value, expected) in [
             ("a@b.c", "a@b.c"),
             ("Joe <a@b.c>", "a@b.c"),

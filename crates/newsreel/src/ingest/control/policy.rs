@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_section_that_fits_decides() {
+    fn the_first_matching_section_decides() {
         let policy = Policy::of(Arc::new(with_trash(
             "[[control]]\ntype = \"newgroup\"\nfrom = \"joe@x.example\"\ngroups = \"x.*,!x.y.*\"\naction = \"do\"\n\
              [[control]]\ntype = [\"newgroup\", \"rmgroup\"]\naction = \"log\"\n\

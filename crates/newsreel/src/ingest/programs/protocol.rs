@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_and_lines() {
+    fn requests_are_encoded_and_lines_parsed() {
         let mut request = Request::new("feed");
         request.push(format_args!("peer a b"), b"one\r\n");
         request.push(format_args!("rnews"), b"");

@@ -67,7 +67,7 @@ fn judged(program: &Program, body: &str) -> Verdict {
 }
 
 #[test]
-fn verdicts_come_in_order_and_the_program_ends_with_its_input() {
+fn verdicts_arrive_in_order_and_the_program_ends_with_its_input() {
     let dir = TempDir::new().unwrap();
     let programs = Programs(vec![Arc::new(patient(dir.path(), BY_BODY))]);
     programs.start();
@@ -85,7 +85,7 @@ fn verdicts_come_in_order_and_the_program_ends_with_its_input() {
 }
 
 #[test]
-fn what_a_dying_program_was_to_judge_is_judged_by_the_next() {
+fn request_of_a_dying_program_is_judged_by_the_next() {
     let dir = TempDir::new().unwrap();
     let program = patient(dir.path(), BY_BODY);
     judged(&program, "pass");
@@ -157,7 +157,7 @@ fn memory_is_limited() {
 }
 
 #[test]
-fn headers_and_questions() {
+fn programs_replace_headers_and_ask_questions() {
     let dir = TempDir::new().unwrap();
     let script = "echo newsreel-filter 1; read -r head; read -r about; read -r body; \
                   echo '? known <a@b>'; read -r answer; \

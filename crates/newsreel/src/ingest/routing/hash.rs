@@ -38,7 +38,7 @@ mod tests {
     ];
 
     #[test]
-    fn parts_are_those_of_inn() {
+    fn parts_are_computed_as_in_inn() {
         for (message_id, parts) in GOLDEN {
             for (part, offset) in parts.iter().zip([0, 4, 8, 12]) {
                 let split = HashSplit { first: 1, last: 1, of: 10, offset };

@@ -148,7 +148,7 @@ fn two_parts_of_a_hash_share_all_articles() {
 }
 
 #[test]
-fn a_matrix_of_many_groups_and_peers_is_right_and_follows_the_groups() {
+fn a_matrix_of_many_groups_and_peers_is_correct_and_follows_the_groups() {
     let names: Vec<String> =
         (0..300).map(|n| format!("{}.g{}.x{n}", ["comp", "alt", "misc"][n % 3], n % 7)).collect();
     let groups: Vec<(&str, Flag)> = names.iter().map(|name| (name.as_str(), Flag::Open)).collect();
@@ -180,7 +180,7 @@ fn a_matrix_of_many_groups_and_peers_is_right_and_follows_the_groups() {
 }
 
 #[test]
-fn articles_that_are_on_their_way_are_decided_by_earlier_peers() {
+fn articles_being_filed_are_decided_with_earlier_peers() {
     let table = table(GROUPS);
     let router = router(&table, &[]);
     assert!(router.is_settled());

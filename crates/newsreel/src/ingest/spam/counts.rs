@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_fade_and_what_is_frequent_stays() {
+    fn counts_fade_and_frequent_keys_stay() {
         let mut counts = Counts::default();
         let mut add = |key, now| counts.add(key, now);
         assert_eq!((1..=10).map(|_| add(7, 0)).last(), Some(10));

@@ -338,7 +338,7 @@ fn rates(kinds: &[(&'static str, bool, usize, usize)]) -> (f64, f64) {
 }
 
 #[test]
-fn of_floods_nineteen_in_twenty_are_refused_and_of_others_one_in_two_thousand() {
+fn nineteen_in_twenty_flood_articles_are_refused_and_one_in_two_thousand_others() {
     for (set, seed) in [(Set::Tuning, 1), (Set::Deciding, 0x5eed)] {
         let set = labelled(set, seed);
         let (kinds, time) = judged(&set);
@@ -361,7 +361,7 @@ const PLAIN: &str = "Path: x\nFrom: a@x\nNewsgroups: GROUPS\nSubject: s\nDate: 1
                      Message-ID: <1@x>\n\nWhat was written here once is written here again and again.\n";
 
 #[test]
-fn each_mode_does_what_it_says() {
+fn each_mode_has_its_documented_effect() {
     let crossposted = PLAIN.replace("GROUPS", "a.b,a.c,a.d");
     let refuse = Opinion::Refuse("posted to too many groups".into());
     for (mode, expected) in [

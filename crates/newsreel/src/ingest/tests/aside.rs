@@ -61,7 +61,7 @@ fn copy_of(filer: &Filer, id: &str) -> String {
 }
 
 #[test]
-fn what_is_set_aside_is_released_as_it_came() {
+fn an_article_set_aside_is_released_unchanged() {
     let disk = SimDisk::new();
     let filer = strict(&disk);
     let articles = batch(&["aside", "x"]);
@@ -90,7 +90,7 @@ fn what_is_set_aside_is_released_as_it_came() {
 }
 
 #[test]
-fn who_cannot_be_released_is_told_why() {
+fn refusal_of_a_release_is_explained() {
     let filer = strict(&SimDisk::new());
     file(&filer, &batch(&["aside", "shadow", "x"]));
     let no_filter = "error: no filter is known to have refused or hidden it";
@@ -119,7 +119,7 @@ fn a_cancel_that_is_set_aside_withdraws_nothing_until_it_is_released() {
 }
 
 #[test]
-fn one_that_is_cancelled_while_it_is_set_aside_is_not_released() {
+fn an_article_cancelled_while_set_aside_is_not_released() {
     let filer = strict(&SimDisk::new());
     let target = wire("<t@x>", "misc.test", follow_ups::LOCK).replace("Subject: s", "Subject: aside");
     file(&filer, &[(target, "<t@x>".into())]);
@@ -136,7 +136,7 @@ fn one_that_is_cancelled_while_it_is_set_aside_is_not_released() {
 
 /// Groups that the sender may not post to, headers like ours, a Message-ID in another form.
 #[test]
-fn hostile_articles_come_back_as_they_came() {
+fn hostile_articles_are_restored_unchanged() {
     let filer = strict(&SimDisk::new());
     let crossposted = wire("<i@x>", "misc.test,other.test", "").replace("Subject: s", "Subject: aside");
     let origin = Origin::injected("192.0.2.7", None, vec![b"other.test"[..].into()]);
@@ -165,7 +165,7 @@ fn hostile_articles_come_back_as_they_came() {
 }
 
 #[test]
-fn what_was_overwritten_meanwhile_is_let_in_when_it_comes_again() {
+fn an_overwritten_article_is_let_in_when_offered_again() {
     // The class for articles set aside is in memory.
     let text = usual().replace("verdict = \"binary\"", "verdict = \"aside\"");
     let disk = SimDisk::new();
@@ -208,7 +208,7 @@ fn work(filer: &Filer, disk: &SimDisk, told: &mut Told) {
 }
 
 #[test]
-fn a_crash_at_any_step_loses_nothing_and_makes_nothing_twice() {
+fn a_crash_at_any_step_loses_and_duplicates_nothing() {
     // Each step is tested with one of the three, which keeps this short.
     for (first, kind) in [(0, CrashKind::Kill), (1, CrashKind::Power), (2, CrashKind::Lost)] {
         for step in (first..).step_by(3) {

@@ -91,7 +91,7 @@ fn a_batch_is_judged_at_once_and_each_article_gets_its_own_opinion() {
 }
 
 #[test]
-fn what_a_filter_hides_is_filed_and_shown_to_nobody() {
+fn an_article_hidden_by_a_filter_is_filed_and_not_shown() {
     let disk = SimDisk::new();
     let filer = filtering(&disk, vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
     let said = file(&filer, &batch(&["x", "hide", "x"]));
@@ -119,7 +119,7 @@ fn what_a_filter_hides_is_filed_and_shown_to_nobody() {
 }
 
 #[test]
-fn what_was_found_is_kept_and_what_is_released_is_let_in() {
+fn findings_are_kept_and_released_articles_let_in() {
     let disk = SimDisk::new();
     let filer = filtering(&disk, vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
     let articles = batch(&["x", "refuse", "hide", "shadow", "verdict"]);
@@ -152,7 +152,7 @@ fn what_was_found_is_kept_and_what_is_released_is_let_in() {
 }
 
 #[test]
-fn what_is_not_judged_in_time_passes() {
+fn articles_not_judged_in_time_pass() {
     let filter = BySubject::default();
     let sizes = filter.batches.clone();
     let filer = filtering(&SimDisk::new(), vec![Box::new(filter)], Duration::from_millis(20));

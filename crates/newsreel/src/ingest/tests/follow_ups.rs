@@ -106,7 +106,7 @@ fn an_article_whose_cancel_waits_is_refused() {
 }
 
 #[test]
-fn the_queue_is_bounded_and_who_finds_it_full_helps() {
+fn the_queue_is_bounded_and_a_batch_that_finds_it_full_helps() {
     let filer = strict(&SimDisk::new());
     filer.follow_ups.limit(Limits { tasks: 2_048, bytes: 1 << 20 });
     let mut queued_max = 0;
@@ -136,7 +136,7 @@ fn the_queue_is_bounded_and_who_finds_it_full_helps() {
 
 /// Callers that need one withdrawal do not wait for earlier ones.
 #[test]
-fn what_must_come_first_does_not_wait_for_its_turn() {
+fn an_urgent_withdrawal_does_not_wait_for_its_turn() {
     let filer = strict(&SimDisk::new());
     feed(&filer, &["a", "b", "c"].map(article));
     feed(&filer, &[cancelling("a")]);
@@ -154,7 +154,7 @@ fn what_must_come_first_does_not_wait_for_its_turn() {
 
 /// The thread does only part of the work while batches arrive, and all of it once none does.
 #[test]
-fn the_thread_leaves_the_machine_to_a_feed() {
+fn the_thread_yields_to_a_feed() {
     let filer = strict(&SimDisk::new());
     filer.obey_again().unwrap();
     let worker = filer.start_follow_ups().unwrap();
@@ -172,7 +172,7 @@ fn the_thread_leaves_the_machine_to_a_feed() {
 }
 
 #[test]
-fn the_thread_carries_out_what_waits_and_ends_with_nothing_left() {
+fn the_thread_finishes_all_tasks_before_it_ends() {
     let disk = SimDisk::new();
     let filer = strict(&disk);
     filer.obey_again().unwrap();
@@ -196,7 +196,7 @@ fn the_thread_carries_out_what_waits_and_ends_with_nothing_left() {
 }
 
 #[test]
-fn where_no_group_takes_a_cancel_it_is_obeyed_before_it_is_known() {
+fn an_unfiled_cancel_is_obeyed_before_it_is_remembered() {
     let disk = SimDisk::new();
     let filer = strict(&disk);
     feed(&filer, &[article("a")]);
@@ -275,7 +275,7 @@ fn a_crash_at_any_step_leaves_no_cancel_undone() {
 
 /// The position is kept although most cancels were carried out long ago: only later rows are scanned.
 #[test]
-fn a_start_looks_only_at_what_came_after_the_place_that_was_saved() {
+fn a_start_scans_only_rows_after_the_saved_position() {
     let disk = SimDisk::new();
     let filer = strict(&disk);
     filer.obey_again().unwrap();

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_with_what_the_batch_begins() {
+    fn a_batch_name_identifies_its_first_article() {
         for (name, first) in [
             ("00000000000000004711-a.example.rnews", First::At(4_711)),
             ("00000000000000004711-a-b.example.rnews", First::At(4_711)),

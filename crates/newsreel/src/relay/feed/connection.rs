@@ -510,7 +510,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_much_is_on_its_way_as_the_peer_answers_in_a_second() {
+    fn unanswered_commands_are_limited_to_the_answers_of_a_second() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
         pace.answered(100, begun + PACE_INTERVAL / 2);

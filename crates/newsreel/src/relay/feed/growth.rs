@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_added_as_long_as_they_help() {
+    fn connections_are_added_while_they_help() {
         let begun = Instant::now();
         let at = |ms: u64| begun + Duration::from_millis(ms);
         let mut growth = Growth::new(begun);

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_that_was_refused_three_times_goes_after_the_others() {
+    fn a_batch_refused_three_times_is_handed_over_after_the_others() {
         let batches = |names: &[&str]| -> Vec<Ready> {
             names.iter().map(|name| Ready { path: name.into(), bytes: 1 }).collect()
         };
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_name_the_batch() {
+    fn placeholders_in_arguments_are_expanded() {
         let batch = Ready { path: "/out/leaf/01-x.rnews".into(), bytes: 7 };
         for (argument, text) in [
             ("%f", "/out/leaf/01-x.rnews"),

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_alone_is_read_at_once_and_the_rest_together() {
+    fn single_articles_are_read_at_once_and_others_together() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut pace = Pace { begun: start, reads: 0 };

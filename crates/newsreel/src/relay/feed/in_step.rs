@@ -36,8 +36,8 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// Records that the connection has more to send than its turn allows, and has reached `position`. Returns
-    /// true if others should catch up first: they are in `older`, the older half of the kept articles, and this
-    /// one is not.
+    /// true if others should catch up first: they are in `older`, the older half of the kept articles, and
+    /// this one is not.
     pub fn is_ahead(&mut self, position: u64, older: Range<u64>) -> bool {
         self.is_ready = true;
         let mut ready = self.all.ready.lock();
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_ahead_waits_for_those_that_could_go_on_and_would_miss_what_is_kept() {
+    fn a_connection_ahead_waits_for_ready_ones_about_to_miss_kept_articles() {
         let all = InStep::default();
         let (mut first, mut second) = (all.place(), all.place());
         let older = 100..200;

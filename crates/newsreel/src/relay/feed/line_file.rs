@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_renamed_gets_no_further_line_and_is_synced() {
+    fn a_renamed_file_gets_no_further_lines_and_is_synced() {
         let dir = tempfile::tempdir().unwrap();
         let (path, taken) = (dir.path().join("list"), dir.path().join("taken"));
         let own = LineFile::new(&path);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_stays_open_between_two_pieces() {
+    fn the_file_is_closed_between_appends() {
         let dir = tempfile::tempdir().unwrap();
         let own = LineFile::new(&dir.path().join("list"));
         assert!(own.append(b"one\n", 100).unwrap());

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_above_95_percent_and_ends_below_90() {
+    fn no_check_begins_above_95_percent_and_ends_below_90() {
         let mut no_check = NoCheck::new(95, 90);
         let mut record = |offers: usize, wanted| {
             (0..offers).for_each(|_| no_check.record(wanted));

@@ -507,7 +507,7 @@ mod tests {
     use spool::{MethodKind, Token};
 
     #[test]
-    fn what_nobody_has_is_counted_through_all_states() {
+    fn open_offers_are_counted_through_all_states() {
         let open = |queue: &Queue| (queue.open(), queue.open_bytes(), queue.oldest_open());
         let mut queue = queue(3);
         assert_eq!(open(&queue), (3, 300, Some(1_000)));
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_follows_the_first_that_is_not_settled() {
+    fn the_mark_follows_the_first_unsettled_offer() {
         let mut queue = queue(4);
         let tickets: Vec<Ticket> = (0..4).map(|_| take(&mut queue, 0).unwrap().1).collect();
         assert_eq!((take(&mut queue, 0), queue.out), (None, 4));
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deferred_leaves_the_window_once_it_is_recorded() {
+    fn a_deferred_offer_leaves_the_window_once_recorded() {
         let mut queue = queue(2);
         let (_, first) = take(&mut queue, 0).unwrap();
         let (_, second) = take(&mut queue, 0).unwrap();
@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_recorded_leaves_the_window_with_the_next_that_is() {
+    fn unrecorded_offers_leave_the_window_with_the_next_recording() {
         let mut queue = queue(3);
         for _ in 0..2 {
             let (_, ticket) = take(&mut queue, 0).unwrap();
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn an_article_that_is_offered_again_and_deferred_again_stays_on_the_list() {
+    fn an_article_offered_and_deferred_again_stays_on_the_list() {
         let mut queue = Queue::with(std::iter::empty());
         let defer = |queue: &mut Queue, now_ms| {
             queue.push(offer(1));
@@ -654,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn an_article_on_which_connections_die_lets_others_go_first() {
+    fn an_article_on_which_connections_end_lets_others_go_first() {
         let mut queue = queue(2);
         for _ in 0..DEATHS_MAX - 1 {
             let (n, ticket) = take(&mut queue, 0).unwrap();
@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn an_article_with_odd_answers_is_given_up_once_others_got_proper_ones() {
+    fn an_article_with_odd_answers_is_given_up_once_others_get_proper_ones() {
         let mut queue = queue(2);
         let (_, ticket) = take(&mut queue, 0).unwrap();
         let aside = |answers, is_given_up| Some(SetAside { answers, is_given_up });
@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn an_article_is_never_given_up_for_answers_about_who_asks() {
+    fn an_article_is_never_given_up_for_answers_about_us() {
         let mut queue = queue(1);
         for (is_about_us, is_given_up) in
             [(false, false), (true, false), (true, false), (true, false), (false, false), (false, true)]
@@ -727,7 +727,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_due_and_on_disk_once() {
+    fn a_requested_article_is_due_and_on_disk_once() {
         let mut queue = queue(1);
         assert!(queue.request(offer(7), 500) && queue.request(offer(7), 600));
         let changes = queue.changes();
@@ -749,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_forgotten_takes_no_answers() {
+    fn a_cleared_window_takes_no_answers() {
         let mut queue = queue(3);
         let (_, ticket) = take(&mut queue, 0).unwrap();
         queue.clear();

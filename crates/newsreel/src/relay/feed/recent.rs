@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_gets_what_it_wants_from_its_place_on() {
+    fn a_peer_gets_wanted_offers_from_its_position_on() {
         let mut recent = Recent::default();
         recent.begin_at(at(5));
         for n in 5..15 {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_passed_over() {
+    fn dropped_offers_are_not_passed_over() {
         let mut recent = Recent::default();
         recent.begin_at(at(0));
         let all = OFFERS_MAX as u64 + 10;

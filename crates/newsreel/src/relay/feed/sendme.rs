@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_read_in_both_forms_and_as_they_are_made() {
+    fn messages_are_parsed_in_both_forms_and_as_written() {
         let ids: Vec<Box<[u8]>> = vec![(*b"<1@x>").into(), (*b"<2@x>").into()];
         let made = message(Verb::Sendme, "up.example", "leaf", "7", &ids);
         let article = Article::parse(&made).unwrap();

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_answer_to_each_article_is_kept_within_a_bound() {
+    fn the_last_answers_are_kept_within_a_bound() {
         let mut log = SetAsideLog::default();
         let article = |n: usize, answers| SetAsideArticle {
             message_id: format!("<{n}@x>"),

@@ -42,7 +42,7 @@ fn offer(n: u64, arrived: u64) -> Arc<Offer> {
 }
 
 #[test]
-fn nobody_waits_for_a_hub_that_does_not_read_the_journal() {
+fn peers_do_not_wait_for_a_hub_that_does_not_read_the_journal() {
     let (shared, peer) = feed("");
     let end = shared.spool.journal_mark(Start::Now).unwrap();
     let filled = || fill(&peer, &shared).unwrap();
@@ -59,7 +59,7 @@ fn nobody_waits_for_a_hub_that_does_not_read_the_journal() {
 }
 
 #[test]
-fn a_new_feed_reads_nothing_of_what_arrived_while_it_started() {
+fn a_new_feed_does_not_reread_rows_that_arrived_while_it_started() {
     let (shared, peer) = feed("");
     let mut tail = shared.hub.begin(&shared.spool).unwrap();
     begin_deciding(&peer, &shared).unwrap();
@@ -77,7 +77,7 @@ fn a_new_feed_reads_nothing_of_what_arrived_while_it_started() {
 }
 
 #[test]
-fn what_arrived_too_many_days_ago_is_skipped_and_counted() {
+fn articles_that_are_too_old_are_skipped_and_counted() {
     const DAY_SECS: u64 = 86_400;
     let (shared, peer) = feed("backlog_max_days = 3");
     let now = unix_secs();
@@ -124,7 +124,7 @@ fn a_full_window_is_filled_again_when_half_of_it_is_settled() {
 }
 
 #[test]
-fn more_is_read_ahead_for_more_connections_and_for_what_chooses_among_offers() {
+fn read_ahead_grows_with_connections_and_for_outlets_that_choose() {
     let (_shared, peer) = feed("");
     let most = peer.own_offers_max();
     peer.connections.store(3, Ordering::Relaxed);

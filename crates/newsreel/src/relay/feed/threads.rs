@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn feeds_give_way_in_every_thread_and_nobody_else_does() {
+    fn all_feed_threads_and_no_others_have_lower_priority() {
         let (threads, before) = (Threads::default(), nice());
         let (answer_to, answers) = channel();
         let waiting = answer_to.clone();

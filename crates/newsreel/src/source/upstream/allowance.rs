@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn refusals_take_away_what_is_not_open() {
+    async fn refusals_reduce_the_allowance_to_open_connections() {
         let allowance = Allowance::of(5);
         let lines: Vec<_> = (0..2).map(|_| allowance.opening().done()).collect();
         let mut permits = Vec::new();

@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cr_or_lf_that_stands_alone_is_found_wherever_it_is() {
+    fn a_lone_cr_or_lf_is_found_at_any_position() {
         for piece in ["", "x", "\r\n", "x\r\n\r\nx", ".\r\n"] {
             assert_eq!(bare_octet(piece.as_bytes()), None, "{piece:?}");
         }

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn those_who_wait_learn_of_the_end() {
+    async fn readers_are_notified_of_the_end() {
         let (flight, landing) = Flight::<u32>::begin();
         landing.change(|cargo| cargo.bytes.extend_from_slice(b"abc"));
         assert_eq!(flight.wait(|cargo| (cargo.bytes.len() >= 3).then(|| cargo.bytes.clone())).await, b"abc");

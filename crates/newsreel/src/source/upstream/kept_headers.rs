@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_found_until_the_group_has_other_numbers() {
+    fn known_values_are_found_until_the_group_is_renumbered() {
         let kept = KeptHeaders::default();
         kept.put(WHICH, 1, &vec![(1, value("x")), (2, None), (5, value("y"))], || true);
         let same = Which { name: b"KEYWORDS", ..WHICH };
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stays_of_a_group_that_has_other_numbers() {
+    fn headers_of_a_renumbered_group_are_dropped() {
         let kept = KeptHeaders::default();
         let other = Which { group: b"a.b.c", ..WHICH };
         kept.put(WHICH, 1, &vec![(1, value("x"))], || true);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_may_be() {
+    fn kept_headers_are_bounded() {
         let kept = KeptHeaders::default();
         let large = "x".repeat(BYTES_MAX / 3);
         let of = |name| Which { name, ..WHICH };

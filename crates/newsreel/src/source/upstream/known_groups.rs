@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_nobody_uses_go_and_the_others_stay() {
+    fn unused_groups_are_dropped_and_the_others_stay() {
         let (upstream, mut known) = (upstream("1 h"), KnownGroups::default());
         let group = |n: usize| Arc::new(Group::new(format!("a.g{n}").as_bytes(), &upstream, None));
         let used: Vec<_> = (0..100).map(|n| known.get_or_add(group(n))).collect();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_group_that_comes_back_has_the_marks_that_were_asked_for() {
+    async fn a_group_loaded_again_has_its_last_marks() {
         let marks = Marks { low: 2, high: 9, count: 5 };
         for (age, is_new) in [("1 h", true), ("0 s", false)] {
             let upstream = upstream(age);

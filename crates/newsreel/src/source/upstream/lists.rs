@@ -379,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_lists() {
+    fn lines_of_lists_are_parsed() {
         let marks = |list, line: &'static str| {
             info(list, line.as_bytes(), |_| 0)
                 .map(|i| (i.marks.high, i.marks.low, i.marks.count, i.flag.to_vec()))
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_a_group_is_found_by_its_whole_name() {
+    fn the_line_of_a_group_is_found_by_its_full_name() {
         let lines = b"a.b.c 5 1 y\na.b 7 2 y\nx.a.b 9 3 y\n";
         assert_eq!(line_of(lines, b"a.b"), Some(&b"a.b 7 2 y"[..]));
         assert_eq!(line_of(lines, b"a.b.c"), Some(&b"a.b.c 5 1 y"[..]));

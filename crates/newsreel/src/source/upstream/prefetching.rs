@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_reads_any_more_is_left_out() {
+    fn groups_no_longer_read_are_left_out() {
         let text = "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n\
             [prefetch]\ngroups = \"a.*\"\nread_within = \"7 days\"\npopular = 1\n";
         let config = crate::config::parse(text, std::path::Path::new("/sim/newsreel.toml")).unwrap();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn popular_is_what_is_asked_for_most_per_byte() {
+    fn popular_groups_have_the_most_requests_per_byte() {
         let group =
             |name: &str, requests, bytes| ReadGroup { name: name.into(), read_at: 1, requests, bytes };
         let groups = vec![group("large", 100, 1_000_000), group("small", 10, 1_000), group("none", 5, 0)];

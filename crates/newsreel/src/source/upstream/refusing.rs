@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_and_rows_are_looked_at() {
+    fn headers_and_rows_are_matched() {
         let of = |name: &str, matches: &str| HeaderMatch { name: name.into(), matches: matches.into() };
         let refusing = Refusing::new(&[of("subject", "*make money*"), of("X-Spam", "yes")]);
         assert!(refusing.refuses(b"From: x\r\nSubject: how to make money\r\n"));

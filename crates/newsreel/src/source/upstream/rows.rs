@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_brought_into_our_form() {
+    fn rows_are_converted_to_our_form() {
         let is_here = |group: &[u8]| group == b"a.b";
         let row = |text: &str| {
             let mut out = Vec::new();

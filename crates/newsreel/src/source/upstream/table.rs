@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_pattern_numbers_a_group() {
+    fn the_longest_pattern_decides_who_numbers_a_group() {
         let text = "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n\
             [[upstream]]\nname = \"all\"\nhost = \"a:1\"\n\
             [[upstream]]\nname = \"comp\"\nhost = \"b:1\"\ngroups = \"comp.*,!comp.lang.*,comp.lang.c\"\n\

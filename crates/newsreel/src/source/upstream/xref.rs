@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_looked_at_once_and_found_as_elsewhere() {
+    fn a_head_is_parsed_as_elsewhere() {
         let articles: [&[u8]; 10] = [
             b"From: a\r\nXref: h a.b:1\r\nTo: c\r\n\r\nXref: not:1\r\n",
             b"XREF:\r\n h a.b:1\r\n\tc.d:2\r\nTo: c\r\n d\r\n\r\nbody\r\n",
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn only_places_that_hold_here_are_shown() {
+    fn only_locations_valid_here_are_shown() {
         let is_here = |group: &[u8]| group.starts_with(b"comp.");
         let value = |text: &str, own: Option<(&[u8], u64)>| {
             String::from_utf8(fitted(text.as_bytes(), own, &is_here)).unwrap()
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_alone_is_known_without_making_the_value() {
+    fn a_single_location_is_recognized_without_building_the_value() {
         for (value, is) in [
             ("h comp.c:3", true),
             ("h comp.c:3 comp.a:1", false),

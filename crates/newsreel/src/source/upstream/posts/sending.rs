@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         let refused = |text: &str| PostAnswer::Refused(text.into());
         let (known, later) =
             (|text: &str| PostAnswer::Known(text.into()), |text: &str| PostAnswer::Later(text.into()));

@@ -24,7 +24,7 @@ fn all(posts: &Posts) -> Vec<QueuedPost> {
 }
 
 #[test]
-fn posts_wait_in_their_order_and_within_their_bound() {
+fn posts_wait_in_order_and_within_the_limit() {
     let sim = SimDisk::new();
     let posts = open(&sim);
     let first = posts.put(&post(3), 2).unwrap();
