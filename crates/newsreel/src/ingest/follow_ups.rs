@@ -94,7 +94,7 @@ struct Queued {
 /// Position up to which everything is carried out.
 struct Position {
     cursor: Cursor,
-    /// History entry count when it was last saved.
+    /// Number of articles entered into history when it was last saved.
     refused: u64,
 }
 

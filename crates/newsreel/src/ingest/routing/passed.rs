@@ -3,7 +3,6 @@
 //! The identities of all peers are one table, with the peers from which each keeps an article; the entries
 //! of a Path are looked up there. Most entries of a Path belong to sites we do not feed: a filter by length
 //! and first letter avoids looking those up.
-//! letter spares them the look-up.
 
 use super::{Facts, Route, Step, set};
 use hashbrown::HashMap;

@@ -1,5 +1,6 @@
 //! One connection to an upstream, as used by questions: its selected group, the commands the server lacks,
 //! and answers checked for their shape.
+//!
 //! Sources: RFC 3977 sections 6.1.1, 7.6 and 8.3, RFC 2980 section 2.8 (XOVER), RFC 6048 (lists).
 
 use super::allowance::Opened;
