@@ -341,7 +341,7 @@ impl Pace {
         Self { window: OFFERS_MIN, since: now, answers: 0 }
     }
 
-    /// Restarts the measurement: no command was unanswered.
+    /// Restarts the measurement.
     fn begin(&mut self, now: Instant) {
         (self.since, self.answers) = (now, 0);
     }

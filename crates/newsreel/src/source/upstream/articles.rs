@@ -202,7 +202,7 @@ async fn patiently<T>(mut read: impl FnMut(Patience) -> io::Result<T>) -> io::Re
     }
 }
 
-/// Brings an article into the cache, unless it is there; returns how many bytes that took.
+/// Fetches an article into the cache; returns how many bytes that took.
 pub(super) async fn bring(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place) -> Result<u64, Trouble> {
     let flight = on_its_way(table, flights, place, Part::Article, None);
     flight.wait(|cargo| cargo.end.clone().map(|end| end.map(|()| cargo.bytes.len() as u64))).await

@@ -89,7 +89,7 @@ struct Health {
     retry_at: Option<Instant>,
     /// Whether the server is silent, and a task is trying it.
     is_silent: bool,
-    /// Times it fell silent since it last answered a question.
+    /// Attempts to reach the silent server since it last answered a question.
     silences: u32,
     /// Whether it has asked for a login just after accepting ours, and answered nothing since.
     is_logged_out: bool,
