@@ -49,7 +49,7 @@ pub(super) struct Draft<'a> {
     body_offset: usize,
     /// Range of its tagged fields within those of the batch.
     tagged: Range<usize>,
-    /// Who hides it when it is filed, and the reason.
+    /// Name of the hider, and the reason, if it is hidden when filed.
     hidden: Option<(Arc<str>, Arc<str>)>,
     /// Verdict of a filter, for storage rules.
     verdict: Option<Arc<str>>,
