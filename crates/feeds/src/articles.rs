@@ -1,4 +1,5 @@
-//! Articles on their way to peers: each is read once for all that send it about the same time (CNFS-14).
+//! Articles being sent to peers: each is read once for all peers that send it at about the same time
+//! (CNFS-14).
 
 use super::offer::Offer;
 use disk::Patience;
@@ -10,20 +11,20 @@ use std::hash::BuildHasherDefault;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of articles that are kept.
+/// Bytes of articles kept.
 const WINDOW_BYTES_MAX: usize = 32 << 20;
-/// The line that the stored form ends with.
+/// Final line of the stored form.
 const END: &[u8] = b".\r\n";
 
-/// What became of reading an article.
+/// Result of reading an article.
 #[derive(Debug)]
 pub(super) enum Found {
     Whole(Arc<WireArticle>),
-    /// It was cancelled, or is due.
+    /// The article was cancelled, or has expired.
     Withdrawn,
-    /// It was overwritten before it was sent.
+    /// The article was overwritten before it was sent.
     Overwritten,
-    /// It cannot be read.
+    /// The article cannot be read.
     Failed(String),
 }
 
@@ -36,13 +37,13 @@ pub(super) struct Articles {
 #[derive(Default)]
 struct Window {
     articles: HashMap<Key, Arc<WireArticle>, BuildHasherDefault<KeyBits>>,
-    /// As they were read, with their positions in the journal.
+    /// Keys in reading order, with their positions in the journal.
     order: VecDeque<(Key, u64)>,
     bytes: usize,
 }
 
 impl Window {
-    /// Adds an article; what has to go for it is to be dropped without the lock.
+    /// Adds an article; the returned ones are to be dropped without the lock.
     fn add(&mut self, offer: &Offer, wire: &Arc<WireArticle>) -> Vec<Arc<WireArticle>> {
         let mut gone = Vec::new();
         if self.articles.insert(offer.key, wire.clone()).is_some() {
@@ -66,11 +67,11 @@ impl Articles {
         Self { spool, window: Leaf::default() }
     }
 
-    /// The article of an offer. May wait for the disk, without holding up other tasks.
+    /// Returns the article of an offer. May wait for the disk, without delaying other tasks.
     pub fn get(&self, offer: &Offer) -> Found {
         let known = self.window.lock().articles.get(&offer.key).cloned();
         if let Some(wire) = known {
-            // A cancelled one must not be sent from here.
+            // A cancelled article must not be sent from memory.
             return if self.is_there(offer) { Found::Whole(wire) } else { self.why_gone(offer) };
         }
         let mut buf = ArticleBuf::default();
@@ -95,7 +96,8 @@ impl Articles {
         }
     }
 
-    /// Where in the journal the older half is of what is kept; empty as long as there is room for more.
+    /// Returns the range of journal positions of the older half of the window; empty while there is room
+    /// for more.
     pub fn older_half(&self) -> Range<u64> {
         let window = self.window.lock();
         if window.bytes < WINDOW_BYTES_MAX / 2 {
@@ -105,7 +107,7 @@ impl Articles {
         at(0)..at(window.order.len() / 2)
     }
 
-    /// The article, if it can be read.
+    /// Returns the article, if it can be read.
     pub fn whole(&self, offer: &Offer) -> Option<Arc<WireArticle>> {
         match self.get(offer) {
             Found::Whole(wire) => Some(wire),
@@ -113,7 +115,7 @@ impl Articles {
         }
     }
 
-    /// Whether it can be read.
+    /// Returns whether the article can be read.
     pub fn is_there(&self, offer: &Offer) -> bool {
         self.spool.count_living(&[offer.token]) == 1 && self.spool.hidden_article(&offer.key).is_none()
     }
@@ -126,7 +128,8 @@ impl Articles {
     }
 }
 
-/// Of a stored article what is sent: without Xref, the line that it begins with, and without the final `.`.
+/// Returns the part of a stored article that is sent: without Xref, the first line, and without the final
+/// `.`.
 fn wire(buf: ArticleBuf) -> Option<WireArticle> {
     let (start, _, _) = buf.layout();
     let (bytes, _) = buf.into_buffers();

@@ -1,8 +1,8 @@
-//! Fills the window of a peer that does not keep up, or is new: with what the hub handed out last, or from
-//! the peer's own cursor.
+//! Fills the window of a peer that does not keep up, or is new: from the hub's recent offers, or from the
+//! peer's own cursor.
 //!
-//! Articles that were filed before the peer was known to `routing` are decided here, by the same function,
-//! which means reading them.
+//! Articles filed before the peer was known to `routing` are decided here, by the same function, which
+//! means reading them.
 
 use super::offer::Offer;
 use super::peer::{Peer, Source};
@@ -19,20 +19,20 @@ use std::sync::atomic::Ordering;
 use tokio::task::block_in_place;
 use tracing::warn;
 
-/// What filling did.
+/// Result of filling a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filled {
     /// There may be more to read.
     More,
     /// The window is full; the feed is woken when it has room.
     Full,
-    /// From now on the hub fills it.
+    /// The hub fills the window from now on.
     Joined,
-    /// The hub is a little behind, or it is not known yet from where on the rows were decided.
+    /// The hub is a little behind, or it is not yet known from which row on the peer was part of decisions.
     Soon,
 }
 
-/// Fills the window with what comes next. May wait for the disk, without holding up other tasks.
+/// Fills the window with the next offers. May wait for the disk, without delaying other tasks.
 pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared) -> io::Result<Filled> {
     match fill_from_recent(peer, shared) {
         Some(filled) => Ok(filled),
@@ -45,7 +45,8 @@ pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared) -> io::Result<Filled> {
     }
 }
 
-/// Fills the window with offers that the hub still has; `None`: they do not reach back so far.
+/// Fills the window with offers that the hub still has; returns `None` if they do not reach back far
+/// enough.
 fn fill_from_recent(peer: &Arc<Peer>, shared: &Shared) -> Option<Filled> {
     let decided_from = peer.decided_from()?;
     let since = peer.since.load(Ordering::Relaxed);
@@ -75,7 +76,7 @@ fn fill_from_recent(peer: &Arc<Peer>, shared: &Shared) -> Option<Filled> {
     Some(filled(peer, shared, end, is_empty))
 }
 
-/// What filling up to `end` came to.
+/// Returns the result of filling up to `end`.
 fn filled(peer: &Arc<Peer>, shared: &Shared, end: Mark, is_empty: bool) -> Filled {
     peer.offers.notify_waiters();
     match peer.decided_from().is_some() && shared.hub.join(peer, end) {
@@ -85,7 +86,8 @@ fn filled(peer: &Arc<Peer>, shared: &Shared, end: Mark, is_empty: bool) -> Fille
     }
 }
 
-/// Notes from where on articles are decided with a peer, as soon as none is on its way any more that was not.
+/// Records from which row on articles are decided with this peer, once none decided without it is still
+/// being filed.
 pub(super) fn begin_deciding(peer: &Peer, shared: &Shared) -> io::Result<()> {
     note_decided(peer, shared, &mut peer.durable.lock().cursor)
 }
@@ -130,12 +132,12 @@ fn fill_from_journal(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io
     add(&peer.counts.missed, lost_articles as usize);
     let (end, decided_from, is_empty) = (cursor.mark(), cursor.decided_from(), batch.is_empty());
     drop(durable);
-    // May read articles.
+    // This may read articles.
     let offers = offers(peer, shared, batch, decided_from);
     {
         let mut window = peer.window.lock();
         if !matches!(window.source, Source::Cursor(own) if own.position == mark.position) {
-            // An operator has sent it elsewhere meanwhile.
+            // An operator has moved the position in the meantime.
             return Ok(Filled::More);
         }
         offers.into_iter().for_each(|offer| window.queue.push(offer));
@@ -144,7 +146,7 @@ fn fill_from_journal(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io
     Ok(filled(peer, shared, end, is_empty))
 }
 
-/// The articles of a batch that go to the peer.
+/// Returns the offers of a batch for the peer.
 fn offers(peer: &Peer, shared: &Shared, batch: &Batch, decided_from: Option<u64>) -> Vec<Arc<Offer>> {
     let table = shared.spool.group_table();
     let routes = shared.filer.router.routes(&table);
@@ -178,7 +180,7 @@ fn wants(peer: &Peer, shared: &Shared, routes: &Routes, row: &ArticleRow<'_>) ->
     decide(peer, routes, wire.bytes(), origin)
 }
 
-/// The offer of an article that a peer has asked for, if it may have it: the same decision.
+/// Returns the offer of an article that a peer has requested, if it may have it by the same decision.
 pub(super) fn is_for(peer: &Peer, shared: &Shared, offer: Offer) -> Option<Offer> {
     let wire = shared.articles.whole(&offer)?;
     let routes = shared.filer.router.routes(&shared.spool.group_table());

@@ -1,5 +1,5 @@
-//! The directory of a peer's batches (`docs/formats/outgoing.md`): what lies there, what may be added, how it
-//! is called and written.
+//! The directory of a peer's batches (`docs/formats/outgoing.md`): its content, its limits, its file names
+//! and how files are written.
 
 use super::queue::{Queue, Taken, Ticket};
 use super::rank;
@@ -17,38 +17,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// Message-IDs in one ihave or sendme, as INN has it.
+/// Most Message-IDs in one ihave or sendme, as in INN.
 pub(super) const IHAVE_IDS_MAX: usize = 1_000;
-/// How the names of batches end.
+/// Suffix of batches.
 pub(super) const EXTENSION: &str = ".rnews";
-/// How the names of batches end that are being written.
+/// Suffix of batches being written.
 const UNFINISHED: &str = ".rnews.new";
 
 /// The batches of one peer.
 #[derive(Debug)]
 pub(super) struct Batches {
     pub dir: PathBuf,
-    /// Our path identity, so that batches of several sites do not meet in one directory.
+    /// Our path identity, so that batches of several sites do not collide in one directory.
     pub identity: String,
-    /// Held while a run of batches is made, one at a time: none is passed before those that begin earlier.
+    /// Held while a run of batches is made, one at a time, so that no batch is passed before earlier ones.
     pub making: Ordered<(), { rank::MAKING }>,
     /// Held while a batch gets its name, and while one is removed.
     pub naming: Leaf<()>,
-    /// An operator wants one now.
+    /// Whether an operator has requested a batch now.
     pub is_wanted: AtomicBool,
-    /// As much waits as may.
+    /// Whether the directory is full.
     pub is_full: AtomicBool,
-    /// A batch was made.
+    /// Notified when a batch was made.
     pub fresh: Notify,
-    /// A batch was taken away.
+    /// Notified when a batch was taken away.
     pub room: Notify,
-    /// What failed is to be tried again now.
+    /// Notified to retry at once.
     pub hurry: Notify,
-    /// When the next attempt to hand one over is due.
+    /// Time of the next attempt to hand a batch over.
     pub retry_at: Leaf<Option<Instant>>,
     pub made: AtomicU64,
     pub handed_over: AtomicU64,
-    /// Batches that waited at the last look, and their bytes.
+    /// Number and bytes of waiting batches, as of the last scan.
     pub waiting: Leaf<(u64, u64)>,
 }
 
@@ -78,7 +78,7 @@ impl Batches {
         }
     }
 
-    /// When a batch is to be made, Unix milliseconds. `is_read`: the window has all there is.
+    /// Returns when a batch is to be made, in Unix milliseconds. `is_read`: the window has all offers.
     pub fn next_due(&self, queue: &Queue, is_read: bool, send: &PeerSend) -> Option<u64> {
         let may = queue.next_due(send.delay.as_millis() as u64)?;
         if queue.has_deferred() || send.ihave && queue.open() >= IHAVE_IDS_MAX {
@@ -92,7 +92,7 @@ impl Batches {
         Some(may.max(u64::from(oldest) * 1_000 + send.batch_age.as_millis() as u64))
     }
 
-    /// The batches that wait, the oldest first.
+    /// Returns the waiting batches, oldest first.
     pub fn ready(&self) -> io::Result<Vec<Ready>> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -105,7 +105,7 @@ impl Batches {
         for entry in entries {
             let entry = entry?;
             if entry.file_name().to_string_lossy().ends_with(EXTENSION)
-                // It may have been taken away meanwhile.
+                // A batch may have been taken away in the meantime.
                 && let Ok(about) = entry.metadata()
                 && about.is_file()
             {
@@ -117,7 +117,7 @@ impl Batches {
         Ok(ready)
     }
 
-    /// Removes what a crash has left of batches that were being written.
+    /// Removes unfinished batches left by a crash.
     pub fn clean(&self) -> io::Result<()> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -132,7 +132,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Removes a batch that was taken away, unless another one has its name by now: `inode` is its own.
+    /// Removes a batch that was taken away, unless another one has its name: `inode` is its own.
     pub fn remove(&self, batch: &Path, inode: u64) -> io::Result<()> {
         let _naming = self.naming.lock();
         if fs::metadata(batch)?.ino() == inode {
@@ -143,7 +143,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Room for another batch, if there is some; else why not, in words.
+    /// Returns the room for further batches, or why there is none, in words.
     pub fn room(&self, send: &PeerSend) -> io::Result<Result<Room, String>> {
         self.ready()?;
         let (files, bytes) = *self.waiting.lock();
@@ -160,23 +160,23 @@ impl Batches {
         })
     }
 
-    /// The name of the batch whose first offer is this one.
+    /// Returns the path of the batch whose first offer is this one.
     pub fn path_of(&self, first: &Taken) -> PathBuf {
         let name = match first.ticket {
             Ticket::Slot(_) => format!("{:020}", first.offer.mark.position),
-            // Its row was passed long ago: what it may be called is what no other can.
+            // Its row was passed long ago, so it needs a name that no other batch can have.
             Ticket::Deferred(key) => format!("{:020}-{:032x}", 0, key.0),
         };
         self.dir.join(format!("{name}-{}{EXTENSION}", self.identity))
     }
 
-    /// Batches that are being written: each is there whole, or not at all.
+    /// Begins batches, each of which is written completely or not at all.
     pub fn begin<'a>(&self, disk: &'a dyn Disk) -> io::Result<Replacements<'a>> {
         disk.create_dir(&self.dir)?;
         Ok(Replacements::new(disk, &self.dir))
     }
 
-    /// Makes these batches durable, and gives them their names.
+    /// Makes these batches durable, and renames them.
     pub fn complete(&self, batches: Replacements<'_>) -> io::Result<()> {
         batches.sync()?;
         let _naming = self.naming.lock();
@@ -184,7 +184,7 @@ impl Batches {
     }
 }
 
-/// How much more may wait.
+/// Room for further batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Room {
     files: u64,
@@ -196,24 +196,24 @@ impl Room {
         self.files == 0 || self.bytes == 0
     }
 
-    /// What is left after a batch of so many bytes.
+    /// Returns the room left after a batch of this size.
     pub fn without(self, bytes: u64) -> Self {
         Self { files: self.files.saturating_sub(1), bytes: self.bytes.saturating_sub(bytes) }
     }
 }
 
-/// With which article a batch begins, as its name says.
+/// First article of a batch, according to its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum First {
-    /// One whose row is there in the journal.
+    /// Article with its row at this position of the journal.
     At(u64),
-    /// One that was deferred.
+    /// A deferred article.
     Deferred(Key),
-    /// With none: it answers an ihave, or is not ours.
+    /// None: the batch answers an ihave, or is not ours.
     None,
 }
 
-/// See [`Batches::path_of`].
+/// Returns the first article of a batch; see [`Batches::path_of`].
 pub(super) fn first_of(batch: &Path) -> First {
     let mut parts = batch.file_name().and_then(|name| name.to_str()).unwrap_or_default().split('-');
     let (position, second) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_with_what_the_batch_begins() {
+    fn a_batch_name_identifies_its_first_article() {
         for (name, first) in [
             ("00000000000000004711-a.example.rnews", First::At(4_711)),
             ("00000000000000004711-a-b.example.rnews", First::At(4_711)),

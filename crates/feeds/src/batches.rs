@@ -1,12 +1,11 @@
 //! Makes batches for a peer (`docs/formats/outgoing.md`).
 //!
-//! A batch is made of what is in the peer's window, all at once, when there is enough of it or its first
-//! article has waited long enough. Batches that are due together are made in one run: they are written one
-//! after the other, and then wait for the disk together. Their rows are durable before they have their names;
-//! the cursor passes them after. The name is the position at which a batch begins: one that is made again
-//! after a crash takes the place of the first. Whatever lies in the directory waits to be taken away, by
-//! `after_batch` ([`super::hand_over`]) or by somebody else; when as much waits as may, no more is made, and
-//! the cursor waits.
+//! A batch is made of all offers in the peer's window when there are enough of them or the first has waited
+//! long enough. Batches due at the same time are made in one run: they are written one after the other, and
+//! then synced together. Their rows are durable before they get their names; the cursor passes them after
+//! that. The name is the position at which a batch begins: one that is made again after a crash replaces
+//! the first. Batches in the directory wait to be taken away, by `after_batch` ([`super::hand_over`]) or by
+//! another program; when the directory is full, no more are made, and the cursor waits.
 
 use super::backlog::{Filled, fill};
 use super::batch_dir::{Batches, IHAVE_IDS_MAX};
@@ -31,24 +30,25 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tracing::info;
 
-/// How often a directory that is full is looked at.
+/// Interval for checking a full directory.
 const ROOM_INTERVAL: Duration = Duration::from_secs(2);
-/// How long articles that were just filed may take to reach the window.
+/// Time that newly filed articles may take to reach the window.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often that is looked at.
+/// Interval for checking that.
 const CATCH_UP_INTERVAL: Duration = Duration::from_millis(2);
-/// Batches, and their bytes, at which a run ends: they wait for each other, and a crash has them made again.
+/// Number and bytes of batches at which a run ends: they wait for each other, and a crash has them made
+/// again.
 const RUN_MAX: usize = 512;
 const RUN_BYTES_MAX: u64 = 32 << 20;
 
-/// What was made.
+/// Counts of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Made {
     pub batches: u64,
     pub articles: u64,
-    /// Articles of which the peer is told, and which it may ask for.
+    /// Articles announced to the peer, which it may request.
     pub announced: u64,
-    /// Of the files.
+    /// Size of the files.
     pub bytes: u64,
 }
 
@@ -61,7 +61,7 @@ impl Made {
     }
 }
 
-/// Makes what is due.
+/// Makes the batches that are due.
 pub(super) async fn make_due(peer: &Peer, own: &Batches, shared: &Shared) -> End {
     let mut end = peer.end.subscribe();
     let mut progressed = false;
@@ -101,7 +101,7 @@ pub(super) fn make_now(peer: &Arc<Peer>, shared: &Shared) -> Result<Made, String
     }
     let end = shared.spool.journal_mark(Start::Now).map_err(|error| error.to_string())?.position;
     let mut all = Made::default();
-    // Or when the last batch was made.
+    // Restarted when the last batch was made.
     let mut begun = Instant::now();
     loop {
         let filled = fill(peer, shared).map_err(|error| error.to_string())?;
@@ -130,32 +130,32 @@ pub(super) fn make_now(peer: &Arc<Peer>, shared: &Shared) -> Result<Made, String
     }
 }
 
-/// Why a batch was not made.
+/// Reason why a batch was not made.
 enum NotMade {
-    /// As much waits as may.
+    /// The directory is full.
     Full(String),
     Failed(String),
 }
 
-/// Which batches are made in a run.
+/// Selection of the batches of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// Those that are due.
+    /// Batches that are due.
     Due,
-    /// Of everything.
+    /// Batches of all offers.
     All,
 }
 
-/// A batch that has no name yet; dropped, its articles are given back.
+/// A batch without its name; if dropped, its offers are returned to the window.
 struct Packed<'a> {
     bundle: Bundle<'a>,
-    /// `None`: nothing of it is there any more.
+    /// Path of the file; `None` if none of its articles is left.
     path: Option<PathBuf>,
     made: Made,
     article_bytes: u64,
 }
 
-/// Makes some batches, which share their syncs; `None`: there is nothing to put into one.
+/// Makes some batches, which share their syncs; returns `None` if there are no articles for one.
 fn make_run(peer: &Peer, own: &Batches, shared: &Shared, which: Which) -> Result<Option<Made>, NotMade> {
     let _one_at_a_time = own.making.lock();
     let mut room = own.room(&peer.send).map_err(failed)?.map_err(NotMade::Full)?;
@@ -172,7 +172,7 @@ fn make_run(peer: &Peer, own: &Batches, shared: &Shared, which: Which) -> Result
             }
             Ok(None) => break,
             Err(error) if run.is_empty() => return Err(error),
-            // First those that are written; the next run meets it again.
+            // The batches already written are finished first; the next run meets the error again.
             Err(_) => break,
         }
     }
@@ -181,7 +181,8 @@ fn make_run(peer: &Peer, own: &Batches, shared: &Shared, which: Which) -> Result
         return Ok(None);
     }
     if bytes > 0 {
-        // What the journal may still lose must not be in a batch: others would have its place, and its name.
+        // Articles whose rows the journal may still lose must not be in a batch: others would get their
+        // positions, and the name.
         shared.spool.sync().map_err(|trouble| NotMade::Failed(trouble.text))?;
         own.complete(batches).map_err(failed)?;
     }
@@ -198,13 +199,13 @@ fn make_run(peer: &Peer, own: &Batches, shared: &Shared, which: Which) -> Result
             info!(peer = peer.name, %batch, articles, bytes = made.bytes, "batch made");
         }
     }
-    // Before they are handed over.
+    // Saved before the batches are handed over.
     peer.save(&shared.hub.frontier);
     own.fresh.notify_one();
     Ok(Some(all))
 }
 
-/// Writes a batch of the next articles; `None`: there is none.
+/// Writes a batch of the next articles; returns `None` if there are none.
 fn pack<'a>(
     peer: &'a Peer,
     own: &Batches,
@@ -221,7 +222,7 @@ fn pack<'a>(
         && let Some(taken) = peer.take(&shared.hub.frontier)
     {
         bundle.push(taken.ticket);
-        // What was asked for has been put off.
+        // Requested articles were deferred.
         if peer.send.ihave && matches!(taken.ticket, Ticket::Slot(_)) {
             let is_there = shared.is_there(peer, &taken.offer);
             announced.extend(is_there.then(|| taken.offer.message_id.clone()));

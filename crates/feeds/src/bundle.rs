@@ -3,7 +3,7 @@
 use super::peer::Peer;
 use super::queue::Ticket;
 
-/// Offers of one peer that belong together; given back when this is dropped.
+/// Offers of one peer that belong together; returned to the window if dropped.
 pub(super) struct Bundle<'a> {
     peer: &'a Peer,
     tickets: Vec<Ticket>,
@@ -22,7 +22,7 @@ impl<'a> Bundle<'a> {
         self.tickets.is_empty()
     }
 
-    /// They need nothing more.
+    /// Settles all offers.
     pub fn settle(mut self) {
         let mut window = self.peer.window.lock();
         self.tickets.drain(..).for_each(|ticket| window.queue.settle(ticket));

@@ -1,9 +1,9 @@
-//! A program that gets a line for each article on its standard input, as INN's channel feeds do.
+//! A program that reads a line for each article on its standard input, as in INN's channel feeds.
 //!
-//! It runs as long as the feed, and is started again when it ends. Both ends of the pipe are held here: so it
-//! is known how much the program has read, and an article counts as sent only then. What it has not read when
-//! it ends is written again for the next one. If the server is killed, the program reads what is in the pipe,
-//! and the next server writes that once more: at most a pipe of lines comes twice.
+//! It runs as long as the feed, and is started again when it ends. Both ends of the pipe are held here,
+//! which shows how much the program has read; an article counts as sent only then. Lines not read when it
+//! ends are written again for the next one. If the server is killed, the program reads the lines left in
+//! the pipe, and the next server writes them once more: at most one pipe of lines is repeated.
 
 use super::connection::End;
 use super::lines;
@@ -28,28 +28,27 @@ use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::{sleep, timeout};
 use tracing::info;
 
-/// Bytes of lines that are written at once: a pipe takes as many whole or not at all, so that no line is
-/// torn.
+/// Bytes of lines written at once: a pipe takes this many whole or not at all, so that no line is split.
 const WRITE_BYTES_MAX: usize = 4096;
-/// How often it is looked at how much the program has read.
+/// Interval for checking how much the program has read.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// How long the program may take to end once its input has.
+/// Time for the program to exit after its input is closed.
 const END_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long its last complaints are waited for.
+/// Time to wait for its last error output.
 const COMPLAINT_TIMEOUT: Duration = Duration::from_millis(500);
-/// As much of them as is shown, in bytes.
+/// Bytes of its error output shown.
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
 
-/// A line that the program has not read yet.
+/// A line not read by the program yet.
 #[derive(Debug)]
 struct Unread {
-    /// Where it ends, in bytes since the program was started.
+    /// End of the line, in bytes since the program was started.
     end: u64,
     ticket: Ticket,
     article_bytes: u64,
 }
 
-/// A program that runs.
+/// A running program.
 struct Running<'a> {
     peer: &'a Peer,
     shared: &'a Shared,
@@ -59,7 +58,7 @@ struct Running<'a> {
     /// Its standard input, from both ends; nothing is read from it here.
     pipe: Option<pipe::Sender>,
     input: PipeReader,
-    /// Bytes of lines so far, and those of them that are in the pipe or were.
+    /// Bytes of lines so far, and those of them written to the pipe.
     queued: u64,
     written: u64,
     unread: VecDeque<Unread>,
@@ -114,7 +113,7 @@ fn start<'a>(
 }
 
 impl Running<'_> {
-    /// Writes lines. `Ok`: the program is to end; else why it has ended by itself.
+    /// Writes lines. Returns `Ok` if the program should end, or why it has ended by itself.
     async fn feed(&mut self, own: &Channel) -> Result<(), String> {
         let peer = self.peer;
         let mut end = peer.end.subscribe();
@@ -205,7 +204,7 @@ impl Running<'_> {
         }
     }
 
-    /// With what it has complained of.
+    /// Appends its error output.
     async fn complained(&mut self, text: String) -> String {
         // A child of it may hold its standard error open.
         self.group.kill();
@@ -216,7 +215,7 @@ impl Running<'_> {
     }
 }
 
-/// As many whole lines as are written at once.
+/// Returns the whole lines that are written at once.
 fn whole_lines(text: &[u8]) -> &[u8] {
     match text.get(..WRITE_BYTES_MAX) {
         Some(begin) => memchr::memrchr(b'\n', begin).map_or(text, |lf| text.get(..=lf).unwrap_or(text)),

@@ -1,10 +1,10 @@
 //! One connection to a peer: offers in a pipeline (RFC 4644), their answers in order.
 //!
-//! Articles that were asked for go before new offers. Whatever a connection has taken and the peer has not
-//! answered is given back when it ends, however that happens ([`Held`]). An answer that the protocol does not
-//! have concerns the article ([`nntp_io::JUDGEMENTS`]), which is set aside; one about another article than
-//! the one whose turn it is ends the connection as well: nothing it says can be trusted any more. A
-//! connection whose login has lapsed is replaced at once, and is trouble only if it was of no use before.
+//! Requested articles are sent before new offers. Offers that a connection has taken and the peer has not
+//! answered are returned when it ends, in any way ([`Held`]). An answer outside the protocol concerns the
+//! article ([`nntp_io::JUDGEMENTS`]), which is set aside; one about another article than expected ends the
+//! connection as well, as none of its answers can be trusted any more. A connection whose login has lapsed
+//! is replaced at once, and counts as trouble only if it had no use before.
 
 use super::headers_only;
 use super::ihave;
@@ -24,38 +24,38 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::info;
 
-/// Offers on their way at first; later as many as the peer answers in a second.
+/// Initial number of unanswered offers; later, as many as the peer answers in a second.
 const OFFERS_MIN: usize = 32;
-/// Between two looks at how many it answers.
+/// Interval for measuring the rate of answers.
 const PACE_INTERVAL: Duration = Duration::from_millis(250);
-/// After so long without anything to send, a connection beside another one is closed.
+/// Idle time after which a connection beside another one is closed.
 const SPARE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest that one round of answers is noted after.
+/// Most answers handled in one round.
 const NOTE_ANSWERS: usize = 256;
 
-/// How long a connection that is ahead lets the others catch up.
+/// Time for which a connection that is ahead lets the others catch up.
 const STEP_ASIDE: Duration = Duration::from_millis(1);
-/// What a connection queues before others have their turn, in bytes.
+/// Bytes a connection queues before others have their turn.
 const TURN_BYTES: usize = 48 << 10;
 
-/// How a connection ended.
+/// End of a connection.
 #[derive(Debug, Default)]
 pub(super) struct End {
-    /// Why, unless all was well.
+    /// Reason, unless all was well.
     pub error: Option<String>,
-    /// Whether the peer answered anything.
+    /// Whether the peer answered any command.
     pub progressed: bool,
 }
 
-/// Why a connection must end.
+/// Reason why a connection must end.
 #[derive(Debug)]
 pub(super) enum Broken {
     Connection(Error),
     /// The peer closes it.
     Closing(String),
-    /// An answer after which it is not known any more what the next one is about.
+    /// An answer after which it is unknown what the next one is about.
     Answer(String),
-    /// Odd answers to one article after the other; this is the last.
+    /// Odd answers to several articles in a row; this is the last.
     Odd(String),
 }
 
@@ -78,8 +78,8 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// Connects to a peer and sends until there is nothing to send, or the connection ends. `is_only`: it stays
-/// open when there is nothing to send.
+/// Connects to a peer and sends until there is nothing to send, or the connection ends. With `is_only` it
+/// stays open when there is nothing to send.
 pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool) -> End {
     let mut end = peer.end.subscribe();
     let connected = tokio::select! {
@@ -112,7 +112,7 @@ pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool
             End { error: None, progressed }
         }
         Ok(()) => {
-            // What was answered stands, whatever becomes of the goodbye.
+            // Answers already received count, even if the goodbye fails.
             let _goodbye = client.quit().await;
             End { error: None, progressed }
         }
@@ -120,7 +120,7 @@ pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool
     }
 }
 
-/// A connection to the first place of the peer that takes one.
+/// Returns a connection to the first address of the peer that accepts one.
 async fn connect(peer: &Peer) -> Result<Client, String> {
     let mut error = String::from("there is no place to connect to");
     for target in target::all(&peer.send)? {
@@ -129,7 +129,7 @@ async fn connect(peer: &Peer) -> Result<Client, String> {
                 info!(peer = peer.name, to = format!("{}:{}", target.host, target.port), "connected");
                 return Ok(client);
             }
-            // These two say where.
+            // These two errors include the address.
             Err(failed @ (Error::Connect { .. } | Error::Lookup { .. })) => error = failed.to_string(),
             Err(failed) => error = format!("{}:{}: {failed}", target.host, target.port),
         }
@@ -137,7 +137,7 @@ async fn connect(peer: &Peer) -> Result<Client, String> {
     Err(error)
 }
 
-/// What the two ways of offering have in common.
+/// State shared by the two ways of offering.
 pub(super) struct Line<'a> {
     pub peer: &'a Arc<Peer>,
     pub shared: &'a Arc<Shared>,
@@ -148,12 +148,13 @@ pub(super) struct Line<'a> {
     odd_in_a_row: usize,
 }
 
-/// Ends a connection: with a reason, or (`None`) since the peer closed it while nothing was on its way.
+/// End of a connection: with a reason, or (`None`) since the peer closed it while no command was
+/// unanswered.
 pub(super) type Stop = Option<Broken>;
 
 impl Line<'_> {
-    /// Waits, with nothing on its way, until there may be something to send. False: the connection is to be
-    /// closed.
+    /// Waits, with no command unanswered, until there may be something to send. Returns false if the
+    /// connection is to be closed.
     pub async fn idle(&mut self, client: &mut Client) -> Result<bool, Stop> {
         let mut woken = pin!(self.peer.offers.notified());
         woken.as_mut().enable();
@@ -175,7 +176,7 @@ impl Line<'_> {
         }
     }
 
-    /// What is sent of an offer; without anything the offer is settled.
+    /// Returns the article of an offer as sent; settles the offer if there is none.
     pub fn article(&self, taken: &Taken) -> Option<Arc<WireArticle>> {
         let article = self.shared.article(self.peer, &taken.offer);
         if article.is_none() {
@@ -187,8 +188,8 @@ impl Line<'_> {
         })
     }
 
-    /// Notes what kind of an answer the peer gave about an article, which is set aside if it was an odd one,
-    /// shown as `text`.
+    /// Records how the peer judged an article, which is set aside if the answer, shown as `text`, was an
+    /// odd one.
     pub fn judged(&mut self, taken: &Taken, judgement: Judgement, text: &str) -> Result<(), Stop> {
         match judgement {
             Judgement::Closing => return Err(Some(Broken::Closing(text.to_owned()))),
@@ -209,7 +210,7 @@ impl Line<'_> {
         if self.odd_in_a_row < ODD_IN_A_ROW_MAX { Ok(()) } else { Err(Some(Broken::Odd(text.to_owned()))) }
     }
 
-    /// The offer of an article is over.
+    /// Settles the offer of an article.
     pub fn settle(&self, taken: &Taken, judgement: Judgement) {
         match judgement {
             Judgement::Accepted => add(&self.peer.counts.accepted, 1),
@@ -219,7 +220,7 @@ impl Line<'_> {
         self.peer.settle(taken.ticket);
     }
 
-    /// What the peer says of an offer: whether it wants the article.
+    /// Records the peer's answer to an offer: whether it wants the article.
     pub fn offered(&mut self, wanted: bool) {
         let counts = &self.peer.counts;
         add(&counts.offered, 1);
@@ -228,15 +229,15 @@ impl Line<'_> {
     }
 }
 
-/// Offers that the peer has not answered; given back when this is dropped.
+/// Offers not answered by the peer; returned to the window if dropped.
 struct Held<'a> {
     peer: &'a Peer,
     flying: VecDeque<Flying>,
-    /// Of them those by CHECK.
+    /// Number of them offered by CHECK.
     checks: usize,
-    /// Asked for, to be sent.
+    /// Requested articles, to be sent.
     wanted: VecDeque<Taken>,
-    /// The login has lapsed: no article is the reason for the end.
+    /// Whether the login has lapsed, so that no article is to blame for the end.
     is_logged_out: bool,
 }
 
@@ -259,8 +260,8 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         let mut window = self.peer.window.lock();
         let queue = &mut window.queue;
-        // The offer that was to be answered next, or the first article that was sent, may be what the peer
-        // could not bear.
+        // The next offer to be answered, or the first article sent, may be the reason why the peer closed
+        // the connection.
         let (mut is_next, mut is_first_sent) = (!self.is_logged_out, !self.is_logged_out);
         for Flying { taken, step } in self.flying.drain(..) {
             let is_sent = step != Step::Check && std::mem::take(&mut is_first_sent);
@@ -274,7 +275,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Offers by CHECK and TAKETHIS.
+/// Offers articles by CHECK and TAKETHIS.
 async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     let peer = line.peer.clone();
     let (flying, wanted) = (VecDeque::new(), VecDeque::new());
@@ -288,7 +289,7 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
         woken.as_mut().enable();
         let mut submitted = submit(line, client, &mut held, pace.window)?;
         while submitted == Submitted::Enough {
-            // Others go first: articles of one peer must not wait long for those of another.
+            // Other peers go first: their articles must not wait long for those of one peer.
             line.shared.rest();
             let position = held.flying.back().map_or(0, |flying| flying.taken.offer.mark.position);
             match place.is_ahead(position, shared.articles.older_half()) {
@@ -311,7 +312,7 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
             answered = client.answer() => {
                 judge(line, &mut held, answered)?;
                 let mut answers = 1;
-                // Those that have come with it.
+                // Answers that have arrived with it.
                 while answers < NOTE_ANSWERS && client.has_answer() {
                     let answered = client.answer().await;
                     judge(line, &mut held, answered)?;
@@ -326,8 +327,8 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     }
 }
 
-/// How many commands are on their way at once: about what the peer answers in a second. With more a slow peer
-/// would have all that waits on its first connection.
+/// Limit on unanswered commands: about as many as the peer answers in a second. A higher limit would put
+/// all waiting articles on the first connection of a slow peer.
 #[derive(Debug)]
 struct Pace {
     window: usize,
@@ -340,7 +341,7 @@ impl Pace {
         Self { window: OFFERS_MIN, since: now, answers: 0 }
     }
 
-    /// Counts from now on: nothing was on its way.
+    /// Restarts the measurement.
     fn begin(&mut self, now: Instant) {
         (self.since, self.answers) = (now, 0);
     }
@@ -357,18 +358,18 @@ impl Pace {
     }
 }
 
-/// What became of queueing what may be sent.
+/// Result of queueing commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Submitted {
     /// There is nothing more to send now.
     All,
-    /// As much is on its way as may be.
+    /// The limit of unanswered commands is reached.
     Full,
-    /// There is more, and others should have their turn.
+    /// There is more, but others should have their turn.
     Enough,
 }
 
-/// Queues what may be sent.
+/// Queues articles and offers.
 fn submit(
     line: &Line<'_>,
     client: &mut Client,
@@ -388,8 +389,8 @@ fn submit(
             let no_check = line.peer.no_check.lock();
             (no_check.is_on(), no_check.is_decided())
         };
-        // What the peer asks for in its next answers arrived before what would be sent unasked now; and no
-        // more is asked than decides whether the rest is.
+        // Articles that the peer requests in its next answers arrived before those that could be sent
+        // unasked now; and no more CHECKs are sent than are needed to decide whether to send unasked.
         if is_unasked && held.checks > 0 || !is_decided && held.checks >= OFFERS_MIN {
             return Ok(Submitted::Full);
         }
@@ -433,7 +434,7 @@ fn send(
     }
 }
 
-/// Carries out what an answer means.
+/// Handles an answer.
 fn judge(line: &mut Line<'_>, held: &mut Held<'_>, answered: Result<Answer<'_>, Error>) -> Result<(), Stop> {
     let Some(Flying { taken, step }) = held.flying.pop_front() else {
         let code = answered.map_err(Broken::from)?.code;
@@ -465,7 +466,8 @@ fn judge(line: &mut Line<'_>, held: &mut Held<'_>, answered: Result<Answer<'_>, 
     Ok(())
 }
 
-/// What an answer means, and how it is shown. An error is that of the connection.
+/// Returns how an answer judges the article, and its text for display. Returns an error if the connection
+/// failed.
 pub(super) fn judgement_of(
     answered: Result<Answer<'_>, Error>,
     request: ArticleRequest,
@@ -482,11 +484,11 @@ pub(super) fn judgement_of(
     }
 }
 
-/// An offer that is made alone; given back when this is dropped before it is settled.
+/// A single offer; returned to the window if dropped before it is settled.
 pub(super) struct HeldOne<'a> {
     pub peer: &'a Peer,
     pub taken: Option<Taken>,
-    /// Its answer is waited for.
+    /// Whether its answer is awaited.
     pub is_asked: bool,
 }
 
@@ -508,7 +510,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_much_is_on_its_way_as_the_peer_answers_in_a_second() {
+    fn unanswered_commands_are_limited_to_the_answers_of_a_second() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
         pace.answered(100, begun + PACE_INTERVAL / 2);

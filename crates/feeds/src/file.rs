@@ -14,12 +14,12 @@ use std::time::Duration;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
-/// Bytes of lines that are written at once; in a small file half of what it may have.
+/// Bytes of lines written at once; in a small file, half of its limit.
 const WRITE_BYTES_MAX: u64 = 32 << 10;
-/// How often a file that is full is looked at.
+/// Interval for checking a full file.
 const ROOM_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Writes what is due.
+/// Writes the lines that are due.
 pub(super) async fn write_due(peer: &Peer, own: &LineFile, shared: &Shared) -> End {
     let mut end = peer.end.subscribe();
     let mut progressed = false;
@@ -58,7 +58,7 @@ enum Written {
     /// There may be more.
     Some,
     All,
-    /// The file is as long as it may be.
+    /// The file has reached its limit.
     Full,
 }
 

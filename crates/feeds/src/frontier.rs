@@ -1,10 +1,10 @@
-//! Up to where the journal has been handed to the peers that keep up.
+//! Position up to which the journal has been handed to the peers that keep up.
 
 use super::rank;
 use lock_order::Ordered;
 use spool::Mark;
 
-/// Moved by the hub alone, after everything before it is in the windows.
+/// Position moved by the hub alone, after everything before it is in the windows.
 #[derive(Debug, Default)]
 pub(super) struct Frontier(Ordered<Mark, { rank::FRONTIER }>);
 

@@ -1,40 +1,40 @@
-//! When a peer is worth one more connection.
+//! Decides when a peer gets another connection.
 //!
-//! A connection is added while more articles wait than the peer has settled since the last look, and kept at
-//! if the peer then settles more than before. If it does not, the peer, the line or this machine is at its
-//! limit, and connections would only compete. So would those of quick peers while processors are short: one
-//! whose every answer is waited for costs this machine next to nothing.
+//! A connection is added while more articles wait than the peer has settled since the last check, and
+//! further ones if the peer then settles more than before. If it does not, the peer, the line or this
+//! machine is at its limit, and connections would only compete. The same applies to quick peers while
+//! processors are short; a peer whose answers are slow costs this machine next to nothing.
 
 use std::time::{Duration, Instant};
 
-/// Between two looks at whether connections keep up.
+/// Interval for checking whether connections keep up.
 pub(super) const INTERVAL: Duration = Duration::from_millis(500);
-/// The longest pause after connections that did not help.
+/// Longest pause after connections that did not help.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Articles a second over one connection, above which processor time is what a further one would take.
+/// Articles a second over one connection above which another one would mainly take processor time.
 const QUICK_PER_S: u64 = 500;
-/// Of what one more connection could bring at best, the hundredths that it must bring...
+/// Required gain of another connection, in percent of the most that it could bring...
 const GAIN_PERCENT: u64 = 33;
-/// ... and hundredths of the whole, at least.
+/// ... and in percent of the whole.
 const GAIN_PERCENT_MIN: u64 = 4;
 
-/// The state of a feed's connections at a look.
+/// State of a feed's connections at a check.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     /// Connections.
     pub open: usize,
     /// Articles that could be offered and are not.
     pub waiting: usize,
-    /// Articles that the peer has taken or refused since the feed began.
+    /// Articles taken or refused by the peer since the feed began.
     pub settled: u64,
 }
 
-/// What came of adding connections.
+/// State of adding connections.
 #[derive(Debug)]
 pub(super) struct Growth {
-    /// When another may be added.
+    /// Time when another may be added.
     pub after: Instant,
-    /// Since when `settled` is counted from.
+    /// Start of the measurement of `settled`.
     since: Instant,
     settled: u64,
     /// Articles a second, before the last connection was added.
@@ -47,17 +47,17 @@ impl Growth {
         Self { after: now, since: now, settled: 0, rate: 0, pause: INTERVAL }
     }
 
-    /// The first connection is opened.
+    /// Records that the first connection is opened.
     pub fn begin(&mut self, now: Instant, settled: u64) {
         *self = Self { after: now + INTERVAL, since: now, settled, ..Self::new(now) };
     }
 
-    /// No further one before `pause` is over.
+    /// Allows no further one before `pause` is over.
     pub fn wait(&mut self, now: Instant, pause: Duration) {
         self.after = now + pause.max(INTERVAL);
     }
 
-    /// Whether to add one to the open ones. `is_busy`: processors are short.
+    /// Returns whether to add one to the open connections. `is_busy` returns whether processors are short.
     pub fn adds(&mut self, now: Instant, look: Look, is_busy: impl FnOnce() -> bool) -> bool {
         let Look { open, waiting, settled } = look;
         let elapsed_ms =
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_added_as_long_as_they_help() {
+    fn connections_are_added_while_they_help() {
         let begun = Instant::now();
         let at = |ms: u64| begun + Duration::from_millis(ms);
         let mut growth = Growth::new(begun);

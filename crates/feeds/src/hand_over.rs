@@ -1,9 +1,9 @@
 //! Hands the batches of a peer to its `after_batch`, one after the other, once the cursor has passed them.
 //!
-//! A batch is removed once the program has ended with exit code 0. Whatever else happens, it stays, and is
-//! handed over again: so every batch is at least once with the program, and a crash may hand it over twice.
-//! The oldest is first. One that the program has refused a few times no longer holds up later ones: they have
-//! their turn before it is tried again.
+//! A batch is removed once the program has exited with code 0. Otherwise it stays, and is handed over
+//! again: so the program gets every batch at least once, and a crash may hand it over twice. The oldest is
+//! first. One that the program has refused several times no longer delays later ones: they have their turn
+//! before it is tried again.
 
 use super::batch_dir::{Batches, First, Ready, first_of};
 use super::outlet::Outlet;
@@ -25,17 +25,17 @@ use tokio::task::block_in_place;
 use tokio::time::{sleep, timeout};
 use tracing::info;
 
-/// How often the directory is looked at, though no batch was made: others may take batches away.
+/// Interval for scanning the directory though no batch was made: others may take batches away.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// As much of the program's complaints as is shown, in bytes.
+/// Bytes of the program's error output shown.
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
 
 /// Refusals after which later batches are handed over before this one.
 const REFUSALS_IN_ORDER: u32 = 3;
 
-/// Why a batch, or all of them, could not be handed over.
+/// Reason why a batch, or all of them, could not be handed over.
 struct HandOverFailure {
-    /// The one that the program has refused.
+    /// Batch refused by the program.
     batch: Option<PathBuf>,
     why: String,
 }
@@ -46,7 +46,7 @@ impl From<String> for HandOverFailure {
     }
 }
 
-/// Batches that the program has refused.
+/// Batches refused by the program.
 #[derive(Debug, Default)]
 struct Refusals(HashMap<PathBuf, Refusal>);
 
@@ -57,7 +57,7 @@ struct Refusal {
 }
 
 impl Refusals {
-    /// The batch whose turn it is, of those that are ready, the oldest first.
+    /// Returns the next of the ready batches, which are sorted oldest first.
     fn choose(&mut self, ready: Vec<Ready>, now: Instant) -> Option<Ready> {
         self.0.retain(|path, _| ready.iter().any(|batch| batch.path == *path));
         let is_late = |batch: &Ready| self.0.get(&batch.path).filter(|refusal| refusal.is_late());
@@ -72,8 +72,8 @@ impl Refusals {
         late.into_iter().next()
     }
 
-    /// The program has refused a batch; `pause`: until it is handed over again, by its refusals. True: later
-    /// ones come first from now on.
+    /// Records that the program has refused a batch; `pause` returns the time until it is handed over
+    /// again, by the number of its refusals. Returns true if later ones precede it from now on.
     fn add(&mut self, batch: PathBuf, now: Instant, pause: impl FnOnce(u32) -> Duration) -> bool {
         let refusal = self.0.entry(batch).or_insert(Refusal { times: 0, again_at: now });
         refusal.times = refusal.times.saturating_add(1);
@@ -81,12 +81,12 @@ impl Refusals {
         refusal.is_late()
     }
 
-    /// When the first of those that others precede is to be tried again.
+    /// Returns when the first of the batches preceded by others is to be tried again.
     fn next(&self) -> Option<Instant> {
         self.0.values().filter(|refusal| refusal.is_late()).map(|refusal| refusal.again_at).min()
     }
 
-    /// Has all of them tried again now.
+    /// Makes all of them due for another attempt.
     fn hurry(&mut self, now: Instant) {
         self.0.values_mut().for_each(|refusal| refusal.again_at = now);
     }
@@ -98,7 +98,7 @@ impl Refusal {
     }
 }
 
-/// Hands over until the feed ends.
+/// Hands batches over until the feed ends.
 pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
     let Outlet::Batches(own) = &peer.outlet else { return };
     let mut end = peer.end.subscribe();
@@ -142,8 +142,8 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
     }
 }
 
-/// Hands over the batch whose turn it is; false: there is none, nothing to hand it to, or an operator has
-/// stopped the feed.
+/// Hands over the next batch; returns false if there is none, no program for it, or an operator has stopped
+/// the feed.
 async fn next(
     peer: &Peer,
     own: &Batches,
@@ -175,7 +175,7 @@ async fn next(
         ended = run_program(peer, words, &batch, file) => {
             ended.map_err(|why| HandOverFailure { batch: Some(batch.path.clone()), why })?;
         }
-        // The feed waits for us a little while; the program is killed then.
+        // The feed waits a little while; then the program is killed.
         _ = async { _ = end.changed().await; sleep(super::run::DRAIN_TIMEOUT).await } => {
             return Err("after_batch: killed, since the feed ends; the batch stays".to_owned().into());
         }
@@ -192,8 +192,8 @@ async fn next(
     Ok(true)
 }
 
-/// Whether the cursor has passed a batch; one that it has not passed is made again after a crash. `end` is
-/// the end of the journal: what begins after that is of one that was lost.
+/// Returns whether the cursor has passed a batch; one not passed is made again after a crash. `end` is the
+/// end of the journal: a batch that begins after it belongs to a lost journal.
 fn is_passed(peer: &Peer, batch: &Ready, end: u64) -> bool {
     let durable = peer.durable.lock();
     match first_of(&batch.path) {
@@ -203,7 +203,7 @@ fn is_passed(peer: &Peer, batch: &Ready, end: u64) -> bool {
     }
 }
 
-/// Runs the program on a batch to its end.
+/// Runs the program on a batch and waits for its exit.
 async fn run_program(peer: &Peer, words: &[String], batch: &Ready, file: File) -> Result<(), String> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let fill = |argument: &String| filled(argument, batch, &peer.name);
@@ -231,7 +231,7 @@ async fn run_program(peer: &Peer, words: &[String], batch: &Ready, file: File) -
     }
 }
 
-/// An argument with what `%f`, `%n`, `%p` and `%%` stand for.
+/// Returns an argument with `%f`, `%n`, `%p` and `%%` expanded.
 fn filled(argument: &str, batch: &Ready, peer: &str) -> String {
     let path = std::path::absolute(&batch.path).unwrap_or_else(|_| batch.path.clone());
     let mut text = String::new();
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_that_was_refused_three_times_goes_after_the_others() {
+    fn a_batch_refused_three_times_is_handed_over_after_the_others() {
         let batches = |names: &[&str]| -> Vec<Ready> {
             names.iter().map(|name| Ready { path: name.into(), bytes: 1 }).collect()
         };
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_name_the_batch() {
+    fn placeholders_in_arguments_are_expanded() {
         let batch = Ready { path: "/out/leaf/01-x.rnews".into(), bytes: 7 };
         for (argument, text) in [
             ("%f", "/out/leaf/01-x.rnews"),

@@ -1,17 +1,17 @@
-//! Feeds of headers without bodies, as Diablo has them: announced by MODE HEADFEED.
+//! Feeds of headers without bodies, as in Diablo: announced by MODE HEADFEED.
 //!
-//! Of an article its headers are sent, with its whole size in `Bytes` and its lines in `Lines`, so that the
-//! receiver can make an overview of it; control messages are sent whole. Called by `connection`.
+//! The headers of an article are sent, with its full size in `Bytes` and its lines in `Lines`, so that the
+//! receiver can build an overview; control messages are sent whole. Called by `connection`.
 
 use netnews::article::Headers;
 use netnews::{Article, Known};
 use nntp_io::{Client, WireArticle};
 use std::io::Write;
 
-/// The answer of a peer that takes headers without bodies.
+/// Answer of a peer that takes headers without bodies.
 const TAKES_HEADERS: u16 = 250;
 
-/// Asks a peer to take headers without bodies; why it does not.
+/// Asks a peer to take headers without bodies; returns an error if it does not.
 pub(super) async fn announce(client: &mut Client) -> Result<(), String> {
     let answer = client.request("MODE HEADFEED").await.map_err(|error| error.to_string())?;
     match answer.code {
@@ -23,16 +23,16 @@ pub(super) async fn announce(client: &mut Client) -> Result<(), String> {
     }
 }
 
-/// Whether only the headers of an article are here.
+/// Returns whether only the headers of an article are here.
 pub(super) fn is_bodiless(wire: &WireArticle) -> bool {
     let bytes = wire.bytes();
     bytes.ends_with(b"\r\n\r\n") && Article::parse(bytes).is_ok_and(|article| article.bodiless().is_some())
 }
 
-/// What is sent of an article instead of all of it; `None`: all of it is.
+/// Returns the headers sent instead of an article; `None` if all of it is sent.
 pub(super) fn of(whole: &WireArticle) -> Option<WireArticle> {
     let article = Article::parse(whole.bytes()).ok()?;
-    // What came without its body goes on as it came.
+    // An article that arrived without its body is passed on unchanged.
     if article.count(Known::Control) > 0 || article.bodiless().is_some() {
         return None;
     }

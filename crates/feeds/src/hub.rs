@@ -1,9 +1,9 @@
 //! Reads the journal once for all feeds that keep up.
 //!
-//! Each article goes into the windows of the peers that want it, as its row says; idle peers cost nothing. A
-//! peer whose window is full leaves, takes what it has room for from the offers handed out last ([`Recent`])
-//! or, if they do not reach back so far, from the journal ([`super::backlog`]), and joins again once it has
-//! caught up. The hub's mark is set after everything before it is in the windows.
+//! Each article goes into the windows of the peers that want it, as recorded in its row; idle peers cost
+//! nothing. A peer whose window is full leaves, fills its window from the offers handed out last
+//! ([`Recent`]) or, if they do not reach back far enough, from the journal ([`super::backlog`]), and joins
+//! again once it has caught up. The hub's mark is set after everything before it is in the windows.
 
 use super::frontier::Frontier;
 use super::offer::Offer;
@@ -21,22 +21,22 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::error;
 
-/// While articles arrive, the journal is read once or twice in such a time; each of them then waits for half
-/// of it on average. What arrives alone does not wait.
+/// Interval in which the journal is read at most [`READS_MAX`] times while articles arrive; each of them
+/// then waits for half of it on average. A single article does not wait.
 const READ_INTERVAL: Duration = Duration::from_millis(4);
 const READS_MAX: u32 = 2;
-/// After an error of the disk.
+/// Pause after an error of the disk.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
-/// Rows that were written so recently are in memory, so reading them does not wait for the disk.
+/// Bytes of recently written rows that are in memory, so that reading them does not wait for the disk.
 const IN_MEMORY_BYTES: u64 = 4 << 20;
 
 /// The feeds that keep up.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
     pub frontier: Frontier,
-    /// It reads the journal; else nobody may wait for it.
+    /// Whether the hub reads the journal; if not, no peer may wait for it.
     is_reading: AtomicBool,
-    /// By their numbers.
+    /// Peers by their numbers.
     peers: Ordered<BTreeMap<u32, Arc<Peer>>, { rank::PEERS }>,
     recent: Ordered<Recent, { rank::RECENT }>,
 }
@@ -46,7 +46,7 @@ impl Hub {
         Self::default()
     }
 
-    /// Begins with what follows the journal's end: see [`run`].
+    /// Begins at the journal's end: see [`run`].
     pub fn begin(&self, spool: &Spool) -> Option<Tail> {
         match spool.tail("feeds", Start::Now) {
             Ok(tail) => {
@@ -60,7 +60,7 @@ impl Hub {
         }
     }
 
-    /// Everything before `mark` is handed out, and what follows will be.
+    /// Begins at `mark`: earlier rows have been handed out, later ones will be.
     pub fn begin_at(&self, mark: Mark) {
         let _peers = self.peers.lock();
         self.recent.lock().begin_at(mark);
@@ -68,8 +68,8 @@ impl Hub {
         self.is_reading.store(true, Ordering::Relaxed);
     }
 
-    /// Hands `peer` what follows `mark`, up to which it has read by itself. False: it is not there yet, or
-    /// the journal is not read here.
+    /// Hands `peer` the offers after `mark`, up to which it has read by itself. Returns false if the hub is
+    /// not there yet, or does not read the journal.
     pub fn join(&self, peer: &Arc<Peer>, mark: Mark) -> bool {
         let mut peers = self.peers.lock();
         if !self.is_reading.load(Ordering::Relaxed) || mark.position < self.frontier.mark().position {
@@ -85,7 +85,7 @@ impl Hub {
         true
     }
 
-    /// Hands `peer` nothing more.
+    /// Stops handing offers to `peer`.
     pub fn leave(&self, peer: &Peer) {
         self.peers.lock().remove(&peer.number);
     }
@@ -132,7 +132,7 @@ impl Hub {
         }
     }
 
-    /// Lets every peer read for itself, from its place on.
+    /// Makes every peer read for itself, from its position on.
     pub fn dismiss(&self) {
         let mut peers = self.peers.lock();
         self.is_reading.store(false, Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl Hub {
     }
 }
 
-/// Puts an offer into a peer's window; false: the peer reads for itself from there on.
+/// Puts an offer into a peer's window; returns false if the peer reads for itself from there on.
 fn give(peer: &Peer, offer: &Arc<Offer>) -> bool {
     let mut window = peer.window.lock();
     match window.source {
@@ -163,20 +163,20 @@ fn give(peer: &Peer, offer: &Arc<Offer>) -> bool {
             peer.attention.notify_one();
             false
         }
-        // An operator has sent it elsewhere.
+        // An operator has moved the position.
         Source::Cursor(_) | Source::Seek(_) => false,
     }
 }
 
-/// The numbers whose bits are set.
+/// Returns the numbers whose bits are set.
 fn numbers(sites: &[u8]) -> impl Iterator<Item = u32> + '_ {
     sites.iter().enumerate().filter(|(_, byte)| **byte != 0).flat_map(|(at, byte)| {
         (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| at as u32 * 8 + bit)
     })
 }
 
-/// Reads the journal, from what [`Hub::begin`] returned on, until the spool is closed. As long as it cannot,
-/// each feed reads for itself.
+/// Reads the journal, beginning with the tail returned by [`Hub::begin`], until the spool is closed. While
+/// reading fails, each feed reads for itself.
 pub(super) async fn run(mut tail: Option<Tail>, hub: Arc<Hub>, spool: Arc<Spool>) {
     loop {
         if let Some(tail) = tail {
@@ -198,7 +198,7 @@ async fn follow(hub: &Hub, mut tail: Tail) {
         }
         pace.begin(Instant::now());
         let read = match tail.unread_bytes() <= IN_MEMORY_BYTES {
-            // No peer wants anything.
+            // No peer wants any of these rows.
             _ if tail.pass_over_unsent() => {
                 batch.clear();
                 Ok(())
@@ -214,7 +214,7 @@ async fn follow(hub: &Hub, mut tail: Tail) {
             continue;
         }
         if tail.pin().lost() != lost {
-            // What is missing is counted by each cursor.
+            // Each cursor counts the lost rows.
             lost = tail.pin().lost();
             hub.dismiss();
             hub.begin_at(tail.mark());
@@ -228,15 +228,16 @@ async fn follow(hub: &Hub, mut tail: Tail) {
     }
 }
 
-/// How often the journal is read. A wake-up costs whoever commits articles, and takes a processor from it.
+/// Limits how often the journal is read. A wake-up costs the thread that commits articles, and takes a
+/// processor from it.
 struct Pace {
     begun: Instant,
-    /// Since then.
+    /// Reads since `begun`.
     reads: u32,
 }
 
 impl Pace {
-    /// A read begins.
+    /// Records that a read begins.
     fn begin(&mut self, now: Instant) {
         if now >= self.begun + READ_INTERVAL {
             *self = Self { begun: now, reads: 0 };
@@ -244,7 +245,8 @@ impl Pace {
         self.reads += 1;
     }
 
-    /// Until when not to read again, if more has come meanwhile, or if this was one read after another.
+    /// Returns the time before which not to read again, if more rows have arrived or several reads followed
+    /// each other.
     fn end(&self, has_more: bool) -> Option<Instant> {
         (has_more || self.reads >= READS_MAX).then_some(self.begun + READ_INTERVAL)
     }
@@ -255,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_alone_is_read_at_once_and_the_rest_together() {
+    fn single_articles_are_read_at_once_and_others_together() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut pace = Pace { begun: start, reads: 0 };

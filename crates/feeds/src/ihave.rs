@@ -16,7 +16,7 @@ pub(super) async fn run(line: &mut Line<'_>, client: &mut Client) -> Result<(), 
             }
             continue;
         };
-        // Read first: what is gone is not offered.
+        // The article is read first, so that a missing one is not offered.
         let Some(wire) = line.article(&taken) else {
             held.taken = None;
             continue;
@@ -53,7 +53,7 @@ async fn offer(
     Ok(())
 }
 
-/// Waits for what the peer says of the article; if that is odd, the article has been set aside.
+/// Waits for the peer's answer about the article; after an odd answer, the article has been set aside.
 async fn answer(
     line: &mut Line<'_>,
     client: &mut Client,
@@ -63,7 +63,7 @@ async fn answer(
     let Some(taken) = held.taken.clone() else { return Ok(Judgement::Odd) };
     held.is_asked = true;
     let answered = client.answer().await;
-    // A login that has lapsed is not the article's fault.
+    // A lapsed login is not the article's fault.
     held.is_asked = !matches!(answered, Err(Error::LoggedOut(_)));
     let (judgement, text) = judgement_of(answered, request, &taken)?;
     if matches!(judgement, Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep) {
@@ -73,7 +73,7 @@ async fn answer(
     Ok(judgement)
 }
 
-/// Carries out the last answer about an article.
+/// Handles the last answer about an article.
 fn conclude(line: &Line<'_>, held: &mut HeldOne<'_>, judgement: Judgement) {
     let Some(taken) = held.taken.take() else { return };
     match judgement {

@@ -1,32 +1,32 @@
-//! Keeps the peers that are sent the same articles in step, so that each article is read once for all.
+//! Keeps peers that get the same articles in step, so that each article is read once for all.
 //!
-//! What was read last is kept for the others, within bounds ([`super::articles`]). Where processors are
-//! short, peers whose tasks share a busy thread would fall behind the others by more than that, and
-//! everything would be read again for them. So who is ahead lets those go first that are about to miss what
-//! is kept: those only that could go on at once. Who waits for its peer, or is too far behind already,
-//! keeps nobody waiting.
+//! The articles read last are kept for other peers, within bounds ([`super::articles`]). If processors are
+//! short, peers whose tasks share a busy thread could fall behind by more than that, and all articles would
+//! be read again for them. A connection that is ahead therefore lets those go first that are about to miss
+//! kept articles, provided that they could continue at once. A connection that waits for its peer, or is
+//! too far behind already, delays no one.
 
 use site_base::lock::Leaf;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where the connections are that have more to send and let others go first.
+/// Positions of the connections that have more to send and let others go first.
 #[derive(Debug, Default)]
 pub(super) struct InStep {
-    /// By their numbers: positions in the journal.
+    /// Positions in the journal, by connection number.
     ready: Leaf<BTreeMap<u64, u64>>,
     next: AtomicU64,
 }
 
 impl InStep {
-    /// A place for a connection, until it is dropped.
+    /// Registers a connection, until the value is dropped.
     pub fn place(&self) -> Place<'_> {
         Place { all: self, number: self.next.fetch_add(1, Ordering::Relaxed), is_ready: false }
     }
 }
 
-/// That of one connection.
+/// Position of one connection.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     all: &'a InStep,
@@ -35,8 +35,9 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The connection has more to send than its turn allows, and has come to `position`. True if others
-    /// should catch up first: they are in `older`, the older half of what is kept, and this one is not.
+    /// Records that the connection has more to send than its turn allows, and has reached `position`. Returns
+    /// true if others should catch up first: they are in `older`, the older half of the kept articles, and
+    /// this one is not.
     pub fn is_ahead(&mut self, position: u64, older: Range<u64>) -> bool {
         self.is_ready = true;
         let mut ready = self.all.ready.lock();
@@ -44,7 +45,7 @@ impl Place<'_> {
         position >= older.end && ready.values().any(|other| older.contains(other))
     }
 
-    /// The connection waits for its peer, or has nothing to send.
+    /// Records that the connection waits for its peer, or has nothing to send.
     pub fn waits(&mut self) {
         if std::mem::take(&mut self.is_ready) {
             self.all.ready.lock().remove(&self.number);
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_ahead_waits_for_those_that_could_go_on_and_would_miss_what_is_kept() {
+    fn a_connection_ahead_waits_for_ready_ones_about_to_miss_kept_articles() {
         let all = InStep::default();
         let (mut first, mut second) = (all.place(), all.place());
         let older = 100..200;

@@ -1,12 +1,12 @@
-//! The sending half of relaying (RFC 5537 section 3.5): what `routing` has decided goes to the peers.
+//! The sending half of relaying (RFC 5537 section 3.5): sends articles to peers as decided by `routing`.
 //!
 //! Each peer has a durable cursor in the journal, a bounded window of offers ([`queue`]) and up to
-//! `connections` tasks that send them ([`connection`]), or one that lets them out another way ([`outlet`]:
-//! as batches, or as lines for other programs); [`run`] looks after one peer. The journal is read once for
-//! all peers that keep up ([`hub`]), and articles are read once for all that send them about the same time
-//! ([`articles`]), for which connections wait for each other a little ([`in_step`]). Nothing is queued per
-//! article on disk, except for what a peer wants later. The states of an offer, and what a crash leaves of
-//! each, are in `docs/states.md`. Called by `site`, `reload` and `operations`.
+//! `connections` tasks that send them ([`connection`]), or one task with another [`outlet`] (batches, or
+//! lines for other programs); [`run`] manages one peer. The journal is read once for all peers that keep up
+//! ([`hub`]), and articles are read once for all that send them at about the same time ([`articles`]), for
+//! which connections wait for each other a little ([`in_step`]). Nothing is queued per article on disk,
+//! except for deferred articles. The states of an offer, and the state after a crash, are in
+//! `docs/states.md`. Called by `site`, `reload` and `operations`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -67,7 +67,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-/// A feed that runs.
+/// A running feed.
 struct Running {
     peer: Arc<Peer>,
     task: JoinHandle<()>,
@@ -78,12 +78,13 @@ pub struct Feeds {
     shared: Arc<Shared>,
     running: Ordered<BTreeMap<String, Running>, { rank::RUNNING }>,
     hub: Ordered<Option<JoinHandle<()>>, { rank::TASKS }>,
-    /// Answers ihave and sendme, and is told to end.
+    /// Task that answers ihave and sendme, and the channel that ends it.
     answering: Ordered<Option<(JoinHandle<()>, watch::Sender<bool>)>, { rank::TASKS }>,
     threads: Threads,
 }
 
-/// What a reload prepares: numbers that may have to be written to the journal, and threads if any are needed.
+/// Preparation of a reload: numbers that may have to be written to the journal, and threads if any are
+/// needed.
 pub struct Prepared {
     routes: Vec<Route>,
     threads: Option<Handle>,
@@ -100,16 +101,16 @@ impl Feeds {
         }
     }
 
-    /// Gives every peer of a configuration that is sent articles its number, and the first of them threads.
-    /// Writes the journal.
+    /// Assigns a number to every peer of a configuration to which articles are sent, and starts threads for
+    /// the first of them. Writes the journal.
     pub fn prepare(&self, config: &Config) -> io::Result<Prepared> {
         let routes = Route::all(config, |name| self.shared.spool.site(name)).map_err(io::Error::other)?;
         let threads = if routes.is_empty() { None } else { Some(self.threads.handle()?) };
         Ok(Prepared { routes, threads })
     }
 
-    /// Starts, stops and changes feeds as the configuration says; those that stay as they are notice nothing.
-    /// Needs the runtime; blocks while those that end finish what is on its way.
+    /// Starts, stops and changes feeds according to the configuration; unchanged ones are not interrupted.
+    /// Needs the runtime; blocks while ending feeds finish their transfers.
     pub fn apply(&self, config: &Config, Prepared { routes, threads }: Prepared) {
         let mut running = self.running.lock();
         let stays = |name: &str, send: &PeerSend| {
@@ -126,8 +127,9 @@ impl Feeds {
             wait_for(ended);
         }
         self.forget(&routes);
-        // Before anything is decided by the new peers, their cursors have begun; and before them the hub,
-        // which then has all that follows: nobody has to read the journal for what arrives meanwhile.
+        // The cursors of the new peers begin before anything is decided with them; and before that the hub,
+        // which then has all later rows: no peer has to read the journal for articles that arrive in the
+        // meantime.
         if let Some(threads) =
             threads.as_ref().filter(|_| routes.iter().any(|r| !running.contains_key(&r.name)))
         {
@@ -148,10 +150,10 @@ impl Feeds {
         }
         let table = self.shared.spool.group_table();
         self.shared.filer.router.replace(&config.site, routes, table);
-        // Without any there are no peers either.
+        // Without threads there are no peers either.
         let Some(threads) = threads else { return self.speak(BTreeMap::new(), None) };
         for peer in new {
-            // Else its task tries again.
+            // On failure, its task tries again.
             if let Err(error) = backlog::begin_deciding(&peer, &self.shared) {
                 warn!(peer = peer.name, %error, "cannot read the journal");
             }
@@ -164,10 +166,10 @@ impl Feeds {
         self.speak(speakers, Some(&threads));
     }
 
-    /// Lets these peers, and no others, speak ihave and sendme.
+    /// Enables ihave and sendme for these peers, and no others.
     fn speak(&self, speakers: BTreeMap<String, Arc<Peer>>, threads: Option<&Handle>) {
         let is_needed = !speakers.is_empty();
-        // What they were is dropped after the lock: a peer that ends gives back its claim on the journal.
+        // The previous map is dropped after the lock: a peer that ends releases its claim on the journal.
         let _ended = std::mem::replace(&mut *self.shared.speakers.lock(), speakers);
         let mut answering = self.answering.lock();
         if let Some(threads) = threads.filter(|_| is_needed && answering.is_none()) {
@@ -188,7 +190,7 @@ impl Feeds {
         }
     }
 
-    /// Removes the cursors of peers that are no longer sent anything: they claim the journal.
+    /// Removes the cursors of peers to which nothing is sent any more: they hold journal files.
     fn forget(&self, routes: &[Route]) {
         for reader in self.shared.spool.journal_readers() {
             let Some(name) = reader.name.strip_prefix(CURSOR_PREFIX).filter(|_| reader.durable) else {
@@ -204,20 +206,20 @@ impl Feeds {
         }
     }
 
-    /// Carries out an order; `None`: there is no such feed.
+    /// Carries out an order; returns `None` if there is no such feed.
     pub fn order(&self, peer: &str, order: Order) -> Option<io::Result<()>> {
         let peer = self.running.lock().get(peer)?.peer.clone();
         Some(peer.order(&self.shared.spool, order))
     }
 
-    /// Makes batches of all that is to go to a peer; what was made, or why nothing could be. Blocks.
+    /// Makes batches of all articles for a peer; returns their counts, or why none could be made. Blocks.
     pub fn batch(&self, peer: &str) -> Result<Made, String> {
         let running = self.running.lock().get(peer).map(|running| running.peer.clone());
         let peer = running.ok_or_else(|| format!("there is no feed to a peer `{peer}`"))?;
         batches::make_now(&peer, &self.shared)
     }
 
-    /// Ends all feeds in order: what is on its way is answered, within bounds, and the cursors are saved.
+    /// Ends all feeds in order: unanswered commands are awaited, within bounds, and the cursors are saved.
     /// Blocks.
     pub fn stop(&self) {
         stop_answering(&mut self.answering.lock());
@@ -233,27 +235,27 @@ impl Feeds {
         }
     }
 
-    /// How the feed of a peer is; `None`: there is none.
+    /// Returns the status of a peer's feed; `None` if there is none.
     pub fn status(&self, peer: &str) -> Option<FeedStatus> {
         let peer = self.running.lock().get(peer)?.peer.clone();
         Some(status::of(&peer, self.shared.hub.frontier.mark()))
     }
 }
 
-/// Ends what answers ihave and sendme, if it runs.
+/// Ends the task that answers ihave and sendme, if it runs.
 fn stop_answering(answering: &mut Option<(JoinHandle<()>, watch::Sender<bool>)>) {
     if let Some((task, end)) = answering.take() {
         end.send_replace(true);
         let waiting = async {
-            // What went wrong is in the log.
+            // Errors have been logged.
             let _ended = task.await;
         };
         tokio::task::block_in_place(|| Handle::current().block_on(waiting));
     }
 }
 
-/// Begins the feeds of all configured peers that were never fed, so that they are sent what is filed without
-/// a server from now on. Called before a filer is made for that. Writes the journal; blocks.
+/// Begins the feeds of all configured peers that never had one, so that they get articles filed without a
+/// server from now on. Called before a filer is created for that. Writes the journal; blocks.
 pub fn begin_without_server(spool: &Arc<Spool>, config: &Config) -> io::Result<()> {
     let routes = Route::all(config, |name| spool.site(name)).map_err(io::Error::other)?;
     routes.iter().try_for_each(|route| Peer::open(spool, route, &config.site.path_identity).map(drop))
@@ -274,12 +276,12 @@ pub fn batch_without_server(
     let cannot = |error: io::Error| format!("cannot read the journal: {error}");
     let opened = Peer::open(spool, &route, &config.site.path_identity).map_err(cannot)?;
     filer.router.replace(&config.site, routes, spool.group_table());
-    // Nothing is added meanwhile: who has read up to here has everything.
+    // Nothing is added in the meantime: a reader that reaches this mark has everything.
     shared.hub.begin_at(spool.journal_mark(spool::Start::Now).map_err(cannot)?);
     batches::make_now(&Arc::new(opened), &shared)
 }
 
-/// Waits for a feed that was told to end.
+/// Waits for a feed that was asked to end.
 fn wait_for(ended: Running) {
     let waiting = async {
         if let Err(error) = ended.task.await {

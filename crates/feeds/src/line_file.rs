@@ -1,9 +1,9 @@
 //! The file of a peer to which lines are appended (`docs/formats/outgoing.md`).
 //!
-//! As INN's file feeds: programs that want the lines rename the file, have it flushed, and read it; later
-//! lines are in a new one. Lines are whole: what a crash has left of one is cut off, and comes again, since
-//! the cursor passes an article after its line is written. The file is opened by name for each piece that is
-//! appended: a site may have more such peers than a process may have files open.
+//! As with INN's file feeds, programs that want the lines rename the file, have it flushed, and read it;
+//! later lines go to a new one. Lines are whole: a partial line left by a crash is cut off, and is written
+//! again, since the cursor passes an article after its line is written. The file is opened by name for each
+//! append: a site may have more such peers than a process may have open files.
 
 use rustix::fs::syncfs;
 use site_base::lock::Leaf;
@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The longest piece of a line that a crash can leave.
+/// Longest partial line that a crash can leave.
 const TORN_BYTES_MAX: u64 = 64 << 10;
 
 /// The file of one peer.
@@ -21,20 +21,20 @@ const TORN_BYTES_MAX: u64 = 64 << 10;
 pub(super) struct LineFile {
     pub path: PathBuf,
     written: Leaf<Written>,
-    /// It is as long as it may be.
+    /// Whether the file has reached its limit.
     pub is_full: AtomicBool,
-    /// Bytes of lines in it, when it was last looked at.
+    /// Bytes of lines in it, as of the last check.
     pub bytes: AtomicU64,
 }
 
-/// The last file that was appended to, and how durable it is.
+/// The last file appended to, and how durable it is.
 #[derive(Debug, Default)]
 struct Written {
     inode: u64,
     /// Length after the last line.
     bytes: u64,
     is_synced: bool,
-    /// An earlier file, which has been renamed, is not synced either.
+    /// Whether an earlier file, since renamed, is not synced either.
     is_earlier_unsynced: bool,
 }
 
@@ -45,7 +45,7 @@ impl LineFile {
         Self { path: path.to_owned(), written, is_full: AtomicBool::new(false), bytes }
     }
 
-    /// Appends whole lines, or nothing; false: the file would be longer than `bytes_max`.
+    /// Appends whole lines, or nothing; returns false if the file would become longer than `bytes_max`.
     pub fn append(&self, text: &[u8], bytes_max: u64) -> io::Result<bool> {
         let mut written = self.written.lock();
         let mut file = open(&self.path)?;
@@ -71,7 +71,7 @@ impl LineFile {
         Ok(true)
     }
 
-    /// Makes what was written durable, wherever the file is now.
+    /// Makes the written lines durable, wherever the file is now.
     pub fn sync(&self) -> io::Result<()> {
         let mut written = self.written.lock();
         if written.is_synced {
@@ -81,7 +81,7 @@ impl LineFile {
             Ok(file) if !written.is_earlier_unsynced && file.metadata()?.ino() == written.inode => {
                 file.sync_data()?;
             }
-            // It has another name now, which only the program that took it knows.
+            // The file has another name now, known only to the program that took it.
             Ok(_) => sync_file_system_of(&self.path)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => sync_file_system_of(&self.path)?,
             Err(error) => return Err(error),
@@ -90,7 +90,7 @@ impl LineFile {
         Ok(())
     }
 
-    /// Returns once nothing more is written to a file that was renamed before.
+    /// Waits until nothing more is written to a file renamed before.
     pub fn flush(&self) -> io::Result<()> {
         let synced = self.sync();
         self.bytes.store(len(&self.path), Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl LineFile {
     }
 }
 
-/// The length of a file; none has no bytes.
+/// Returns the length of a file; 0 if there is none.
 fn len(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |about| about.len())
 }
@@ -115,7 +115,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Cuts off what follows the last line.
+/// Cuts off a partial line at the end.
 fn cut_torn_line(file: &mut File) -> io::Result<()> {
     let len = file.metadata()?.len();
     let mut end = Vec::new();
@@ -125,12 +125,12 @@ fn cut_torn_line(file: &mut File) -> io::Result<()> {
     if torn > 0 { file.set_len(len - torn as u64) } else { Ok(()) }
 }
 
-/// Makes durable all that was written to the file system on which `path` is.
+/// Syncs the file system on which `path` is.
 fn sync_file_system_of(path: &Path) -> io::Result<()> {
     match path.parent().map(File::open) {
         Some(Ok(dir)) => Ok(syncfs(dir)?),
         Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        // Its directory was removed, and the lines with it.
+        // The directory was removed, and the lines with it.
         _ => Ok(()),
     }
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_renamed_gets_no_further_line_and_is_synced() {
+    fn a_renamed_file_gets_no_further_lines_and_is_synced() {
         let dir = tempfile::tempdir().unwrap();
         let (path, taken) = (dir.path().join("list"), dir.path().join("taken"));
         let own = LineFile::new(&path);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_stays_open_between_two_pieces() {
+    fn the_file_is_closed_between_appends() {
         let dir = tempfile::tempdir().unwrap();
         let own = LineFile::new(&dir.path().join("list"));
         assert!(own.append(b"one\n", 100).unwrap());

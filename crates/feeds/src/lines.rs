@@ -5,7 +5,7 @@ use site_config::LineItem;
 use spool::Spool;
 use std::io::Write;
 
-/// Appends the line about an article. What it has holds no blanks but in paths.
+/// Appends the line about an article. Items contain no blanks except in paths.
 pub(super) fn append(items: &[LineItem], offer: &Offer, peer: &str, spool: &Spool, out: &mut Vec<u8>) {
     for (at, item) in items.iter().enumerate() {
         if at > 0 {

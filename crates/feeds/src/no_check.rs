@@ -1,13 +1,13 @@
-//! Whether articles are sent without being offered first: TAKETHIS without CHECK.
+//! Decides whether articles are sent without being offered first: TAKETHIS without CHECK.
 //!
-//! Where a peer wants nearly everything, offers cost more than they save. Decided by the last offers, as
-//! innfeed does (its no-check-high and no-check-low, here keys of the same names).
+//! If a peer wants nearly everything, offers cost more than they save. Decided by the last offers, as in
+//! innfeed (no-check-high and no-check-low, keys of the same names here).
 
-/// Offers that are remembered; without so many nothing is decided. innfeed decides after about 150 that were
-/// wanted: a peer that takes long for each answer should not be asked for much longer.
+/// Offers remembered; with fewer nothing is decided. innfeed decides after about 150 wanted offers: a peer
+/// that takes long for each answer should not be asked for much longer.
 const OFFERS: usize = 100;
 
-/// What became of the last offers to a peer.
+/// Results of the last offers to a peer.
 #[derive(Debug)]
 pub(super) struct NoCheck {
     wanted: Vec<bool>,
@@ -16,13 +16,13 @@ pub(super) struct NoCheck {
     is_on: bool,
     /// Wanted of [`OFFERS`], above which checking ends.
     on_above: usize,
-    /// Wanted of them, below which it begins again.
+    /// Wanted of [`OFFERS`], below which checking begins again.
     off_below: usize,
 }
 
 impl NoCheck {
-    /// With the percentages above which checking ends and below which it begins again. With 0 nothing is
-    /// ever checked, with 100 everything. The second is at most the first.
+    /// Creates the state with the percentages above which checking ends and below which it begins again.
+    /// With 0 no article is ever checked, with 100 every article. The second is at most the first.
     pub fn new(high_percent: usize, low_percent: usize) -> Self {
         let of = |percent: usize| OFFERS * percent / 100;
         Self {
@@ -35,17 +35,17 @@ impl NoCheck {
         }
     }
 
-    /// Whether articles are sent without an offer.
+    /// Returns whether articles are sent without an offer.
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Whether so many were offered that their answers decide.
+    /// Returns whether enough articles were offered to decide.
     pub fn is_decided(&self) -> bool {
         self.is_on || self.wanted.len() == OFFERS
     }
 
-    /// An article was offered, or sent without an offer, and the peer wanted it or not.
+    /// Records whether an article, offered or sent without an offer, was wanted by the peer.
     pub fn record(&mut self, wanted: bool) {
         match self.wanted.get_mut(self.next) {
             Some(oldest) => self.count -= usize::from(std::mem::replace(oldest, wanted)),
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_above_95_percent_and_ends_below_90() {
+    fn no_check_begins_above_95_percent_and_ends_below_90() {
         let mut no_check = NoCheck::new(95, 90);
         let mut record = |offers: usize, wanted| {
             (0..offers).for_each(|_| no_check.record(wanted));

@@ -1,9 +1,9 @@
-//! An article that is offered to peers, as the journal has it.
+//! An article offered to peers, as in the journal.
 
 use spool::{ArticleRow, Key, Mark, Token};
 use std::sync::Arc;
 
-/// An article that is offered.
+/// An article to be offered.
 #[derive(Debug)]
 pub(super) struct Offer {
     pub key: Key,
@@ -12,7 +12,7 @@ pub(super) struct Offer {
     pub wire_bytes: u64,
     /// Unix seconds.
     pub arrived: u32,
-    /// Of its row in the journal.
+    /// Position of its row in the journal.
     pub mark: Mark,
 }
 

@@ -1,33 +1,33 @@
-//! What operators ask of a feed, and where in the journal that is.
+//! Orders of operators to a feed, and the journal positions they name.
 
 use spool::{Batch, Event, Mark, Spool, Start};
 use std::io;
 
-/// What an operator asks of a feed.
+/// An operator's order to a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Send.
     Start,
-    /// Send nothing until it is started again, or the server is.
+    /// Send nothing until the feed, or the server, is started again.
     Stop,
-    /// Try everything now that waits for another attempt.
+    /// Retry everything that waits for another attempt now.
     Flush,
-    /// Continue at another place.
+    /// Continue at another position.
     From(Place),
 }
 
-/// A place to continue at.
+/// A position to continue at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// With what arrives from now on.
+    /// At the end: articles that arrive from now on.
     Now,
-    /// With the oldest row of the journal, leaving out what arrived before this time (Unix seconds).
+    /// At the oldest row of the journal, leaving out articles that arrived before this time (Unix seconds).
     Since(u64),
     /// At this position of the journal, or the row after it.
     Position(u64),
 }
 
-/// Where in the journal a place is.
+/// Returns the journal mark of a position.
 pub(super) fn place_of(spool: &Spool, place: Place) -> io::Result<Mark> {
     let Place::Position(position) = place else {
         return spool.journal_mark(if place == Place::Now { Start::Now } else { Start::Oldest });

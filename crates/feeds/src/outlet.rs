@@ -1,8 +1,8 @@
-//! How articles leave for a peer: over connections, or another way.
+//! Outlets of a peer: connections, or another way.
 //!
-//! What belongs to each way alone. The tasks that let articles out ([`super::run`]) take offers from the
-//! peer's window and settle them, as connections do; so cursor, limits of the backlog and orders of operators
-//! are the same for all.
+//! Each way has its own state here. The tasks that let articles out ([`super::run`]) take offers from the
+//! peer's window and settle them, as connections do; so the cursor, the limits of the backlog and the
+//! orders of operators are the same for all.
 
 use super::batch_dir::Batches;
 use super::line_file::LineFile;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// A way out, with what belongs to it alone.
+/// An outlet with its own state.
 #[derive(Debug)]
 pub(super) enum Outlet {
     Connections,
@@ -23,7 +23,7 @@ pub(super) enum Outlet {
 }
 
 impl Outlet {
-    /// As configured; `identity` is our path identity.
+    /// Returns the configured outlet; `identity` is our path identity.
     pub fn of(send: &PeerSend, identity: &str) -> Self {
         match send.way_out() {
             WayOut::Connections => Self::Connections,
@@ -33,13 +33,13 @@ impl Outlet {
         }
     }
 
-    /// How many tasks may be at work at once.
+    /// Returns the largest number of simultaneous tasks.
     pub fn tasks_max(&self, send: &PeerSend) -> usize {
         if matches!(self, Self::Connections) { send.connections } else { 1 }
     }
 
-    /// When there is something to do, Unix milliseconds; `None`: nothing waits. `is_read`: the window has all
-    /// there is.
+    /// Returns when there is something to do, in Unix milliseconds; `None` if nothing waits. `is_read`: the
+    /// window has all offers.
     pub fn next_due(&self, queue: &Queue, is_read: bool, send: &PeerSend) -> Option<u64> {
         match self {
             Self::Batches(own) => own.next_due(queue, is_read, send),
@@ -47,7 +47,8 @@ impl Outlet {
         }
     }
 
-    /// Lets out now what waits, and has other programs look again: see `newsreel ctl feed PEER flush`.
+    /// Lets waiting articles out now, and makes other programs check again: see `newsreel ctl feed PEER
+    /// flush`.
     pub fn flush(&self) -> io::Result<()> {
         match self {
             Self::Connections => {}
@@ -62,12 +63,12 @@ impl Outlet {
         Ok(())
     }
 
-    /// Makes durable what must be before the cursor passes it.
+    /// Makes durable what must be durable before the cursor passes it.
     pub fn sync(&self) -> io::Result<()> {
         if let Self::File(own) = self { own.sync() } else { Ok(()) }
     }
 
-    /// Whether as much waits to be taken away as may.
+    /// Returns whether the output has reached its limit.
     pub fn is_full(&self) -> bool {
         match self {
             Self::Batches(own) => own.is_full.load(Ordering::Relaxed),
@@ -76,7 +77,7 @@ impl Outlet {
         }
     }
 
-    /// When what failed apart from the feed's own tasks is tried again.
+    /// Returns when a failure outside of the feed's own tasks is retried.
     pub fn retry_at(&self) -> Option<Instant> {
         if let Self::Batches(own) = self { *own.retry_at.lock() } else { None }
     }
@@ -86,7 +87,7 @@ impl Outlet {
 #[derive(Debug)]
 pub(super) struct Channel {
     pub words: Vec<String>,
-    /// It is to be started again.
+    /// Notified to start the program again.
     pub restart: Notify,
 }
 

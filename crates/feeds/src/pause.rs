@@ -1,15 +1,15 @@
-//! How long to wait before something is tried again: doubled each time, up to a bound, give or take a
-//! quarter, so that what failed together is not tried again together.
+//! Pauses between attempts: doubled each time, up to a bound, give or take a quarter, so that attempts that
+//! failed together are not retried together.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Unix milliseconds: what is put off outlives the process.
+/// Returns the time in Unix milliseconds, as deferrals outlive the process.
 pub(super) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// The pause before attempt `tries` + 1, in milliseconds; `tries` is at least 1.
+/// Returns the pause before attempt `tries` + 1, in milliseconds; `tries` is at least 1.
 pub(super) fn pause_ms(first: Duration, longest: Duration, tries: u32) -> u64 {
     pause_with(first, longest, tries, RandomState::new().hash_one(tries))
 }

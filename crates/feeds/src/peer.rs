@@ -1,4 +1,4 @@
-//! What the parts of one peer's feed share: its offers, what it has on disk, its counts, and who is woken.
+//! Shared state of one peer's feed: offers, durable state, counters and notifications.
 
 use super::frontier::Frontier;
 use super::no_check::NoCheck;
@@ -25,12 +25,12 @@ use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tracing::warn;
 
-/// What the cursors of peers are called: this and the peer's name.
+/// Prefix of the cursor names of peers, before the peer's name.
 pub(super) const CURSOR_PREFIX: &str = "feed.";
 const DAY_SECS: u64 = 86_400;
-/// Message-IDs of missed articles that are remembered.
+/// Most Message-IDs of missed articles remembered.
 const MISSED_MAX: usize = 1_000;
-/// No article was decided with the peer yet.
+/// Value before any article was decided with the peer.
 const UNDECIDED: u64 = u64::MAX;
 
 /// Counts since the feed began.
@@ -38,33 +38,33 @@ const UNDECIDED: u64 = u64::MAX;
 pub(super) struct Counts {
     /// Articles offered, or sent without an offer.
     pub offered: AtomicU64,
-    /// Of them those that the peer wanted.
+    /// Offered articles that the peer wanted.
     pub wanted: AtomicU64,
-    /// Offers that it did not want.
+    /// Offers that the peer refused.
     pub refused: AtomicU64,
     pub accepted: AtomicU64,
-    /// Articles that were sent and not taken.
+    /// Articles sent and not taken.
     pub rejected: AtomicU64,
-    /// Times that it wanted one later.
+    /// Number of times that the peer deferred an article.
     pub deferred: AtomicU64,
-    /// Articles that were given up after odd answers.
+    /// Articles given up after odd answers.
     pub given_up: AtomicU64,
-    /// Answers to offers and transfers that the protocol has.
+    /// Answers to offers and transfers within the protocol.
     pub proper: AtomicU64,
-    /// Articles that it was not offered, since they were overwritten or too old, or cannot be sent.
+    /// Articles not offered, since they were overwritten or too old, or cannot be sent.
     pub missed: AtomicU64,
     /// Bytes of articles sent.
     pub sent_bytes: AtomicU64,
 }
 
 impl Counts {
-    /// Articles that were taken, refused or rejected.
+    /// Returns the number of articles that were taken, refused or rejected.
     pub fn settled(&self) -> u64 {
         [&self.accepted, &self.refused, &self.rejected].into_iter().map(read).sum()
     }
 }
 
-/// What a feed is doing, for people.
+/// Activity of a feed, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     /// Nothing is to be sent.
@@ -73,30 +73,30 @@ pub(super) enum Doing {
     Sending,
     /// Articles wait until there are enough for a batch.
     Collecting,
-    /// As much waits to be taken away as may.
+    /// The output has reached its limit.
     Full,
-    /// Until it tries again.
+    /// Waiting until the next attempt.
     Waiting(Instant),
-    /// By an operator.
+    /// Stopped by an operator.
     Stopped,
 }
 
-/// What may go wrong with a feed, and right again.
+/// Kinds of trouble of a feed, which may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// Reaching the peer, or speaking with it.
     Peer,
     /// Reading the journal.
     Journal,
-    /// Writing what was sent.
+    /// Recording sent articles.
     Record,
     /// Handing batches over.
     HandOver,
-    /// As much waits to be taken away as may.
+    /// The output has reached its limit.
     Room,
 }
 
-/// What a feed has on disk.
+/// Durable state of a feed.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub cursor: Cursor,
@@ -104,29 +104,29 @@ pub(super) struct Durable {
     pub is_dirty: bool,
 }
 
-/// Where new offers come from.
+/// Source of new offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     /// The hub, which reads for all. Rows before this position are known already.
     Hub(Mark),
-    /// Its own cursor, which is there.
+    /// The peer's own cursor, at this position.
     Cursor(Mark),
-    /// The same, but the cursor has to go there first.
+    /// The peer's own cursor, which must first be moved to this position.
     Seek(Mark),
 }
 
-/// The window and where it is filled from.
+/// The window and its source.
 #[derive(Debug)]
 pub(super) struct Window {
     pub queue: Queue,
     pub source: Source,
-    /// It was full when there was more to read: the feed is to be woken when so few offers are left.
+    /// Number of offers left at which the feed is woken, after the window was full with more to read.
     pub wakes_at: Option<usize>,
 }
 
 impl Window {
-    /// How many offers there is room for, of `most`; `None`: it is full, and the feed is woken when half of
-    /// it is settled.
+    /// Returns the room for offers, up to `most` in the window; `None` if it is full, and the feed is woken
+    /// when half of it is settled.
     pub fn room(&mut self, most: usize) -> Option<usize> {
         let room = most.checked_sub(self.queue.len()).filter(|room| *room > 0);
         self.wakes_at = if room.is_none() { Some(most / 2) } else { None };
@@ -138,10 +138,10 @@ impl Window {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub name: String,
-    /// Its number in journal rows.
+    /// Number of the peer in journal rows.
     pub number: u32,
     pub send: PeerSend,
-    /// How articles leave.
+    /// Outlet for its articles.
     pub outlet: Outlet,
     pub window: Ordered<Window, { rank::WINDOW }>,
     pub durable: Ordered<Durable, { rank::DURABLE }>,
@@ -153,28 +153,28 @@ pub(super) struct Peer {
     pub last_error: Leaf<Option<(Trouble, String)>>,
     pub connections: AtomicUsize,
     pub began: Instant,
-    /// Articles that arrived before are left out, Unix seconds.
+    /// Time before which arrived articles are left out, in Unix seconds.
     pub since: AtomicU64,
-    /// What its cursor says of it; [`UNDECIDED`]: not known yet.
+    /// First decided sequence number, as in its cursor; [`UNDECIDED`]: not known yet.
     pub decided_from: AtomicU64,
-    /// Connections may take offers.
+    /// Notifies connections that they may take offers.
     pub offers: Notify,
-    /// The feed has something to look at: an order, an answer, a connection that has ended.
+    /// Notifies the feed of an order, an answer, or a connection that has ended.
     pub attention: Notify,
-    /// Connections have taken offers since the feed last looked whether they keep up.
+    /// Whether connections have taken offers since the last check whether they keep up.
     pub is_working: AtomicBool,
-    /// By an operator.
+    /// Whether an operator has stopped it.
     pub is_stopped: AtomicBool,
-    /// Something was settled and could not be noted at once.
+    /// Whether a settled offer could not be recorded at once.
     pub is_unnoted: AtomicBool,
-    /// Attempts that wait are to be made now.
+    /// Whether waiting attempts should be made now.
     pub is_hurried: AtomicBool,
-    /// True: the feed ends.
+    /// Set to true when the feed should end.
     pub end: watch::Sender<bool>,
 }
 
 impl Peer {
-    /// The feed of a peer, with what it has on disk; a new one begins where its configuration says.
+    /// Opens the feed of a peer with its durable state; a new one begins where its configuration says.
     /// `identity` is our path identity. Blocks.
     pub fn open(spool: &Arc<Spool>, route: &Route, identity: &str) -> io::Result<Self> {
         let name = format!("{CURSOR_PREFIX}{}", route.name);
@@ -182,7 +182,7 @@ impl Peer {
         let mut cursor = spool.cursor(&name, start)?;
         let mut deferrals = spool.deferrals(&name)?;
         if deferrals.lacks_articles() {
-            // Their rows lie before the cursor.
+            // Rows of the missing articles lie before the cursor.
             let oldest = spool.journal_mark(Start::Oldest)?;
             cursor.seek(oldest);
             cursor.save_at(oldest)?;
@@ -191,7 +191,7 @@ impl Peer {
         let queue = Queue::with(deferrals.all().cloned());
         let queue = if route.send.order == FeedOrder::Newest { queue.newest_first() } else { queue };
         let window = Window { queue, source: Source::Cursor(cursor.mark()), wakes_at: None };
-        // Only as long as there is something to decide by itself.
+        // Needed only as long as the peer has rows to decide by itself.
         let since = if cursor.decided_from().is_none() { route.send.from.since() } else { 0 };
         let decided_from = cursor.decided_from().unwrap_or(UNDECIDED);
         Ok(Self {
@@ -221,19 +221,19 @@ impl Peer {
         })
     }
 
-    /// Tells the feed to end in order.
+    /// Asks the feed to end in order.
     pub fn retire(&self) {
         self.end.send_replace(true);
         self.offers.notify_waiters();
         self.attention.notify_one();
     }
 
-    /// Whether it was told to end.
+    /// Returns whether the feed was asked to end.
     pub fn is_ending(&self) -> bool {
         *self.end.borrow()
     }
 
-    /// Whether connections are to take no more offers.
+    /// Returns whether connections should take no more offers.
     pub fn is_halted(&self) -> bool {
         self.is_ending() || self.is_stopped.load(Ordering::Relaxed)
     }
@@ -265,7 +265,7 @@ impl Peer {
         Ok(())
     }
 
-    /// The next offer for a connection; those that the peer is too far behind for are skipped.
+    /// Takes the next offer for a connection; offers too far behind are skipped.
     pub fn take(&self, frontier: &Frontier) -> Option<Taken> {
         loop {
             if self.is_halted() {
@@ -274,7 +274,7 @@ impl Peer {
             let taken = self.window.lock().queue.take(now_ms(), self.delay_ms())?;
             let position = match taken.ticket {
                 Ticket::Slot(_) => Some(taken.offer.mark.position),
-                // It is no longer in its place in the journal.
+                // A deferred article is no longer at its position in the journal.
                 Ticket::Deferred(_) => None,
             };
             let Some(why) = self.is_too_late(taken.offer.arrived, position, frontier) else {
@@ -286,7 +286,7 @@ impl Peer {
         }
     }
 
-    /// An offer was taken: the feed is to look whether its connections keep up.
+    /// Records that an offer was taken: the feed checks whether its connections keep up.
     fn works_on(&self) {
         if self.outlet.tasks_max(&self.send) > 1 && !self.is_working.load(Ordering::Relaxed) {
             self.is_working.store(true, Ordering::Relaxed);
@@ -294,7 +294,7 @@ impl Peer {
         }
     }
 
-    /// Why an article of such an age, at such a position of the journal, is not sent any more.
+    /// Returns why an article of this age, at this position of the journal, is not sent any more.
     pub fn is_too_late(
         &self,
         arrived: u32,
@@ -311,7 +311,7 @@ impl Peer {
         (u64::from(arrived) < oldest).then_some("it arrived more than backlog_max_days ago")
     }
 
-    /// Returns when an offer may be made, of those that there are now.
+    /// Waits until an offer may be made, of those present now.
     pub async fn is_due(&self) {
         if self.is_halted() {
             return std::future::pending().await;
@@ -324,32 +324,32 @@ impl Peer {
         }
     }
 
-    /// When there is something to do, Unix milliseconds; `None`: nothing waits.
+    /// Returns when there is something to do, in Unix milliseconds; `None` if nothing waits.
     pub fn next_due(&self) -> Option<u64> {
         let window = self.window.lock();
-        // While the journal is being read, more will be there in a moment.
+        // While the journal is being read, more offers follow in a moment.
         let is_read = matches!(window.source, Source::Hub(_));
         self.outlet.next_due(&window.queue, is_read, &self.send)
     }
 
-    /// How long articles wait before they are offered.
+    /// Returns how long articles wait before they are offered.
     pub fn delay_ms(&self) -> u64 {
         self.send.delay.as_millis() as u64
     }
 
-    /// How long to wait after so many failures.
+    /// Returns how long to wait after this many failures.
     pub fn pause_ms(&self, tries: u32) -> u64 {
         pause_ms(self.send.retry_first, self.send.retry_longest, tries)
     }
 
-    /// An offer needs nothing more.
+    /// Settles an offer.
     pub fn settle(&self, ticket: Ticket) {
         let mut window = self.window.lock();
         window.queue.settle(ticket);
         self.feed(&mut window);
     }
 
-    /// Has a window filled again that was full and has room now: for many articles at once.
+    /// Has a window that was full filled again when there is room for many articles.
     fn feed(&self, window: &mut Window) {
         if window.wakes_at.is_some_and(|few| window.queue.len() <= few) {
             window.wakes_at = None;
@@ -357,9 +357,9 @@ impl Peer {
         }
     }
 
-    /// How many offers it reads ahead for itself. They are its own: with many peers that are behind, a window
-    /// full of them for each would be much memory. Enough for connections to be busy until more are read;
-    /// what chooses among those in the window, or collects them, gets the whole window.
+    /// Returns how many offers the peer reads ahead for itself. They are not shared: with many peers
+    /// behind, a full window for each would take much memory. The number keeps connections busy until more
+    /// are read; outlets that choose among offers in the window, or collect them, get the whole window.
     pub fn own_offers_max(&self) -> usize {
         if !matches!(self.outlet, Outlet::Connections) || self.send.order == FeedOrder::Newest {
             return WINDOW_MAX;
@@ -368,18 +368,18 @@ impl Peer {
         (2 * OFFERS_MAX * connections).min(WINDOW_MAX)
     }
 
-    /// Sequence number of the first article that was decided with this peer, once it is known.
+    /// Returns the sequence number of the first article decided with this peer, once it is known.
     pub fn decided_from(&self) -> Option<u64> {
         Some(self.decided_from.load(Ordering::Relaxed)).filter(|sequence| *sequence != UNDECIDED)
     }
 
-    /// The peer wants an article later.
+    /// Defers an article that the peer wants later.
     pub fn defer(&self, ticket: Ticket) {
         add(&self.counts.deferred, 1);
         self.window.lock().queue.defer(ticket, now_ms(), |tries| self.pause_ms(tries));
     }
 
-    /// The peer has answered as the protocol says.
+    /// Records a proper answer of the peer.
     pub fn answered_properly(&self, taken: &Taken) {
         add(&self.counts.proper, 1);
         if taken.is_aside {
@@ -387,7 +387,7 @@ impl Peer {
         }
     }
 
-    /// The peer has given an article an odd answer, which may be about who asks (`is_about_us`).
+    /// Sets an article aside after an odd answer, which may be about us (`is_about_us`).
     pub fn set_aside(&self, taken: &Taken, is_about_us: bool, answer: &str) {
         let proper = read(&self.counts.proper);
         let aside = {
@@ -397,7 +397,7 @@ impl Peer {
             self.feed(&mut window);
             aside
         };
-        // None: an operator has sent the feed elsewhere.
+        // None: an operator has moved the feed's position.
         let Some(SetAside { answers, is_given_up }) = aside else { return };
         let message_id = String::from_utf8_lossy(&taken.offer.message_id).into_owned();
         if is_given_up {
@@ -411,7 +411,7 @@ impl Peer {
         self.set_aside.lock().note(article);
     }
 
-    /// An article is not offered, or cannot be sent.
+    /// Records that an article is not offered, or cannot be sent.
     pub fn miss(&self, message_id: &[u8], why: &str) {
         if self.counts.missed.fetch_add(1, Ordering::Relaxed) == 0 {
             let id = String::from_utf8_lossy(message_id);
@@ -424,8 +424,8 @@ impl Peer {
         missed.push_back(message_id.into());
     }
 
-    /// Notes what is settled, so that it is not offered again should the process die. If somebody else is at
-    /// it, it is done a little later.
+    /// Records settled offers, so that they are not offered again should the process die. If another task
+    /// is recording, it is done a little later.
     pub fn note(&self, frontier: &Frontier) {
         let Some(mut durable) = self.durable.try_lock() else {
             self.is_unnoted.store(true, Ordering::Relaxed);
@@ -436,7 +436,7 @@ impl Peer {
         }
     }
 
-    /// Saves what is settled. Blocks for a sync.
+    /// Saves settled offers. Blocks for a sync.
     pub fn save(&self, frontier: &Frontier) {
         let mut durable = self.durable.lock();
         if let Err(error) = self.record(&mut durable, frontier, true) {
@@ -446,7 +446,7 @@ impl Peer {
 
     fn record(&self, durable: &mut Durable, frontier: &Frontier, sync: bool) -> io::Result<()> {
         let changes = self.window.lock().queue.changes();
-        // Until it is saved, and after an error: it is tried again.
+        // Dirty until saved, and after an error, so that it is tried again.
         durable.is_dirty = true;
         if !changes.is_empty()
             && let Err(error) = durable.deferrals.change(&changes.add, &changes.remove)
@@ -472,7 +472,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Up to where everything is settled.
+    /// Returns the mark up to which everything is settled.
     pub fn mark(&self, window: &Window, frontier: &Frontier) -> Mark {
         // The frontier moves after everything before it is in the windows.
         let read_to = match window.source {
@@ -485,7 +485,7 @@ impl Peer {
         window.queue.mark(read_to)
     }
 
-    /// Remembers what is wrong, and logs it if it is something else than before.
+    /// Remembers an error, and logs it if it differs from the last one.
     pub fn fail(&self, trouble: Trouble, error: String) {
         let mut last = self.last_error.lock();
         if last.as_ref().is_none_or(|(_, last)| *last != error) {
@@ -494,7 +494,7 @@ impl Peer {
         *last = Some((trouble, error));
     }
 
-    /// What was wrong of this kind is right again.
+    /// Clears an error of this kind.
     pub fn works(&self, trouble: Trouble) {
         let mut last = self.last_error.lock();
         if last.as_ref().is_some_and(|(last, _)| *last == trouble) {

@@ -1,10 +1,9 @@
-//! The offers of one peer: a bounded window of articles in the order of the journal, and those that the peer
-//! wants later.
+//! Offers of one peer: a bounded window of articles in the order of the journal, and deferred articles.
 //!
-//! An offer is *open* until a connection takes it, then *out* until it is settled. The cursor may move to the
-//! first that is not settled ([`Queue::mark`]). What the peer wants later leaves the window for the list of
-//! deferred articles, once that is on disk ([`Queue::changes`], [`Queue::recorded`]); while the list is full
-//! it stays in the window, which then fills up, and nothing is lost. Knows no clock, no disk and no network.
+//! An offer is *open* until a connection takes it, then *out* until it is settled. The cursor may move to
+//! the first unsettled one ([`Queue::mark`]). A deferred article leaves the window for the list of deferred
+//! articles, once that is on disk ([`Queue::changes`], [`Queue::recorded`]); while the list is full it
+//! stays in the window, which then fills up, and nothing is lost. Independent of clock, disk and network.
 
 use super::offer::Offer;
 use nntp_io::ODD_ANSWERS_MAX;
@@ -12,30 +11,30 @@ use spool::{Deferred, Key, Mark};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Offers in the window of a peer.
+/// Most offers in the window of a peer.
 pub(super) const WINDOW_MAX: usize = 8_192;
-/// Articles that a peer wants later, beside the window.
+/// Most deferred articles, beside the window.
 pub(super) const DEFERRED_MAX: usize = 8_192;
-/// Connections that may die on an article before others go first.
+/// Connections that may end on an article before others go first.
 const DEATHS_MAX: u8 = 3;
 
-/// Which offer a connection has.
+/// Identifies an offer taken by a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ticket {
-    /// One of the window.
+    /// An offer of the window.
     Slot(u64),
-    /// One that was deferred.
+    /// A deferred offer.
     Deferred(Key),
 }
 
 /// Odd answers to one article.
 #[derive(Debug, Clone, Copy, Default)]
 struct OddAnswers {
-    /// Those about the article.
+    /// Answers about the article.
     count: u8,
-    /// Those about who asks, for which it is not given up.
+    /// Answers about us, for which it is not given up.
     about_us: u8,
-    /// Proper answers of the peer before the first of them.
+    /// Proper answers of the peer before the first odd one.
     proper_before: u64,
 }
 
@@ -50,16 +49,16 @@ impl OddAnswers {
 pub(super) struct SetAside {
     /// Odd answers to the article so far.
     pub answers: u8,
-    /// The article is not offered again.
+    /// Whether the article is not offered again.
     pub is_given_up: bool,
 }
 
-/// An offer that a connection has taken.
+/// An offer taken by a connection.
 #[derive(Debug, Clone)]
 pub(super) struct Taken {
     pub ticket: Ticket,
     pub offer: Arc<Offer>,
-    /// It was set aside before.
+    /// Whether it was set aside before.
     pub is_aside: bool,
 }
 
@@ -67,7 +66,7 @@ pub(super) struct Taken {
 enum State {
     Open,
     Out,
-    /// Deferred, which is not on disk yet.
+    /// Deferred, and not on disk yet.
     Moving,
     Settled,
 }
@@ -76,7 +75,7 @@ enum State {
 struct Slot {
     offer: Arc<Offer>,
     state: State,
-    /// How often the peer wanted it later, while the list is full.
+    /// Number of times the peer deferred it while the list was full.
     tries: u32,
     /// Connections that ended on it.
     deaths: u8,
@@ -97,7 +96,7 @@ struct Waiting {
 pub(super) struct Changes {
     pub add: Vec<Deferred>,
     pub remove: Vec<Key>,
-    /// Slots that are settled once that is on disk.
+    /// Slots to be settled once the changes are on disk.
     slots: Vec<u64>,
 }
 
@@ -115,21 +114,21 @@ pub(super) struct Queue {
     first: u64,
     /// Number of the first slot that was never taken.
     fresh: u64,
-    /// Slots before `fresh` that are open, with the time from which they may be taken (Unix milliseconds).
+    /// Open slots before `fresh`, with the time from which they may be taken (Unix milliseconds).
     again: BTreeSet<(u64, u64)>,
     deferred: BTreeMap<Key, Waiting>,
-    /// Those of them that no connection has, by the time they are due.
+    /// Deferred articles not out, by the time they are due.
     due: BTreeSet<(u64, Key)>,
     changes: Changes,
     out: usize,
-    /// Of the articles in the window that nobody has.
+    /// Bytes of the open articles in the window.
     bytes: u64,
-    /// The last article goes first: then `fresh` is of no use, and these slots were never taken.
+    /// Slots never taken, if the newest article goes first: `fresh` is not used then.
     untaken: Option<BTreeSet<u64>>,
 }
 
 impl Queue {
-    /// With the articles that were deferred before.
+    /// Creates a queue with the articles deferred before.
     pub fn with(deferred: impl Iterator<Item = Deferred>) -> Self {
         let mut queue = Self::default();
         for Deferred { key, token, message_id, wire_bytes, arrived, due_ms, tries } in deferred {
@@ -143,53 +142,53 @@ impl Queue {
         queue
     }
 
-    /// The same; of what waits the last article is offered first.
+    /// Makes the queue offer the newest waiting article first.
     #[must_use]
     pub fn newest_first(self) -> Self {
         Self { untaken: Some(BTreeSet::new()), ..self }
     }
 
-    /// Whether the window has room.
+    /// Returns whether the window has room.
     pub fn has_room(&self) -> bool {
         self.slots.len() < WINDOW_MAX
     }
 
-    /// Offers in the window.
+    /// Returns the number of offers in the window.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether the window is full of articles that nobody has.
+    /// Returns whether the window is full of offers none of which is out.
     pub fn is_stuck(&self) -> bool {
         !self.has_room() && self.out == 0
     }
 
-    /// Whether connections have offers.
+    /// Returns whether any offers are out.
     pub fn has_out(&self) -> bool {
         self.out > 0
     }
 
-    /// Bytes of the articles in the window that nobody has, as they are sent.
+    /// Returns the bytes of open articles in the window, as sent.
     pub fn open_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Offers in the window that nobody has.
+    /// Returns the number of open offers in the window.
     pub fn open(&self) -> usize {
         self.fresh() + self.again.len()
     }
 
-    /// Whether articles that the peer wanted later wait for another attempt.
+    /// Returns whether deferred articles wait for another attempt.
     pub fn has_deferred(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Articles that the peer wants later.
+    /// Returns the number of deferred articles.
     pub fn deferred(&self) -> usize {
         self.deferred.len()
     }
 
-    /// Offers that no connection has had yet.
+    /// Returns the number of offers never taken by a connection.
     pub fn fresh(&self) -> usize {
         match &self.untaken {
             Some(untaken) => untaken.len(),
@@ -197,12 +196,12 @@ impl Queue {
         }
     }
 
-    /// When the oldest article arrived that is not settled, Unix seconds.
+    /// Returns when the oldest unsettled article arrived, in Unix seconds.
     pub fn oldest(&self) -> Option<u32> {
         self.slots.front().map(|slot| slot.offer.arrived)
     }
 
-    /// The same of those that nobody has.
+    /// Returns when the oldest open article arrived, in Unix seconds.
     pub fn oldest_open(&self) -> Option<u32> {
         let again = self.again.iter().map(|(_, number)| *number).min();
         let fresh = match &self.untaken {
@@ -228,8 +227,8 @@ impl Queue {
         });
     }
 
-    /// The next offer that may be made now; those that wait for another attempt go first. An article is
-    /// offered `delay_ms` after its arrival.
+    /// Takes the next offer that may be made now; those that wait for another attempt go first. An article
+    /// is offered `delay_ms` after its arrival.
     pub fn take(&mut self, now_ms: u64, delay_ms: u64) -> Option<Taken> {
         if let Some((_, number)) = self.again.first().copied().filter(|(due, _)| *due <= now_ms) {
             self.again.pop_first();
@@ -252,7 +251,7 @@ impl Queue {
         self.take_slot(number)
     }
 
-    /// The last article that may be offered now and never was.
+    /// Takes the newest article that may be offered now and never was.
     fn take_newest(&mut self, now_ms: u64, delay_ms: u64) -> Option<Taken> {
         let mut latest = self.untaken.iter().flatten().rev().copied();
         let number = latest.find(|number| self.due_of(*number, delay_ms).is_some_and(|due| due <= now_ms))?;
@@ -283,14 +282,14 @@ impl Queue {
         Some(if delay_ms == 0 { 0 } else { u64::from(slot.offer.arrived) * 1_000 + delay_ms })
     }
 
-    /// When the next offer may be made, Unix milliseconds.
+    /// Returns when the next offer may be made, in Unix milliseconds.
     pub fn next_due(&self, delay_ms: u64) -> Option<u64> {
         let again = self.again.first().map(|(due, _)| *due);
         let due = self.due.first().map(|(due, _)| *due);
         [again, due, self.fresh_due(delay_ms)].into_iter().flatten().min()
     }
 
-    /// The peer has it, does not want it, or it is gone.
+    /// Settles an offer: the peer has it, does not want it, or it no longer exists.
     pub fn settle(&mut self, ticket: Ticket) {
         self.out = self.out.saturating_sub(1);
         match ticket {
@@ -304,7 +303,7 @@ impl Queue {
         self.shrink();
     }
 
-    /// The peer wants it later; `pause` is how long to wait, in milliseconds, after so many times.
+    /// Defers an offer; `pause` returns the time to wait, in milliseconds, by the number of deferrals.
     pub fn defer(&mut self, ticket: Ticket, now_ms: u64, pause: impl Fn(u32) -> u64) {
         self.out = self.out.saturating_sub(1);
         let has_room = self.deferred.len() < DEFERRED_MAX;
@@ -328,7 +327,7 @@ impl Queue {
                     return;
                 }
                 let key = offer.key;
-                // It was among them before: an operator has had it offered again.
+                // The article was on the list before: an operator has had it offered again.
                 self.changes.remove.retain(|own| *own != key);
                 let waiting = Waiting { offer, tries, due_ms, is_out: false, odd };
                 self.changes.add.push(entry(&waiting));
@@ -339,10 +338,10 @@ impl Queue {
         }
     }
 
-    /// The peer has given the article an odd answer, after `proper` proper ones to any: it is offered again,
-    /// as one that is wanted later, until there were too many. It is given up only if the peer has given
-    /// proper answers since the first odd one, and not for answers about who asks (`is_about_us`): else the
-    /// article may not be the reason.
+    /// Sets an article aside after an odd answer of the peer, which has given `proper` proper answers: it
+    /// is offered again, like a deferred one, until there were too many. It is given up only if the peer
+    /// has given proper answers since the first odd one, and not for answers about us (`is_about_us`):
+    /// otherwise the article may not be the reason.
     pub fn set_aside(
         &mut self,
         ticket: Ticket,
@@ -370,14 +369,14 @@ impl Queue {
         Some(SetAside { answers, is_given_up })
     }
 
-    /// Articles that were set aside and wait to be offered again.
+    /// Returns the number of articles set aside that wait to be offered again.
     pub fn set_aside_count(&self) -> usize {
         let deferred = self.deferred.values().filter(|waiting| waiting.odd.all() > 0).count();
         let is_aside = |slot: &&Slot| slot.odd.all() > 0 && slot.state == State::Open;
         deferred + self.slots.iter().filter(is_aside).count()
     }
 
-    /// A connection ended before the peer had answered: the offer is open again.
+    /// Reopens an offer whose connection ended before the peer had answered.
     pub fn give_back(&mut self, ticket: Ticket) {
         self.out = self.out.saturating_sub(1);
         match ticket {
@@ -391,8 +390,8 @@ impl Queue {
         }
     }
 
-    /// As [`Queue::give_back`], of the article that the connection was sending when it ended: after some
-    /// times others go first, since it may be why.
+    /// Like [`Queue::give_back`], for the article being sent when the connection ended: after several times
+    /// others go first, since it may be the cause.
     pub fn give_back_suspect(&mut self, ticket: Ticket, now_ms: u64, pause: impl Fn(u32) -> u64) {
         let is_first = |slot: &mut Slot| {
             slot.deaths = slot.deaths.saturating_add(1);
@@ -404,7 +403,7 @@ impl Queue {
         }
     }
 
-    /// The peer has asked for an article, which is due at once. False: as many wait as may.
+    /// Queues an article requested by the peer, due at once. Returns false if the list is full.
     pub fn request(&mut self, offer: Arc<Offer>, now_ms: u64) -> bool {
         let key = offer.key;
         if self.deferred.contains_key(&key) {
@@ -420,18 +419,18 @@ impl Queue {
         true
     }
 
-    /// All that waits for another attempt may be tried now.
+    /// Makes all offers that wait for another attempt due now.
     pub fn hurry(&mut self) {
         self.again = self.again.iter().map(|(_, number)| (0, *number)).collect();
         self.due = self.due.iter().map(|(_, key)| (0, *key)).collect();
     }
 
-    /// Takes what is to be written to the list of deferred articles.
+    /// Takes the changes to be written to the list of deferred articles.
     pub fn changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
-    /// These are on disk.
+    /// Records that these changes are on disk.
     pub fn recorded(&mut self, changes: Changes) {
         for number in changes.slots {
             self.set(number, State::Settled);
@@ -439,17 +438,17 @@ impl Queue {
         self.shrink();
     }
 
-    /// These could not be written, and are kept for the next attempt; the list has its entries in memory.
+    /// Keeps changes that could not be written for the next attempt; the list has its entries in memory.
     pub fn unrecorded(&mut self, changes: Changes) {
         self.changes.slots.splice(0..0, changes.slots);
     }
 
-    /// Up to where everything is settled; `read_to` is where the window ends.
+    /// Returns the mark up to which everything is settled; `read_to` is the end of the window.
     pub fn mark(&self, read_to: Mark) -> Mark {
         self.slots.front().map_or(read_to, |slot| slot.offer.mark)
     }
 
-    /// Forgets the window: the feed continues elsewhere. What is out is given back to nobody.
+    /// Clears the window: the feed continues elsewhere. Offers that are out are not reopened.
     pub fn clear(&mut self) {
         self.first += self.slots.len() as u64;
         self.fresh = self.first;
@@ -466,7 +465,7 @@ impl Queue {
         self.slots.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// An offer that was out may be taken again, from `due_ms` on.
+    /// Reopens an offer that was out, from `due_ms` on.
     fn open_again(&mut self, number: u64, due_ms: u64) {
         let Some(slot) = self.slot(number) else { return };
         slot.state = State::Open;
@@ -508,7 +507,7 @@ mod tests {
     use spool::{MethodKind, Token};
 
     #[test]
-    fn what_nobody_has_is_counted_through_all_states() {
+    fn open_offers_are_counted_through_all_states() {
         let open = |queue: &Queue| (queue.open(), queue.open_bytes(), queue.oldest_open());
         let mut queue = queue(3);
         assert_eq!(open(&queue), (3, 300, Some(1_000)));
@@ -556,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_follows_the_first_that_is_not_settled() {
+    fn the_mark_follows_the_first_unsettled_offer() {
         let mut queue = queue(4);
         let tickets: Vec<Ticket> = (0..4).map(|_| take(&mut queue, 0).unwrap().1).collect();
         assert_eq!((take(&mut queue, 0), queue.out), (None, 4));
@@ -573,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deferred_leaves_the_window_once_it_is_recorded() {
+    fn a_deferred_offer_leaves_the_window_once_recorded() {
         let mut queue = queue(2);
         let (_, first) = take(&mut queue, 0).unwrap();
         let (_, second) = take(&mut queue, 0).unwrap();
@@ -603,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_recorded_leaves_the_window_with_the_next_that_is() {
+    fn unrecorded_offers_leave_the_window_with_the_next_recording() {
         let mut queue = queue(3);
         for _ in 0..2 {
             let (_, ticket) = take(&mut queue, 0).unwrap();
@@ -621,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn an_article_that_is_offered_again_and_deferred_again_stays_on_the_list() {
+    fn an_article_offered_and_deferred_again_stays_on_the_list() {
         let mut queue = Queue::with(std::iter::empty());
         let defer = |queue: &mut Queue, now_ms| {
             queue.push(offer(1));
@@ -647,7 +646,7 @@ mod tests {
         let changes = queue.changes();
         queue.recorded(changes);
         assert_eq!((queue.deferred(), queue.mark(Mark::default())), (DEFERRED_MAX, at(DEFERRED_MAX as u64)));
-        // The one that found the list full is tried again, with all others.
+        // The offer that found the list full is tried again, with all others.
         let mut seen: Vec<u64> =
             std::iter::from_fn(|| take(&mut queue, 50)).map(|(number, _)| number).collect();
         seen.sort_unstable();
@@ -655,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn an_article_on_which_connections_die_lets_others_go_first() {
+    fn an_article_on_which_connections_end_lets_others_go_first() {
         let mut queue = queue(2);
         for _ in 0..DEATHS_MAX - 1 {
             let (n, ticket) = take(&mut queue, 0).unwrap();
@@ -669,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn an_article_with_odd_answers_is_given_up_once_others_got_proper_ones() {
+    fn an_article_with_odd_answers_is_given_up_once_others_get_proper_ones() {
         let mut queue = queue(2);
         let (_, ticket) = take(&mut queue, 0).unwrap();
         let aside = |answers, is_given_up| Some(SetAside { answers, is_given_up });
@@ -691,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn an_article_is_never_given_up_for_answers_about_who_asks() {
+    fn an_article_is_never_given_up_for_answers_about_us() {
         let mut queue = queue(1);
         for (is_about_us, is_given_up) in
             [(false, false), (true, false), (true, false), (true, false), (false, false), (false, true)]
@@ -728,7 +727,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_due_and_on_disk_once() {
+    fn a_requested_article_is_due_and_on_disk_once() {
         let mut queue = queue(1);
         assert!(queue.request(offer(7), 500) && queue.request(offer(7), 600));
         let changes = queue.changes();
@@ -750,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_forgotten_takes_no_answers() {
+    fn a_cleared_window_takes_no_answers() {
         let mut queue = queue(3);
         let (_, ticket) = take(&mut queue, 0).unwrap();
         queue.clear();

@@ -1,28 +1,28 @@
-//! The offers that the hub handed out last.
+//! Offers handed out by the hub last.
 //!
 //! A peer that has fallen a little behind takes them from here: the journal is not read again, its rows are
-//! not decoded again, and all peers share the offers. Bounded; who is further behind reads the journal.
+//! not decoded again, and all peers share the offers. Bounded; peers further behind read the journal.
 
 use super::offer::Offer;
 use spool::Mark;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Offers that are remembered.
+/// Most offers remembered.
 const OFFERS_MAX: usize = 32_768;
 
-/// Offers without a gap, up to where the hub is.
+/// Offers without a gap, up to the hub's position.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    /// With the bits of the peers that want them.
+    /// Offers with the bits of the peers that want them.
     offers: VecDeque<(Arc<Offer>, Box<[u8]>)>,
-    /// Every article from this position on that any peer wants is among them.
+    /// Position from which on every article wanted by any peer is included.
     begin: u64,
     end: Mark,
 }
 
 impl Recent {
-    /// Forgets all, and begins at `mark`.
+    /// Drops all offers, and begins at `mark`.
     pub fn begin_at(&mut self, mark: Mark) {
         self.offers.clear();
         (self.begin, self.end) = (mark.position, mark);
@@ -37,13 +37,13 @@ impl Recent {
         }
     }
 
-    /// Everything before `mark` has been added.
+    /// Records that everything before `mark` has been added.
     pub fn end_at(&mut self, mark: Mark) {
         self.end = mark;
     }
 
-    /// At most `most` of the articles from `mark` on that the peer with this number wants, and where what
-    /// follows them begins; `None`: they are not remembered.
+    /// Returns at most `most` of the articles from `mark` on that the peer with this number wants, and the
+    /// mark after them; `None` if they are no longer kept.
     pub fn since(&self, mark: Mark, number: u32, most: usize) -> Option<(Vec<Arc<Offer>>, Mark)> {
         if mark.position < self.begin || mark.position > self.end.position {
             return None;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_gets_what_it_wants_from_its_place_on() {
+    fn a_peer_gets_wanted_offers_from_its_position_on() {
         let mut recent = Recent::default();
         recent.begin_at(at(5));
         for n in 5..15 {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_passed_over() {
+    fn dropped_offers_are_not_passed_over() {
         let mut recent = Recent::default();
         recent.begin_at(at(0));
         let all = OFFERS_MAX as u64 + 10;

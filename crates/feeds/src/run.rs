@@ -1,4 +1,4 @@
-//! Looks after the feed of one peer: fills its window, opens and closes connections, saves its cursor.
+//! Manages the feed of one peer: fills its window, opens and closes connections, saves its cursor.
 
 use super::backlog::{Filled, fill};
 use super::connection::{End, converse};
@@ -15,37 +15,37 @@ use tokio::task::{JoinHandle, JoinSet, block_in_place};
 use tokio::time::{sleep_until, timeout};
 use tracing::{debug, info};
 
-/// How long a peer may take to answer what is on its way when its feed ends.
+/// Time a peer has for outstanding answers when its feed ends.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often the cursor is saved while articles are sent; in between it is noted.
+/// Interval for saving the cursor while articles are sent; in between it is only recorded.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
-/// How often a feed that is about to join the others looks again.
+/// Interval for checks of a feed that is about to join the hub.
 const SOON: Duration = Duration::from_millis(5);
-/// How often a feed that has nothing to do saves where it is.
+/// Interval for saving the position of an idle feed.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
-/// After an error of the disk.
+/// Pause after an error of the disk.
 const ERROR_PAUSE: Duration = Duration::from_secs(5);
 
-/// A feed that runs.
+/// A running feed.
 struct Feed {
     peer: Arc<Peer>,
     shared: Arc<Shared>,
     connections: JoinSet<End>,
-    /// Hands over batches.
+    /// Task that hands over batches.
     handing_over: Option<JoinHandle<()>>,
-    /// Connections that ended without progress, one after the other.
+    /// Consecutive connections that ended without progress.
     failures: u32,
-    /// No connection is opened before.
+    /// Time before which no connection is opened.
     not_before: Instant,
-    /// When a further connection may be opened.
+    /// Decides when a further connection may be opened.
     growth: Growth,
-    /// When the cursor is to be saved.
+    /// Time when the cursor is to be saved.
     save_at: Instant,
-    /// When to fill again.
+    /// Time when to fill the window again.
     fill_at: Instant,
 }
 
-/// Feeds a peer until it is told to end.
+/// Feeds a peer until it is asked to end.
 pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
     info!(peer = peer.name, "feed begins");
     let now = Instant::now();
@@ -68,7 +68,7 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
         feed.connect();
         feed.save_if_due();
         if more {
-            // Others go first.
+            // Other tasks go first.
             tokio::task::yield_now().await;
             continue;
         }
@@ -85,7 +85,7 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
 }
 
 impl Feed {
-    /// What belongs to batches.
+    /// Prepares the directory of batches and their handing over.
     fn prepare(&mut self) {
         let Outlet::Batches(own) = &self.peer.outlet else { return };
         if let Err(error) = block_in_place(|| own.clean()) {
@@ -94,7 +94,7 @@ impl Feed {
         self.handing_over = Some(tokio::spawn(hand_over::run(self.peer.clone(), self.shared.clone())));
     }
 
-    /// Fills the window; true if it is to be called again at once.
+    /// Fills the window; returns true if it should be called again at once.
     fn fill(&mut self) -> bool {
         if self.fill_at > Instant::now() {
             return false;
@@ -139,20 +139,20 @@ impl Feed {
         }
         if open == 0 && may {
             self.growth.begin(now, settled);
-            // What is found when connections cannot keep up is then about the time since now.
+            // Restarts the measurement of the load, which later checks then take from this moment on.
             self.shared.load.is_busy(now);
         }
         if adds || open == 0 && may {
             self.connections.spawn(let_out(peer.clone(), self.shared.clone(), open == 0));
         }
         if due && open > 0 {
-            // What has become due, or was given back, is for those that wait.
+            // Offers that have become due, or were returned, are for waiting connections.
             peer.offers.notify_waiters();
         }
         self.tell(due);
     }
 
-    /// Whether a further connection may be opened when those there do not keep up.
+    /// Returns whether a further connection may be opened when the present ones do not keep up.
     fn may_grow(&self) -> bool {
         let peer = &self.peer;
         peer.is_working.load(Ordering::Relaxed)
@@ -160,7 +160,7 @@ impl Feed {
             && self.connections.len() < peer.outlet.tasks_max(&peer.send)
     }
 
-    /// Notes what the feed is doing.
+    /// Records the activity of the feed.
     fn tell(&self, due: bool) {
         let (peer, now) = (&self.peer, Instant::now());
         let doing = match () {
@@ -180,7 +180,7 @@ impl Feed {
         *peer.doing.lock() = doing;
     }
 
-    /// A connection has ended.
+    /// Handles the end of a connection.
     fn ended(&mut self, end: End) {
         let End { error, progressed } = end;
         let Some(error) = error else { return };
@@ -208,7 +208,7 @@ impl Feed {
         self.save_at = Instant::now() + SAVE_INTERVAL;
     }
 
-    /// When there is something to do, if nothing happens before.
+    /// Returns when there is something to do, if nothing happens before.
     fn next(&self) -> Instant {
         let (peer, now) = (&self.peer, Instant::now());
         let is_dirty = peer.durable.try_lock().is_none_or(|durable| durable.is_dirty);
@@ -223,7 +223,7 @@ impl Feed {
         if self.may_grow() && !self.connections.is_empty() {
             next = next.min(self.growth.after.max(self.not_before));
         }
-        // Connections that are open know for themselves what is due.
+        // Open connections know themselves when offers are due.
         if let Some(due) = peer.next_due()
             && self.connections.is_empty()
             && !peer.is_halted()
@@ -234,14 +234,14 @@ impl Feed {
         next
     }
 
-    /// Lets connections finish what is on its way, and saves.
+    /// Lets connections finish outstanding transfers, and saves.
     async fn finish(mut self) {
         let drained = timeout(DRAIN_TIMEOUT, async { while self.connections.join_next().await.is_some() {} });
         if drained.await.is_err() {
             self.connections.shutdown().await;
         }
         if let Some(handing_over) = self.handing_over.take() {
-            // Ends by itself, within the same bound.
+            // The task ends by itself, within the same bound.
             let _failed = handing_over.await;
         }
         self.shared.hub.leave(&self.peer);
@@ -250,7 +250,7 @@ impl Feed {
     }
 }
 
-/// Lets out what is due. `is_only`: no other task is at it.
+/// Lets due articles out. `is_only`: there is no other task for this peer.
 async fn let_out(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool) -> End {
     match &peer.outlet {
         Outlet::Connections => converse(peer.clone(), shared, is_only).await,

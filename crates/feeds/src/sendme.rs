@@ -1,11 +1,12 @@
-//! ihave and sendme (RFC 1036 section 3.2): peers that are told what there is, and get what they ask for.
+//! ihave and sendme (RFC 1036 section 3.2): peers that get lists of new articles, and request those they
+//! want.
 //!
-//! For links on which articles that the other side has already cost too much, and on which nothing can be
-//! asked at once. A batch for such a peer begins with the articles it has asked for; what is new here is in
-//! an ihave control message at its end ([`message`]). What comes from it is found in the journal, by a
-//! durable reader of its own: an ihave is answered by a batch of one sendme, a sendme puts the articles among
-//! those that wait to be sent. Both may be done again after a crash: the batch has the same name then, and
-//! what waits already waits once.
+//! Meant for links on which articles that the other side has already cost too much, and on which there is
+//! no interactive connection. A batch for such a peer begins with the articles it has requested; new ones
+//! are listed in an ihave control message at its end ([`message`]). Messages from the peer are found in the
+//! journal, by a durable reader of its own: an ihave is answered by a batch of one sendme, a sendme puts
+//! the articles among those that wait to be sent. Both may be repeated after a crash: the batch has the
+//! same name then, and an article already waiting is not added again.
 
 use super::backlog::is_for;
 use super::batch_dir::{Batches, EXTENSION, IHAVE_IDS_MAX};
@@ -30,18 +31,18 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-/// What the cursor is called.
+/// Name of the cursor.
 pub(super) const CURSOR: &str = "sendme";
-/// Message-IDs that are looked at in a message of a peer.
+/// Most Message-IDs read from a message of a peer.
 const IDS_READ_MAX: usize = 10_000;
-/// How often the cursor is saved.
+/// Interval for saving the cursor.
 const SAVE_INTERVAL: Duration = Duration::from_secs(10);
-/// After an error, and while a peer has asked for more than may wait.
+/// Pause after an error, and while a peer has requested more than may wait.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How the origin of a peer's articles begins.
+/// Prefix of the origin of a peer's articles.
 const OF_PEER: &[u8] = b"peer ";
 
-/// What a message is.
+/// Kind of message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Ihave,
@@ -57,8 +58,8 @@ impl Verb {
     }
 }
 
-/// A message to a peer about some Message-IDs, in wire format. `serial` makes its own Message-ID, the same
-/// each time that the message is made.
+/// Returns a message to a peer about some Message-IDs, in wire format. `serial` determines its own
+/// Message-ID, which is the same each time that the message is made.
 pub(super) fn message(verb: Verb, identity: &str, peer: &str, serial: &str, ids: &[Box<[u8]>]) -> Vec<u8> {
     let word = verb.word();
     let mut text = format!(
@@ -76,16 +77,16 @@ pub(super) fn message(verb: Verb, identity: &str, peer: &str, serial: &str, ids:
     text
 }
 
-/// A message of a peer.
+/// A message from a peer.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked<'a> {
     verb: Verb,
-    /// The peer's name, as it says.
+    /// Name of the peer, as stated in the message.
     site: &'a [u8],
     ids: Vec<&'a [u8]>,
 }
 
-/// Reads a message: `ihave [<id> ...] SITE`, the Message-IDs there or one on each line of the body.
+/// Parses a message: `ihave [<id> ...] SITE`, with the Message-IDs there or one on each line of the body.
 fn read<'a>(article: &Article<'a>) -> Option<Asked<'a>> {
     let value = article.header(Known::Control)?;
     let verb = control::verb(value);
@@ -102,7 +103,7 @@ fn read<'a>(article: &Article<'a>) -> Option<Asked<'a>> {
     Some(Asked { verb, site, ids })
 }
 
-/// Reads what peers ask until `end` is true.
+/// Reads requests of peers until `end` is true.
 pub(super) async fn run(shared: Arc<Shared>, mut cursor: Cursor, mut end: watch::Receiver<bool>) {
     let mut batch = Batch::default();
     let mut saved = Instant::now();
@@ -156,7 +157,7 @@ fn answer(shared: &Shared, position: u64, row: &ArticleRow<'_>) -> io::Result<()
     let Some(wire) = shared.articles.whole(&offer) else { return Ok(()) };
     let Ok(article) = Article::parse(wire.bytes()) else { return Ok(()) };
     let Some(Asked { verb, site, ids }) = read(&article) else { return Ok(()) };
-    // Who sent it over a connection says only for itself what it has.
+    // A peer that sent it over a connection can speak only for itself.
     let sender = row.tagged.origin().and_then(|origin| origin.strip_prefix(OF_PEER));
     if sender.is_some_and(|sender| !sender.eq_ignore_ascii_case(site)) {
         return Ok(());
@@ -170,7 +171,7 @@ fn answer(shared: &Shared, position: u64, row: &ArticleRow<'_>) -> io::Result<()
     }
 }
 
-/// Asks a peer for those of its articles that are not known here.
+/// Requests from a peer those of its articles that are not known here.
 fn ask(shared: &Shared, peer: &Peer, own: &Batches, offer: &Offer, ids: &[&[u8]]) -> io::Result<()> {
     let spool = &shared.spool;
     let is_new = |id: &&&[u8]| !spool.is_known(&spool.key(id)) && !spool.is_hash_known(id);
@@ -193,7 +194,7 @@ fn ask(shared: &Shared, peer: &Peer, own: &Batches, offer: &Offer, ids: &[&[u8]]
     Ok(())
 }
 
-/// Puts what a peer has asked for among the articles that wait, as far as they are here and it may have them.
+/// Queues the articles that a peer has requested, as far as they are here and it may have them.
 fn queue(shared: &Shared, peer: &Arc<Peer>, ids: &[&[u8]]) -> io::Result<()> {
     let mut queued = 0;
     for id in ids {
@@ -209,7 +210,7 @@ fn queue(shared: &Shared, peer: &Arc<Peer>, ids: &[&[u8]]) -> io::Result<()> {
         queued += 1;
     }
     info!(peer = peer.name, asked = ids.len(), queued, "sendme");
-    // On disk before the message counts as answered.
+    // Saved before the message counts as answered.
     peer.save(&shared.hub.frontier);
     peer.attention.notify_one();
     Ok(())
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_read_in_both_forms_and_as_they_are_made() {
+    fn messages_are_parsed_in_both_forms_and_as_written() {
         let ids: Vec<Box<[u8]>> = vec![(*b"<1@x>").into(), (*b"<2@x>").into()];
         let made = message(Verb::Sendme, "up.example", "leaf", "7", &ids);
         let article = Article::parse(&made).unwrap();

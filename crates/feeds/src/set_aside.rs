@@ -1,12 +1,13 @@
-//! Articles that a peer has answered in a way that the protocol does not have: kept by Message-ID, with the
-//! answer, for status, log and `newsreel why`.
+//! Articles that a peer has answered outside the protocol: kept by Message-ID, with the answer, for status,
+//! log and `newsreel why`.
 //!
-//! Bounded, and in memory: what is offered again is in the [queue](super::queue) and on disk there.
+//! Bounded, and in memory: articles to be offered again are in the [queue](super::queue), and on disk
+//! there.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Articles that are remembered; the oldest makes room.
+/// Most articles remembered; the oldest is dropped.
 const ARTICLES_MAX: usize = 100;
 
 /// An article whose offer or transfer got an odd answer.
@@ -15,15 +16,15 @@ const ARTICLES_MAX: usize = 100;
 pub struct SetAsideArticle {
     /// Message-ID.
     pub message_id: String,
-    /// The last odd answer.
+    /// Last odd answer.
     pub answer: String,
     /// Odd answers so far.
     pub answers: u64,
-    /// Whether it was given up; else it is offered again.
+    /// Whether it was given up; if not, it is offered again.
     pub given_up: bool,
 }
 
-/// The last such articles of one peer.
+/// Last such articles of one peer.
 #[derive(Debug, Default)]
 pub(super) struct SetAsideLog {
     articles: VecDeque<SetAsideArticle>,
@@ -38,7 +39,7 @@ impl SetAsideLog {
         self.articles.push_back(article);
     }
 
-    /// The peer has given a proper answer after all.
+    /// Removes an article after a proper answer of the peer.
     pub fn forget(&mut self, message_id: &[u8]) {
         self.articles.retain(|article| article.message_id.as_bytes() != message_id);
     }
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_answer_to_each_article_is_kept_within_a_bound() {
+    fn the_last_answers_are_kept_within_a_bound() {
         let mut log = SetAsideLog::default();
         let article = |n: usize, answers| SetAsideArticle {
             message_id: format!("<{n}@x>"),

@@ -1,9 +1,9 @@
-//! How much of the processors feeds take while articles are filed as fast as the machine can.
+//! Share of the processors for feeds while articles are filed as fast as the machine can.
 //!
-//! A feed is a position in the journal and may fall behind; a peer that feeds us may not be held up. So while
-//! very many articles arrive, and go to many peers, the threads of feeds rest after what they have done, and
-//! each has down to a quarter of its time (decision 49). Tasks that send call [`Share::rest`] between two
-//! pieces of work.
+//! A feed is a position in the journal and may fall behind; a peer that feeds us must not be delayed. While
+//! very many articles arrive, and go to many peers, the threads of feeds therefore rest after working, down
+//! to a quarter of their time (decision 49). Tasks that send call [`Share::rest`] between two pieces of
+//! work.
 
 use rustix::time::{ClockId, clock_gettime};
 use site_base::lock::Leaf;
@@ -12,24 +12,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Articles a second that take a processor or more to be filed and to be sent here.
+/// Articles a second that take a processor or more to file and to send here.
 const FULL_SPEED_PER_S: u128 = 50_000;
-/// The time between two looks at how many arrive.
+/// Interval for measuring the rate of arrival.
 const LOOK: Duration = Duration::from_millis(10);
-/// A thread rests once as long as it has worked for so many feeds; up to so many times. Fewer leave filing
-/// enough without.
+/// Number of feeds for which a thread rests once as long as it has worked, and the most such rests. Fewer
+/// feeds leave enough for filing without rests.
 const FEEDS_A_REST: usize = 8;
 const REST_TIMES_MAX: usize = 3;
-/// Work after which a rest is worth it, and what is counted of a longer one: others wait meanwhile.
+/// Work after which a rest is worthwhile, and the most of it that counts, as others wait in the meantime.
 const WORK_MIN: Duration = Duration::from_micros(200);
 const WORK_MAX: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// Time of a processor that this thread had taken when it rested last.
+    /// CPU time of this thread at its last rest.
     static RESTED_AT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Whether feeds take their share only.
+/// Whether feeds are limited to their share.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     is_limited: AtomicBool,
@@ -38,13 +38,13 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// There are so many feeds now.
+    /// Sets the number of feeds.
     pub fn among(&self, feeds: usize) {
         self.feeds.store(feeds, Ordering::Relaxed);
     }
 
-    /// Lets this thread, which does nothing but feeding, rest if it has to. `sequence` is the number of the
-    /// next article.
+    /// Lets this thread, which only feeds, rest if necessary. `sequence` returns the number of the next
+    /// article.
     pub fn rest(&self, sequence: impl FnOnce() -> u64) {
         self.look(Instant::now(), sequence);
         if !self.is_limited.load(Ordering::Relaxed) {
@@ -62,9 +62,9 @@ impl Share {
         }
     }
 
-    /// Looks now and then how many articles arrive.
+    /// Measures the rate of arrival at intervals.
     fn look(&self, now: Instant, sequence: impl FnOnce() -> u64) {
-        // Another thread may look at the same moment.
+        // Another thread may measure at the same moment.
         let since = |last: &Option<(Instant, u64)>| {
             last.map(|(at, before)| (now.saturating_duration_since(at), before))
         };
@@ -72,7 +72,7 @@ impl Share {
         if !self.last.try_lock().is_some_and(|last| is_due(&last)) {
             return;
         }
-        // Asked without the lock, as the journal has one of its own.
+        // Called without the lock, as the journal has one of its own.
         let sequence = sequence();
         let Some(mut last) = self.last.try_lock().filter(|last| is_due(last)) else { return };
         let since = since(&last);

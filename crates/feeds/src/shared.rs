@@ -1,4 +1,4 @@
-//! What all feeds share.
+//! State shared by all feeds.
 
 use super::articles::{Articles, Found};
 use super::headers_only::is_bodiless;
@@ -16,7 +16,7 @@ use spool::{Batch, Spool};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What all feeds share.
+/// State shared by all feeds.
 pub(super) struct Shared {
     pub spool: Arc<Spool>,
     pub filer: Arc<Filer>,
@@ -25,9 +25,9 @@ pub(super) struct Shared {
     pub hub: Arc<Hub>,
     pub batches: Batches,
     pub share: Share,
-    /// Whether processors are short.
+    /// Detects when processors are short.
     pub load: Load,
-    /// Peers that speak ihave and sendme, by their names in lower case.
+    /// Peers that use ihave and sendme, by name in lower case.
     pub speakers: Leaf<BTreeMap<String, Arc<Peer>>>,
     /// Held while a batch is packed: one at a time is in memory.
     pub packing: Ordered<(), { rank::PACKING }>,
@@ -41,8 +41,7 @@ impl Shared {
         Self { spool, filer, articles, in_step, hub, batches, share, load, speakers, packing }
     }
 
-    /// The article of an offer. Without one the offer needs nothing more; whether the peer has missed it is
-    /// noted.
+    /// Returns the article of an offer. Without one the offer can be settled; missed articles are recorded.
     pub fn article(&self, peer: &Peer, offer: &Offer) -> Option<Arc<WireArticle>> {
         let why = match self.articles.get(offer) {
             Found::Whole(wire) if !peer.send.headers_only && is_bodiless(&wire) => {
@@ -62,13 +61,14 @@ impl Shared {
         self.share.rest(|| self.spool.journal_end().sequence.unwrap_or_default());
     }
 
-    /// As [`Shared::article`], for peers that do not get the article itself: whether it can still be had.
+    /// Like [`Shared::article`], for peers that do not get the article itself: returns whether it is still
+    /// available.
     pub fn is_there(&self, peer: &Peer, offer: &Offer) -> bool {
         self.articles.is_there(offer) || self.article(peer, offer).is_some()
     }
 }
 
-/// Memory for rows of the journal, for those who read it just now.
+/// Buffers for rows of the journal, for current readers.
 #[derive(Default)]
 pub(super) struct Batches(Leaf<Vec<Batch>>);
 
@@ -77,7 +77,7 @@ impl Batches {
         self.0.lock().pop().unwrap_or_default()
     }
 
-    /// Keeps it for others. There are no more than ever read at once.
+    /// Returns a buffer for reuse. There are never more than were in use at once.
     pub fn give(&self, batch: Batch) {
         self.0.lock().push(batch);
     }

@@ -1,4 +1,4 @@
-//! How a feed is, for reports.
+//! Status of a feed, for reports.
 
 use super::outlet::Outlet;
 use super::peer::{Doing, Peer, Source};
@@ -11,76 +11,76 @@ use spool::Mark;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// How the feed to a peer is; counts are since it began.
+/// Status of the feed to a peer; counts are since it began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FeedStatus {
-    /// Open connections to it.
+    /// Open connections to the peer.
     pub connections: u64,
-    /// `idle`, `connecting`, `sending`, `collecting` (for a batch), `full` (as much waits to be taken away as
-    /// may), `waiting` (for another attempt) or `stopped` (by an operator).
+    /// `idle`, `connecting`, `sending`, `collecting` (for a batch), `full` (the output has reached its
+    /// limit), `waiting` (for another attempt) or `stopped` (by an operator).
     pub state: String,
     /// Seconds until the next attempt to connect.
     pub retry_secs: Option<u64>,
-    /// Articles it has not got yet: those it is to be offered, and all that follow those in the journal.
+    /// Articles not sent yet: those to be offered, and all later ones in the journal.
     pub lag_articles: u64,
-    /// Bytes of journal between the first article that is not settled and the end.
+    /// Bytes of journal between the first unsettled article and the end.
     pub lag_bytes: u64,
-    /// Seconds since the oldest article arrived that is not settled.
+    /// Seconds since the oldest unsettled article arrived.
     pub lag_secs: u64,
     /// Articles offered, or sent without an offer.
     pub offered: u64,
-    /// Those that it wanted.
+    /// Offered articles that the peer wanted.
     pub wanted: u64,
-    /// Those that it did not want.
+    /// Offers that the peer refused.
     pub refused: u64,
-    /// Articles that it took.
+    /// Articles that the peer took.
     pub accepted: u64,
-    /// Articles that it was sent and did not take.
+    /// Articles sent that the peer did not take.
     pub rejected: u64,
-    /// Times that it wanted an article later.
+    /// Number of times that the peer deferred an article.
     pub deferred: u64,
-    /// Articles that are to be offered again later.
+    /// Articles to be offered again later.
     pub waiting: u64,
-    /// Articles that it was not offered: the journal moved on, or they were overwritten or too old.
+    /// Articles not offered: the journal moved on, or they were overwritten or too old.
     pub missed: u64,
-    /// Message-IDs of the last missed articles, as far as they are known.
+    /// Message-IDs of the last missed articles, where known.
     pub missed_ids: Vec<String>,
     /// Articles that got odd answers and are to be offered again.
     pub set_aside: u64,
-    /// Articles that were given up after odd answers.
+    /// Articles given up after odd answers.
     pub given_up: u64,
     /// The last articles that got odd answers, with the answers.
     pub set_aside_articles: Vec<SetAsideArticle>,
-    /// Articles it took in a second, on average since the feed began.
+    /// Articles taken per second, on average since the feed began.
     pub articles_per_sec: f64,
     /// Bytes of articles sent.
     pub sent_bytes: u64,
     /// Whether articles are sent without being offered first.
     pub no_check: bool,
-    /// What waits to be taken away by other programs; absent where articles leave over connections.
+    /// Output waiting for other programs; absent if articles leave over connections.
     pub output: Option<OutputStatus>,
-    /// What went wrong last, and has not gone right since.
+    /// Last error that has not been resolved.
     pub last_error: Option<String>,
 }
 
-/// What other programs are to take away.
+/// Output for other programs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutputStatus {
     /// The directory of batches, the file of lines, or the program.
     pub to: String,
-    /// Files that wait.
+    /// Waiting files.
     pub waiting_files: u64,
-    /// Bytes that wait.
+    /// Waiting bytes.
     pub waiting_bytes: u64,
     /// Batches made since the feed began.
     pub batches_made: u64,
-    /// Batches that the program has taken away.
+    /// Batches handed over to the program.
     pub batches_handed_over: u64,
 }
 
-/// What waits, as of the last look at it.
+/// Returns the waiting output, as of the last check.
 fn output(peer: &Peer) -> Option<OutputStatus> {
     let mut status = OutputStatus::default();
     match (&peer.outlet, peer.send.way_out()) {
@@ -101,7 +101,7 @@ fn output(peer: &Peer) -> Option<OutputStatus> {
     Some(status)
 }
 
-/// Of a feed, as the hub is at `hub`.
+/// Returns the status of a feed; `hub` is the position of the hub.
 pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
     let counts = &peer.counts;
     let (in_window, waiting, set_aside, oldest, mark, read_to) = {
@@ -128,7 +128,8 @@ pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
         Doing::Stopped => ("stopped", None),
         Doing::Waiting(until) => ("waiting", Some(until.saturating_duration_since(Instant::now()).as_secs())),
     };
-    // One after the other: in the value itself the first lock would be held while the others are taken.
+    // Locked one after the other: within the struct expression the first lock would be held while the
+    // others are taken.
     let missed = peer.missed.lock().iter().map(|id| String::from_utf8_lossy(id).into_owned()).collect();
     let set_aside_articles = peer.set_aside.lock().all();
     let no_check = peer.no_check.lock().is_on();

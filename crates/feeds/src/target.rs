@@ -4,12 +4,12 @@ use access::tls::Dial;
 use nntp_io::{Limits, Role, Target};
 use site_config::PeerSend;
 
-/// Commands of one connection that wait for their answers, at most.
+/// Most unanswered commands of one connection.
 pub(super) const OFFERS_MAX: usize = 1_024;
-/// Bytes of one connection that wait to be sent, at most: with more no further article is read.
+/// Most unsent bytes of one connection: beyond this no further article is read.
 const QUEUED_BYTES_MAX: usize = 256 << 10;
 
-/// The places that a peer is reached at, in order; an error says what is wrong with the files that are named.
+/// Returns the addresses of a peer, in order; an error describes a problem with the files named.
 pub(super) fn all(send: &PeerSend) -> Result<Vec<Target>, String> {
     // Whether the peer streams is found out only if we would.
     let role = if send.streaming { Role::Transit } else { Role::Any };

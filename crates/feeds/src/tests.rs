@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// All feeds, and that to one peer with these keys.
+/// Returns the shared state, and the feed to one peer with these keys.
 fn feed(keys: &str) -> (Shared, Arc<Peer>) {
     let text = format!(
         "[site]\npath_identity = \"site.example\"\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n\
@@ -43,11 +43,11 @@ fn offer(n: u64, arrived: u64) -> Arc<Offer> {
 }
 
 #[test]
-fn nobody_waits_for_a_hub_that_does_not_read_the_journal() {
+fn peers_do_not_wait_for_a_hub_that_does_not_read_the_journal() {
     let (shared, peer) = feed("");
     let end = shared.spool.journal_mark(Start::Now).unwrap();
     let filled = || fill(&peer, &shared).unwrap();
-    // It reads for itself, up to the end, and looks again.
+    // The peer reads for itself, up to the end, and checks again.
     while filled() == Filled::More {}
     assert_eq!(filled(), Filled::Soon);
     assert!(matches!(peer.window.lock().source, Source::Cursor(_) | Source::Seek(_)));
@@ -60,11 +60,11 @@ fn nobody_waits_for_a_hub_that_does_not_read_the_journal() {
 }
 
 #[test]
-fn a_new_feed_reads_nothing_of_what_arrived_while_it_started() {
+fn a_new_feed_does_not_reread_rows_that_arrived_while_it_started() {
     let (shared, peer) = feed("");
     let mut tail = shared.hub.begin(&shared.spool).unwrap();
     begin_deciding(&peer, &shared).unwrap();
-    // Rows that are not for it.
+    // Rows that are not for the peer.
     shared.spool.site("another.example").unwrap();
     let mut batch = spool::Batch::default();
     while tail.poll_rows(&std::task::Context::from_waker(std::task::Waker::noop())).is_ready() {
@@ -78,7 +78,7 @@ fn a_new_feed_reads_nothing_of_what_arrived_while_it_started() {
 }
 
 #[test]
-fn what_arrived_too_many_days_ago_is_skipped_and_counted() {
+fn articles_that_are_too_old_are_skipped_and_counted() {
     const DAY_SECS: u64 = 86_400;
     let (shared, peer) = feed("backlog_max_days = 3");
     let now = unix_secs();
@@ -94,7 +94,7 @@ fn what_arrived_too_many_days_ago_is_skipped_and_counted() {
     assert_eq!(site_base::counters::read(&peer.counts.missed), 2);
     let missed: Vec<Box<[u8]>> = peer.missed.lock().iter().cloned().collect();
     assert_eq!(missed, [b"<1@x>"[..].into(), b"<2@x>"[..].into()]);
-    // What was deferred grows old as well.
+    // Deferred articles grow old as well.
     let (shared, peer) = feed("backlog_max_days = 1");
     assert!(peer.window.lock().queue.request(offer(5, now - 2 * DAY_SECS), 0));
     assert!(peer.take(&shared.hub.frontier).is_none());
@@ -125,7 +125,7 @@ fn a_full_window_is_filled_again_when_half_of_it_is_settled() {
 }
 
 #[test]
-fn more_is_read_ahead_for_more_connections_and_for_what_chooses_among_offers() {
+fn read_ahead_grows_with_connections_and_for_outlets_that_choose() {
     let (_shared, peer) = feed("");
     let most = peer.own_offers_max();
     peer.connections.store(3, Ordering::Relaxed);
@@ -145,7 +145,7 @@ fn more_is_read_ahead_for_more_connections_and_for_what_chooses_among_offers() {
 fn the_status_of_a_feed_takes_its_locks_one_after_another() {
     let (shared, peer) = feed("");
     peer.fail(Trouble::Peer, "timed out".into());
-    // Debug builds panic where one is taken inside another.
+    // Debug builds panic if one is taken inside another.
     let status = status::of(&peer, shared.hub.frontier.mark());
     assert_eq!((status.last_error.as_deref(), status.no_check), (Some("timed out"), false));
 }

@@ -1,8 +1,8 @@
-//! The threads of feeds: a runtime of their own, whose threads give way to all others.
+//! Threads of feeds: a runtime of its own, whose threads have a lower priority than all others.
 //!
-//! Where processors are short, articles are filed first and sent afterwards: a feed is a position in the
-//! journal and may fall behind, a peer that feeds us may not be held up (decision 49). On a machine with time
-//! to spare the feeds notice nothing of it. Started with the first feed, ended with the value.
+//! If processors are short, articles are filed first and sent afterwards: a feed is a position in the
+//! journal and may fall behind, a peer that feeds us must not be delayed (decision 49). On a machine with
+//! spare time the feeds are not affected. Started with the first feed, ended with the value.
 
 use super::rank;
 use lock_order::Ordered;
@@ -10,18 +10,18 @@ use rustix::process::{getpriority_process, setpriority_process};
 use std::io;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// How much the threads give way to the others of the server, and the most that there is: see nice(2).
+/// Niceness of the threads relative to the server, and its maximum: see nice(2).
 const NICE: i32 = 10;
 const NICE_MAX: i32 = 19;
-/// Threads that wait for the disk at once, beside one for each processor: so many feeds read what is not in
-/// memory, or save how far they are, while the others go on.
+/// Threads that may wait for the disk at once, beside one for each processor: this many feeds can read
+/// articles not in memory, or save their position, while the others continue.
 const BLOCKED_MAX: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Threads(Ordered<Option<Runtime>, { rank::THREADS }>);
 
 impl Threads {
-    /// Where feeds are started.
+    /// Returns the runtime on which feeds are started.
     pub fn handle(&self) -> io::Result<Handle> {
         let mut runtime = self.0.lock();
         let runtime = match &mut *runtime {
@@ -35,7 +35,7 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.lock().take() {
-            // A task may drop this, which must not wait.
+            // A task may drop this value, and must not wait.
             runtime.shutdown_background();
         }
     }
@@ -48,7 +48,7 @@ fn start() -> io::Result<Runtime> {
         .thread_name("feeds")
         .max_blocking_threads(BLOCKED_MAX)
         .on_thread_start(move || {
-            // Of the calling thread alone. Refused, it takes its full share.
+            // Affects the calling thread alone. If refused, it takes its full share.
             let _as_before = setpriority_process(None, nice);
         })
         .build()
@@ -69,18 +69,18 @@ mod tests {
     }
 
     #[test]
-    fn feeds_give_way_in_every_thread_and_nobody_else_does() {
+    fn all_feed_threads_and_no_others_have_lower_priority() {
         let (threads, before) = (Threads::default(), nice());
         let (answer_to, answers) = channel();
         let waiting = answer_to.clone();
         let task = threads.handle().unwrap();
         task.spawn(async move { answer_to.send(nice()).unwrap() });
-        // Another thread works on in its place.
+        // Another thread continues in its place.
         task.spawn(async move { block_in_place(|| waiting.send(nice()).unwrap()) });
         let expected = (before + NICE).min(NICE_MAX);
         assert_eq!([answer(&answers), answer(&answers)], [expected; 2]);
         assert_eq!(nice(), before);
-        // The same threads; a task may end them.
+        // Runs on the same threads, which a task may end.
         let (ended_to, ended) = channel();
         threads.handle().unwrap().spawn(async move {
             drop(threads);

@@ -1,8 +1,8 @@
 //! Withdrawals that a crash left undone: the process may have died after a cancel was filed and before it was
 //! obeyed, and peers do not send it a second time.
 //!
-//! Called once, by `server`, before anything else is filed. All rows from the place up to which everything
-//! was carried out (`follow_ups`) are looked at; obeying an article twice changes nothing.
+//! Called once, by `server`, before anything else is filed. All rows after the position up to which
+//! everything was carried out (`follow_ups`) are read; obeying an article twice changes nothing.
 
 use super::Filer;
 use super::withdraw::{Obey, Task, kept, target};
@@ -13,13 +13,13 @@ use std::io;
 
 /// Name of the cursor.
 const CURSOR: &str = "withdrawals";
-/// Where imported articles come from: their cancels are not obeyed.
+/// Origin of imported articles, whose cancels are not obeyed.
 const IMPORT: &[u8] = b"import";
 
 impl Filer {
-    /// Obeys what was filed and not obeyed before a crash; from now on the place up to which all is carried
-    /// out is kept. Returns how many articles were looked at that withdraw others, or came while they were
-    /// withdrawn. Blocks.
+    /// Obeys articles that were filed and not obeyed before a crash; keeps the position up to which all is
+    /// carried out from then on. Returns how many articles were examined that withdraw others, or arrived
+    /// during their own withdrawal. Blocks.
     pub fn obey_again(&self) -> io::Result<usize> {
         let mut cursor = self.spool.cursor(CURSOR, Start::Now)?;
         let hold = self.follow_ups.hold_from(cursor.mark());
@@ -43,7 +43,7 @@ impl Filer {
         Ok(looked_at)
     }
 
-    /// What is to be carried out of an article, with what it withdraws, if it is still here.
+    /// Returns the task of an article and the key it withdraws, if the article is still present.
     fn task_of(&self, row: &ArticleRow<'_>) -> Option<(Task, Option<Key>)> {
         if row.tagged.origin() == Some(IMPORT) {
             return None;
@@ -53,12 +53,12 @@ impl Filer {
         }
         let withdraws =
             |kind: ArticleKind| kind.has(ArticleKind::CANCEL) || kind.has(ArticleKind::SUPERSEDES);
-        // Rows that recovery wrote do not say.
+        // Rows written by recovery have no kind.
         if !row.tagged.kind().is_none_or(withdraws) {
             return None;
         }
         let mut buf = ArticleBuf::default();
-        // What cannot be read has been overwritten or withdrawn itself.
+        // An unreadable article has been overwritten or withdrawn itself.
         let Ok(true) = self.spool.read(&row.token, Some(&row.key), Patience::Wait, &mut buf) else {
             return None;
         };
@@ -67,7 +67,7 @@ impl Filer {
         let article = Article::parse(wire).ok()?;
         let target = target(&article)?;
         let target = self.spool.key(target.as_bytes());
-        // Who posted it is no longer known.
+        // The poster is no longer known.
         Some((Task::Obey(Obey::of(kept(&article), None)), Some(target)))
     }
 }

@@ -1,9 +1,10 @@
-//! What filters set aside: filed as another article, of which the operator may have the first made again.
+//! Articles set aside by filters: filed as another article, from which the operator may restore the
+//! original.
 //!
-//! That article has a Message-ID of ours; the first's stands behind it in a header of another name. So the
-//! first is known by its Message-ID alone, like one that was refused, and there is never a second record of
-//! the same Message-ID (`docs/decisions/0047`). Called by `drafts`, `release` and `withdraw`. Format:
-//! `docs/formats/aside.md`.
+//! That article has a Message-ID of ours; the original one follows in a header of another name. The
+//! original article is therefore known by its Message-ID alone, like a refused one, and there is never a
+//! second record of the same Message-ID (`docs/decisions/0047`). Called by `drafts`, `release` and
+//! `withdraw`. Format: `docs/formats/aside.md`.
 
 use super::checks::XREF_BYTES_MIN;
 use disk::Patience;
@@ -11,34 +12,34 @@ use netnews::article::{HEADER_BYTES_MAX, HEADER_LINES_MAX};
 use netnews::{Article, newsgroups};
 use spool::{ArticleBuf, Key, Lookup, ReadError, Spool};
 
-/// What the Message-ID of ours follows.
+/// Header name before our Message-ID.
 const ID_HEADER: &[u8] = b"Message-ID: ";
-/// Where the article came from.
+/// Header with the origin of the article.
 const ORIGIN_HEADER: &[u8] = b"X-Newsreel-Aside: ";
-/// What stands before the name of the header with the first Message-ID.
+/// Prefix of the header name for the original Message-ID.
 const NAME_PREFIX: &[u8] = b"X-Newsreel-Aside-";
-/// It may be filed in all groups that it names.
+/// Marks an article that may be filed in all groups it names.
 const ALL_GROUPS: &[u8] = b"*";
-/// It may be filed in none of them.
+/// Marks an article that may be filed in none of its groups.
 const NO_GROUPS: &[u8] = b"-";
-/// Room that headers leave for what is put in here, and for an Xref line of one group.
+/// Room for the header lines inserted here, and for an Xref line of one group.
 const HEAD_LINES_SPARE: u64 = 4;
 const HEAD_BYTES_SPARE: usize = 1536 + XREF_BYTES_MIN;
 
-/// What is put into an article that is set aside.
+/// Text inserted into an article that is set aside.
 #[derive(Debug)]
 pub(super) struct Label {
     pub key: Key,
     pub message_id: String,
-    /// Goes before its Message-ID line.
+    /// Inserted before the Message-ID line of the article.
     pub text: Vec<u8>,
 }
 
 impl Label {
-    /// Where in the text our Message-ID stands.
+    /// Offset of our Message-ID in the text.
     pub const ID_AT: usize = ID_HEADER.len();
 
-    /// For the article with this Message-ID, which came as `origin` says and may be filed in `groups`.
+    /// Returns the label of the article with this Message-ID and origin, which may be filed in `groups`.
     pub fn of(spool: &Spool, id: &[u8], groups: &[u8], origin: &str) -> Self {
         Self::with(own_id(spool, id), groups, origin)
     }
@@ -50,15 +51,15 @@ impl Label {
     }
 }
 
-/// The Message-ID under which an article is set aside. It depends on the site's secret, so that nobody else
-/// gives it to an article first.
+/// Returns the Message-ID under which an article is set aside. It depends on the site's secret, so no other
+/// site can use it first.
 pub(super) fn own_id(spool: &Spool, id: &[u8]) -> (String, Key) {
     let message_id = format!("<{:032x}@aside.invalid>", spool.key(&[b"aside ", id].concat()).0);
     let key = spool.key(message_id.as_bytes());
     (message_id, key)
 }
 
-/// The groups in a Newsgroups header that its sender may send to, as the label has them.
+/// Returns the groups of a Newsgroups header that the sender may post to, in the form of the label.
 pub(super) fn accepted(newsgroups: &[u8], accepts: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     if newsgroups::split(newsgroups).all(&accepts) {
         return ALL_GROUPS.to_vec();
@@ -68,14 +69,15 @@ pub(super) fn accepted(newsgroups: &[u8], accepts: impl Fn(&[u8]) -> bool) -> Ve
     if names.is_empty() { NO_GROUPS.to_vec() } else { names.join(&b',') }
 }
 
-/// Whether an article with these header lines can be set aside: with a label it is still one.
+/// Returns whether an article with these header lines can be set aside: it stays within limits with a
+/// label.
 pub(super) fn fits(head: &[u8], groups: &[u8]) -> bool {
     let lines = memchr::memchr_iter(b'\n', head).count() as u64;
     head.len() + groups.len() + HEAD_BYTES_SPARE <= HEADER_BYTES_MAX
         && lines + HEAD_LINES_SPARE <= HEADER_LINES_MAX
 }
 
-/// `pieces` with `text` put in at a place of what they are together.
+/// Returns `pieces` with `text` inserted at an offset of their concatenation.
 pub(super) fn put_in<'s>(pieces: &[&'s [u8]], at: usize, text: &'s [u8]) -> Vec<&'s [u8]> {
     let (mut all, mut start) = (Vec::with_capacity(pieces.len() + 2), 0);
     for piece in pieces {
@@ -93,20 +95,21 @@ pub(super) fn put_in<'s>(pieces: &[&'s [u8]], at: usize, text: &'s [u8]) -> Vec<
 pub(super) struct Aside {
     /// Unix seconds.
     pub arrived: u32,
-    /// As it was set aside: without its label, with our Xref.
+    /// Wire format when it was set aside: without the label, with our Xref.
     pub wire: Vec<u8>,
-    /// The groups that it may be filed in; `None`: all that it names.
+    /// Groups in which it may be filed; `None` for all that it names.
     pub groups: Option<Vec<Box<[u8]>>>,
-    /// Where it came from, as storage rules know it.
+    /// Origin, as storage rules know it.
     pub origin: String,
 }
 
-/// What became of an article with this Message-ID that was set aside.
+/// Looks up the article set aside for this Message-ID.
 pub(super) fn lookup(spool: &Spool, id: &[u8]) -> Lookup {
     spool.lookup(&own_id(spool, id).1)
 }
 
-/// The key by which an article with this Message-ID is withdrawn: that under which it is set aside, if it is.
+/// Returns the key that withdraws the article with this Message-ID: the key it is set aside under, if it
+/// is.
 pub(super) fn withdrawn_by(spool: &Spool, id: &[u8]) -> Key {
     let key = spool.key(id);
     if spool.lookup(&key) != Lookup::Remembered {
@@ -116,7 +119,7 @@ pub(super) fn withdrawn_by(spool: &Spool, id: &[u8]) -> Key {
     if matches!(spool.lookup(&own), Lookup::Present(_)) { own } else { key }
 }
 
-/// The article with this Message-ID, if it was set aside and is still here.
+/// Returns the article with this Message-ID, if it was set aside and is still present.
 pub(super) fn find(spool: &Spool, id: &[u8]) -> Result<Option<Aside>, ReadError> {
     let (own, key) = own_id(spool, id);
     let Lookup::Present(token) = spool.lookup(&key) else { return Ok(None) };
@@ -133,7 +136,7 @@ pub(super) fn find(spool: &Spool, id: &[u8]) -> Result<Option<Aside>, ReadError>
     }))
 }
 
-/// The article as it was, with its groups and its origin.
+/// Returns the article without its label, with its groups and its origin.
 fn unlabelled(wire: &[u8], own: &[u8], arrived: u32) -> Option<Aside> {
     let label = [ID_HEADER, own, b"\r\n", ORIGIN_HEADER].concat();
     let head = wire.get(..HEADER_BYTES_MAX).unwrap_or(wire);
@@ -149,8 +152,8 @@ fn unlabelled(wire: &[u8], own: &[u8], arrived: u32) -> Option<Aside> {
     Some(Aside { arrived, wire: [wire.get(..start)?, rest].concat(), groups, origin })
 }
 
-/// For the fuzz target: what is found in an article that may be labelled, as it was before, and what comes
-/// back of it once it is labelled for these groups. `None`: it is no article, or cannot be labelled.
+/// For the fuzz target: returns the article found under a possible label, and the article restored after
+/// labelling `wire` for these groups. `None`: not an article, or one that cannot be labelled.
 #[cfg(feature = "testing")]
 pub fn label_and_back(wire: &[u8], groups: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     const OWN: &str = "<0123@aside.invalid>";
@@ -159,7 +162,7 @@ pub fn label_and_back(wire: &[u8], groups: &[u8]) -> (Option<Vec<u8>>, Option<Ve
         let article = Article::parse(wire).ok()?;
         article.message_id()?;
         if memchr::memmem::find(wire, OWN.as_bytes()).is_some() {
-            // Nobody else knows it.
+            // No one else knows this Message-ID.
             return None;
         }
         let at = article.header_lines(netnews::Known::MessageId)?.start;

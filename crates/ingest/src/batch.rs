@@ -1,53 +1,53 @@
-//! Filing what a batch brings that rnews was handed.
+//! Filing of the articles of an rnews batch.
 //!
-//! Called by the control socket, by the task that files batches which wait, and by `newsreel rnews` on a site
-//! that is not served.
+//! Called by the control socket, by the task that files waiting batches, and by `newsreel rnews` on a site
+//! whose server is not running.
 
 use super::{Disposition, Filer, Incoming, Later, Origin, Reject};
 use netnews::{Article, Known};
 use serde::{Deserialize, Serialize};
 use spool::Trouble;
 
-/// What became of an article of a batch: the three dispositions, and of the rejected ones what senders see
-/// often or never.
+/// Outcome for an article of a batch: the three dispositions, with two kinds of rejection apart, one
+/// frequent and one rare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchOutcome {
-    /// It is stored.
+    /// Stored.
     Accepted,
-    /// It is not wanted; do not send it again.
+    /// Not wanted; not to be sent again.
     Rejected,
-    /// It is not wanted, as its Message-ID is known.
+    /// Not wanted, as its Message-ID is known.
     Duplicate,
-    /// It is not wanted, as it is no article: damaged, or something else.
+    /// Not wanted, as it is not an article: damaged, or something else.
     Malformed,
-    /// We are in trouble; send it again later.
+    /// Not taken because of local trouble; to be sent again later.
     TryLater,
 }
 
-/// What became of one article of a batch.
+/// Result for one article of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fate {
-    /// What became of it.
+    /// Kind of result.
     pub outcome: BatchOutcome,
-    /// Its Message-ID, where somebody is to read of it: if it was rejected or is to be tried later.
+    /// Message-ID, present if it is to be reported: for rejected articles and those to be tried later.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message_id: String,
-    /// Why, in words; empty if accepted or a duplicate.
+    /// Reason in words; empty if accepted or a duplicate.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
 impl Filer {
-    /// Files articles that a batch brought, in wire format without the final `.` line, in one commit;
-    /// blocking. Returns what became of each, in order.
+    /// Files the articles of a batch, in wire format without the final `.` line, in one commit. Blocks.
+    /// Returns the result for each, in order.
     pub fn file_batch(&self, wires: &[&[u8]]) -> Vec<Fate> {
         let rules = self.rules.load();
         let origin = Origin::batch(&rules.config.site.path_names()).accepting(&rules.config.batches.accept);
         self.file_from(&origin, wires)
     }
 
-    /// The same for articles that came from elsewhere.
+    /// Like [`Filer::file_batch`], for articles of another origin.
     pub fn file_from(&self, origin: &Origin, wires: &[&[u8]]) -> Vec<Fate> {
         let incoming: Vec<Incoming<'_>> =
             wires.iter().map(|wire| Incoming { wire, claimed_id: None }).collect();
@@ -57,7 +57,7 @@ impl Filer {
         wires.iter().copied().zip(&dispositions).map(fate).collect()
     }
 
-    /// What became of an article, in words. Without a disposition it is to come later.
+    /// Returns the result for an article, in words. An article without a disposition is to be tried later.
     pub(super) fn fate(
         &self,
         wire: &[u8],

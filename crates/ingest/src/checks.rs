@@ -1,4 +1,4 @@
-//! What an article must be like to be taken, as flat lists of guards: one reason and one `return` each.
+//! Requirements for an article to be taken, as flat lists of guards: one reason and one `return` each.
 //!
 //! Pure: article, policy, origin and clock in, verdict out. Called by `ingest`. Sources: RFC 5537 section
 //! 3.6, RFC 5536 sections 3.1 and 3.2.4.
@@ -9,20 +9,20 @@ use netnews::article::HEADER_BYTES_MAX;
 use netnews::{Article, Known, Malformed, date, path};
 use site_config::{Config, Distributions};
 
-/// How far ahead a date may be, in seconds (RFC 5537 section 3.6: 24 hours).
+/// Largest distance of a date into the future, in seconds (RFC 5537 section 3.6: 24 hours).
 pub(crate) const FUTURE_SECS_MAX: i64 = 86_400;
 const DAY_SECS: i64 = 86_400;
-/// An Xref line without groups: its name and the longest name of a site, with room for one group of ours,
-/// such as `control.cancel`.
+/// Bytes of an Xref line without groups: its name and the longest name of a site, with room for one group
+/// of ours, such as `control.cancel`.
 pub(super) const XREF_BYTES_MIN: usize = 512;
-/// More groups than an article is filed in.
+/// More groups than any article is filed in.
 const CROSSPOSTS_MAX: usize = 1000;
-/// To a header block of so many bytes, what is put in cannot be too much.
+/// Size of a header block, in bytes, up to which the headers added here always fit.
 const HEADER_BYTES_SMALL: usize = 16 << 10;
-/// A group's number there, with the blank and the colon.
+/// Bytes of a group's number in Xref, with the blank and the colon.
 const XREF_NUMBER_BYTES_MAX: usize = 22;
 
-/// What the configuration says of articles.
+/// Settings of the configuration for articles.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     pub path_identity: Box<[u8]>,
@@ -43,7 +43,7 @@ impl Policy {
     }
 }
 
-/// Damage that parsing lets through.
+/// Rejects damage that parsing accepts.
 pub(crate) fn framing(article: &Article<'_>, origin: &Origin) -> Result<(), Reject> {
     if article.count(Known::Xref) > 1 {
         return Err(Reject::Malformed(Malformed::Repeated(Known::Xref)));
@@ -59,8 +59,8 @@ pub(crate) fn framing(article: &Article<'_>, origin: &Origin) -> Result<(), Reje
     Ok(())
 }
 
-/// The size that the header block of the article may have once it is stored, with our name in its Path and
-/// our Xref, in bytes: it must be read again as it was written.
+/// Returns the size of the header block of the article once stored, with our name in its Path and our Xref,
+/// in bytes: the article must be readable again as written.
 fn stored_header_bytes_max(article: &Article<'_>, origin: &Origin) -> usize {
     let value = |known| article.header(known).unwrap_or_default();
     let groups = memchr_iter(b',', value(Known::Newsgroups)).take(CROSSPOSTS_MAX).count() + 1;
@@ -68,12 +68,12 @@ fn stored_header_bytes_max(article: &Article<'_>, origin: &Origin) -> usize {
     article.body_offset() + origin.before_path(value(Known::Path)).len() + xref
 }
 
-/// Whether one of the article's distributions is accepted, if it has any.
+/// Returns whether one of the article's distributions is accepted, or it has none.
 pub fn distributed(article: &Article<'_>, accepted: &Distributions) -> bool {
     article.header(Known::Distribution).is_none_or(|value| accepted.accept(value))
 }
 
-/// Whether the article may go on its way through here.
+/// Checks whether the article may be relayed by this site.
 pub(crate) fn relayable(
     article: &Article<'_>,
     policy: &Policy,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_leave_room_for_what_a_site_puts_in() {
+    fn headers_must_leave_room_for_path_and_xref() {
         let judged = |fill: usize, groups: &str| {
             let wire =
                 format!("Path: a!b\r\nNewsgroups: {groups}\r\nX: {}\r\n\r\nbody\r\n", "x".repeat(fill));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn one_guard_after_the_other() {
+    fn guards_reject_in_their_order() {
         let long = format!("Path: a!b\r\nDate: {}\r\nSubject: {}", date(0), "x".repeat(200));
         for (head, age_days_max, expected) in [
             (format!("Path: a!b\r\nDate: {}", date(0)), None, Ok(())),

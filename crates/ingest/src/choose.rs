@@ -1,26 +1,26 @@
 //! The groups an article is filed in.
 //!
-//! Of the Newsgroups header those that are carried and that the sender may send to, each once, aliases
-//! followed. Control messages go to the group of their kind instead, or nowhere (`docs/decisions/0027`).
-//! Called by `ingest`. Sources: RFC 5537 sections 3.6 and 3.7, RFC 6048 section 3.1, INN's handling of
-//! `control` and `junk`.
+//! From the Newsgroups header: the groups that are carried and that the sender may post to, each once,
+//! aliases followed. Control messages go to the group of their kind instead, or to none
+//! (`docs/decisions/0027`). Called by `ingest`. Sources: RFC 5537 sections 3.6 and 3.7, RFC 6048 section
+//! 3.1, INN's handling of `control` and `junk`.
 
 use super::{Origin, Reject};
 use netnews::{Article, Known, control, newsgroups};
 use site_config::UnknownGroups;
 use spool::{Flag, GroupId, GroupTable};
 
-/// Where articles without a carried group go, if `unknown_groups = "junk"`, and those of groups with flag
-/// `j`.
+/// Group for articles without a carried group, if `unknown_groups = "junk"`, and for those of groups with
+/// flag `j`.
 const JUNK: &[u8] = b"junk";
-/// Where control messages go that have no `control.KIND`.
+/// Group for control messages without a `control.KIND` group.
 const CONTROL: &[u8] = b"control";
-/// The longest kind of control message looked at, in bytes.
+/// Longest kind of control message examined, in bytes.
 const CONTROL_KIND_BYTES_MAX: usize = 32;
 /// Most groups one article is filed in.
 pub(super) const GROUPS_PER_ARTICLE_MAX: usize = 250;
 
-/// What a walk through Newsgroups found besides groups to file in.
+/// Findings of a walk through Newsgroups besides groups to file in.
 #[derive(Default)]
 struct Seen {
     not_accepted: bool,
@@ -28,8 +28,8 @@ struct Seen {
     junk: bool,
 }
 
-/// Appends the groups that `article` is filed in: at least one, but for a control message where no group
-/// takes it.
+/// Appends the groups in which `article` is filed: at least one, except for a control message that no group
+/// takes.
 pub(super) fn groups(
     table: &GroupTable,
     unknown: UnknownGroups,
@@ -89,7 +89,7 @@ fn one(
             seen.refused = true;
             return Ok(());
         }
-        // An alias of an alias leads nowhere.
+        // An alias of an alias is not followed.
         Flag::Alias(_) => return Ok(()),
     }
     if out.get(start..).is_some_and(|chosen| chosen.contains(&id)) {
@@ -102,8 +102,8 @@ fn one(
     Ok(())
 }
 
-/// On a site without numbers, whether an article is taken for one of its groups. `is_carried`: a peer is sent
-/// one of them.
+/// Checks whether an article is taken for one of its groups, on a site without numbers. `is_carried`
+/// returns whether one of them is sent to a peer.
 pub(super) fn unnumbered(
     unknown: UnknownGroups,
     origin: &Origin,
@@ -120,7 +120,7 @@ pub(super) fn unnumbered(
     Ok(())
 }
 
-/// The group that articles for `name` are filed in, one alias followed, and its flag.
+/// Returns the group in which articles for `name` are filed, one alias followed, and its flag.
 pub fn carried(table: &GroupTable, name: &[u8]) -> Option<(GroupId, Flag)> {
     let id = table.id(name)?;
     match table.get(id)?.flag() {
@@ -132,7 +132,7 @@ pub fn carried(table: &GroupTable, name: &[u8]) -> Option<(GroupId, Flag)> {
     }
 }
 
-/// For a control message `control.KIND` or else `control`, if there is such a group.
+/// Returns the group of a control message, `control.KIND` or else `control`, if there is one.
 fn control_group(table: &GroupTable, value: &[u8]) -> Option<GroupId> {
     let kind = control::verb(value);
     let mut name = Vec::with_capacity(CONTROL.len() + 1 + CONTROL_KIND_BYTES_MAX);

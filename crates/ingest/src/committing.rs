@@ -1,4 +1,4 @@
-//! Committing a batch that was judged, and what is counted and logged of it.
+//! Commits a judged batch, and counts and logs the outcome.
 //!
 //! All articles go to the spool in one call, whose journal rows are the commit point. Called by `ingest`.
 
@@ -15,11 +15,11 @@ use spool::{Entry, Outcome, Ticket, Trouble, TroubleKind};
 use std::sync::atomic::Ordering;
 use tracing::{debug, error, info, warn};
 
-/// Headers looked at in an article that is too large to be taken.
+/// Headers examined in an article that is too large to be taken.
 const HEADERS_MAX: usize = 200;
 
 impl Filer {
-    /// Commits what was drafted and puts down what became of the articles.
+    /// Commits the drafts and sets the dispositions of the articles.
     pub(super) fn commit(
         &self,
         drafts: &mut Drafts<'_>,
@@ -27,7 +27,7 @@ impl Filer {
         dispositions: &mut [Disposition],
     ) -> Receipt {
         if drafts.is_empty() {
-            // "Known already" promises as much as "taken".
+            // "Already known" promises as much as "taken".
             return Receipt { ticket: Some(self.spool.ticket()), ..Receipt::default() };
         }
         let mut outcomes = Vec::new();
@@ -60,15 +60,15 @@ impl Filer {
                 if !self.in_trouble.swap(true, Ordering::Relaxed) {
                     error!(%trouble, "spool stopped accepting articles");
                 }
-                // What was committed before the trouble stands, and is to be durable before it is answered.
+                // Articles committed before the trouble stay, and must be durable before the answer.
                 Receipt { ticket: Some(self.spool.ticket()), trouble: Some(trouble), ..Receipt::default() }
             }
         }
     }
 
-    /// Remembers the Message-IDs of the articles that were set aside before, as far as they are not known;
-    /// only then are peers answered. Those of the articles that are set aside now are remembered by the same
-    /// rows. `ticket` is theirs.
+    /// Remembers the Message-IDs, where not yet known, of articles set aside before; peers are answered
+    /// only then. Those of articles set aside now are remembered by the same rows, whose ticket is
+    /// `ticket`.
     fn remember_aside(
         &self,
         drafts: &Drafts<'_>,
@@ -90,8 +90,8 @@ impl Filer {
         })
     }
 
-    /// Remembers the Message-ID of an article of which only this much was taken, as it is too large, so that
-    /// it is not asked for again; only if the article has the announced one.
+    /// Remembers the Message-ID of an article that is too large and was only read up to this point, so that
+    /// it is not asked for again; only if the article has the announced Message-ID.
     pub fn remember_too_large(&self, announced: &[u8], begun: &[u8]) {
         let mut headers = Headers::of(begun).take(HEADERS_MAX);
         let own = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Message-ID"));
@@ -104,7 +104,7 @@ impl Filer {
         self.commit(&mut drafts, unix_now(), &mut []);
     }
 
-    /// Keeps what filters found in the articles of a batch, for the operator.
+    /// Keeps the findings of the filters for the articles of a batch, for the operator.
     pub(super) fn review(&self, batch: &[Incoming<'_>], judged: &Judged<'_>, dispositions: &[Disposition]) {
         if judged.found.is_empty() {
             return;
@@ -113,7 +113,7 @@ impl Filer {
             let happened = match dispositions.get(found.at)? {
                 Disposition::Accepted(Some(_)) => found.finding.is_filed(),
                 Disposition::Rejected(Reject::Filtered(_)) => !found.finding.is_filed(),
-                // It was set aside before, and its Message-ID is remembered now.
+                // The article was set aside before, and its Message-ID is remembered now.
                 Disposition::Rejected(Reject::Duplicate) => found.finding == Finding::Aside,
                 _ => false,
             };
@@ -122,7 +122,7 @@ impl Filer {
         }));
     }
 
-    /// Counts and logs what became of a batch.
+    /// Counts and logs the outcomes of a batch.
     pub(super) fn count(&self, origin: &Origin, batch: &[Incoming<'_>], dispositions: &[Disposition]) {
         let (mut accepted, mut rejected) = (0, 0);
         for (incoming, disposition) in batch.iter().zip(dispositions) {
@@ -165,13 +165,13 @@ fn disposition_of(outcome: &Outcome) -> Disposition {
     }
 }
 
-/// Why an article must wait though the spool takes others.
+/// Returns why an article must wait although the spool takes others.
 fn class_full() -> Trouble {
     let text = "its storage class is full until articles there are due or the operator makes room";
     Trouble::new(TroubleKind::Full, text)
 }
 
-/// The Message-ID to show in the log, as far as there is one.
+/// Returns the Message-ID to be logged, if there is one.
 fn shown_id(incoming: &Incoming<'_>) -> String {
     let header = || Article::parse(incoming.wire).ok().and_then(|article| article.header(Known::MessageId));
     let id = incoming.claimed_id.or_else(header).unwrap_or_default();

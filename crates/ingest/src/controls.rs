@@ -1,25 +1,26 @@
-//! How many control messages have been filed: who carries them out learns of each, and need not read the
-//! journal where there is none.
+//! Counts of control messages that were filed: the task that carries them out learns of each, and need not
+//! read the journal if there is none.
 //!
-//! What was begun before a place of the journal was looked up, and is done, lies before it.
+//! Messages whose filing had begun before the end of the journal was looked up, and is done, lie before
+//! that end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 
-/// Control messages filed since the start, but for cancels.
+/// Control messages filed since the start, except cancels.
 #[derive(Debug, Default)]
 pub struct Controls {
     begun: AtomicU64,
     done: AtomicU64,
-    /// Told of each that is filed.
+    /// Notified of each message filed.
     pub fresh: Notify,
 }
 
-/// Some are being filed.
+/// Guard for control messages being filed.
 pub(super) struct Filing<'a>(&'a Controls, u64);
 
 impl Controls {
-    /// `count` control messages are being filed, until the value is dropped.
+    /// Counts `count` control messages as being filed until the guard is dropped.
     pub(super) fn filing(&self, count: u64) -> Option<Filing<'_>> {
         (count > 0).then(|| {
             self.begun.fetch_add(count, Ordering::SeqCst);
@@ -27,12 +28,12 @@ impl Controls {
         })
     }
 
-    /// Those of which the filing has begun.
+    /// Returns the number of messages whose filing has begun.
     pub fn begun(&self) -> u64 {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// Those that are filed, or were refused by the spool.
+    /// Returns the number of messages that are filed, or were refused by the spool.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::SeqCst)
     }

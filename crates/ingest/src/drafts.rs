@@ -1,8 +1,8 @@
-//! What a batch will commit, before it is committed.
+//! Entries of a batch before they are committed.
 //!
 //! Articles are lists of pieces of the receive buffer: the old Xref is left out and our name put before the
-//! Path without copying a byte. Flat vectors for the whole batch, so nothing is allocated per article. Called
-//! by `ingest` only.
+//! Path without copying a byte. Flat vectors serve the whole batch, so nothing is allocated per article.
+//! Called by `ingest` only.
 
 use super::aside::{self, Label};
 use super::filters::{self, Opinion};
@@ -17,10 +17,10 @@ use spool::{ArticleKind, Criteria, Entry, Facts, Filing, GroupId, GroupTable, Ke
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pieces of one article at most: before, between and after two cuts, and what is put in.
+/// Most pieces of one article: before, between and after two cuts, and the insertion.
 const PIECES_MAX: usize = 4;
 
-/// Memory for an article's tagged fields; most need less.
+/// Bytes reserved for an article's tagged fields; most need less.
 const TAGGED_BYTES_USUAL: usize = 80;
 
 /// An article to be filed, or only its Message-ID to be remembered.
@@ -31,61 +31,61 @@ pub(super) struct Draft<'a> {
     pieces: [&'a [u8]; PIECES_MAX],
     header_bytes: usize,
     message_id_at: usize,
-    /// Where the line begins that its Message-ID is in.
+    /// Offset of the line with its Message-ID.
     message_id_line_at: usize,
     groups: Range<usize>,
-    /// Else its Message-ID is remembered.
+    /// Whether it is filed, or only its Message-ID remembered.
     is_filed: bool,
     fields: Fields<'a>,
     expires: Option<u64>,
-    /// When it arrived, if not now (Unix seconds).
+    /// Arrival in Unix seconds, if not now.
     arrived: Option<u64>,
     criteria: Criteria<'a>,
     kind: ArticleKind,
-    /// Its Distribution header; empty without one.
+    /// Distribution header; empty without one.
     distribution: &'a [u8],
-    /// As it came.
+    /// Wire format as received.
     wire: &'a [u8],
-    /// Where its body begins there.
+    /// Offset of the body in `wire`.
     body_offset: usize,
-    /// Where its tagged fields are among those of the batch.
+    /// Range of its tagged fields within those of the batch.
     tagged: Range<usize>,
-    /// Who hides it as it is filed, and why.
+    /// Name of the hider, and the reason, if it is hidden when filed.
     hidden: Option<(Arc<str>, Arc<str>)>,
-    /// What a filter calls it, for storage rules.
+    /// Verdict of a filter, for storage rules.
     verdict: Option<Arc<str>>,
-    /// Which article of the batch it is.
+    /// Index of the article in the batch.
     at: usize,
 }
 
-/// An article that a filter set aside.
+/// An article set aside by a filter.
 #[derive(Debug)]
 struct Aside<'a> {
     draft: Draft<'a>,
     label: Label,
 }
 
-/// What a batch will commit.
+/// Entries of a batch before the commit.
 #[derive(Debug)]
 pub(super) struct Drafts<'a> {
     articles: Vec<Draft<'a>>,
-    /// Those that filters set aside; no longer among the others.
+    /// Articles set aside by filters; no longer among `articles`.
     asides: Vec<Aside<'a>>,
-    /// The same articles, where filters look at them; else empty.
+    /// Parsed articles, if filters examine them; else empty.
     parsed: Vec<Article<'a>>,
     remembered: Vec<Key>,
-    /// What the journal will say of the articles besides where they are, encoded, one after the other.
+    /// Tagged fields of the articles for the journal, encoded and concatenated.
     tagged: Vec<u8>,
-    /// The groups of all articles, one after the other.
+    /// Groups of all articles, concatenated.
     pub groups: Vec<GroupId>,
-    /// The articles' numbers in `groups`, one for each and 0 for a new one, if articles bring any; else
+    /// Article numbers in `groups`, one for each group and 0 for a new one, if articles bring any; else
     /// empty.
     pub numbers: Vec<u64>,
-    /// Those of the articles that withdraw others.
+    /// Articles of the batch that withdraw others.
     pub withdrawing: Vec<Withdrawing<'a>>,
-    /// Which article of the batch is looked at.
+    /// Index of the article being judged.
     pub at: usize,
-    /// Decide which peers the articles go to; held until they are committed.
+    /// Routes that decide which peers get the articles; held until they are committed.
     routes: Arc<Routes>,
     decision: Decision,
 }
@@ -120,12 +120,12 @@ impl<'a> Drafts<'a> {
         self.articles.push(draft);
     }
 
-    /// Whether a peer is sent articles of one of an article's groups.
+    /// Returns whether articles of one of the article's groups are sent to a peer.
     pub fn is_carried(&self, article: &Article<'_>) -> bool {
         self.routes.takes_any(article.header(Known::Newsgroups).unwrap_or_default())
     }
 
-    /// How many are control messages and notices that are carried out from the journal.
+    /// Returns the number of control messages and notices that are carried out from the journal.
     pub fn controls(&self) -> u64 {
         let is_one = |draft: &&Draft<'_>| is_from_journal(draft.kind);
         self.articles.iter().filter(is_one).count() as u64
@@ -135,18 +135,19 @@ impl<'a> Drafts<'a> {
         self.remembered.push(key);
     }
 
-    /// The article pushed last is kept for the filters; so is each other one of the batch.
+    /// Keeps the article pushed last for the filters; must be called for every article of the batch or
+    /// none.
     pub fn keep_parsed(&mut self, article: Article<'a>) {
         self.parsed.push(article);
     }
 
-    /// The articles for the filters.
+    /// Returns the articles for the filters.
     pub fn parsed(&self) -> &[Article<'a>] {
         &self.parsed
     }
 
-    /// Follows the opinions of the filter `by` on the articles, in order. Those that it refuses are
-    /// remembered; `refuse` gets their places in the batch, and those of articles that are to come later.
+    /// Applies the opinions of the filter `by` on the articles, in order. Refused articles are remembered;
+    /// `refuse` is called with their index in the batch, and with those of deferred articles.
     pub fn follow(
         &mut self,
         by: &str,
@@ -201,7 +202,7 @@ impl<'a> Drafts<'a> {
         (self.articles, self.parsed) = kept.into_iter().unzip();
     }
 
-    /// Hides the articles that a notice has named before they came.
+    /// Hides articles listed in a notice before they arrived.
     pub fn hide_awaited(&mut self, hides: &Hides) {
         if hides.len() == 0 {
             return;
@@ -216,14 +217,14 @@ impl<'a> Drafts<'a> {
         self.articles = articles;
     }
 
-    /// Records what is now known of the article, which goes to no peer.
+    /// Records the current facts of the article, which goes to no peer.
     fn say_again(&mut self, draft: &mut Draft<'a>) {
         let start = self.tagged.len();
         draft.facts().put(&mut self.tagged);
         draft.tagged = start..self.tagged.len();
     }
 
-    /// The article is filed in this group alone, as another one, and asks for nothing.
+    /// Files the article in this group alone, as another one without requests.
     fn set_aside(&mut self, mut draft: Draft<'a>, group: GroupId, label: Label) {
         draft.hidden = None;
         draft.kind = ArticleKind::LOCAL.with(ArticleKind::HEADERS, draft.kind.has(ArticleKind::HEADERS));
@@ -240,28 +241,28 @@ impl<'a> Drafts<'a> {
         self.asides.push(Aside { draft, label });
     }
 
-    /// The keys that the articles had which are set aside.
+    /// Returns the original keys of the articles that are set aside.
     pub fn asides(&self) -> impl Iterator<Item = Key> {
         self.asides.iter().map(|aside| aside.draft.key)
     }
 
-    /// The place in the batch of each article to be committed, in the order of their entries.
+    /// Returns the index in the batch of each article to be committed, in the order of the entries.
     pub fn committed(&self) -> impl Iterator<Item = usize> {
         let asides = self.asides.iter().map(|aside| aside.draft.at);
         self.articles.iter().map(|draft| draft.at).chain(asides)
     }
 
-    /// Articles to be committed that are not set aside.
+    /// Returns the number of articles to be committed that are not set aside.
     pub fn len(&self) -> usize {
         self.articles.len()
     }
 
-    /// The place of each article in the batch, with its key.
+    /// Returns the index in the batch of each article, with its key.
     pub fn places(&self) -> impl Iterator<Item = (usize, Key)> {
         self.articles.iter().map(|draft| (draft.at, draft.key))
     }
 
-    /// The key of each article.
+    /// Returns the key of each article.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.articles.iter().map(|draft| draft.key)
     }
@@ -270,8 +271,8 @@ impl<'a> Drafts<'a> {
         self.articles.is_empty() && self.asides.is_empty() && self.remembered.is_empty()
     }
 
-    /// Calls `commit` with the entries: first the articles in the order they were pushed, then those that are
-    /// set aside, then what is remembered.
+    /// Calls `commit` with the entries: first the articles in the order they were pushed, then those set
+    /// aside, then the Message-IDs to be remembered.
     pub fn with_entries<T>(&self, now: i64, commit: impl FnOnce(&[Entry<'_>]) -> T) -> T {
         let arrived = u64::try_from(now).unwrap_or_default();
         let mut entries = Vec::with_capacity(self.articles.len() + self.asides.len() + self.remembered.len());
@@ -309,7 +310,7 @@ impl<'a> Drafts<'a> {
         let filing = self.filing(draft, arrived);
         let put_in = label.text.len();
         let message_id = label.message_id.as_bytes();
-        // One without its body counts as the whole one.
+        // A copy without its body has the size of the whole article.
         let more = if draft.kind.has(ArticleKind::HEADERS) { 0 } else { put_in as u64 };
         Filing {
             key: label.key,
@@ -330,7 +331,7 @@ impl Aside<'_> {
 }
 
 impl<'a> Draft<'a> {
-    /// Makes the pieces and notes what the spool wants to know.
+    /// Builds the pieces and records the facts the spool needs.
     pub fn of(
         article: &Article<'a>,
         id: MessageId<'a>,
@@ -384,7 +385,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What the journal is to say of it.
+    /// Returns the facts of the article for the journal.
     fn facts(&self) -> Facts<'_> {
         Facts {
             wire_bytes: self.pieces.iter().map(|piece| piece.len() as u64).sum(),
@@ -398,7 +399,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What decides which peers it goes to.
+    /// Returns the facts that decide which peers it goes to.
     fn routing_facts<'s>(&'s self, facts: &Facts<'s>) -> routing::Facts<'s> {
         routing::Facts {
             message_id: self.message_id,
@@ -413,23 +414,23 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The same; only to be remembered if it is not filed.
+    /// Returns the draft; not to be filed, only remembered, if `is_filed` is false.
     pub fn filed(self, is_filed: bool) -> Self {
         Self { is_filed, ..self }
     }
 
-    /// The same; `is_notice`: it may be a notice.
+    /// Returns the draft, marked as a possible notice.
     pub fn noticed(self, is_notice: bool) -> Self {
         Self { kind: self.kind.with(ArticleKind::NOTICE, is_notice), ..self }
     }
 
-    /// The same, with another arrival than now.
+    /// Returns the draft, with another arrival than now.
     pub fn arrived(self, arrived: Option<u64>) -> Self {
         Self { arrived, ..self }
     }
 }
 
-/// The group for an article that is set aside, and what it is labelled with.
+/// Returns the group for an article that is set aside, and its label.
 fn aside_in(
     group: &str,
     draft: &Draft<'_>,
@@ -445,12 +446,12 @@ fn aside_in(
     Ok((id, Label::of(spool, draft.message_id, &accepted, origin.for_rules())))
 }
 
-/// Whether articles of this kind are carried out from the journal, if anything is.
+/// Returns whether articles of this kind are carried out from the journal.
 pub fn is_from_journal(kind: ArticleKind) -> bool {
     kind.has(ArticleKind::NOTICE) || kind.has(ArticleKind::CONTROL) && !kind.has(ArticleKind::CANCEL)
 }
 
-/// What kind of article it is, as its journal row has it.
+/// Returns the kind of article for its journal row.
 pub fn kind(article: &Article<'_>) -> ArticleKind {
     let control = article.header(Known::Control);
     let is_cancel = control.is_some_and(|value| control::verb(value).eq_ignore_ascii_case(b"cancel"));
@@ -461,7 +462,7 @@ pub fn kind(article: &Article<'_>) -> ArticleKind {
         .with(ArticleKind::HEADERS, article.bodiless().is_some())
 }
 
-/// `wire` with `prefix` put in at `path_at` and `xref` left out.
+/// Returns the pieces of `wire` with `prefix` inserted at `path_at` and `xref` left out.
 fn pieces<'a>(
     wire: &'a [u8],
     path_at: usize,
@@ -478,7 +479,7 @@ fn pieces<'a>(
     }
 }
 
-/// Where the value of a header starts.
+/// Returns the offset of a header's value.
 fn value_at(article: &Article<'_>, known: Known) -> usize {
     let value_bytes = article.header(known).unwrap_or_default().len();
     article.header_lines(known).map_or(0, |lines| lines.end.saturating_sub(value_bytes + b"\r\n".len()))
@@ -505,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_gets_our_name_and_xref_goes_wherever_they_stand() {
+    fn our_name_is_added_to_path_and_xref_is_removed_at_any_position() {
         let (path, id, xref) = ("Path: x!t\r\n", "Message-ID: \r\n <a@b>\r\n", "Xref: h a:1\r\n b:2\r\n");
         for order in [
             [path, id, xref],

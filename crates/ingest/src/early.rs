@@ -1,7 +1,7 @@
-//! Withdrawals that came before their article, until it comes.
+//! Withdrawals that arrived before their article, kept until it arrives.
 //!
-//! What they show is kept, since only the article's lock decides whether it may be withdrawn. The table is
-//! bounded (the oldest goes) and outlives a restart. Called by `withdraw`. Format:
+//! Their keys are kept, since only the article's lock decides whether it may be withdrawn. The table is
+//! bounded (the oldest entry is dropped) and survives a restart. Called by `withdraw`. Format:
 //! `docs/formats/early-cancels.md`.
 
 use disk::{Disk, Line};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use tracing::warn;
 
-/// Keys kept for one article, in bytes.
+/// Most bytes of keys kept for one article.
 const KEYS_BYTES_MAX: usize = 2_048;
 const DAY_SECS: i64 = 86_400;
 
@@ -39,18 +39,18 @@ impl Entry for Waiting {
 
 type Table = DurableTable<Waiting>;
 
-/// The withdrawals that wait.
+/// The waiting withdrawals.
 #[derive(Debug)]
 pub(super) struct Early {
     keep_secs: AtomicI64,
-    /// How many wait: asked for every article, mostly 0.
+    /// Number of entries: read for every article, mostly 0.
     count: AtomicUsize,
     epoch: AtomicU64,
     table: Leaf<Table>,
 }
 
 impl Early {
-    /// Those of the site in `data`; what is older than `keep_days` is forgotten.
+    /// Opens the table of the site in `data`; entries older than `keep_days` are dropped.
     pub fn open(disk: Arc<dyn Disk>, data: &Path, keep_days: u32, now: i64) -> Self {
         let keep_secs = i64::from(keep_days) * DAY_SECS;
         let table = match load(disk, data, now - keep_secs) {
@@ -70,7 +70,7 @@ impl Early {
         early
     }
 
-    /// Makes durable what was remembered; false if some of it would be forgotten at a restart.
+    /// Makes new entries durable; returns false if some would be lost at a restart.
     pub fn sync(&self) -> bool {
         self.table.lock().sync().unwrap_or_else(|error| {
             warn!(%error, "withdrawals that came before their articles may be forgotten ({})", Waiting::FILE_NAME);
@@ -78,22 +78,22 @@ impl Early {
         })
     }
 
-    /// What is older than `keep_days` is forgotten from now on.
+    /// Sets the age, in days, at which entries are dropped.
     pub fn keep_for(&self, keep_days: u32) {
         self.keep_secs.store(i64::from(keep_days) * DAY_SECS, Ordering::Relaxed);
     }
 
-    /// How many wait.
+    /// Returns the number of waiting withdrawals.
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Changes with every `remember` that changes something.
+    /// Returns a counter that changes with every effective `remember`.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// The keys shown by withdrawals of this article.
+    /// Returns the keys shown by withdrawals of this article.
     pub fn keys(&self, key: Key) -> Option<Vec<u8>> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -101,7 +101,7 @@ impl Early {
         self.table.lock().get(&key.0).map(|waiting| waiting.keys.clone().into_bytes())
     }
 
-    /// Keeps what a withdrawal shows; without a key only if `keyless` ones are of use.
+    /// Keeps the keys shown by a withdrawal; one without keys only if `keyless` ones are of use.
     pub fn remember(&self, key: Key, keys: &[u8], keyless: bool, now: i64) {
         let mut shown = String::new();
         for element in elements(keys) {
@@ -130,14 +130,14 @@ impl Early {
     }
 }
 
-/// Replaces the file when most of it is of no use.
+/// Replaces the file when most of it is obsolete.
 fn tidy_up(table: &mut Table) {
     if let Err(error) = table.tidy_up() {
         warn!(file = Waiting::FILE_NAME, %error, "cannot replace the file by a shorter one");
     }
 }
 
-/// False if it was known, or there is no room for more keys of this article.
+/// Adds keys; returns false if they were known, or there is no room for more keys of this article.
 fn add(table: &mut Table, key: u128, since: i64, keys: &str) -> bool {
     let Some(waiting) = table.get_mut(&key) else {
         table.insert(key, Waiting { since, keys: keys.to_owned() });
@@ -156,7 +156,7 @@ fn text(key: u128, since: i64, keys: &str) -> String {
     format!("{key:032x} {since} {keys}")
 }
 
-/// A line of the file; it may be one without a checksum, as earlier versions wrote it.
+/// Parses a line of the file, which may have no checksum, as written by earlier versions.
 fn entry(line: Line<'_>) -> Option<(u128, i64, &str)> {
     match line {
         Line::Whole(text) => parsed(text),
@@ -164,12 +164,12 @@ fn entry(line: Line<'_>) -> Option<(u128, i64, &str)> {
     }
 }
 
-/// Whether a line of the file is whole.
+/// Returns whether a line of the file is complete.
 pub fn is_whole(line: Line<'_>) -> bool {
     entry(line).is_some()
 }
 
-/// Reads the file; lines that make no sense are skipped.
+/// Reads the file; invalid lines are skipped.
 fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64) -> io::Result<Table> {
     Table::open(disk, data, |table, line| {
         let Some((key, since, keys)) = entry(line) else { return false };
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_over_restarts_and_forgotten_in_time() {
+    fn entries_survive_restarts_and_expire() {
         let sim = disk();
         let early = open(&sim, NOW);
         assert_eq!(shown(&early, 1), None);

@@ -1,9 +1,9 @@
-//! Filters: what looks at the articles of a batch together, once the guards have let them through.
+//! Filters: examine the articles of a batch together, after the guards have let them through.
 //!
-//! Filters come one after the other: first those built in, which share a time limit for each batch, then the
-//! programs of `[[filter]]`, each with its own. What is not judged when it has passed goes on as if there
-//! were no filter, unless the program's section says that it is to come later: accepting does not wait for
-//! opinions. That is logged when it begins and when it ends. Called by `ingest`.
+//! Filters run one after the other: first the built-in ones, which share a time limit for each batch, then
+//! the programs of `[[filter]]`, each with its own limit. Articles not judged in that time pass as if there
+//! were no filter, unless the program's section says to defer them: accepting does not wait for opinions.
+//! Such periods are logged when they begin and when they end. Called by `ingest`.
 
 use super::drafts::Drafts;
 use super::programs::{self, Program, Programs, Request, Verdict};
@@ -19,43 +19,43 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// How long the filters may take for a batch.
+/// Time limit of the built-in filters for a batch.
 const BATCH_TIME_MAX: Duration = Duration::from_millis(500);
-/// Articles that are shown to a program at once, in bytes; a longer one is shown alone.
+/// Size of a request to a program, in bytes; a longer article is sent alone.
 const REQUEST_BYTES_MAX: usize = 256 << 10;
 
-/// What a filter says of an article.
+/// Opinion of a filter on an article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opinion {
-    /// There is nothing to say of it.
+    /// Nothing to report.
     Pass,
-    /// It is what storage rules call so (`verdict`).
+    /// Verdict for storage rules.
     Verdict(Arc<str>),
-    /// It is refused, for this reason.
+    /// Refused, for this reason.
     Refuse(String),
-    /// It passes, and would be refused for this reason if the filter might; or else it is what storage rules
-    /// call so.
+    /// Passes, but would be refused for this reason if the filter were allowed to; may have a verdict for
+    /// storage rules.
     Shadow(String, Option<Arc<str>>),
-    /// It is filed, shown to nobody and not passed on, for this reason, until the operator shows it.
+    /// Filed but hidden and not passed on, for this reason, until the operator shows it.
     Hide(String),
-    /// It is filed, but not passed on.
+    /// Filed, but not passed on.
     Keep,
-    /// It is filed in this group instead of its own, and not passed on; what it asks for is not done.
+    /// Filed in this group instead of its own, and not passed on; its requests are not carried out.
     Aside(Arc<str>),
-    /// It cannot be judged now, and is to come later.
+    /// Cannot be judged now, and is deferred.
     Defer,
 }
 
-/// Something that judges articles.
+/// A judge of articles.
 pub(crate) trait Filter: fmt::Debug + Send + Sync {
-    /// For the log.
+    /// Returns the name for the log.
     fn name(&self) -> &str;
 
-    /// Appends an opinion for each of the articles, in order, and returns at `until` at the latest, unless it
-    /// has a limit of its own; the articles without one are not judged. May wait.
+    /// Appends an opinion for each of the articles, in order, and returns at `until` at the latest, unless
+    /// the filter has a limit of its own; articles without an opinion are not judged. May wait.
     fn judge(&self, origin: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>);
 
-    /// Whether it only says what storage rules call an article.
+    /// Returns whether it only sets verdicts for storage rules.
     fn only_classifies(&self) -> bool {
         false
     }
@@ -66,13 +66,13 @@ pub(crate) trait Filter: fmt::Debug + Send + Sync {
 pub(super) struct Filters {
     filters: Vec<Box<dyn Filter>>,
     time_max: Duration,
-    /// The last batch was not judged whole.
+    /// Whether part of the last batch was not judged.
     is_late: AtomicBool,
 }
 
 impl Filters {
-    /// Those that the configuration asks for, with its programs: looking into bodies is expensive, so nobody
-    /// does unless a storage rule asks for a verdict.
+    /// Returns the filters of the configuration, with its programs. Examining bodies is expensive, so it is
+    /// only done if a storage rule asks for a verdict.
     pub fn of(config: &Config, programs: &Programs, spam_counts: Option<&Arc<SpamCounts>>) -> Self {
         let asks_verdict = config.rules.iter().any(|rule| rule.verdict.is_some());
         let mut filters: Vec<Box<dyn Filter>> = Vec::new();
@@ -93,14 +93,14 @@ impl Filters {
         Self { filters, time_max, is_late: AtomicBool::new(false) }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no filters.
     pub fn is_empty(&self) -> bool {
         self.filters.is_empty()
     }
 
-    /// Lets all filters judge the articles of `drafts`; `refuse` gets each that is refused, by its place in
-    /// the batch, with the reason, or without one if it is to come later. What one filter refuses or sets
-    /// aside the next does not see, and what the operator has released it passes. Returns what was found.
+    /// Runs all filters on the articles of `drafts`; `refuse` is called with the batch index of each
+    /// refused article and the reason, or no reason if it is deferred. Articles refused or set aside by one
+    /// filter are not shown to the next, and articles released by the operator pass. Returns the findings.
     pub fn judge(
         &self,
         origin: &Origin,
@@ -148,8 +148,8 @@ impl Filters {
     }
 }
 
-/// Adds what a filter found in articles, given by their places in the batch; what the operator has released
-/// passes.
+/// Adds the findings of a filter for articles, given by their index in the batch; articles released by the
+/// operator pass.
 fn note(
     filter: &str,
     articles: impl Iterator<Item = (usize, Key)>,
@@ -173,12 +173,12 @@ fn note(
     }
 }
 
-/// A filter's reason as it is passed on: one printable line.
+/// Returns a filter's reason as passed on: one printable line.
 pub fn reject(reason: &str) -> Reject {
     Reject::Filtered(programs::shortened(reason).into())
 }
 
-/// Says which articles carry binaries.
+/// Recognizes articles that carry binaries.
 #[derive(Debug)]
 struct Encodings;
 
@@ -200,11 +200,11 @@ impl Filter for Encodings {
     }
 }
 
-/// Asks a program.
+/// Consults a program.
 #[derive(Debug)]
 struct External {
     program: Arc<Program>,
-    /// Where it sets articles aside.
+    /// Group in which it sets articles aside.
     aside: Arc<str>,
 }
 
@@ -233,14 +233,14 @@ impl Filter for External {
 }
 
 impl External {
-    /// Whether the article is in a group whose articles are judged.
+    /// Returns whether the article is in a group whose articles are judged.
     fn is_shown(&self, article: &Article<'_>) -> bool {
         let groups = &self.program.section.groups;
         let names = article.header(Known::Newsgroups).unwrap_or_default();
         groups.as_str() == "*" || newsgroups::split(names).any(|name| groups.matches(name))
     }
 
-    /// Writes down the opinion on each article of a request.
+    /// Sets the opinion on each article of a request.
     fn ask<'o>(&self, request: Request, opinions: impl Iterator<Item = &'o mut Opinion>) {
         let unjudged = || if self.program.defers() { Opinion::Defer } else { Opinion::Pass };
         let mut answers = self.program.ask(request).into_iter();

@@ -1,15 +1,16 @@
-//! What follows a commit: the articles that withdraw others are obeyed, off the road on which they came.
+//! Follow-ups of a commit: articles that withdraw others are obeyed outside the path on which they arrived.
 //!
-//! All batches share one bounded queue, which is carried out from its beginning and up to 1,024 tasks at a
-//! time: one sync of the journal serves many. A thread does it ([`Worker`]). While a feed runs it rests after
-//! each round, so that it takes a twentieth of the time at most, unless the queue is nearly full. Who may not
-//! go on before an effect carries it out itself: a post, which promises it, and an article whose withdrawal
-//! waits, only those tasks; a batch that finds the queue full, the oldest. Newgroup and its like have a
-//! reader of the journal instead ([`Controls`](super::Controls)); feeds are woken by the spool.
+//! All batches share one bounded queue, which is carried out from its beginning, up to 1,024 tasks at a
+//! time: one sync of the journal serves many. A thread does this ([`Worker`]). While a feed runs, it rests
+//! after each round, so that it takes a twentieth of the time at most, unless the queue is nearly full.
+//! Callers that need an effect before they continue carry it out themselves: a post, which promises it, and
+//! an article whose withdrawal waits, only those tasks; a batch that finds the queue full, the oldest ones.
+//! Group control messages have a reader of the journal instead ([`Controls`](super::Controls)); feeds are
+//! woken by the spool.
 //!
-//! Nothing is lost at a crash. Every batch holds the place where the journal ended before its commit, until
-//! all that it brought is carried out and durable; a cursor on disk is never beyond the first place held, and
-//! `again` begins there at the next start. States: `docs/states.md`.
+//! Nothing is lost in a crash. Every batch holds the journal position before its commit until all its tasks
+//! are carried out and durable; a cursor on disk is never beyond the first held position, and `again`
+//! begins there at the next start. States: `docs/states.md`.
 
 use super::patiently;
 use super::withdraw::{NotWithdrawn, Outcome, Task, Withdrawals};
@@ -27,35 +28,35 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tracing::warn;
 
-/// What may wait.
+/// Limits of the queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Tasks at most.
+    /// Most tasks in the queue.
     pub tasks: usize,
-    /// Bytes that they keep of articles; a larger task waits alone.
+    /// Bytes of articles kept by tasks; a larger task waits alone.
     pub bytes: usize,
 }
 
 const LIMITS: Limits = Limits { tasks: 131_072, bytes: 48 << 20 };
-/// Tasks carried out together.
+/// Tasks carried out in one round.
 const TOGETHER_MAX: usize = 1_024;
-/// While batches are filed, the thread rests for so many times as long as it worked, but not for longer than
-/// this. It goes on at once when there is room for less than an eighth of what may wait.
+/// Rest of the thread while batches are filed, as a multiple of its work, and the longest rest. The thread
+/// continues at once when less than an eighth of the queue is free.
 const REST_TIMES: u32 = 19;
 const REST_MAX: Duration = Duration::from_secs(1);
-/// No feed runs if no batch is filed for so long.
+/// Time without a batch after which no feed is considered to be running.
 const QUIET: Duration = Duration::from_millis(50);
-/// How often the position is saved: what a start looks through again.
+/// Interval for saving the position, which bounds what a start must scan again.
 const SAVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The queue.
+/// Queue of follow-up tasks.
 pub(super) struct FollowUps {
     spool: Arc<Spool>,
     pub withdrawals: Withdrawals,
     state: Ordered<State, { rank::FOLLOW_UPS }>,
-    /// Tasks that are not done, for a look without the lock.
+    /// Tasks not done, readable without the lock.
     undone: AtomicUsize,
-    /// Batches that were begun.
+    /// Number of batches begun.
     batches: AtomicU64,
     /// Wakes the thread.
     wake: Condvar,
@@ -66,49 +67,49 @@ pub(super) struct FollowUps {
 
 struct State {
     limits: Limits,
-    /// In the order of their tickets, without a gap; `None`: taken ahead of its turn.
+    /// Waiting tasks in the order of their tickets, without a gap; `None`: taken ahead of its turn.
     waiting: VecDeque<Option<Queued>>,
     waiting_bytes: usize,
-    /// The ticket of the first of them, or of the next task that comes.
+    /// Ticket of the first of them, or of the next task.
     first: u64,
-    /// Tickets of those that are being carried out, by the thread or by whoever waits for them.
+    /// Tickets of tasks being carried out, by the thread or by callers waiting for them.
     working: BTreeSet<u64>,
-    /// The last task that withdraws each article.
+    /// Last task that withdraws each article.
     targets: HashMap<Key, u64>,
-    /// Places of the journal that are held, and how often; `None`: no position is kept.
+    /// Held positions of the journal and their counts; `None`: no position is kept.
     holds: Option<BTreeMap<u64, (Mark, usize)>>,
-    /// The thread is to end.
+    /// Whether the thread should end.
     is_ending: bool,
 }
 
 struct Queued {
     ticket: u64,
     task: Task,
-    /// What it withdraws.
+    /// Key of the article to be withdrawn.
     target: Option<Key>,
-    /// The place that is held for it.
+    /// Position held for the task.
     held: Option<Mark>,
 }
 
-/// Up to where all is carried out.
+/// Position up to which everything is carried out.
 struct Position {
     cursor: Cursor,
-    /// What had been entered into history when it was saved.
+    /// Number of articles entered into history when it was last saved.
     refused: u64,
 }
 
-/// A batch that is being committed.
+/// Hold on the position for a batch being committed.
 pub(super) struct Hold<'a> {
     follow_ups: &'a FollowUps,
     mark: Option<Mark>,
 }
 
-/// The tasks of a batch, for those who wait for them.
+/// Tasks of a batch, for callers that wait for them.
 #[derive(Debug, Clone)]
 pub struct Pending {
-    /// Other batches may have some of these, too.
+    /// Range of tickets; other batches may own some of them.
     tickets: RangeInclusive<u64>,
-    /// Why the first of its articles that withdraws nothing does not.
+    /// Why the first of its articles that withdrew nothing did not.
     answer: Arc<OnceLock<NotWithdrawn>>,
 }
 
@@ -126,20 +127,20 @@ impl FollowUps {
         }
     }
 
-    /// From now on places are held; the first is where what is carried out again begins.
+    /// Starts holding positions; the first is where carrying out again begins.
     pub fn hold_from(&self, mark: Mark) -> Hold<'_> {
         self.state.lock().holds = Some(BTreeMap::from([(mark.position, (mark, 1))]));
         Hold { follow_ups: self, mark: Some(mark) }
     }
 
-    /// From now on the place up to which all is carried out is saved with this cursor.
+    /// Starts saving the position up to which everything is carried out, with this cursor.
     pub fn keep_position(&self, cursor: Cursor) {
-        // What was entered into history so far may not be durable.
+        // Entries made in history so far may not be durable.
         *self.position.lock() = Some(Position { cursor, refused: 0 });
     }
 
-    /// A batch is about to be committed: the position stays before its rows until the hold is dropped, and
-    /// all that was queued with it is carried out.
+    /// Holds the position for a batch about to be committed: it stays before the batch's rows until the
+    /// hold is dropped and all tasks queued with it are carried out.
     pub fn hold(&self) -> Hold<'_> {
         self.batches.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
@@ -151,24 +152,24 @@ impl FollowUps {
         Hold { follow_ups: self, mark }
     }
 
-    /// Whether any task is not done.
+    /// Returns whether all tasks are done.
     pub fn is_idle(&self) -> bool {
         self.undone.load(Ordering::Acquire) == 0
     }
 
-    /// How many tasks are not done.
+    /// Returns the number of tasks not done.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {
         self.undone.load(Ordering::Acquire)
     }
 
-    /// Other limits.
+    /// Sets other limits.
     #[cfg(test)]
     pub fn limit(&self, limits: Limits) {
         self.state.lock().limits = limits;
     }
 
-    /// The last of the tasks not done that withdraws this article.
+    /// Returns the last unfinished task that withdraws this article.
     pub fn withdrawing(&self, target: &Key) -> Option<u64> {
         if self.is_idle() {
             return None;
@@ -176,14 +177,14 @@ impl FollowUps {
         self.state.lock().targets.get(target).copied()
     }
 
-    /// Carries out the oldest tasks that wait; false if there are none. May wait for the disk.
+    /// Carries out the oldest waiting tasks; returns false if there are none. May wait for the disk.
     pub fn carry_out(&self) -> bool {
         let tasks = self.state.lock().take_oldest();
         self.carry_out_all(&tasks);
         !tasks.is_empty()
     }
 
-    /// Carries out tasks that were taken.
+    /// Carries out tasks that were taken from the queue.
     fn carry_out_all(&self, tasks: &[Queued]) {
         let outcomes = self.withdrawals.carry_out(&self.spool, tasks.iter().map(|queued| &queued.task));
         let mut state = self.state.lock();
@@ -198,7 +199,7 @@ impl FollowUps {
             {
                 let _first_counts = answer.set(why);
             }
-            // What is undone holds the position until the next start.
+            // A failed task holds the position until the next start.
             if outcome != Outcome::Undone {
                 state.release(queued.held);
             }
@@ -215,7 +216,7 @@ impl FollowUps {
         self.done.notify_all();
     }
 
-    /// Returns once the task with this ticket, and all before it, are done.
+    /// Waits until the task with this ticket, and all before it, are done.
     pub fn settle_up_to(&self, ticket: u64) {
         self.settle_by(
             0..=ticket,
@@ -223,12 +224,13 @@ impl FollowUps {
         );
     }
 
-    /// Returns once the tasks with these tickets are done, whatever waits before them.
+    /// Waits until the tasks with these tickets are done, whatever waits before them.
     pub fn settle(&self, tickets: RangeInclusive<u64>) {
         self.settle_by(tickets.clone(), |state| state.take_these(tickets.clone()));
     }
 
-    /// Carries out what `take` takes, until that is nothing and others have done what they took of these.
+    /// Carries out tasks returned by `take` until there are none and other threads have done those they
+    /// took.
     fn settle_by(&self, tickets: RangeInclusive<u64>, take: impl Fn(&mut State) -> Vec<Queued>) {
         let mut state = self.state.lock();
         loop {
@@ -243,7 +245,7 @@ impl FollowUps {
         }
     }
 
-    /// Saves the position; what is before it is durable. May wait for the disk.
+    /// Saves the position; everything before it is durable. May wait for the disk.
     pub fn save(&self) {
         let mut position = self.position.lock();
         let Some(position) = position.as_mut() else { return };
@@ -269,7 +271,7 @@ impl FollowUps {
         position.cursor.save_at(mark)
     }
 
-    /// Waits until then, or until no feed runs, or until much waits.
+    /// Waits until `until`, or until no feed runs, or until the queue is nearly full.
     fn rest(&self, state: &mut OrderedGuard<'_, State, { rank::FOLLOW_UPS }>, until: Instant) {
         let mut batches = None;
         while state.may_rest() && batches.replace(self.batches.load(Ordering::Relaxed)) != batches {
@@ -281,7 +283,7 @@ impl FollowUps {
         }
     }
 
-    /// What the thread does.
+    /// Main loop of the thread.
     fn run(&self) {
         let mut saved = Instant::now();
         loop {
@@ -322,7 +324,7 @@ impl State {
         self.taken(taken)
     }
 
-    /// Takes those with these tickets that still wait; not all at once if they are many.
+    /// Takes the tasks with these tickets that still wait; a large range is not taken all at once.
     fn take_these(&mut self, tickets: RangeInclusive<u64>) -> Vec<Queued> {
         let at = |ticket: u64| usize::try_from(ticket.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let begin = at(*tickets.start()).min(self.waiting.len());
@@ -341,7 +343,7 @@ impl State {
         taken
     }
 
-    /// The ticket of the next task that comes.
+    /// Returns the ticket of the next task.
     fn next(&self) -> u64 {
         self.first + self.waiting.len() as u64
     }
@@ -388,7 +390,8 @@ impl Queued {
 }
 
 impl Hold<'_> {
-    /// Queues tasks of the batch, with what each withdraws. Waits for the disk if the queue is full.
+    /// Queues the tasks of the batch, each with the article it withdraws. Waits for the disk if the queue
+    /// is full.
     pub fn queue(&self, tasks: impl Iterator<Item = (Task, Option<Key>)>) -> Option<Pending> {
         let mut pending: Option<Pending> = None;
         for (mut task, target) in tasks {
@@ -442,14 +445,14 @@ impl Pending {
         self.tickets.clone()
     }
 
-    /// Why the first article of the batch that was to withdraw another one and did not, did not; known once
-    /// all is carried out.
+    /// Returns why the first article of the batch that should have withdrawn another did not; known once
+    /// all tasks are carried out.
     pub fn answer(&self) -> Option<NotWithdrawn> {
         self.answer.get().copied()
     }
 }
 
-/// The thread that carries out what waits; ends, with nothing left to do, when it is dropped.
+/// Thread that carries out waiting tasks; when dropped, it finishes them and ends.
 pub struct Worker {
     follow_ups: Arc<FollowUps>,
     thread: Option<JoinHandle<()>>,
@@ -467,7 +470,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.follow_ups.state.lock().is_ending = true;
         self.follow_ups.wake.notify_all();
-        // It has said itself why it panicked.
+        // A panic has been reported already.
         let _ended = self.thread.take().map(JoinHandle::join);
         while self.follow_ups.carry_out() {}
         self.follow_ups.save();

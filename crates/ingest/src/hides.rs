@@ -1,9 +1,9 @@
-//! Articles that a NoCeM notice hides before they come.
+//! Articles that a NoCeM notice hides before they arrive.
 //!
-//! An article that is filed is looked up here, under a gate ([`Hides::filing`]), as late as can be: either it
-//! is found here, or whoever adds it under the closed gate ([`Hides::closed`]) finds the article in the
-//! spool. The table is bounded (the oldest goes) and outlives a restart. Called by `committing` and by
-//! `operations::group_control`. Format: `docs/formats/early-hides.md`.
+//! Every article being filed is looked up here, under a gate ([`Hides::filing`]), as late as possible:
+//! either it is found here, or the thread that adds it under the closed gate ([`Hides::closed`]) finds the
+//! article in the spool. The table is bounded (the oldest entry is dropped) and survives a restart. Called
+//! by `committing` and by `operations::group_control`. Format: `docs/formats/early-hides.md`.
 
 use disk::{Disk, Line};
 use lock_order::{OrderedRead, OrderedRw, OrderedWrite};
@@ -18,31 +18,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tracing::warn;
 
-/// Issuers that wait for the same article.
+/// Most issuers kept for the same article.
 const ISSUERS_MAX: usize = 8;
-/// The longest wildmat that is kept with an article.
+/// Longest wildmat kept with an article.
 const GROUPS_BYTES_MAX: usize = 1_024;
 const DAY_SECS: i64 = 86_400;
 
-/// Who hides articles, why, and where.
+/// Issuer that hides articles, with its reason and groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hider {
     /// `nocem:ISSUER`.
     pub by: String,
     pub reason: String,
-    /// All groups of an article must match.
+    /// Groups all of which an article's groups must match.
     pub groups: Groups,
 }
 
 impl Hider {
-    /// Whether it hides an article in the groups of this Newsgroups header.
+    /// Returns whether it hides an article in the groups of this Newsgroups header.
     pub fn hides(&self, names: &[u8]) -> bool {
         newsgroups::split(names).next().is_some()
             && newsgroups::split(names).all(|name| self.groups.matches(name))
     }
 }
 
-/// Who hides an article when it comes, and since when, Unix seconds.
+/// Hiders of an article that has not arrived, each with its time in Unix seconds.
 #[derive(Debug)]
 struct Waiting(Vec<(i64, Arc<Hider>)>);
 
@@ -59,18 +59,18 @@ impl Entry for Waiting {
 
 type Table = DurableTable<Waiting>;
 
-/// The articles that wait.
+/// The articles to be hidden on arrival.
 #[derive(Debug)]
 pub struct Hides {
     keep_secs: AtomicI64,
-    /// How many wait: asked for every batch, mostly 0.
+    /// Number of entries: read for every batch, mostly 0.
     count: AtomicUsize,
     gate: OrderedRw<(), { rank::HIDES_GATE }>,
     table: Leaf<Table>,
 }
 
 impl Hides {
-    /// Those of the site in `data`; what is older than `keep_days` is forgotten.
+    /// Opens the table of the site in `data`; entries older than `keep_days` are dropped.
     pub fn open(disk: Arc<dyn Disk>, data: &Path, keep_days: u32, now: i64) -> Self {
         let keep_secs = i64::from(keep_days) * DAY_SECS;
         let table = load(disk, data, now - keep_secs).unwrap_or_else(|error| {
@@ -86,27 +86,27 @@ impl Hides {
         }
     }
 
-    /// What is older than `keep_days` is forgotten from now on.
+    /// Sets the age, in days, at which entries are dropped.
     pub fn keep_for(&self, keep_days: u32) {
         self.keep_secs.store(i64::from(keep_days) * DAY_SECS, Ordering::Relaxed);
     }
 
-    /// How many wait.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Held from before articles are looked up here until they are filed.
+    /// Opens the gate for a lookup; held until the articles are filed.
     pub fn filing(&self) -> OrderedRead<'_, (), { rank::HIDES_GATE }> {
         self.gate.read()
     }
 
-    /// Nothing is being filed, and nothing will be, as long as it is held.
+    /// Closes the gate: nothing is being filed while the guard is held.
     pub fn closed(&self) -> OrderedWrite<'_, (), { rank::HIDES_GATE }> {
         self.gate.write()
     }
 
-    /// Who hides the article with this key, in the groups of this Newsgroups header.
+    /// Returns who hides the article with this key, in the groups of this Newsgroups header.
     pub fn hider(&self, key: Key, names: &[u8]) -> Option<Arc<Hider>> {
         if self.len() == 0 {
             return None;
@@ -115,7 +115,7 @@ impl Hides {
         table.get(&key.0)?.0.iter().map(|(_, hider)| hider).find(|hider| hider.hides(names)).cloned()
     }
 
-    /// Articles that are hidden when they come; durable with the next [`Hides::sync`].
+    /// Adds articles to be hidden on arrival; durable with the next [`Hides::sync`].
     pub fn add(&self, keys: &[Key], hider: &Arc<Hider>, now: i64) -> io::Result<()> {
         if hider.groups.as_str().len() > GROUPS_BYTES_MAX {
             return Err(io::Error::other("the groups of a [[control]] section are too long to be kept"));
@@ -125,7 +125,7 @@ impl Hides {
             if add(&mut table, key.0, now, hider)
                 && let Err(error) = table.append(&text(key.0, now, hider))
             {
-                // It is tried again.
+                // The operation will be retried.
                 remove(&mut table, key.0, &hider.by);
                 return Err(error);
             }
@@ -136,7 +136,7 @@ impl Hides {
         table.tidy_up()
     }
 
-    /// Articles that `by` does not hide any more when they come; returns how many it would have.
+    /// Removes articles that `by` no longer hides; returns how many it would have hidden.
     pub fn remove(&self, keys: &[Key], by: &str) -> io::Result<usize> {
         let mut table = self.table.lock();
         let mut removed = 0;
@@ -150,13 +150,13 @@ impl Hides {
         Ok(removed)
     }
 
-    /// Makes durable what was added and removed.
+    /// Makes additions and removals durable.
     pub fn sync(&self) -> io::Result<()> {
         self.table.lock().sync().map(drop)
     }
 }
 
-/// False if it was known, or there is no room for more issuers of this article.
+/// Adds a hider; returns false if it was known, or there is no room for more issuers of this article.
 fn add(table: &mut Table, key: u128, since: i64, hider: &Arc<Hider>) -> bool {
     let Some(Waiting(hiders)) = table.get_mut(&key) else {
         table.insert(key, Waiting(vec![(since, hider.clone())]));
@@ -169,7 +169,7 @@ fn add(table: &mut Table, key: u128, since: i64, hider: &Arc<Hider>) -> bool {
     is_new
 }
 
-/// Whether it was there.
+/// Removes a hider; returns whether it was present.
 fn remove(table: &mut Table, key: u128, by: &str) -> bool {
     let Some(Waiting(hiders)) = table.get_mut(&key) else { return false };
     let before = hiders.len();
@@ -188,7 +188,7 @@ fn text(key: u128, since: i64, hider: &Hider) -> String {
 /// A line of the file.
 enum HideLine<'a> {
     Waits(u128, i64, Hider),
-    /// What an issuer said of an article is taken back.
+    /// Retraction of an issuer's entry for an article.
     Back(u128, &'a str),
 }
 
@@ -204,12 +204,12 @@ fn entry(line: Line<'_>) -> Option<HideLine<'_>> {
     Some(HideLine::Waits(key, since.parse().ok()?, hider))
 }
 
-/// Whether a line of the file is whole.
+/// Returns whether a line of the file is complete.
 pub fn is_whole(line: Line<'_>) -> bool {
     entry(line).is_some()
 }
 
-/// Reads the file; lines that make no sense are skipped.
+/// Reads the file; invalid lines are skipped.
 fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64) -> io::Result<Table> {
     let mut last: Option<Arc<Hider>> = None;
     Table::open(disk, data, |table, line| {
@@ -217,7 +217,7 @@ fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64) -> io::Result<Table> {
             None => return false,
             Some(HideLine::Back(key, by)) => _ = remove(table, key, by),
             Some(HideLine::Waits(key, since, hider)) => {
-                // Those of one notice share it.
+                // Entries of one notice share a hider.
                 let hider = last.take().filter(|last| **last == hider).unwrap_or_else(|| Arc::new(hider));
                 if since >= oldest {
                     add(table, key, since, &hider);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_over_restarts_and_forgotten_in_time() {
+    fn entries_survive_restarts_and_expire() {
         let sim = disk();
         let hides = open(&sim, NOW);
         assert_eq!(by(&hides, 1, "comp.a"), None);

@@ -1,9 +1,9 @@
-//! Filing what another server's spool held: groups, numbers and arrival come with the article, its Path stays
-//! as it is.
+//! Filing of articles from another server's spool: groups, numbers and arrival come with the article, and
+//! its Path is kept.
 //!
-//! Neither age nor distribution nor moderation is judged again: the other server took the article, and now it
-//! is ours. What is rejected is not remembered, so that a second import may take it. Called by the control
-//! socket and by `newsreel import` on a site that is not served. The numbers' rule is the spool's
+//! Age, distribution and moderation are not judged again: the other server took the article. Rejected
+//! articles are not remembered, so a second import may take them. Called by the control socket and by
+//! `newsreel import` on a site whose server is not running. The rule for numbers is the spool's
 //! (`Filing::numbers`).
 
 use super::checks;
@@ -20,45 +20,45 @@ use spool::{GroupId, GroupTable};
 pub struct Imported<'a> {
     /// Wire format without the final `.` line.
     pub wire: &'a [u8],
-    /// Unix seconds of its arrival there; 0: it arrives now.
+    /// Unix seconds of its arrival at that server; 0: now.
     pub arrived: u32,
-    /// `group:number` words, as in Xref; a number of 0 stands for a new one. Groups that are not here are
-    /// passed over. Without any that is, the Newsgroups header decides.
+    /// `group:number` words, as in Xref; number 0 requests a new one. Groups not carried here are skipped.
+    /// If none is carried, the Newsgroups header decides.
     pub places: &'a [u8],
 }
 
-/// What became of an article of another server.
+/// Result for an article of another server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportResult {
-    /// What became of it.
+    /// Kind of result.
     pub outcome: ImportOutcome,
-    /// Where it is stored, in hexadecimal digits.
+    /// Token under which it is stored, in hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// Why, in words, if it was rejected or is to be tried later.
+    /// Reason in words, if it was rejected or is to be tried later.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// What may become of an article of another server.
+/// Possible outcomes for an article of another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImportOutcome {
-    /// It is stored.
+    /// Stored.
     Filed,
     /// Its Message-ID is known.
     Duplicate,
-    /// A number it brings is not above all that its group has given out; it may come again and take a new
-    /// one.
+    /// A number of the article is not above all that its group has assigned; it may be imported again with
+    /// a new number.
     NumberTaken,
-    /// It is not taken.
+    /// Not taken.
     Rejected,
-    /// We are in trouble.
+    /// Not taken because of local trouble.
     TryLater,
 }
 
 impl Filer {
-    /// Files a batch of another server's articles, in order; one result for each. Blocking.
+    /// Files a batch of another server's articles, in order; returns one result for each. Blocks.
     pub fn import(&self, batch: &[Imported<'_>]) -> Vec<ImportResult> {
         if let Some(paused) = self.paused() {
             let later =
@@ -69,7 +69,7 @@ impl Filer {
         let origin = Origin::import();
         let (table, rules) = (self.spool.group_table(), self.rules.load());
         let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
-        // Arrivals ascend in the journal: history is forgotten from its front.
+        // Arrivals ascend in the journal: history is expired from its front.
         let not_before = u64::from(self.spool.last_arrival());
         let mut dispositions = Vec::with_capacity(batch.len());
         for imported in batch {
@@ -124,7 +124,7 @@ impl Filer {
     }
 }
 
-/// Appends the groups of `places` that are here, each once, with their numbers.
+/// Appends the groups of `places` that are carried here, each once, with their numbers.
 fn places(table: &GroupTable, places: &[u8], start: usize, drafts: &mut Drafts<'_>) {
     for word in places.split(|byte| *byte == b' ').take(choose::GROUPS_PER_ARTICLE_MAX) {
         let Some(colon) = memchr::memrchr(b':', word) else { continue };
@@ -135,7 +135,7 @@ fn places(table: &GroupTable, places: &[u8], start: usize, drafts: &mut Drafts<'
         let (Some(number), false) = (digits.and_then(|d| d.parse().ok()), chosen.contains(&id)) else {
             continue;
         };
-        // An alias files in another group, whose numbers these are not.
+        // An alias files in another group, to which these numbers do not apply.
         let own = table.id(name) == Some(id);
         drafts.groups.push(id);
         drafts.numbers.push(if own { number } else { 0 });

@@ -1,4 +1,4 @@
-//! Judging a batch: each article is identified and goes through the guards, all that are left through the
+//! Judging of a batch: each article is identified and goes through the guards, all that pass go through the
 //! filters. No side effects.
 //!
 //! Called by `ingest`. Sources: RFC 5537 section 3.6, RFC 5536 section 3.1.
@@ -18,34 +18,34 @@ use site_config::{Config, Control, ControlType, Groups};
 use spool::{GroupTable, Key, Spool};
 use std::sync::Arc;
 
-/// A batch that was judged and is to be committed.
+/// A judged batch, ready to be committed.
 pub(super) struct Judged<'a> {
     pub drafts: Drafts<'a>,
     /// Unix seconds.
     pub now: i64,
-    /// Where its dispositions begin.
+    /// Index of its first disposition.
     pub first: usize,
-    /// When it was judged, in the order of withdrawals.
+    /// Epoch of the withdrawals when it was judged.
     pub epoch: u64,
-    /// What filters found.
+    /// Findings of the filters.
     pub found: Vec<Found>,
 }
 
-/// What the configuration says of filing; as of one moment.
+/// Settings of the configuration for filing, as of one moment.
 pub(super) struct Rules {
     pub config: Arc<Config>,
     pub policy: Policy,
     pub filters: Filters,
     pub programs: Programs,
-    /// The groups in which notices are read, section by section.
+    /// Groups in which notices are read, by section.
     pub notice_groups: Vec<Groups>,
-    /// What the built-in filters have counted, if one of them is on.
+    /// Counts of the built-in filters, if one of them is on.
     pub spam_counts: Option<Arc<SpamCounts>>,
 }
 
 impl Rules {
-    /// Those of a configuration; the programs of `before` that are still in it keep running, and what was
-    /// counted is not forgotten.
+    /// Returns the rules of a configuration; programs of `before` that are still configured keep running,
+    /// and its counts are kept.
     pub fn of(config: Arc<Config>, before: Option<&Self>, spool: &Arc<Spool>) -> Self {
         let none = Programs::default();
         let programs = Programs::after(before.map_or(&none, |rules| &rules.programs), &config.filters, spool);
@@ -58,7 +58,7 @@ impl Rules {
         Self { policy: Policy::of(&config), filters, programs, notice_groups, spam_counts, config }
     }
 
-    /// Whether an article may be a notice that is to be read.
+    /// Returns whether an article may be a notice to be read.
     fn may_be_notice(&self, article: &Article<'_>) -> bool {
         if self.notice_groups.is_empty() || article.count(Known::Control) > 0 {
             return false;
@@ -68,8 +68,8 @@ impl Rules {
         newsgroups::split(names).any(reads) && may_be_cleartext(article.body())
     }
 
-    /// The guards: whether the article is taken, and the groups it is filed in, which are added to those of
-    /// `drafts`. False if it is only to be remembered.
+    /// Runs the guards: checks whether the article is taken, and appends the groups it is filed in to those
+    /// of `drafts`. Returns false if it is only to be remembered.
     fn judge(
         &self,
         origin: &Origin,
@@ -91,8 +91,8 @@ impl Rules {
 }
 
 impl Filer {
-    /// Identifies and judges a batch; appends a disposition for each article, which is `TryLater` until what
-    /// is taken is committed. No side effects.
+    /// Identifies and judges a batch; appends a disposition for each article, which is `TryLater` until the
+    /// accepted ones are committed. No side effects.
     pub(super) fn judge<'a>(
         &self,
         origin: &'a Origin,
@@ -136,7 +136,7 @@ impl Filer {
         Judged { drafts, now, first, epoch, found }
     }
 
-    /// Identifies and judges one article; what is to be committed goes into `drafts`.
+    /// Identifies and judges one article; entries to be committed are added to `drafts`.
     fn consider<'a>(
         &self,
         rules: &Rules,
@@ -150,7 +150,7 @@ impl Filer {
         let article = Article::parse(incoming.wire)?;
         article.required()?;
         checks::framing(&article, origin)?;
-        // What the operator releases is known: it was set aside.
+        // A released article is known, as it was set aside.
         let key = |id: MessageId<'a>| (id, self.spool.key(id.as_bytes()));
         let claimed = claimed.or_else(|| article.message_id().filter(|_| origin.is_released()).map(key));
         let is_claimed = claimed.is_some();
@@ -191,8 +191,8 @@ impl Filer {
         }
     }
 
-    /// The announced Message-ID and its key, if there is one; a known one is rejected before the article is
-    /// looked at.
+    /// Returns the announced Message-ID and its key, if there is one; a known one is rejected before the
+    /// article is examined.
     fn claimed<'a>(
         &self,
         incoming: &Incoming<'a>,
@@ -203,7 +203,7 @@ impl Filer {
         if known { Err(Reject::Duplicate) } else { Ok(Some((id, key))) }
     }
 
-    /// The article's Message-ID, which must be the announced one, and its key.
+    /// Returns the article's Message-ID, which must be the announced one, and its key.
     pub(super) fn identify<'a>(
         &self,
         article: &Article<'a>,

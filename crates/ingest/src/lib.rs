@@ -2,9 +2,9 @@
 //!
 //! A batch is judged (`judging`: guards, then filters; no side effects), committed in one call of the
 //! spool, whose journal rows are the commit point (`committing`), and followed up (`follow_ups`: what it
-//! withdraws). Only then is anyone told. What was rejected by policy is remembered in the same commit;
-//! damage in transit and our own trouble are not. Called by `relay`, `inject`, the control socket. Source:
-//! RFC 5537 section 3.6.
+//! withdraws). Answers are sent only after that. Message-IDs rejected by policy are remembered in the same
+//! commit; those of articles damaged in transit, or refused because of local trouble, are not. Called by
+//! `relay`, `inject` and the control socket. Source: RFC 5537 section 3.6.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -74,48 +74,48 @@ use std::time::Instant;
 use turn::Turn;
 use withdraw::{Obey, Task, Withdrawals, Withdrawing};
 
-/// An article as it came in: wire format without the final `.` line.
+/// An article as received: wire format without the final `.` line.
 #[derive(Debug, Clone, Copy)]
 pub struct Incoming<'a> {
     pub wire: &'a [u8],
-    /// The Message-ID it was announced with; the article must have the same.
+    /// Message-ID it was announced with; the article must have the same one.
     pub claimed_id: Option<&'a [u8]>,
 }
 
-/// What became of an article.
+/// Disposition of an article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Disposition {
-    /// It is stored there; `None`: it is a control message that no group takes, and only remembered.
+    /// Stored at this token; `None` for a control message that no group takes and that is only remembered.
     Accepted(Option<Token>),
-    /// It is not wanted.
+    /// Not wanted.
     Rejected(Reject),
-    /// We are in trouble; see [`Receipt::trouble`].
+    /// Not taken because of local trouble; see [`Receipt::trouble`].
     TryLater,
-    /// It is to come later.
+    /// To be sent again later.
     Deferred(Later),
 }
 
-/// Why an article is to come later, though the spool takes others.
+/// Reason why an article is deferred although the spool takes others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Later {
-    /// A filter cannot judge it now.
+    /// A filter cannot judge the article now.
     Unjudged,
     /// The server is paused.
     Paused,
-    /// Its storage class is full; [`Receipt::trouble`] says so.
+    /// The storage class of the article is full; [`Receipt::trouble`] has the details.
     ClassFull,
 }
 
-/// What became of a batch as a whole.
+/// Outcome of a batch as a whole.
 #[derive(Debug, Default)]
 pub struct Receipt {
-    /// Answers may be given when this is durable.
+    /// Ticket whose durability allows answers to be sent.
     pub ticket: Option<Ticket>,
-    /// Why some dispositions are `TryLater`, or `Deferred` since a class is full.
+    /// Reason for dispositions that are `TryLater`, or `Deferred` because a class is full.
     pub trouble: Option<Trouble>,
-    /// Other sessions were committing when this one came.
+    /// Whether other sessions were committing when this batch arrived.
     pub waited: bool,
-    /// What is still to be carried out of it.
+    /// Work that the batch still has to have carried out.
     pub pending: Option<Pending>,
 }
 
@@ -124,34 +124,34 @@ pub struct Filer {
     spool: Arc<Spool>,
     rules: ArcSwap<Rules>,
     follow_ups: Arc<FollowUps>,
-    /// Which article goes to which peer.
+    /// Decides which article goes to which peer.
     pub router: Router,
-    /// Articles that are hidden when they come.
+    /// Articles to be hidden when they arrive.
     pub hides: Hides,
-    /// What filters found.
+    /// Findings of the filters.
     reviews: Arc<Reviews>,
     /// Control messages and notices filed since the start.
     pub controls: Controls,
-    /// Whether articles are taken.
+    /// Whether articles are currently taken.
     pause: Pause,
-    /// Whose commit is next.
+    /// Queue for the next commit.
     turn: Turn,
     counters: Arc<Counters>,
-    /// Whether the last commit failed; so that trouble is logged when it comes and goes, not for every
+    /// Whether the last commit failed, so that trouble is logged when it begins and ends, not for every
     /// article.
     in_trouble: AtomicBool,
-    /// A storage class was found full; said once.
+    /// Whether a storage class was found full; logged once.
     class_full: AtomicBool,
 }
 
 impl Filer {
-    /// A filer for `spool` by the rules of `config`.
+    /// Creates a filer for `spool` with the rules of `config`.
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
         let reviews = Arc::new(Reviews::of(spool.disk().clone(), &config.site.data));
         let synced = Arc::downgrade(&reviews);
         spool.on_durable(Box::new(move || synced.upgrade().iter().for_each(|reviews| reviews.sync())));
         let router = Router::new(spool.group_table());
-        // What is filed without a server leaves with the next one. Peers that are new begin with that.
+        // Articles filed without a server leave with the next one. New peers begin there.
         router.replace(
             &config.site,
             Route::known(&config, |name| spool.known_site(name)),
@@ -178,7 +178,7 @@ impl Filer {
         }
     }
 
-    /// Goes by another configuration from the next batch on.
+    /// Applies another configuration, beginning with the next batch.
     pub fn apply(&self, config: &Arc<Config>) {
         self.follow_ups.withdrawals.apply(config);
         self.hides.keep_for(config.site.remember_days);
@@ -188,63 +188,63 @@ impl Filer {
     }
 
     /// Starts the programs that judge articles, posts and logins, and waits until they are ready. Without
-    /// this each is started when it is first asked.
+    /// this call each starts at its first question.
     pub fn start_filters(&self) {
         self.rules.load().programs.start();
     }
 
-    /// Ends them.
+    /// Ends the programs started by [`Filer::start_filters`].
     pub fn end_filters(&self) {
         self.rules.load().programs.end();
     }
 
-    /// Whether articles are to come later, since the server is paused or a filter cannot judge them now.
+    /// Returns whether articles are deferred, as the server is paused or a filter cannot judge them now.
     pub fn is_deferring(&self) -> bool {
         self.pause.lasts() || self.rules.load().programs.is_deferring()
     }
 
-    /// Takes no article from now on, until [`Filer::go`]: who offers one is to come later.
+    /// Takes no articles until [`Filer::go`]: peers that offer one are asked to send it later.
     pub fn pause(&self, reason: String) {
         self.pause.begin(reason);
     }
 
-    /// Takes articles again; the pause that has ended.
+    /// Takes articles again; returns the pause that has ended.
     pub fn go(&self) -> Option<Arc<Paused>> {
         self.pause.end()
     }
 
-    /// Since when and why no article is taken.
+    /// Returns since when and why no articles are taken.
     pub fn paused(&self) -> Option<Arc<Paused>> {
         self.pause.now()
     }
 
-    /// What does `work` with the programs that judge articles, posts and logins.
+    /// Runs `work` with the programs that judge articles, posts and logins.
     pub fn with_filters<T>(&self, work: impl FnOnce(&Programs) -> T) -> T {
         work(&self.rules.load_full().programs)
     }
 
-    /// What filters found.
+    /// Returns the findings of the filters.
     pub fn reviews(&self) -> &Reviews {
         &self.reviews
     }
 
-    /// The same, counting into `counters`.
+    /// Returns this filer, counting into `counters`.
     pub fn counted_by(self, counters: Arc<Counters>) -> Self {
         Self { counters, ..self }
     }
 
-    /// Cancels and Supersedes that wait for the article they withdraw.
+    /// Returns the number of Cancels and Supersedes that wait for the article they withdraw.
     pub fn early_cancels(&self) -> usize {
         self.follow_ups.withdrawals.early_cancels()
     }
 
-    /// Articles that NoCeM notices listed before they came.
+    /// Returns the number of articles listed in NoCeM notices that have not arrived yet.
     pub fn early_hides(&self) -> usize {
         self.hides.len()
     }
 
-    /// Files a batch; appends one disposition for each article, in order. Sessions wait for their turn at the
-    /// spool's writer as tasks: threads that waited would each cost two wake-ups a batch.
+    /// Files a batch; appends one disposition per article, in order. Sessions wait for the spool's writer
+    /// as tasks: threads that waited would each cost two wake-ups a batch.
     pub async fn ingest(
         &self,
         origin: &Origin,
@@ -265,7 +265,8 @@ impl Filer {
         Receipt { waited, pending, ..receipt }
     }
 
-    /// As [`Filer::ingest`] outside of a session; blocks, also until what it withdraws is withdrawn.
+    /// Like [`Filer::ingest`], outside of a session; blocks, also until the withdrawals of the batch are
+    /// done.
     fn ingest_now(
         &self,
         origin: &Origin,
@@ -277,7 +278,7 @@ impl Filer {
         self.file_judged((origin, batch), judged, dispositions, begun)
     }
 
-    /// Files what was judged, and carries out what it asks for. Blocks.
+    /// Files the judged articles and carries out their requests. Blocks.
     fn file_judged<'a>(
         &self,
         (origin, batch): (&'a Origin, &[Incoming<'a>]),
@@ -297,8 +298,7 @@ impl Filer {
         receipt
     }
 
-    /// Obeys those articles that no group takes, before they are committed: nothing would be left of them
-    /// after a crash.
+    /// Obeys articles that no group takes, before the commit: after a crash nothing would be left of them.
     fn obey_unfiled(
         &self,
         origin: &Origin,
@@ -314,8 +314,8 @@ impl Filer {
         Some(pending)
     }
 
-    /// Queues what follows a commit: those of its articles whose withdrawal came while they were filed, and
-    /// what its articles withdraw.
+    /// Queues what follows a commit: withdrawals of its articles that arrived while they were filed, and
+    /// withdrawals that its articles request.
     fn follow_up(
         &self,
         origin: &Origin,
@@ -335,7 +335,8 @@ impl Filer {
         };
         let filed = drafts.withdrawing.iter().filter(|withdrawing| accepted(withdrawing).is_some());
         let pending = hold.queue(filed.map(|withdrawing| self.obeying(origin, withdrawing))).or(late)?;
-        // What is not on disk cannot be obeyed after a crash, so it is obeyed before it is answered.
+        // An article that is not on disk cannot be obeyed after a crash, and is therefore obeyed before the
+        // answer.
         let outlives = |token: Token| !matches!(token.method, MethodKind::Trash | MethodKind::Memory);
         let mut tokens = drafts.withdrawing.iter().filter_map(accepted);
         if !tokens.all(|token| token.is_some_and(outlives)) {
@@ -349,7 +350,7 @@ impl Filer {
         (Task::Obey(obey), Some(self.spool.key(withdrawing.target.as_bytes())))
     }
 
-    /// Returns once all that a batch withdraws is withdrawn: why the first of its articles that withdrew
+    /// Waits until all withdrawals of a batch are done; returns why the first of its articles that withdrew
     /// nothing did not.
     pub fn settle(&self, pending: &Pending) -> Option<NotWithdrawn> {
         if !self.follow_ups.is_idle() {
@@ -358,14 +359,14 @@ impl Filer {
         pending.answer()
     }
 
-    /// Returns once all is withdrawn that a batch, and those before it, withdraw.
+    /// Waits until all withdrawals of a batch, and of those before it, are done.
     pub fn settle_up_to(&self, pending: &Pending) {
         if !self.follow_ups.is_idle() {
             patiently(|| self.follow_ups.settle_up_to(*pending.tickets().end()));
         }
     }
 
-    /// Starts the thread that carries out what follows commits.
+    /// Starts the thread that carries out follow-ups of commits.
     pub fn start_follow_ups(&self) -> io::Result<Worker> {
         Worker::start(&self.follow_ups)
     }

@@ -1,7 +1,7 @@
-//! Where an article comes from: what the sender may send, and what is put before its Path.
+//! Origin of articles: what the sender may send, and what is put before the Path.
 //!
-//! Made once per connection. Called by `relay`, `inject`, the control socket; read by `ingest`. Source: RFC
-//! 5537 section 3.2.1.
+//! Created once per connection. Called by `relay`, `inject` and the control socket; read by `ingest`.
+//! Source: RFC 5537 section 3.2.1.
 
 use super::filters::Opinion;
 use netnews::article::xref_places;
@@ -10,11 +10,11 @@ use site_base::counters::PeerCounters;
 use site_config::{Distributions, Groups, Peer};
 use std::sync::Arc;
 
-/// Where articles come from.
+/// Origin of articles.
 #[derive(Debug)]
 pub struct Origin {
     name: Box<str>,
-    /// A peer's counts.
+    /// Counters of the peer.
     counters: Option<Arc<PeerCounters>>,
     accepts: Accepts,
     /// Groups that a poster may read; `None`: all.
@@ -23,41 +23,41 @@ pub struct Origin {
     distributions: Option<Distributions>,
     /// `None`: the Path is complete already.
     prefix: Option<PathPrefix>,
-    /// As storage rules know it.
+    /// Name used in storage rules.
     for_rules: Box<str>,
-    /// What has been said of all its articles already, and by which filter.
+    /// Opinion that already applies to all its articles, and the filter it is from.
     opinion: Opinion,
     judged_by: Box<str>,
-    /// Articles may come without their bodies.
+    /// Whether articles may arrive without their bodies.
     headers: bool,
-    /// The operator lets its articles in, whatever filters say.
+    /// Whether the operator releases its articles, whatever filters decide.
     released: bool,
 }
 
-/// The groups that articles may be filed in.
+/// Groups in which articles may be filed.
 #[derive(Debug)]
 enum Accepts {
     All,
     Matching(Groups),
-    /// By the names that the article has for them.
+    /// Groups by the names used in the article.
     These(Vec<Box<[u8]>>),
 }
 
-/// What is put before the Path of a relayed article.
+/// Prefix for the Path of a relayed article.
 #[derive(Debug)]
 pub(crate) struct PathPrefix {
-    /// The path identities expected of the sender.
+    /// Path identities expected of the sender.
     expected: Vec<Box<[u8]>>,
-    /// When the leftmost path identity is that one: `identity!!`.
+    /// Prefix if the leftmost path identity is an expected one: `identity!!`.
     matched: Vec<u8>,
-    /// When it is not.
+    /// Prefix if it is not.
     other: Vec<u8>,
 }
 
 impl PathPrefix {
-    /// For articles from a peer called `name` at `address`, which has these path identities. Its name may,
-    /// but need not be one; so without others an identity that is not its name is no mismatch, only not
-    /// verified.
+    /// Returns the prefix for articles from a peer called `name` at `address`, with these path identities.
+    /// Its name may be one of them but need not be; so with no identities configured, one that differs from
+    /// the name is not a mismatch, only not verified.
     fn of_peer(identity: &str, name: &str, identities: &[String], address: &str) -> Self {
         let (mut matched, mut other) = (Vec::new(), Vec::new());
         let address = address.as_bytes();
@@ -69,14 +69,14 @@ impl PathPrefix {
         Self { expected: expected.map(|name| name.as_bytes().into()).collect(), matched, other }
     }
 
-    /// For articles whose last station is not known.
+    /// Returns the prefix for articles whose last hop is not known.
     fn plain(identity: &str) -> Self {
         let mut other = Vec::new();
         path::prefix(identity.as_bytes(), Diagnostic::None, &mut other);
         Self { expected: Vec::new(), matched: other.clone(), other }
     }
 
-    /// What goes before `path`.
+    /// Returns the prefix for `path`.
     pub fn before(&self, path: &[u8]) -> &[u8] {
         let leftmost = path.split(|b| *b == b'!').next().unwrap_or_default();
         let is_one = self.expected.iter().any(|expected| leftmost.eq_ignore_ascii_case(expected));
@@ -91,7 +91,8 @@ impl Accepts {
 }
 
 impl Origin {
-    /// A peer: our names in Path, its section of the configuration, its counts, where it connects from.
+    /// Returns the origin for a peer: our names in Path, its section of the configuration, its counters and
+    /// its address.
     pub fn peer(identity: &str, peer: &Peer, counters: Arc<PeerCounters>, address: &str) -> Self {
         Self {
             counters: Some(counters),
@@ -103,19 +104,20 @@ impl Origin {
         }
     }
 
-    /// A batch handed in on this machine.
+    /// Returns the origin for a batch submitted on this machine.
     pub fn batch(identity: &str) -> Self {
         let prefix = Some(PathPrefix::plain(identity));
         let for_rules = "rnews".into();
         Self { prefix, for_rules, ..Self::unlimited("batch") }
     }
 
-    /// The same, of whose articles these groups are taken.
+    /// Returns the origin, restricted to articles of these groups.
     pub fn accepting(self, groups: &Groups) -> Self {
         Self { accepts: Accepts::only(groups), ..self }
     }
 
-    /// A server called `name` at `host`, from which articles of some groups are fetched.
+    /// Returns the origin for a server called `name` at `host`, from which articles of some groups are
+    /// fetched.
     pub fn pulled(identity: &str, name: &str, host: &str, groups: &Groups) -> Self {
         let accepts = Accepts::only(groups);
         let prefix = Some(PathPrefix::of_peer(identity, host, &[], host));
@@ -123,21 +125,22 @@ impl Origin {
         Self { accepts, prefix, for_rules, ..Self::unlimited(name) }
     }
 
-    /// A reader who posts and may read these groups (`None`: all of them); the injecting agent has completed
-    /// the article, its Path too, and allows it in `groups`.
+    /// Returns the origin for a reader who posts and may read these groups (`None`: all of them); the
+    /// injecting agent has completed the article, including its Path, and allows it in `groups`.
     pub fn injected(address: &str, reads: Option<&Groups>, groups: Vec<Box<[u8]>>) -> Self {
         let accepts = Accepts::These(groups);
         Self { accepts, reads: reads.cloned(), for_rules: "injected".into(), ..Self::unlimited(address) }
     }
 
-    /// Another server's spool on this machine: what it holds was relayed already, and may well have our own
-    /// name in its Path.
+    /// Returns the origin for another server's spool on this machine: its articles were relayed already,
+    /// and may have our own name in their Path.
     pub fn import() -> Self {
         Self::unlimited("import")
     }
 
-    /// What a filter had set aside and the operator lets in: it came as `for_rules` says, its Path is
-    /// complete, and it may be filed in `groups` (`None`: in all that it names).
+    /// Returns the origin for articles that a filter set aside and the operator releases: they were
+    /// received as `for_rules` states, their Path is complete, and they may be filed in `groups` (`None`:
+    /// in all that they name).
     pub fn released(for_rules: &str, groups: Option<Vec<Box<[u8]>>>) -> Self {
         Self {
             accepts: groups.map_or(Accepts::All, Accepts::These),
@@ -164,52 +167,52 @@ impl Origin {
         }
     }
 
-    /// From now on articles may come without their bodies.
+    /// Allows articles without their bodies.
     pub fn bring_headers(&mut self) {
         self.headers = true;
     }
 
-    /// Whether articles may come without their bodies.
+    /// Returns whether articles may arrive without their bodies.
     pub fn brings_headers(&self) -> bool {
         self.headers
     }
 
-    /// The same, of whose articles the filter `by` has said this already.
+    /// Returns the origin, with an opinion of the filter `by` that applies to all its articles.
     pub fn judged(self, opinion: Opinion, by: &str) -> Self {
         Self { opinion, judged_by: by.into(), ..self }
     }
 
-    /// What has been said of all its articles already.
+    /// Returns the opinion that already applies to all its articles.
     pub(super) fn opinion(&self) -> &Opinion {
         &self.opinion
     }
 
-    /// The filter that has said it.
+    /// Returns the filter this opinion is from.
     pub(super) fn judged_by(&self) -> &str {
         &self.judged_by
     }
 
-    /// Whether the operator lets its articles in, whatever filters say.
+    /// Returns whether the operator releases its articles, whatever filters decide.
     pub fn is_released(&self) -> bool {
         self.released
     }
 
-    /// For the log.
+    /// Returns the name for the log.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// As storage rules know it: `peer NAME`, `pull NAME`, `injected`, `rnews` or `import`.
+    /// Returns the name for storage rules: `peer NAME`, `pull NAME`, `injected`, `rnews` or `import`.
     pub fn for_rules(&self) -> &str {
         &self.for_rules
     }
 
-    /// The peer's counts.
+    /// Returns the peer's counters.
     pub fn counters(&self) -> Option<&PeerCounters> {
         self.counters.as_deref()
     }
 
-    /// Whether the sender may send to the group that an article names so.
+    /// Returns whether the sender may send to the group of this name.
     pub fn accepts(&self, group: &[u8]) -> bool {
         match &self.accepts {
             Accepts::All => true,
@@ -218,28 +221,29 @@ impl Origin {
         }
     }
 
-    /// The groups that the sender may read; `None`: all.
+    /// Returns the groups that the sender may read; `None`: all.
     pub fn reads(&self) -> Option<&Groups> {
         self.reads.as_ref()
     }
 
-    /// The distributions that the sender may send; `None`: all that the site accepts.
+    /// Returns the distributions that the sender may send; `None`: all that the site accepts.
     pub fn distributions(&self) -> Option<&Distributions> {
         self.distributions.as_ref()
     }
 
-    /// Whether an article with our path identity in its Path has been here.
+    /// Returns whether our path identity in an article's Path means that the article has been here.
     pub fn checks_path(&self) -> bool {
         self.prefix.is_some()
     }
 
-    /// What goes before `path`.
+    /// Returns the prefix for `path`.
     pub fn before_path(&self, path: &[u8]) -> &[u8] {
         self.prefix.as_ref().map_or(&[], |prefix| prefix.before(path))
     }
 }
 
-/// Whether who reads these groups may know of an article with these header lines, which begin with its Xref.
+/// Returns whether a reader of these groups may know of an article with these header lines, which begin
+/// with its Xref.
 pub(super) fn may_read(reads: Option<&Groups>, head: &[u8]) -> bool {
     reads.is_none_or(|reads| xref_places(head).any(|(group, _)| reads.matches(group)))
 }
@@ -249,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verified_sender_gives_a_double_bang() {
+    fn path_of_a_verified_sender_gets_a_double_bang() {
         let peer = Peer {
             name: "Peer.example".into(),
             path_identities: Vec::new(),

@@ -1,17 +1,18 @@
-//! `newsreel ctl pause`: for a while no article is taken, from anybody.
+//! `newsreel ctl pause`: for a while no articles are taken from anyone.
 //!
-//! Peers are told to come later, posts are refused, batches and pulls wait; readers and outgoing feeds go on.
-//! It ends with `newsreel ctl go`, or with the server. Called by `ingest` and the control socket.
+//! Peers are asked to send later, posts are refused, batches and pulls wait; readers and outgoing feeds
+//! continue. A pause ends with `newsreel ctl go`, or with the server. Called by `ingest` and the control
+//! socket.
 
 use arc_swap::ArcSwapOption;
 use site_base::clock::unix_now;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of a reason at most: it stands in answers, whose lines are short.
+/// Most bytes of a reason: it is part of answers, whose lines are short.
 pub const REASON_BYTES_MAX: usize = 200;
 
-/// Since when no article is taken, and why.
+/// Beginning and reason of a pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paused {
     /// Unix seconds.
@@ -27,28 +28,28 @@ impl fmt::Display for Paused {
     }
 }
 
-/// Whether articles are taken.
+/// State of the pause, if any.
 #[derive(Debug, Default)]
 pub(super) struct Pause(ArcSwapOption<Paused>);
 
 impl Pause {
-    /// No article is taken from now on. A pause that lasts keeps its beginning.
+    /// Begins a pause. One that is in effect keeps its beginning.
     pub fn begin(&self, reason: String) {
         let since = self.now().map_or_else(|| u64::try_from(unix_now()).unwrap_or_default(), |old| old.since);
         self.0.store(Some(Arc::new(Paused { since, reason })));
     }
 
-    /// Articles are taken again; what ended.
+    /// Ends the pause; returns it.
     pub fn end(&self) -> Option<Arc<Paused>> {
         self.0.swap(None)
     }
 
-    /// The pause that lasts.
+    /// Returns the pause in effect.
     pub fn now(&self) -> Option<Arc<Paused>> {
         self.0.load_full()
     }
 
-    /// Whether there is one.
+    /// Returns whether a pause is in effect.
     pub fn lasts(&self) -> bool {
         self.0.load().is_some()
     }
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_has_a_beginning_words_and_an_end() {
+    fn a_pause_has_a_beginning_a_reason_and_an_end() {
         let pause = Pause::default();
         assert!(!pause.lasts() && pause.end().is_none());
         pause.begin(String::new());

@@ -1,73 +1,73 @@
-//! Why an article is not wanted.
+//! Reasons for rejecting an article.
 //!
-//! Each reason knows its text and whether the Message-ID is remembered: policy that any copy of the article
-//! would meet is; damage in transit, and what only this sender or this copy did wrong, is not, since another
-//! peer may bring a good copy. Called by `ingest` and `checks`.
+//! Each reason has a text and determines whether the Message-ID is remembered: policy that applies to any
+//! copy of the article is; damage in transit, and faults of only this sender or this copy, are not, since
+//! another peer may bring a good copy. Called by `ingest` and `checks`.
 
 use netnews::Malformed;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why an article is not wanted.
+/// Reason for rejecting an article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reject {
-    /// It is not an article.
+    /// Not an article.
     Malformed(Malformed),
-    /// Its Message-ID, or the announced one, is none.
+    /// The Message-ID, or the announced one, is invalid.
     BadMessageId,
-    /// It has another Message-ID than announced.
+    /// The Message-ID is not the announced one.
     OtherMessageId,
-    /// It is an article without its body, and the sender may not bring such.
+    /// The article has no body, and the sender may not send such articles.
     NoBody,
-    /// It was seen before.
+    /// The article was seen before.
     Duplicate,
-    /// It has been here: our path identity is in its Path.
+    /// The article has been here: our path identity is in its Path.
     Loop,
-    /// Its date cannot be read.
+    /// The date cannot be parsed.
     BadDate,
-    /// Its date is more than a day ahead.
+    /// The date is more than a day ahead.
     FutureDate,
-    /// Its date is older than `site.max_age_days`.
+    /// The date is older than `site.max_age_days`.
     TooOld {
-        /// How old it may be, in days.
+        /// Greatest age in days.
         days_max: u32,
     },
-    /// It is longer than `site.article_bytes_max`.
+    /// The article is longer than `site.article_bytes_max`.
     TooLarge {
-        /// How long it may be.
+        /// Greatest length in bytes.
         bytes_max: u64,
     },
-    /// It has only distributions that `site.distributions` does not accept.
+    /// All its distributions are refused by `site.distributions`.
     UnwantedDistribution,
-    /// It has only distributions that the peer may not send.
+    /// The peer may send none of its distributions.
     DistributionNotAccepted,
-    /// No group of it is carried.
+    /// None of its groups is carried.
     UnknownGroups,
-    /// The peer may send none of its groups.
+    /// The peer may send to none of its groups.
     NotAccepted,
     /// Its groups take no articles.
     RefusedGroups,
-    /// It is for a moderated group and has no Approved header.
+    /// A moderated group without an Approved header.
     Unapproved,
-    /// It is for more groups than one article may be filed in.
+    /// More groups than one article may be filed in.
     TooManyGroups {
-        /// In how many it may be filed.
+        /// Most groups for one article.
         groups_max: usize,
     },
-    /// It was withdrawn before it came.
+    /// The article was withdrawn before it arrived.
     Withdrawn,
-    /// It asks for something that a `[[control]]` section refuses.
+    /// Its request is refused by a `[[control]]` section.
     ControlRefused,
-    /// A filter refuses it, for this reason: one printable line.
+    /// Refused by a filter, for this reason: one printable line.
     Filtered(Arc<str>),
-    /// No storage rule or buffer takes it.
+    /// No storage rule or buffer takes the article.
     NoPlace,
-    /// A number it brings may name another article already.
+    /// An article number it brings may be in use already.
     NumberTaken,
 }
 
 impl Reject {
-    /// Whether its Message-ID goes into history, so that no copy of it is asked for again.
+    /// Returns whether its Message-ID is entered into history, so that no copy is asked for again.
     pub fn is_remembered(&self) -> bool {
         match self {
             Self::Malformed(_) | Self::BadMessageId | Self::OtherMessageId | Self::NoBody => false,
@@ -81,7 +81,7 @@ impl Reject {
         }
     }
 
-    /// The reason in words, without details.
+    /// Returns the reason in words, without details.
     pub fn text(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed article",
@@ -133,7 +133,7 @@ impl From<Malformed> for Reject {
 mod tests {
     use super::*;
 
-    /// The reason that follows, so that none is forgotten.
+    /// Returns the next reason, so that the test covers them all.
     fn next(reject: &Reject) -> Option<Reject> {
         Some(match reject {
             Reject::Malformed(_) => Reject::BadMessageId,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_book_says_what_to_do_about_each() {
+    fn the_book_documents_every_reason() {
         let page = include_str!("../../../docs/book/src/refusals.md");
         assert!(page.contains("| malformed article |"));
         let all = std::iter::successors(Some(Reject::BadMessageId), next);

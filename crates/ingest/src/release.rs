@@ -1,6 +1,6 @@
-//! What a filter refused, hid or set aside is let in after all, as the operator says.
+//! Release, by the operator, of articles that a filter refused, hid or set aside.
 //!
-//! Called by `operations::filter`. What a crash leaves of it: `docs/formats/aside.md`.
+//! Called by `operations::filter`. States after a crash: `docs/formats/aside.md`.
 
 use super::aside::{self, Aside};
 use super::reviews::{Finding, Review};
@@ -10,21 +10,22 @@ use spool::{Key, Lookup, ReadError, Trouble};
 use std::fmt;
 use std::time::Instant;
 
-/// What `filter review` says of an article that can be released at once, and of one that must come again.
+/// Output of `filter review` for an article that can be released at once, and for one that must arrive
+/// again.
 const NOW: &str = "now";
 const WHEN_IT_COMES: &str = "when it comes";
 
-/// Why an article is not released.
+/// Reason why an article is not released.
 pub enum NotReleased {
-    /// Nothing that a filter did about it is known.
+    /// No action of a filter on it is known.
     Unknown,
-    /// This filter let it in.
+    /// The filter only ran in shadow mode and let it in.
     Shadow(String),
-    /// It was withdrawn while it was set aside, or once it was released.
+    /// The article was withdrawn while it was set aside, or after its release.
     Withdrawn,
     /// It stays set aside, for this reason.
     NotFiled(String),
-    /// Who hides it, if not the filter.
+    /// Hidden by another than the filter.
     HiddenBy(String),
     Gone,
     Unreadable(ReadError),
@@ -48,7 +49,7 @@ impl fmt::Display for NotReleased {
     }
 }
 
-/// How an article can be released; empty: not at all, or no more.
+/// Returns how an article can be released; empty if it cannot.
 pub fn way(filer: &Filer, review: &Review) -> &'static str {
     let spool = &filer.spool;
     let key = spool.key(review.message_id.as_bytes());
@@ -65,18 +66,18 @@ pub fn way(filer: &Filer, review: &Review) -> &'static str {
     }
 }
 
-/// What releases need.
+/// Context of releases.
 pub struct Releasing<'a> {
     pub filer: &'a Filer,
-    /// All that filters found.
+    /// All findings of filters.
     pub all: Vec<Review>,
 }
 
-/// What became of it, or why nothing did.
+/// Result of a release, or why it failed.
 pub(crate) type Released = Result<&'static str, NotReleased>;
 
 impl Releasing<'_> {
-    /// Releases an article by what was found in it last.
+    /// Releases an article according to its last finding.
     pub fn release(&self, id: MessageId<'_>) -> Released {
         let key = self.filer.spool.key(id.as_bytes());
         let is_own = |review: &&Review| review.message_id.as_bytes() == id.as_bytes();
@@ -92,7 +93,7 @@ impl Releasing<'_> {
         }
     }
 
-    /// Lets an article in when it comes again.
+    /// Lets an article in when it arrives again.
     fn refused(&self, key: &Key, review: &Review) -> Released {
         match self.filer.spool.lookup(key) {
             Lookup::Remembered => {}
@@ -105,7 +106,7 @@ impl Releasing<'_> {
         {
             return Err(NotReleased::Withdrawn);
         }
-        // Before it can come.
+        // The release is recorded before the article can arrive.
         self.filer.reviews.release(*key, &review.filter).map_err(NotReleased::Io)?;
         match self.forget(key, arrived(review))? {
             true if was_set_aside => Ok("is not here any more, and is let in when it comes again"),
@@ -118,8 +119,9 @@ impl Releasing<'_> {
         self.filer.spool.forget(key, arrived).map_err(NotReleased::Trouble)
     }
 
-    /// Files an article that was set aside. That it is set aside ends only once it is durable in its groups,
-    /// so a crash leaves it in one of both places, and releasing it again ends the other.
+    /// Files an article that was set aside. The copy set aside is removed only once the article is durable
+    /// in its groups, so a crash leaves it in at least one of both places, and releasing it again finishes
+    /// the removal.
     fn aside(&self, aside: &Aside, (id, key): (MessageId<'_>, &Key), last: Option<&Review>) -> Released {
         let text = match self.filer.spool.lookup(key) {
             Lookup::Present(_) | Lookup::Hidden(_) | Lookup::Gone => "has come meanwhile",
@@ -140,8 +142,8 @@ impl Releasing<'_> {
         Ok(text)
     }
 
-    /// Has history forget an article that was remembered as it was set aside, then or when it came again; not
-    /// one that was withdrawn, whose record may still be in a buffer.
+    /// Removes from history an article that was remembered when it was set aside, then or on a later
+    /// arrival; not one that was withdrawn, whose record may still be in a buffer.
     fn forget_aside(&self, aside: &Aside, id: MessageId<'_>, key: &Key) -> Result<(), NotReleased> {
         if self.filer.spool.lookup(key) != Lookup::Remembered {
             return Ok(());
@@ -159,7 +161,7 @@ impl Releasing<'_> {
         }
     }
 
-    /// Shows an article again.
+    /// Shows a hidden article again.
     fn hidden(&self, key: &Key, filter: &str) -> Released {
         match self.filer.spool.hidden_article(key) {
             Some(hidden) if hidden.by == filter => {}
@@ -178,8 +180,8 @@ fn arrived(review: &Review) -> u32 {
 }
 
 impl Filer {
-    /// Files an article that was set aside in its own groups, whatever filters say. It is judged by
-    /// everything else first; `forget` then has history forget its Message-ID, or says why not. Blocks.
+    /// Files an article that was set aside in its own groups, whatever filters decide. All other checks
+    /// apply; then `forget` removes its Message-ID from history, or returns why not. Blocks.
     fn file_released<E>(&self, aside: &Aside, forget: impl FnOnce() -> Result<(), E>) -> Result<Fate, E> {
         let begun = Instant::now();
         let origin = Origin::released(&aside.origin, aside.groups.clone());
@@ -194,7 +196,7 @@ impl Filer {
         Ok(self.fate(&aside.wire, dispositions.first(), receipt.trouble.as_ref()))
     }
 
-    /// Cancels what an article was set aside as, once that has another end.
+    /// Cancels the copy that was set aside, once the original is dealt with otherwise.
     fn end_aside(&self, id: &[u8]) -> Result<(), Trouble> {
         self.spool.cancel_all(&[aside::own_id(&self.spool, id).1]).map(drop)
     }

@@ -1,8 +1,8 @@
-//! What filters found in articles, for the operator to look through; and what the operator has released.
+//! Findings of filters, for review by the operator, and the operator's releases.
 //!
-//! Findings are lines in a file below `site.data`; when it is full it becomes the old one, and a new one is
-//! begun, so that the newest are kept and the room is bounded. Releases are lines of another one, which
-//! commands write as well, so it is looked at whenever a filter finds something. Called by `filters`,
+//! Findings are lines in a file below `site.data`; when it is full it becomes the old file and a new one is
+//! begun, so that the newest are kept and the space is bounded. Releases are lines of another file, which
+//! commands write as well, so it is read again whenever a filter finds something. Called by `filters`,
 //! `ingest` and `operations::filter`. Format: `docs/formats/filter-log.md`.
 
 use disk::{Access, AppendLog, Disk, Line, Open};
@@ -21,28 +21,28 @@ use tracing::warn;
 const FILE_NAME: &str = "filter-log";
 const OLD_NAME: &str = "filter-log.old";
 const RELEASED_NAME: &str = "filter-released";
-/// Length of each file of findings at most; there are two.
+/// Most bytes of each file of findings; there are two.
 const FILE_BYTES_MAX: u64 = 8 << 20;
-/// Length of the file of releases at most, and how many of them count: the newest.
+/// Most bytes of the file of releases, and how many releases count: the newest.
 const RELEASED_BYTES_MAX: u64 = 4 << 20;
 const RELEASED_MAX: usize = 10_000;
-/// The longest value of a header that is kept, in bytes.
+/// Longest header value kept, in bytes.
 const VALUE_BYTES_MAX: usize = 300;
 
-/// What a filter did about an article.
+/// Action of a filter on an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
     Refused,
     Hidden,
     Aside,
-    /// It would have refused it.
+    /// The filter would have refused the article.
     Shadow,
 }
 
 impl Finding {
     const ALL: [Self; 4] = [Self::Refused, Self::Hidden, Self::Aside, Self::Shadow];
 
-    /// As it is written.
+    /// Returns the word for it in the file.
     pub fn word(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -52,16 +52,16 @@ impl Finding {
         }
     }
 
-    /// Whether the article is in the spool then.
+    /// Returns whether the article is in the spool after this.
     pub fn is_filed(self) -> bool {
         self != Self::Refused
     }
 }
 
-/// What a filter found in an article of a batch.
+/// Finding of a filter for an article of a batch.
 #[derive(Debug)]
 pub struct Found {
-    /// Which article of the batch.
+    /// Index of the article in the batch.
     pub at: usize,
     pub filter: String,
     pub finding: Finding,
@@ -82,7 +82,7 @@ pub struct Review {
 }
 
 impl Review {
-    /// What was found in this article.
+    /// Returns the review for a finding in this article.
     pub fn of(found: &Found, article: &Article<'_>, at: i64) -> Self {
         let value = |known| {
             let value = String::from_utf8_lossy(article.header(known).unwrap_or_default());
@@ -120,24 +120,23 @@ impl Review {
     }
 }
 
-/// Whether a line of the findings is whole.
+/// Returns whether a line of the findings is complete.
 pub fn is_whole(line: Line<'_>) -> bool {
     matches!(line, Line::Whole(text) if Review::parsed(text).is_some())
 }
 
-/// Whether a line of the releases is whole.
+/// Returns whether a line of the releases is complete.
 pub fn is_release_whole(line: Line<'_>) -> bool {
     matches!(line, Line::Whole(text) if released(text).is_some())
 }
 
-/// The key and the filter of a line of the releases.
+/// Returns the key and the filter in a line of the releases.
 fn released(line: &str) -> Option<(u128, String)> {
     let (key, filter) = line.split_once(' ')?;
     Some((u128::from_str_radix(key, 16).ok()?, filter.to_owned()))
 }
 
-/// Keys that were released, each with the filter that does not judge it any more, as of a length of the
-/// file.
+/// Released keys, each with the filter that no longer judges it, as of a length of the file.
 #[derive(Debug, Default)]
 struct Released {
     bytes: u64,
@@ -151,14 +150,14 @@ pub struct Reviews {
     dir: PathBuf,
     log: Leaf<Option<AppendLog>>,
     released: Leaf<Released>,
-    /// Held while a release is written: the commands of several operators may come at once.
+    /// Held while a release is written, as several commands may run at once.
     releasing: Leaf<()>,
-    /// The last finding could not be written; said once.
+    /// Whether the last finding could not be written; logged once.
     is_failing: AtomicBool,
 }
 
 impl Reviews {
-    /// Those of the site in `data`.
+    /// Returns the findings of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
         Self {
             disk,
@@ -170,8 +169,8 @@ impl Reviews {
         }
     }
 
-    /// Adds findings; they are durable with the next [`Reviews::sync`]. That they cannot be written is
-    /// logged, and keeps no article.
+    /// Adds findings; durable with the next [`Reviews::sync`]. Failed writes are logged, and delay no
+    /// article.
     pub fn add(&self, reviews: impl Iterator<Item = Review>) {
         let mut log = self.log.lock();
         for review in reviews {
@@ -196,7 +195,7 @@ impl Reviews {
         match opened.append(text) {
             Err(error) if error.kind() == ErrorKind::FileTooLarge => {
                 opened.sync()?;
-                // Until this is durable there are both, or the old one alone.
+                // Until this is durable there are both files, or the old one alone.
                 *log = None;
                 self.disk.rename(&self.dir.join(FILE_NAME), &self.dir.join(OLD_NAME))?;
                 self.disk.sync_dir(&self.dir)?;
@@ -206,14 +205,14 @@ impl Reviews {
         }
     }
 
-    /// Makes durable what was added.
+    /// Makes additions durable.
     pub fn sync(&self) {
         if let Some(Err(error)) = self.log.lock().as_mut().map(AppendLog::sync) {
             warn!(%error, "what filters found may be lost ({FILE_NAME})");
         }
     }
 
-    /// All findings that are kept, oldest first.
+    /// Returns all findings kept, oldest first.
     pub fn all(&self) -> io::Result<Vec<Review>> {
         let mut all = Vec::new();
         for name in [OLD_NAME, FILE_NAME] {
@@ -235,7 +234,7 @@ impl Reviews {
         })
     }
 
-    /// Whether the filter does not judge the article with this key any more.
+    /// Returns whether the filter no longer judges the article with this key.
     pub fn is_released(&self, key: Key, filter: &str) -> bool {
         let bytes = match self.disk.open(&self.dir.join(RELEASED_NAME), Open::ReadOnly) {
             Ok(file) => file.len().unwrap_or_default(),
@@ -263,7 +262,7 @@ impl Reviews {
         Ok((log, all))
     }
 
-    /// From now on the filter does not judge the article with this key; durable when this returns.
+    /// Exempts the article with this key from the filter; durable on return.
     pub fn release(&self, key: Key, filter: &str) -> io::Result<()> {
         let _releasing = self.releasing.lock();
         let (mut log, mut all) = self.read_released()?;
@@ -273,7 +272,7 @@ impl Reviews {
         let line = format!("{:032x} {filter}", key.0);
         match log.append(&line) {
             Err(error) if error.kind() == ErrorKind::FileTooLarge => {
-                // The newest half.
+                // Keeps the newest half.
                 all.drain(..all.len() / 2);
                 all.push((key.0, filter.to_owned()));
                 let texts: Vec<String> = all.iter().map(|(key, of)| format!("{key:032x} {of}")).collect();
@@ -307,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_read_as_they_were_written() {
+    fn findings_are_read_back_as_written() {
         let sim = disk();
         let reviews = open(&sim);
         assert!(reviews.all().unwrap().is_empty());
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_kept() {
+    fn the_newest_findings_are_kept() {
         let sim = disk();
         let reviews = open(&sim);
         let long = Review { reason: "x".repeat(50_000), ..review(0) };
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_released_is_known_at_once_and_bounded() {
+    fn releases_take_effect_at_once_and_are_bounded() {
         let sim = disk();
         let (server, command) = (open(&sim), open(&sim));
         assert!(!server.is_released(Key(1), "spam"));
@@ -354,7 +353,7 @@ mod tests {
         for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
             for step in 0.. {
                 let sim = disk();
-                // Full, so that the next finding begins another file.
+                // A full log, so that the next finding begins another file.
                 let full = Review { reason: "x".repeat(FILE_BYTES_MAX as usize - 150), ..review(0) };
                 open(&sim).add([full.clone(), review(1)].into_iter());
                 let reviews = open(&sim);

@@ -1,4 +1,4 @@
-//! The road of an article on a spool in memory.
+//! The path of an article, on a spool in memory.
 
 mod aside;
 mod filters;
@@ -50,7 +50,7 @@ fn filer(disk: &SimDisk, unknown_groups: &str) -> Filer {
     filer
 }
 
-/// A filer for the site of this configuration.
+/// Opens a filer for the site of this configuration.
 fn opened(disk: &SimDisk, text: &str) -> Filer {
     let config = config::parse(text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
     let (spool, _) = Spool::open(Arc::new(disk.clone()), config.spool_config(), &()).unwrap();
@@ -83,7 +83,7 @@ fn stored(filer: &Filer, id: &str) -> String {
 }
 
 #[test]
-fn a_batch_keeps_its_order_whatever_becomes_of_each() {
+fn a_batch_keeps_its_order_with_any_dispositions() {
     let filer = filer(&SimDisk::new(), "reject");
     let good = |id: &'static str| (wire(id, "misc.test", ""), id);
     let dispositions = ingest(
@@ -171,7 +171,7 @@ fn groups_are_chosen() {
 }
 
 #[test]
-fn our_trouble_is_nobodys_fault_and_not_remembered() {
+fn articles_are_not_remembered_after_local_trouble() {
     let disk = SimDisk::new();
     let filer = filer(&disk, "reject");
     disk.fail_at(disk.steps(), SimDisk::ENOSPC, true);
@@ -187,7 +187,7 @@ fn our_trouble_is_nobodys_fault_and_not_remembered() {
 }
 
 #[test]
-fn offline_filing_tells_why() {
+fn offline_filing_reports_reasons() {
     let filer = filer(&SimDisk::new(), "reject");
     let wires = [
         wire("<1@x>", "misc.test", ""),
@@ -211,7 +211,7 @@ fn offline_filing_tells_why() {
     );
 }
 
-/// The class that an article from `origin` goes to under these rules.
+/// Returns the class for an article from `origin` under these rules.
 fn class_under(rules: &str, origin: &Origin, wire: &str) -> String {
     let classes = "\n[[class]]\nname = \"ram\"\nmethod = \"memory\"\nsize = \"64 KiB\"\n";
     let text =

@@ -1,13 +1,13 @@
-//! Whose commit is next: sessions wait for it as tasks, so that their threads go on with other sessions.
+//! Order of commits: sessions wait for their turn as tasks, so their threads can serve other sessions.
 //!
-//! Who comes just as the turn is free takes it, even if others wait: handing it to one that has yet to wake
-//! up would leave the spool's writer idle. Who was passed over often goes ahead without a turn and waits at
-//! the writer itself, which is fair.
+//! A session that arrives just as the turn is free takes it, even if others wait: handing it to a task that
+//! has yet to wake up would leave the spool's writer idle. A session passed over often proceeds without a
+//! turn and waits at the writer itself, which is fair.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
-/// How often a session lets others pass.
+/// Times a session lets others pass.
 const PASSED_OVER_MAX: usize = 16;
 
 /// The turn.
@@ -17,18 +17,18 @@ pub(super) struct Turn {
     free: Notify,
 }
 
-/// Held while it is one's turn.
+/// Guard held for the duration of a turn.
 #[derive(Debug)]
 pub(super) struct Held<'a>(&'a Turn);
 
 impl Turn {
-    /// Waits for the turn; `None` if it took too long. Says too whether others had it.
+    /// Waits for the turn; returns `None` if it took too long, and whether others had it.
     pub async fn take(&self) -> (Option<Held<'_>>, bool) {
         for passed_over in 0..PASSED_OVER_MAX {
             if !self.taken.swap(true, Ordering::Acquire) {
                 return (Some(Held(self)), passed_over > 0);
             }
-            // Given back since the look above, it is remembered and does not wait.
+            // A release since the check above is remembered, so this does not wait.
             self.free.notified().await;
         }
         (None, true)
@@ -49,7 +49,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn one_at_a_time_has_it_and_nobody_waits_for_ever() {
+    async fn one_session_at_a_time_has_the_turn_and_none_waits_forever() {
         let (turn, holders, turns) =
             (Arc::new(Turn::default()), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let sessions: Vec<_> = (0..8)

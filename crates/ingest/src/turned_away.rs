@@ -1,7 +1,7 @@
-//! Message-IDs of articles that found their storage class full: they are not asked for again at once.
+//! Message-IDs of articles that found their storage class full, and are not requested again at once.
 //!
-//! Which class an article belongs to is known once it is here. Without this list a peer would send it again,
-//! whole, each time it offers it. Called by `relay`. Why: decision 60.
+//! The class of an article is known only once the article is here. Without this list a peer would send it
+//! again, whole, at each offer. Called by `relay`. Reasons: decision 60.
 
 use hashbrown::HashMap;
 use site_base::lock::Leaf;
@@ -10,15 +10,15 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long an article is not asked for.
+/// Time for which an article is not requested.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Message-IDs that are remembered; the oldest is forgotten for a new one.
+/// Most Message-IDs remembered; the oldest is dropped for a new one.
 const IDS_MAX: usize = 10_000;
 
-/// The articles that were turned away a short time ago.
+/// The articles recently turned away.
 #[derive(Debug, Default)]
 pub struct TurnedAway {
-    /// False: there are none, which is nearly always so.
+    /// Whether there are any, which is rare.
     is_used: AtomicBool,
     ids: Leaf<TurnedAwayIds>,
 }
@@ -26,12 +26,12 @@ pub struct TurnedAway {
 #[derive(Debug, Default)]
 struct TurnedAwayIds {
     until: HashMap<Key, Instant>,
-    /// Keys by age; one that was turned away again is there again.
+    /// Keys by age; one that was turned away again is listed again.
     order: VecDeque<(Instant, Key)>,
 }
 
 impl TurnedAway {
-    /// The class of this article was full.
+    /// Records that the class of this article was full.
     pub fn add(&self, key: Key, now: Instant) {
         let mut ids = self.ids.lock();
         ids.forget(now);
@@ -44,7 +44,7 @@ impl TurnedAway {
         self.is_used.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this article is not to be asked for.
+    /// Returns whether this article is not to be requested.
     pub fn has(&self, key: &Key, now: Instant) -> bool {
         if !self.is_used.load(Ordering::Relaxed) {
             return false;
@@ -59,7 +59,7 @@ impl TurnedAway {
 }
 
 impl TurnedAwayIds {
-    /// Forgets those whose pause is over.
+    /// Drops the keys whose pause is over.
     fn forget(&mut self, now: Instant) {
         while self.order.front().is_some_and(|(until, _)| *until <= now) {
             self.forget_oldest();
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_article_is_not_asked_for_during_the_pause_after_the_last_attempt() {
+    fn an_article_is_not_requested_during_the_pause_after_the_last_attempt() {
         let (turned_away, begun) = (TurnedAway::default(), Instant::now());
         let second = Duration::from_secs(1);
         assert!(!turned_away.has(&Key(1), begun));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten_for_new_ones() {
+    fn the_oldest_ids_are_dropped_for_new_ones() {
         let (turned_away, now) = (TurnedAway::default(), Instant::now());
         (0..=IDS_MAX as u128).for_each(|n| turned_away.add(Key(n), now));
         assert!(!turned_away.has(&Key(0), now));

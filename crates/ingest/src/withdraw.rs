@@ -1,9 +1,9 @@
-//! Cancels and Supersedes: which are obeyed, and what becomes of those that come before their article.
+//! Cancels and Supersedes: which are obeyed, and how those that arrive before their article are kept.
 //!
-//! An article that withdraws another one is filed like any other; only then is it obeyed. What it names and
-//! is here disappears from every list. What is not here yet is refused when it comes (`early`). Called by
-//! `follow_ups`, with many at once. Sources: RFC 5537 sections
-//! 5.3 and 5.4, RFC 8315 section 3.5, INN's `docancels`.
+//! An article that withdraws another one is filed like any other; it is obeyed after that. The article it
+//! names, if present, disappears from every list. One that has not arrived yet is refused on arrival
+//! (`early`). Called by `follow_ups`, with many at once. Sources: RFC 5537 sections 5.3 and 5.4, RFC 8315
+//! section 3.5, INN's `docancels`.
 
 use super::control::{Asked, Keyring, Permit, Policy, Proof};
 use super::early::Early;
@@ -22,22 +22,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tracing::{debug, info, warn};
 
-/// Why an article that is to withdraw another one withdraws nothing.
+/// Reason why an article withdraws nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotWithdrawn {
-    /// `[[control]]` or `[cancel]` says so.
+    /// Not honored according to `[[control]]` or `[cancel]`.
     NotHonored,
-    /// The other article is not here, or the sender may not know of it.
+    /// The target is not here, or the sender may not know of it.
     NotHere,
-    /// The other article has no Cancel-Lock.
+    /// The target has no Cancel-Lock.
     NoLock,
-    /// No Cancel-Key fits the lock.
+    /// No Cancel-Key matches the lock.
     NoKey,
-    /// The other article cannot be read or withdrawn now.
+    /// The target cannot be read or withdrawn now.
     Trouble,
 }
 
-/// What the poster is told.
+/// Text reported to the poster.
 impl fmt::Display for NotWithdrawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -53,16 +53,16 @@ impl fmt::Display for NotWithdrawn {
 /// An article of a batch that withdraws another one.
 #[derive(Debug)]
 pub(super) struct Withdrawing<'a> {
-    /// Which article of the batch.
+    /// Index in the batch.
     pub at: usize,
     pub target: MessageId<'a>,
-    /// What is kept of it until it is obeyed.
+    /// Header lines kept until it is obeyed.
     pub kept: Box<[u8]>,
     /// Whether a group takes it, so that it can be found in the spool.
     pub is_filed: bool,
 }
 
-/// What `article` withdraws, if it does; a header that cannot be read withdraws nothing.
+/// Returns the article that `article` withdraws, if any; an invalid header withdraws nothing.
 pub(super) fn target<'a>(article: &Article<'a>) -> Option<MessageId<'a>> {
     if article.count(Known::Control) == 0 && article.count(Known::Supersedes) == 0 {
         return None;
@@ -70,50 +70,50 @@ pub(super) fn target<'a>(article: &Article<'a>) -> Option<MessageId<'a>> {
     Some(control::withdrawal(article).ok()??.target())
 }
 
-/// The same of an article of a batch; `is_filed`: a group takes it.
+/// Returns the withdrawal of an article in a batch, if any; `is_filed` states whether a group takes it.
 pub(super) fn withdrawing<'a>(article: &Article<'a>, at: usize, is_filed: bool) -> Option<Withdrawing<'a>> {
     Some(Withdrawing { at, target: target(article)?, kept: kept(article), is_filed })
 }
 
-/// Something to carry out once a batch is committed.
+/// A task to carry out once a batch is committed.
 #[derive(Debug)]
 pub(super) enum Task {
     /// An article withdraws another one.
     Obey(Obey),
-    /// The withdrawal of this article came while it was being filed.
+    /// The withdrawal of this article arrived while it was being filed.
     Late(Key),
 }
 
 /// An article that withdraws another one.
 #[derive(Debug)]
 pub(super) struct Obey {
-    /// The header lines that decide, as an article without a body; a signed article as a whole.
+    /// Header lines that decide, as an article without a body; a signed article as a whole.
     wire: Box<[u8]>,
-    /// The groups that its poster may read; `None`: all.
+    /// Groups that its poster may read; `None`: all.
     reads: Option<Groups>,
-    /// Where it is noted that it withdrew nothing, for its sender.
+    /// Records that it withdrew nothing, for its sender.
     pub answer: Option<Arc<OnceLock<NotWithdrawn>>>,
 }
 
-/// What [`Withdrawals`] looks at of an article without a signature.
+/// Headers examined by [`Withdrawals`] in an article without a signature.
 const DECIDING: [Known; 6] =
     [Known::Control, Known::Supersedes, Known::CancelKey, Known::Sender, Known::From, Known::Newsgroups];
 
 impl Obey {
-    /// `kept`: see [`kept`].
+    /// Creates the request; for `kept`, see [`kept`].
     pub fn of(kept: Box<[u8]>, reads: Option<Groups>) -> Self {
         Self { wire: kept, reads, answer: None }
     }
 
-    /// Memory for it.
+    /// Returns its size in memory.
     pub fn bytes(&self) -> usize {
         self.wire.len()
     }
 }
 
-/// What is kept of an article until it is obeyed: the header lines that decide what it may withdraw, and no
-/// body. More than one Control or Supersedes withdraw nothing, and of all others the first counts. An article
-/// that may be signed is kept whole.
+/// Returns the part of an article kept until it is obeyed: the header lines that decide what it may
+/// withdraw, and no body. Repeated Control or Supersedes headers withdraw nothing; of all others the first
+/// counts. An article that may be signed is kept whole.
 pub(super) fn kept(article: &Article<'_>) -> Box<[u8]> {
     if Proof::may_be(article) {
         return article.wire().into();
@@ -131,21 +131,21 @@ pub(super) fn kept(article: &Article<'_>) -> Box<[u8]> {
     lines.into()
 }
 
-/// What became of a task.
+/// Outcome of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Withdrawn,
     Nothing(NotWithdrawn),
-    /// The spool is in trouble: it is to be tried again after the next start.
+    /// The spool is in trouble: to be tried again after the next start.
     Undone,
 }
 
-/// What is to be done about a task.
+/// Decision on a task.
 #[derive(Debug, Clone, Copy)]
 enum Verdict {
-    /// The article is here, and goes.
+    /// The article is here, and is withdrawn.
     Withdraw(Key),
-    /// It is not here, and is refused when it comes.
+    /// The article is not here, and is refused on arrival.
     Refuse(Key),
     Nothing(NotWithdrawn),
 }
@@ -156,7 +156,7 @@ pub(super) struct Withdrawals {
     policy: ArcSwap<Policy>,
     keyring: Keyring,
     early: Arc<Early>,
-    /// Articles entered into history, since they are to be refused.
+    /// Articles entered into history because they are to be refused.
     refused: AtomicU64,
 }
 
@@ -166,7 +166,7 @@ impl Withdrawals {
         let early = Arc::new(Early::open(disk, &config.site.data, config.site.remember_days, unix_now()));
         let synced = Arc::downgrade(&early);
         spool.on_durable(Box::new(move || {
-            // It logs what is wrong.
+            // `sync` logs its own errors.
             let _is_whole = synced.upgrade().map(|early| early.sync());
         }));
         let keyring = Keyring::of(spool.disk().clone(), &config.site.data);
@@ -174,23 +174,23 @@ impl Withdrawals {
         Self { early, keyring, policy, refused: AtomicU64::new(0) }
     }
 
-    /// Goes by another configuration.
+    /// Applies another configuration.
     pub fn apply(&self, config: &Arc<Config>) {
         self.policy.store(Arc::new(Policy::of(config.clone())));
         self.early.keep_for(config.site.remember_days);
     }
 
-    /// Makes durable what waits for its article; false if some of it would be forgotten at a restart.
+    /// Makes waiting withdrawals durable; returns false if some would be lost at a restart.
     pub fn sync(&self) -> bool {
         self.early.sync()
     }
 
-    /// How many wait for their article.
+    /// Returns how many wait for their article.
     pub fn early_cancels(&self) -> usize {
         self.early.len()
     }
 
-    /// Whether the article is one that is refused, or was withdrawn before it came.
+    /// Rejects an article that is refused by policy, or was withdrawn before it arrived.
     pub fn check(&self, article: &Article<'_>, key: Key) -> Result<(), Reject> {
         if self.policy.load().refuses(article) {
             return Err(Reject::ControlRefused);
@@ -229,8 +229,8 @@ impl Withdrawals {
         verdicts.iter().map(&mut outcome).collect()
     }
 
-    /// Enters the articles that are to be refused into history; those that have come meanwhile are judged
-    /// again. False if the spool takes nothing now.
+    /// Enters the articles to be refused into history; those that have arrived in the meantime are judged
+    /// again. Returns false if the spool takes nothing now.
     fn refuse_from_now_on<'t>(
         &self,
         spool: &Spool,
@@ -262,8 +262,7 @@ impl Withdrawals {
         committed.is_ok()
     }
 
-    /// What is to be done about a task. Remembers keys shown for an article that is not here. May wait for
-    /// the disk.
+    /// Decides on a task. Remembers the keys shown for an article that is not here. May wait for the disk.
     fn judge(&self, spool: &Spool, task: &Task) -> Verdict {
         let judged = match task {
             Task::Obey(asking) => self.judge_withdrawal(spool, asking),
@@ -284,16 +283,18 @@ impl Withdrawals {
         if spool.lookup(&key) == Lookup::Unknown {
             match policy.withdrawal(&asked, &signed) {
                 (Permit::NotHonored, _) => {}
-                // Its groups are not known; so who may withdraw in some of them only cannot do so yet.
+                // The groups of the article are not known; a sender who may withdraw in only some groups
+                // has to wait.
                 (Permit::Nothing, section) if section.is_none_or(|s| s.groups.as_str() == "*") => {
                     return Ok(Verdict::Refuse(key));
                 }
                 (permit, _) => self.early.remember(key, shown, permit == Permit::KeyIfLocked, unix_now()),
             }
         }
-        // Also if it was not here: it may have come meanwhile, by another connection.
+        // Judged even if it was not here: it may have arrived since, on another connection.
         let judged = judge_article(spool, key, shown, |head, lock, is_open| {
-            // Without its key nobody can withdraw, or even find, what they may not read.
+            // Without the key, a reader can neither withdraw nor discover an article in groups closed to
+            // them.
             if !is_open && !origin::may_read(asking.reads.as_ref(), head) {
                 return Err(NotWithdrawn::NotHere);
             }
@@ -335,17 +336,17 @@ impl Withdrawals {
         })
     }
 
-    /// Whether a withdrawal waits for this article.
+    /// Returns whether a withdrawal waits for this article.
     pub fn is_awaited(&self, key: Key) -> bool {
         self.early.keys(key).is_some()
     }
 
-    /// Articles entered into history so far, since they are to be refused.
+    /// Returns the number of articles entered into history because they are to be refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Changes whenever a withdrawal comes before its article.
+    /// Returns a counter that changes whenever a withdrawal arrives before its article.
     pub fn epoch(&self) -> u64 {
         self.early.epoch()
     }
@@ -360,7 +361,7 @@ impl Verdict {
     }
 }
 
-/// Whether what was shown before the article came withdraws it.
+/// Returns whether the keys shown before the article arrived withdraw it.
 fn opens_late(permit: Permit, lock: Option<&[u8]>, keys: &[u8]) -> bool {
     match (permit, lock) {
         (Permit::Nothing, _) | (Permit::KeyIfLocked, None) => true,
@@ -369,8 +370,8 @@ fn opens_late(permit: Permit, lock: Option<&[u8]>, keys: &[u8]) -> bool {
     }
 }
 
-/// Whether an article is here and `permits` its withdrawal, which is shown its header lines, its lock, and
-/// whether a key opens that.
+/// Checks whether an article is here and `permits` its withdrawal; `permits` is called with its header
+/// lines, its lock, and whether a key opens the lock.
 fn judge_article(
     spool: &Spool,
     key: Key,

@@ -1,37 +1,37 @@
-//! INN's timecaf files: many articles one behind the other, and a table of contents.
+//! INN's timecaf files: many articles stored one after the other, with a table of contents.
 //!
-//! Bytes in, values out. Only files of 64-bit machines with the lowest byte first are known here. Called by
-//! `import::source`. Sources: storage.conf(5), files made by INN 2.7; in words in `docs/formats/inn.md`.
+//! Bytes in, values out. Supports only files of 64-bit little-endian machines. Called by `import::source`.
+//! Sources: storage.conf(5), files made by INN 2.7; described in `docs/formats/inn.md`.
 
-/// Bytes of the file's header.
+/// Size of the file's header, in bytes.
 pub const HEADER_BYTES: usize = 96;
-/// Bytes of an entry of the table of contents.
+/// Size of an entry of the table of contents, in bytes.
 pub const ENTRY_BYTES: usize = 24;
-/// Most articles of one file.
+/// Most articles in one file.
 const SLOTS_MAX: u64 = 1 << 20;
 
-/// The header of a file.
+/// Header of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CafHeader {
-    /// Where the table of contents begins.
+    /// Offset of the table of contents.
     pub contents_at: u64,
-    /// Entries of it that are in use.
+    /// Entries in use.
     pub entries: u64,
 }
 
-/// An article's place in its file.
+/// Location of an article in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CafEntry {
     /// Byte offset in the file.
     pub at: u64,
-    /// Bytes of the article.
+    /// Length of the article in bytes.
     pub bytes: u32,
-    /// Unix seconds of its arrival.
+    /// Arrival in Unix seconds.
     pub arrived: u32,
 }
 
 impl CafHeader {
-    /// Reads the first [`HEADER_BYTES`] of a file; `None` if it is none.
+    /// Parses the first [`HEADER_BYTES`] of a file; returns `None` if it is not a timecaf file.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         if !bytes.starts_with(b"CRMT") || bytes.len() < HEADER_BYTES {
             return None;
@@ -48,7 +48,7 @@ impl CafHeader {
 }
 
 impl CafEntry {
-    /// Reads an entry; `None` where an article is missing.
+    /// Parses an entry; returns `None` if its article is missing.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let number =
             |at: usize| -> Option<u64> { Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)) };
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_inn_wrote_is_read_and_damage_is_none() {
+    fn files_of_inn_are_parsed_and_damage_is_none() {
         let mut header = vec![0; HEADER_BYTES];
         header[..4].copy_from_slice(b"CRMT");
         for (at, number) in [(8, 1u64), (16, 262_144), (24, 401), (56, 1_704_352)] {

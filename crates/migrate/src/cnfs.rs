@@ -1,45 +1,45 @@
 //! INN's cyclic buffers: header, usage bitmap, article headers, as bytes.
 //!
-//! Bytes in, values out; what is on the disk may be damaged in any way. The format in words is in
+//! Bytes in, values out; the data may be damaged in any way. The format is described in
 //! `docs/formats/inn.md`. Called by `import::source`. Sources: cnfsheadconf(8), cycbuff.conf(5), CNFS-07 to
 //! CNFS-09, and buffers made by INN 2.7.
 
 use std::fmt;
 
-/// Bytes before the usage bitmap; the header is in them.
+/// Bytes before the usage bitmap, including the header.
 pub const HEADER_BYTES: usize = 512;
-/// Bytes of the longest article header.
+/// Size of the longest article header, in bytes.
 pub const ARTICLE_HEADER_BYTES_MAX: usize = 24;
-/// What the articles' area is aligned to.
+/// Alignment of the area of articles.
 const AREA_ALIGN_BYTES: u64 = 16 << 10;
-/// The largest block INN makes.
+/// Largest block size INN uses.
 const BLOCK_BYTES_MAX: u64 = 16 << 10;
-/// Set bits looked at to find out how the bitmap's words are laid out.
+/// Set bits examined to detect the layout of the bitmap's words.
 const DETECT_BLOCKS_MAX: usize = 256;
 
-/// The header of a buffer.
+/// Header of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BufferHeader {
-    /// Its name, such as `B1`.
+    /// Name of the buffer, such as `B1`.
     pub name: String,
-    /// Its length in bytes.
+    /// Length of the buffer in bytes.
     pub len: u64,
-    /// Where the next article goes.
+    /// Offset of the next article.
     pub free: u64,
     /// Number of the current cycle, from 1 on; 0: never used.
     pub cycle: u32,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block: u64,
 }
 
-/// Why a file is not read as a buffer.
+/// Reason why a file is not read as a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderError {
-    /// It does not begin with the magic of one.
+    /// The file does not begin with the magic of a buffer.
     NoMagic,
-    /// It is of an INN before 2.3.
+    /// The buffer was written by an INN before 2.3.
     TooOld,
-    /// A field makes no sense.
+    /// The named field is invalid.
     Field(&'static str),
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for HeaderError {
 }
 
 impl BufferHeader {
-    /// Reads the first [`HEADER_BYTES`] of a buffer.
+    /// Parses the first [`HEADER_BYTES`] of a buffer.
     pub fn parse(bytes: &[u8]) -> Result<Self, HeaderError> {
         let field = |at: usize, len: usize| bytes.get(at..at + len).unwrap_or_default();
         let number = |at, name| hex(field(at, 16)).ok_or(HeaderError::Field(name));
@@ -88,21 +88,22 @@ impl BufferHeader {
         Ok(header)
     }
 
-    /// Where the first article may begin.
+    /// Returns the offset at which the first article may begin.
     pub fn area(&self) -> u64 {
-        // One page more if the bitmap ends on a page.
+        // The area begins one page later if the bitmap ends on a page.
         let end = self.len / (self.block * 8) + HEADER_BYTES as u64;
         end + (AREA_ALIGN_BYTES - end % AREA_ALIGN_BYTES)
     }
 
-    /// Bytes of the bitmap, which follows the header.
+    /// Returns the size of the bitmap, which follows the header.
     pub fn bitmap_bytes(&self) -> usize {
-        // Whole words of 8 bytes.
+        // Rounded up to words of 8 bytes.
         (self.len / self.block).div_ceil(64) as usize * 8
     }
 
-    /// The blocks that may begin an article, in the order they were written: what is left of the last cycle,
-    /// then this one. The header may be damaged: a file of `file_bytes` holds no more than that.
+    /// Returns the blocks that may begin an article, in the order they were written: first the rest of the
+    /// last cycle, then the current one. The header may be damaged: a file of `file_bytes` holds no more
+    /// than that.
     pub fn blocks(&self, file_bytes: u64) -> impl Iterator<Item = u64> + use<> {
         let (first, end) = (self.area() / self.block, self.len.min(file_bytes) / self.block);
         let free = if self.cycle == 0 { first } else { self.free / self.block };
@@ -110,20 +111,19 @@ impl BufferHeader {
     }
 }
 
-/// How the words of a bitmap lie: INN sets the highest bit of a `long` first, in its machine's order of
-/// bytes.
+/// Word layout of a bitmap: INN sets the highest bit of a `long` first, in its machine's byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Words {
     /// 8 bytes, lowest byte first.
     Little64,
     /// 4 bytes, lowest byte first.
     Little32,
-    /// Highest byte first; the length does not matter.
+    /// Highest byte first, for any word size.
     Big,
 }
 
 impl Words {
-    /// Whether a block's bit is set.
+    /// Returns whether a block's bit is set.
     pub fn is_set(self, bitmap: &[u8], block: u64) -> bool {
         let (byte, bit) = ((block / 8) as usize, block % 8);
         let at = match self {
@@ -134,7 +134,7 @@ impl Words {
         bitmap.get(at).is_some_and(|b| b & (0x80 >> bit) != 0)
     }
 
-    /// Finds out which it is: the one whose set bits stand most often where an article begins.
+    /// Detects the layout: the one whose set bits most often match the beginning of an article.
     pub fn detect(
         (header, file_bytes): (&BufferHeader, u64),
         bitmap: &[u8],
@@ -158,20 +158,20 @@ impl Words {
     }
 }
 
-/// What stands before an article.
+/// Header before an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArticleHeader {
-    /// Bytes of this header.
+    /// Length of this header in bytes.
     pub header_bytes: usize,
-    /// Bytes of the article.
+    /// Length of the article in bytes.
     pub bytes: u32,
-    /// Unix seconds of its arrival.
+    /// Arrival in Unix seconds.
     pub arrived: u32,
 }
 
 impl ArticleHeader {
-    /// Reads the header at the beginning of `bytes`, as machines with `long`s of 4 or 8 bytes write it: size,
-    /// arrival and class, the numbers in network order in the word's first written bytes.
+    /// Parses the header at the beginning of `bytes`, as written by machines with `long`s of 4 or 8 bytes:
+    /// size, arrival and class, with the numbers in network order in the first bytes of each word.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| -> Option<u32> { Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?)) };
         let words = [word(0)?, word(4)?, word(8)?];
@@ -183,7 +183,7 @@ impl ArticleHeader {
         (header.bytes > 0 && header.bytes <= i32::MAX as u32 && header.arrived > 0).then_some(header)
     }
 
-    /// Whether the bytes at a block's start look like an article with its header.
+    /// Returns whether the bytes at a block's start look like an article with its header.
     pub fn begins(bytes: &[u8]) -> bool {
         Self::parse(bytes)
             .and_then(|header| bytes.get(header.header_bytes))
@@ -191,7 +191,7 @@ impl ArticleHeader {
     }
 }
 
-/// Up to the first NUL.
+/// Returns the field up to the first NUL.
 fn text(field: &[u8]) -> &[u8] {
     field.split(|byte| *byte == 0).next().unwrap_or_default()
 }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_inn_is_read() {
+    fn a_header_of_inn_is_parsed() {
         let bytes =
             header("CBuf4", "0000000000800000", "0000000000004000", "0000000000000002", "0000000000001000");
         let read = BufferHeader::parse(&bytes).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_headers_are_told_by_field() {
+    fn damaged_headers_are_reported_by_field() {
         let (len, free, cycle, block) =
             ("0000000000800000", "0000000000004000", "0000000000000001", "0000000000001000");
         for (bytes, error) in [
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_lie_as_the_machine_that_wrote_them_had_its_words() {
+    fn bitmaps_are_read_in_the_word_layout_of_their_machine() {
         let bits = [0x01, 0, 0, 0, 0, 0, 0, 0x80];
         assert!(Words::Little64.is_set(&bits, 0) && Words::Little64.is_set(&bits, 63));
         assert!(Words::Little32.is_set(&bits, 31) && Words::Little32.is_set(&bits, 32));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn article_headers_of_all_machines_are_read() {
+    fn article_headers_of_all_machines_are_parsed() {
         let parse = |words: &[u32]| {
             let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_be_bytes()).collect();
             ArticleHeader::parse(&bytes).map(|h| (h.header_bytes, h.bytes, h.arrived))

@@ -1,8 +1,8 @@
 //! INN's configuration and group files, as far as an import needs them: inn.conf, cycbuff.conf, active,
 //! newsgroups, active.times, history.
 //!
-//! Text in, values out; lines that make no sense are passed over. Called by `import::site`. Sources:
-//! inn.conf(5), cycbuff.conf(5), active(5), newsgroups(5), active.times(5), history(5).
+//! Text in, values out; invalid lines are skipped. Called by `import::site`. Sources: inn.conf(5),
+//! cycbuff.conf(5), active(5), newsgroups(5), active.times(5), history(5).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,15 +13,15 @@ pub struct OtherGroup {
     pub high: u64,
     /// Flag, as in the active file.
     pub flag: String,
-    /// One line; empty: none.
+    /// One-line description; empty if there is none.
     pub description: String,
-    /// Unix seconds; 0: not known.
+    /// Creation time in Unix seconds; 0 if unknown.
     pub created: u64,
-    /// Who made it; empty: not known.
+    /// Creator; empty if unknown.
     pub creator: String,
 }
 
-/// The value of a key of inn.conf, without quotes; of several the first.
+/// Returns the value of a key of inn.conf, without quotes; the first if there are several.
 pub fn inn_conf(text: &str, key: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -29,7 +29,8 @@ pub fn inn_conf(text: &str, key: &str) -> Option<String> {
     })
 }
 
-/// A value of inn.conf without its quotes and the comment after it; `None`: its quote is not closed.
+/// Returns a value of inn.conf without its quotes and the comment after it; `None` if its quote is not
+/// closed.
 pub fn inn_conf_value(value: &str) -> Option<String> {
     let Some(inner) = value.strip_prefix('"') else {
         let comment = value.char_indices().find(|(at, c)| {
@@ -50,7 +51,7 @@ pub fn inn_conf_value(value: &str) -> Option<String> {
     }
 }
 
-/// The buffers of a cycbuff.conf as (name, path), in its order.
+/// Returns the buffers of a cycbuff.conf as (name, path), in order.
 pub fn cycbuffs(text: &str) -> Vec<(String, String)> {
     let joined = text.replace("\r\n", "\n").replace("\\\n", "");
     let buffer = |line: &str| {
@@ -61,7 +62,7 @@ pub fn cycbuffs(text: &str) -> Vec<(String, String)> {
     joined.lines().filter_map(buffer).collect()
 }
 
-/// Whether a storage.conf names the method cnfs.
+/// Returns whether a storage.conf names the method cnfs.
 pub fn uses_cnfs(text: &str) -> bool {
     let plain = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let words: Vec<&str> = plain.flat_map(str::split_ascii_whitespace).collect();
@@ -71,7 +72,7 @@ pub fn uses_cnfs(text: &str) -> bool {
     })
 }
 
-/// The groups of an active file, and the lines that make no sense: where they are, and what they say.
+/// Returns the groups of an active file, and the invalid lines with their numbers.
 pub fn active(text: &str) -> (BTreeMap<String, OtherGroup>, Vec<(usize, &str)>) {
     let group = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -90,9 +91,10 @@ pub fn active(text: &str) -> (BTreeMap<String, OtherGroup>, Vec<(usize, &str)>) 
     (groups, odd)
 }
 
-/// The groups of leafnode's groupinfo that have had articles, or of which `is_read` says so. A line of
-/// leafnode 2 is the name, the flag, the last and the first number, the time of creation and the description,
-/// with tabs between them; leafnode 1 has blanks, and no flag. Others are only groups that its servers have.
+/// Returns the groups of leafnode's groupinfo that have had articles, or for which `is_read` returns true.
+/// A line of leafnode 2 has the name, the flag, the last and the first number, the time of creation and the
+/// description, separated by tabs; leafnode 1 uses blanks, and has no flag. All others merely exist on its
+/// servers.
 pub fn groupinfo(text: &str, is_read: impl Fn(&str) -> bool) -> BTreeMap<String, OtherGroup> {
     let group = |line: &str| {
         let line = line.trim_end_matches('\r');
@@ -138,12 +140,12 @@ pub fn times(text: &str, groups: &mut BTreeMap<String, OtherGroup>) {
     }
 }
 
-/// What a history file tells.
+/// Contents of a history file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
-    /// Unix seconds of arrival by INN's hash of the Message-ID.
+    /// Arrivals in Unix seconds, by INN's hash of the Message-ID.
     pub by_hash: HashMap<[u8; 16], u32>,
-    /// Lines without a token: ids that are remembered only.
+    /// Number of lines without a token: Message-IDs that are only remembered.
     pub remembered: u64,
 }
 
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn history_tells_arrivals_and_counts_what_is_only_remembered() {
+    fn history_has_arrivals_and_counts_remembered_ids() {
         let mut arrivals = Arrivals::default();
         for line in [
             &b"[C906AEE64C1417F1BBD1FC079EDA7985]\t1795237138~-~1795204377\t@030042310000000000000000000400000001@"[..],

@@ -1,28 +1,29 @@
-//! An article as another server or a file had it: what its head tells, and its wire format.
+//! An article as stored by another server or in a file: data of its head, and its wire format.
 //!
 //! Bytes in, values out. Called by `import::source` and `import::plan`.
 
 use netnews::article::Headers;
 use netnews::nntp::wire;
 
-/// What ends an article that is stored as it went over the wire.
+/// End of an article stored in wire format.
 const END: &[u8] = b"\r\n.\r\n";
 
-/// Why stored bytes are no article.
+/// Reason why stored bytes are not an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// In wire format, and without its end.
+    /// Wire format without its end.
     NoEnd,
-    /// There is nothing.
+    /// No bytes.
     Empty,
 }
 
-/// Whether bytes are in wire format: their first line ends in CRLF.
+/// Returns whether bytes are in wire format: their first line ends in CRLF.
 fn is_wire(stored: &[u8]) -> bool {
     memchr::memchr(b'\n', stored).is_some_and(|lf| lf > 0 && stored.get(lf - 1) == Some(&b'\r'))
 }
 
-/// Puts an article in wire format without the final `.` line into `out`. What is stored with LF is converted.
+/// Writes an article to `out` in wire format without the final `.` line, converting articles stored with
+/// LF.
 pub fn to_wire(stored: &[u8], out: &mut Vec<u8>) -> Result<(), Damage> {
     out.clear();
     if stored.is_empty() {
@@ -38,11 +39,11 @@ pub fn to_wire(stored: &[u8], out: &mut Vec<u8>) -> Result<(), Damage> {
     Ok(())
 }
 
-/// What the head of an article tells of its places.
+/// Data from the head of an article.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Head<'a> {
     pub message_id: &'a [u8],
-    /// `group`, number; in the order of Xref.
+    /// Groups and numbers, in the order of Xref.
     pub places: Vec<(&'a [u8], u64)>,
     pub newsgroups: &'a [u8],
     pub from: &'a [u8],
@@ -52,8 +53,8 @@ pub struct Head<'a> {
     pub lines: &'a [u8],
 }
 
-/// Length in wire format of an article of which `stored` is the beginning; `stored_bytes` is all of it, 0 if
-/// that is known to be here.
+/// Returns the length in wire format of an article that begins with `stored`; `stored_bytes` is its stored
+/// length, or 0 if `stored` is known to be complete.
 pub(crate) fn wire_bytes(stored: &[u8], stored_bytes: u64) -> u64 {
     match (is_wire(stored), stored_bytes) {
         (true, 0) => stored.len() as u64,
@@ -63,12 +64,12 @@ pub(crate) fn wire_bytes(stored: &[u8], stored_bytes: u64) -> u64 {
     }
 }
 
-/// Whether `begun` holds the whole head.
+/// Returns whether `begun` has the whole head.
 pub fn is_whole(begun: &[u8]) -> bool {
     memchr::memmem::find(begun, b"\n\n").is_some() || memchr::memmem::find(begun, b"\n\r\n").is_some()
 }
 
-/// Reads the head of an article, in wire format or with LF.
+/// Parses the head of an article, in wire format or with LF.
 pub fn read<'a>(begun: &'a [u8]) -> Head<'a> {
     let mut head = Head::default();
     let end = [&b"\n\n"[..], b"\n\r\n"].iter().filter_map(|blank| memchr::memmem::find(begun, blank)).min();

@@ -1,25 +1,25 @@
-//! Lines of history files, as INN and C News write them: read and written.
+//! Lines of history files, as INN and C News write them: parsing and writing.
 //!
 //! INN: `[HASH]`, a tab, `arrived~expires~posted`, and a tab and a token if there is an article; before 2.0
 //! with the Message-ID in place of the hash. C News: `<id>`, a tab, `arrived~expires~size` (without size in
-//! older releases), and a tab and `group/number` words if there is one. B News has a date and a time of day
-//! in place of the times. So one reader serves for both, and for plain lists of Message-IDs.
+//! older releases), and a tab and `group/number` words if there is an article. B News has a date and a time
+//! of day in place of the times. One parser therefore serves for both, and for plain lists of Message-IDs.
 //! Bytes in, values out. Called by `operations::history`. Sources: history(5) of INN, news(5) of C News.
 
 use spool::{MovedId, inn_hash};
 
 use netnews::{MessageId, date};
 
-/// A line that was understood.
+/// A parsed line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Whose it is.
+    /// Message-ID or its hash.
     pub id: MovedId<'a>,
     /// Unix seconds; `None`: the line has no time.
     pub arrived: Option<u64>,
 }
 
-/// Reads a line; `None` if it makes no sense.
+/// Parses a line; returns `None` if it is invalid.
 pub fn parse(line: &[u8]) -> Option<Line<'_>> {
     let line = line.trim_ascii_end();
     let end = line.iter().position(|byte| matches!(byte, b'\t' | b' ')).unwrap_or(line.len());
@@ -30,7 +30,7 @@ pub fn parse(line: &[u8]) -> Option<Line<'_>> {
         _ => return None,
     };
     let times = rest.trim_ascii_start();
-    // A token may follow at once, as in what grephistory prints.
+    // A token may follow directly, as in the output of grephistory.
     if times.is_empty() || times.starts_with(b"@") {
         return Some(Line { id, arrived: None });
     }
@@ -44,7 +44,7 @@ pub fn parse(line: &[u8]) -> Option<Line<'_>> {
     Some(Line { id, arrived: Some(arrived) })
 }
 
-/// The time of a line of B News, `04/16/93 12:34` before a tab.
+/// Parses the time of a line of B News, `04/16/93 12:34` before a tab.
 fn b_news_time(times: &[u8]) -> Option<u64> {
     let field = times.split(|byte| *byte == b'\t').next()?;
     let is_date = field.iter().filter(|byte| **byte == b'/').count() == 2;
@@ -57,25 +57,25 @@ fn unhex(name: &[u8]) -> Option<[u8; 16]> {
     u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
 }
 
-/// What a written line says of an id.
+/// A line to be written for a Message-ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen<'a> {
     /// The Message-ID.
     pub message_id: &'a [u8],
     /// Unix seconds.
     pub arrived: u32,
-    /// Unix seconds of its Expires header; 0: none, or not known.
+    /// Expires header in Unix seconds; 0 if there is none, or it is unknown.
     pub expires: u32,
-    /// Unix seconds of its Date header, where that is known.
+    /// Date header in Unix seconds, if known.
     pub posted: Option<i64>,
-    /// Its size, where that is known.
+    /// Size in bytes, if known.
     pub bytes: Option<u64>,
     /// Value of its Xref header after the server's name; empty if the article is no longer stored.
     pub places: &'a [u8],
 }
 
 impl Seen<'_> {
-    /// Appends INN's line. It has no token: another server's tokens mean nothing to INN.
+    /// Appends the line in INN's format, without a token: another server's tokens have no meaning for INN.
     pub fn append_inn(&self, out: &mut String) {
         let hash = u128::from_be_bytes(inn_hash(self.message_id));
         let expires = time(i64::from(self.expires));
@@ -83,7 +83,7 @@ impl Seen<'_> {
         out.push_str(&format!("[{hash:032X}]\t{}~{expires}~{posted}\n", self.arrived));
     }
 
-    /// Appends C News' line.
+    /// Appends the line in the format of C News.
     pub fn append_cnews(&self, out: &mut String) {
         let id = String::from_utf8_lossy(self.message_id);
         out.push_str(&format!("{id}\t{}~{}", self.arrived, time(i64::from(self.expires))));
@@ -99,7 +99,7 @@ impl Seen<'_> {
     }
 }
 
-/// A time, or what both write for none.
+/// Returns a time, or the text both servers write for none.
 fn time(secs: i64) -> String {
     if secs > 0 { secs.to_string() } else { "-".into() }
 }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_inn_and_c_news_are_read() {
+    fn lines_of_inn_and_c_news_are_parsed() {
         let hash = MovedId::Hash(0xC906_AEE6_4C14_17F1_BBD1_FC07_9EDA_7985_u128.to_be_bytes());
         let line = |id, arrived| Some(Line { id, arrived });
         for (text, expected) in [
@@ -130,10 +130,10 @@ mod tests {
             // B News.
             ("<1@x.y>\t04/16/93 12:00\tnet.x/7", line(id("<1@x.y>"), Some(734_961_600))),
             ("<1@x.y>\t04/16/93 12:00\tcancelled", line(id("<1@x.y>"), Some(734_961_600))),
-            // Lists of ids, and what grephistory prints.
+            // Lists of Message-IDs, and output of grephistory.
             ("<1@x.y>", line(id("<1@x.y>"), None)),
             ("<1@x.y> @0300423100000000@", line(id("<1@x.y>"), None)),
-            // No sense.
+            // Invalid lines.
             ("", None),
             ("1@x.y\t5", None),
             ("<1 x.y>\t5", None),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_lines_are_read_back() {
         let seen = Seen {
             message_id: b"<1@X.Y>",
             arrived: 1_795_237_138,

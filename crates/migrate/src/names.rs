@@ -1,34 +1,34 @@
-//! What the name of a file below INN's patharticles says: tradspool, timehash or timecaf.
+//! Names of files below INN's patharticles: tradspool, timehash or timecaf.
 //!
 //! Text in, values out. Called by `import::walk`. Source: storage.conf(5).
 
-/// What a file is by its name.
+/// Kind of a file, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
     /// An article of a group.
     Trad {
         /// The group.
         group: String,
-        /// Its number there.
+        /// Number of the article in the group.
         number: u64,
     },
-    /// An article by its arrival.
+    /// An article stored by its arrival.
     TimeHash {
-        /// Unix seconds.
+        /// Arrival in Unix seconds.
         arrived: u32,
     },
     /// A file of many articles.
     TimeCaf,
-    /// Nothing of the spool.
+    /// Not a file of the spool.
     Other,
 }
 
-/// What the file is whose path, relative to patharticles, has these parts.
+/// Returns the kind of the file with these path components below patharticles.
 pub fn named(parts: &[&str]) -> Named {
     timehash(parts).or_else(|| timecaf(parts)).or_else(|| trad(parts)).unwrap_or(Named::Other)
 }
 
-/// `time-NN/bb/cc/yyyy-aadd`: the arrival is aabbccdd.
+/// Parses `time-NN/bb/cc/yyyy-aadd`: the arrival is aabbccdd.
 fn timehash(parts: &[&str]) -> Option<Named> {
     let [top, b, c, name] = parts else { return None };
     top.strip_prefix("time-")?;
@@ -38,7 +38,7 @@ fn timehash(parts: &[&str]) -> Option<Named> {
     Some(Named::TimeHash { arrived })
 }
 
-/// `timecaf-NN/bb/aacc.CF`.
+/// Parses `timecaf-NN/bb/aacc.CF`.
 fn timecaf(parts: &[&str]) -> Option<Named> {
     let [top, b, name] = parts else { return None };
     top.strip_prefix("timecaf-")?;
@@ -47,8 +47,8 @@ fn timecaf(parts: &[&str]) -> Option<Named> {
     Some(Named::TimeCaf)
 }
 
-/// `group/name/number`; where our own tree has a dot behind a part of digits alone (`docs/formats/tree.md`),
-/// without it.
+/// Parses `group/name/number`; a dot after a component of digits alone, as in our own tree
+/// (`docs/formats/tree.md`), is removed.
 fn trad(parts: &[&str]) -> Option<Named> {
     let (number, names) = parts.split_last()?;
     let number = number.parse().ok().filter(|number| *number > 0)?;

@@ -1,9 +1,9 @@
-//! What there is to be imported of another newsreel: from its site's directory, its `site.data`, or single
+//! Data to be imported from another newsreel: from its site's directory, its `site.data`, or single
 //! buffers.
 //!
-//! A directory is searched for files that begin as buffers do, and for directories that are those of a spool,
-//! which say what the groups are and what is hidden. What those know of and is not among the files is noted.
-//! Its server may be running. Called by `cli::import`.
+//! A directory is searched for files with the header of a buffer, and for the directory of a spool, which
+//! lists the groups and the hidden articles. Volumes listed there but not found are reported. The other
+//! server may be running. Called by `cli::import`.
 
 use disk::{Disk, RealDisk};
 use spool::{BufferApart, GroupApart, Key, MethodKind, SpoolApart};
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use super::conf::OtherGroup;
 use super::site::{OtherSite, named};
 
-/// Deepest directory that is searched below one that is named: not the trees of classes that keep.
+/// Deepest directory searched below a given one, short of the trees of classes that keep articles.
 const DEPTH_MAX: u32 = 3;
-/// What a buffer begins with.
+/// Magic of a buffer.
 const MAGIC: &[u8] = b"newsreel cycbuff ";
 
-/// The files found.
+/// Files found.
 #[derive(Debug, Default)]
 struct Files {
     buffers: BTreeSet<PathBuf>,
@@ -31,7 +31,7 @@ struct Files {
 }
 
 impl OtherSite {
-    /// Finds everything of a newsreel in the directories and files named.
+    /// Finds all data of a newsreel in the given directories and files.
     pub fn newsreel(paths: &[PathBuf]) -> io::Result<Self> {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
         let mut files = Files::default();
@@ -39,7 +39,7 @@ impl OtherSite {
             let about = fs::metadata(path).map_err(|e| named(path, e))?;
             match about.is_dir() {
                 true => files.search(&*disk, path, 0).map_err(|e| named(path, e))?,
-                // What was named and is no buffer is an error as it is opened.
+                // A given file that is not a buffer causes an error when it is opened.
                 false => drop(files.buffers.insert(fs::canonicalize(path)?)),
             }
         }
@@ -57,7 +57,7 @@ impl OtherSite {
         Ok(other)
     }
 
-    /// Adds what a spool's directory says, and the articles of its buffers.
+    /// Adds the data of a spool's directory, and the articles of its buffers.
     fn spool(&mut self, disk: &Arc<dyn Disk>, dir: &Path, buffers: &BTreeSet<PathBuf>) -> io::Result<()> {
         let spool = SpoolApart::read(disk, dir).map_err(|error| named(dir, io::Error::other(error)))?;
         self.told.push(format!("{} with {} groups", dir.display(), spool.groups.len()));
@@ -93,7 +93,7 @@ impl OtherSite {
         Ok(names)
     }
 
-    /// Notes the volumes that the other server has and that are not read.
+    /// Reports volumes of the other server that are not read.
     fn note_missing(&mut self, spool: &SpoolApart, buffers: &[String]) {
         let not_read = |(method, name): &&(MethodKind, String)| match method {
             MethodKind::Cnfs => !buffers.contains(name),
@@ -123,10 +123,10 @@ impl Files {
         entries.sort_unstable_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let path = entry.path();
-            // Links, too: a buffer may lie on another disk.
+            // Links are followed: a buffer may be on another disk.
             let Ok(about) = fs::metadata(&path) else { continue };
             if entry.file_type()?.is_dir() && depth < DEPTH_MAX {
-                // Such as lost+found.
+                // Unreadable directories such as lost+found.
                 if let Err(error) = self.search(disk, &path, depth + 1) {
                     self.unread.push(format!("{} was not searched: {error}", path.display()));
                 }

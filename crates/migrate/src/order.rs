@@ -1,33 +1,33 @@
-//! The order in which another server gave out its numbers, as far as what is left of it tells.
+//! Order in which another server assigned its numbers, as far as it can be reconstructed.
 //!
-//! In every group the numbers ascend in it, so that they can be kept; what is free follows the time of
-//! arrival. Articles without numbers come where their arrival puts them. Called by `import::plan`; pure.
+//! In every group the numbers ascend, so that they can be kept; otherwise articles follow the time of
+//! arrival. Articles without numbers are placed by their arrival. Called by `import::plan`; pure.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Where an article stood: its group, by any numbering of groups, and its number there.
+/// Location of an article: its group, by any numbering of groups, and its number there.
 pub(crate) type Pair = (u32, u64);
 
-/// The articles to be put in order.
+/// Articles to be put in order.
 #[derive(Debug, Default)]
 pub struct Numbered {
-    /// Arrival of each article, Unix seconds.
+    /// Arrivals of the articles, in Unix seconds.
     pub arrived: Vec<u32>,
-    /// Where the pairs of each article end; they begin where those of the one before end.
+    /// End of the pairs of each article; they begin at the end of those before.
     pub ends: Vec<u32>,
     pub pairs: Vec<Pair>,
 }
 
 impl Numbered {
-    /// Adds an article; its places are the pairs pushed since the last one.
+    /// Adds an article, located by the pairs pushed since the last one.
     pub fn push(&mut self, arrived: u32) {
         self.arrived.push(arrived);
         self.ends.push(self.pairs.len() as u32);
     }
 
-    /// The places of an article.
+    /// Returns the locations of an article.
     pub fn of(&self, article: u32) -> &[Pair] {
         self.pairs.get(self.range(article)).unwrap_or_default()
     }
@@ -38,7 +38,7 @@ impl Numbered {
         article.checked_sub(1).map_or(0, end)..end(article)
     }
 
-    /// For each group its (number, article), ascending.
+    /// Returns for each group its (number, article) pairs, ascending.
     pub fn by_group(&self) -> Vec<Vec<(u64, u32)>> {
         let groups = self.pairs.iter().map(|(group, _)| *group as usize + 1).max().unwrap_or(0);
         let mut lists = vec![Vec::new(); groups];
@@ -53,8 +53,8 @@ impl Numbered {
         lists
     }
 
-    /// All articles in order. Where numbers contradict each other (a spool that was renumbered), the earliest
-    /// goes first.
+    /// Returns all articles in order. If numbers contradict each other (a spool that was renumbered), the
+    /// earliest goes first.
     pub fn order(&self) -> Vec<u32> {
         let lists = self.by_group();
         let mut heads = vec![0_usize; lists.len()];
@@ -67,7 +67,7 @@ impl Numbered {
         for list in &lists {
             release(list.first(), &mut waits, &mut ready, &key);
         }
-        // For when nothing is ready: all in order of arrival.
+        // Used when no article is ready: all in order of arrival.
         let mut by_arrival: Vec<u32> = (0..waits.len() as u32).collect();
         by_arrival.sort_unstable_by_key(|a| self.arrived.get(*a as usize).copied());
         let mut rest = by_arrival.into_iter();
@@ -101,7 +101,7 @@ impl Numbered {
     }
 }
 
-/// An article has come to the front of one of its groups.
+/// Handles an article that has come to the front of one of its groups.
 fn release(
     front: Option<&(u64, u32)>,
     waits: &mut [u32],
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_ascend_whatever_the_times_say() {
+    fn numbers_ascend_regardless_of_arrival_times() {
         // The third arrived with the first, but its number is above the second's.
         let articles = numbered(&[
             (5, &[(0, 1)]),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_end_and_lose_nothing() {
+    fn contradictory_numbers_lose_no_article() {
         let articles =
             numbered(&[(5, &[(0, 1), (1, 2)]), (4, &[(0, 2), (1, 1)]), (6, &[(0, 2)]), (7, &[(0, 3)])]);
         let mut order = articles.order();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_with_lost_times_is_found_again() {
+    fn a_sequence_with_lost_times_is_reconstructed() {
         let mut seed = 7_u64;
         let mut random = move |n: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -171,7 +171,7 @@ mod tests {
                 numbers[g as usize] += 1 + random(2);
                 pairs.push((g, numbers[g as usize]));
             }
-            // Clocks stand still and go back.
+            // Clocks stand still and run backwards.
             made.push((n / 500 + random(9) as u32, pairs));
         }
         for at in (1..made.len()).rev() {

@@ -1,6 +1,6 @@
-//! What is to be filed, in which order and under which numbers.
+//! Plan of an import: which articles are filed, in which order and under which numbers.
 //!
-//! One look at the head of each article. Called by `cli::import`.
+//! The head of each article is read once. Called by `cli::import`.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,27 +15,26 @@ use super::site::OtherSite;
 use super::source::Item;
 use site_config::Groups;
 
-/// The articles of an import. An article's number is its index in `Found::items`.
+/// Articles of an import. An article's number is its index in `Found::items`.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Names of the groups that articles have numbers in, by the number in `numbered`.
+    /// Names of the groups in which articles have numbers, by their index in `numbered`.
     pub groups: Vec<String>,
     pub numbered: Numbered,
-    /// Of articles without Xref the groups in which their files give them no number, as [`Plan::places`] has
-    /// them.
+    /// Groups in which the file of an article without Xref has no number, in the form of [`Plan::places`].
     unplaced: HashMap<u32, String>,
-    /// Those that are wanted and have numbers, in the order in which they were numbered.
+    /// Wanted articles with numbers, in the order in which they were numbered.
     pub order: Vec<u32>,
-    /// Those that are wanted and have none.
+    /// Wanted articles without numbers.
     pub unnumbered: Vec<u32>,
-    /// Those in no wanted group.
+    /// Number of articles in no wanted group.
     pub unwanted: u64,
-    /// For each article its class and the bytes it takes there, where a rule chooses one for it.
+    /// Storage class and size there for each article, if a rule chooses a class.
     weights: Vec<Option<(u8, u32)>>,
 }
 
 impl Plan {
-    /// Looks at all articles of `other`; those in no group of `wanted` are left out.
+    /// Examines all articles of `other`; those in no group of `wanted` are left out.
     pub fn make(
         other: &OtherSite,
         wanted: Option<&Groups>,
@@ -48,7 +47,7 @@ impl Plan {
         let mut left_out = vec![false; other.found.items.len()];
         progress.start("looking through the articles", other.found.items.len() as u64);
         for ((at, item), left_out) in other.found.items.iter().enumerate().zip(&mut left_out) {
-            // What cannot be read is told when it is to be filed.
+            // Unreadable articles are reported when they are to be filed.
             if other.found.read_head(item, &mut begun).is_err() {
                 begun.clear();
             }
@@ -82,7 +81,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The bytes that an article takes, if it is stored in this class.
+    /// Returns the size of an article, if it is stored in this class.
     pub fn weight(&self, article: u32, class: usize) -> Option<u64> {
         let (chosen, bytes) = (*self.weights.get(article as usize)?)?;
         (usize::from(chosen) == class).then_some(u64::from(bytes))
@@ -107,8 +106,8 @@ impl Plan {
         id
     }
 
-    /// An article's places as a frame of the control socket has them; numbers of groups that `keep` says no
-    /// to are 0.
+    /// Writes the locations of an article as in a frame of the control socket; numbers of groups refused by
+    /// `keep` are 0.
     pub fn places(&self, article: u32, keep: impl Fn(u32) -> bool, out: &mut Vec<u8>) {
         for (group, number) in self.numbered.of(article) {
             let Some(name) = self.groups.get(*group as usize) else { continue };
@@ -119,7 +118,7 @@ impl Plan {
         out.extend_from_slice(self.unplaced.get(&article).map_or(&[][..], String::as_bytes));
     }
 
-    /// Whether an article gets a new number in some group.
+    /// Returns whether an article gets a new number in some group.
     pub fn is_renumbered(&self, article: u32, keep: impl Fn(u32) -> bool) -> bool {
         let pairs = self.numbered.of(article);
         pairs.is_empty()
@@ -128,8 +127,8 @@ impl Plan {
     }
 }
 
-/// Adds to the places of Xref those that the names of the article's file tell, in groups that its Newsgroups
-/// header or the active file knows. Returns the other groups of an article without Xref.
+/// Adds locations from the names of the article's file to those of Xref, for groups in its Newsgroups
+/// header or in the active file. Returns the remaining groups of an article without Xref.
 fn complete<'a>(
     head: &mut head::Head<'a>,
     named: &'a [(String, u64)],
@@ -158,7 +157,7 @@ fn complete<'a>(
     Some(names.map(|name| format!("{name}:0 ")).collect::<String>()).filter(|places| !places.is_empty())
 }
 
-/// The class that the rules choose for an article, and what it takes there.
+/// Returns the class that the rules choose for an article, and its size there.
 fn weigh(
     estimator: &Estimator,
     head: &head::Head<'_>,
@@ -190,7 +189,7 @@ fn weigh(
     Some((u8::try_from(class).ok()?, u32::try_from(bytes).ok()?))
 }
 
-/// When an article arrived: by history if that was read, else by its own file.
+/// Returns when an article arrived: by history if that was read, otherwise by its own file.
 fn arrival(other: &OtherSite, item: &Item, message_id: &[u8]) -> u32 {
     if other.arrivals.by_hash.is_empty() {
         return item.arrived;

@@ -1,9 +1,10 @@
-//! What there is to be imported: from the site of an INN, or from the files named. (`newsreel` finds what
-//! there is of another newsreel.)
+//! Data to be imported: from the site of an INN, or from given files. (`newsreel` finds the data of another
+//! newsreel.)
 //!
-//! A directory is looked at for inn.conf (in it or in its `etc`); the paths in there lead to everything else.
-//! Where they lead nowhere (a copy of another machine's disk), and without inn.conf, what lies in the usual
-//! places below the directory is taken. Called by `cli::import`. Sources: inn.conf(5), storage.conf(5).
+//! In a directory, inn.conf is looked for (in it or in its `etc`); the paths in that file lead to
+//! everything else. If these do not exist (a copy of another machine's disk), and without inn.conf, the
+//! usual places below the directory are used. Called by `cli::import`. Sources: inn.conf(5),
+//! storage.conf(5).
 
 use netnews::control::group_info::lines_to_utf8;
 use std::collections::{BTreeMap, HashMap};
@@ -18,25 +19,25 @@ use super::walk::Tree;
 /// Longest configuration or group file read, in bytes.
 const TEXT_BYTES_MAX: u64 = 256 << 20;
 
-/// Lines of an active file that are named where they make no sense.
+/// Most invalid lines of an active file that are reported.
 const ODD_LINES_MAX: usize = 20;
 
-/// What there is to be imported.
+/// Data to be imported.
 #[derive(Debug, Default)]
 pub struct OtherSite {
     /// Groups of the active file; empty if there is none.
     pub groups: BTreeMap<String, OtherGroup>,
-    /// Articles may be in groups that the list lacks, as in leafnode's local ones.
+    /// Whether articles may be in groups missing from the list, as in leafnode's local ones.
     pub has_other_groups: bool,
     pub found: Found,
-    /// History, where arrivals are not in the spool itself.
+    /// History, if arrivals are not in the spool itself.
     pub arrivals: Arrivals,
-    /// What was found, for people.
+    /// Report of the data found, for display.
     pub told: Vec<String>,
 }
 
 impl OtherSite {
-    /// Finds everything of an INN in the directories and files named.
+    /// Finds all data of an INN in the given directories and files.
     pub fn inn(paths: &[PathBuf]) -> io::Result<Self> {
         let mut inn = Self::default();
         for path in paths {
@@ -65,7 +66,7 @@ impl OtherSite {
             .transpose()?
             .map(|text| conf::cycbuffs(&text))
             .unwrap_or_default();
-        // A cycbuff.conf may lie there unused.
+        // A cycbuff.conf may be present but unused.
         let storage = first([etc.join("storage.conf"), dir.join("storage.conf")]);
         let storage = storage.map(|path| text(&path)).transpose()?;
         let in_use = storage.is_none_or(|text| conf::uses_cnfs(&text));
@@ -82,7 +83,7 @@ impl OtherSite {
             };
             let before = (self.found.notes.len(), self.found.sources.len());
             self.found.add_buffer(&path).map_err(|e| named(&path, e))?;
-            // Where CNFS is not in use, a file that is no buffer was never written to.
+            // If CNFS is not in use, a file that is not a buffer was never written to.
             if !in_use && self.found.sources.len() == before.1 {
                 self.found.notes.truncate(before.0);
                 continue;
@@ -112,7 +113,7 @@ impl OtherSite {
         Ok(())
     }
 
-    /// The groups of a leafnode's spool.
+    /// Adds the groups of a leafnode's spool.
     fn groupinfo(&mut self, spool: &Path) -> io::Result<()> {
         let Some(path) = first([spool.join("leaf.node/groupinfo")]) else { return Ok(()) };
         let is_read = |name: &str| spool.join("interesting.groups").join(name).exists();
@@ -145,7 +146,7 @@ impl OtherSite {
             }
         }
         if let Some(history) = first([db.join("history")]) {
-            // Only tradspool keeps the arrival nowhere else.
+            // Only tradspool does not store the arrival elsewhere.
             self.history(&history, !tree.trad.is_empty())?;
         }
         self.found.add_files(root, tree.trad, tree.links)?;

@@ -1,6 +1,6 @@
-//! Where the articles of an import lie, and reading them.
+//! Sources of the articles of an import: listing and reading.
 //!
-//! Reads other servers' files and writes nothing. What is damaged is counted and passed over. Called by
+//! Reads other servers' files and writes nothing. Damaged articles are counted and skipped. Called by
 //! `import::site` (listing) and `import::feed` (reading).
 
 use spool::{BufferApart, Fetched, Key, RecordApart, SpoolError};
@@ -15,55 +15,55 @@ use super::cnfs::{ARTICLE_HEADER_BYTES_MAX, ArticleHeader, BufferHeader, HEADER_
 use super::head;
 use super::names::{self, Named};
 
-/// Bytes read at first of an article to see its head.
+/// Bytes of an article read at first for its head.
 const HEAD_BYTES: usize = 4096;
-/// Largest article read, in bytes; greater lengths are damage.
+/// Largest article read, in bytes; greater lengths count as damage.
 pub const ARTICLE_BYTES_MAX: u32 = 256 << 20;
 
-/// Where articles lie.
+/// A source of articles.
 #[derive(Debug)]
 pub enum Source {
-    /// Many in one file.
+    /// A file with many articles.
     Packed(PathBuf, File),
-    /// Each in a file of its own.
+    /// Files with one article each.
     Files(Files),
-    /// Records in a buffer of another newsreel, by their places.
+    /// Records in a buffer of another newsreel, by their positions.
     Records(PathBuf, Box<BufferApart>, Vec<RecordApart>),
 }
 
-/// Files with an article each.
+/// Files with one article each.
 #[derive(Debug)]
 pub struct Files {
-    /// The directory that they are below.
+    /// Directory that they are below.
     root: PathBuf,
     paths: Vec<PathBuf>,
     /// Other names of some of them.
     links: HashMap<PathBuf, Vec<PathBuf>>,
 }
 
-/// Where one article lies.
+/// Location of one article.
 #[derive(Debug, Clone, Copy)]
 pub struct Item {
     /// Index of its source.
     pub source: u16,
-    /// Unix seconds; 0: not known.
+    /// Arrival in Unix seconds; 0 if unknown.
     pub arrived: u32,
-    /// Byte offset, place, or index of its file.
+    /// Byte offset, record position, or index of its file.
     pub at: u64,
-    /// Its bytes; 0: not known.
+    /// Length in bytes; 0 if unknown.
     pub bytes: u32,
 }
 
-/// All that was found.
+/// Everything that was found.
 #[derive(Debug, Default)]
 pub struct Found {
     pub sources: Vec<Source>,
     pub items: Vec<Item>,
     /// Articles given up while listing.
     pub damaged: u64,
-    /// Articles left out since the other server shows them to nobody.
+    /// Articles left out because they are hidden on the other server.
     pub hidden: u64,
-    /// What the operator should know of files that were passed over.
+    /// Notes for the operator on files that were skipped.
     pub notes: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl Found {
                 return Ok(());
             }
         };
-        // No more than there is, whatever the header says.
+        // Limited to the size of the file, whatever the header states.
         let there = file_bytes(&file)?.saturating_sub(HEADER_BYTES as u64);
         let mut bitmap = vec![0; usize::try_from(there).unwrap_or(usize::MAX).min(header.bitmap_bytes())];
         read_at_most(&file, HEADER_BYTES as u64, &mut bitmap)?;
@@ -174,8 +174,8 @@ impl Found {
         Ok(())
     }
 
-    /// Reads an article as it is stored; shorter than it should be if its file is. False if it is not there
-    /// any more.
+    /// Reads an article as it is stored; shorter than it should be if its file is. Returns false if it no
+    /// longer exists.
     pub fn read(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<bool> {
         out.clear();
         match self.sources.get(usize::from(item.source)) {
@@ -197,7 +197,7 @@ impl Found {
         Ok(true)
     }
 
-    /// Reads as much of an article as holds its head; as [`Found::read`].
+    /// Reads the beginning of an article that has its head; otherwise like [`Found::read`].
     pub fn read_head(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<bool> {
         let is_record = matches!(self.sources.get(usize::from(item.source)), Some(Source::Records(..)));
         if item.bytes == 0 || is_record {
@@ -208,7 +208,7 @@ impl Found {
         if begun.bytes < item.bytes && !head::is_whole(out) { self.read(item, out) } else { Ok(true) }
     }
 
-    /// The file an article lies in.
+    /// Returns the file of an article.
     pub fn path(&self, item: &Item) -> Option<&Path> {
         match self.sources.get(usize::from(item.source))? {
             Source::Packed(path, _) | Source::Records(path, ..) => Some(path),
@@ -216,7 +216,7 @@ impl Found {
         }
     }
 
-    /// The groups and numbers that the names of an article's file give it; empty if it is not of tradspool.
+    /// Returns the groups and numbers in the names of an article's file; empty if it is not of tradspool.
     pub fn places(&self, item: &Item) -> Vec<(String, u64)> {
         let (Some(Source::Files(files)), Some(path)) =
             (self.sources.get(usize::from(item.source)), self.path(item))
@@ -235,7 +235,7 @@ impl Found {
     }
 }
 
-/// Reads the record at a place; what is damaged is an error.
+/// Reads the record at a position; damage is an error.
 fn read_record(
     buffer: &BufferApart,
     records: &[RecordApart],
@@ -251,7 +251,7 @@ fn read_record(
     }
 }
 
-/// The articles whose bits are set. One that reaches into the next is damaged.
+/// Returns the articles whose bits are set. One that reaches into the next is damaged.
 fn buffer_items(
     file: &File,
     header: &BufferHeader,
@@ -288,7 +288,7 @@ fn buffer_items(
     Ok(items)
 }
 
-/// The length of a file or block device.
+/// Returns the length of a file or block device.
 fn file_bytes(mut file: &File) -> io::Result<u64> {
     io::Seek::seek(&mut file, io::SeekFrom::End(0))
 }

@@ -1,7 +1,7 @@
-//! Finding the articles below INN's patharticles.
+//! Search for the articles below INN's patharticles.
 //!
-//! A crossposted article of tradspool is one file; its other names, symbolic or hard links, only say which
-//! numbers it has in its other groups. Called by `import::site`.
+//! A crossposted article of tradspool is one file; its other names, symbolic or hard links, only show its
+//! numbers in its other groups. Called by `import::site`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 
 use super::names::{Named, named};
 
-/// Deepest tree that is walked.
+/// Deepest tree walked.
 const DEPTH_MAX: usize = 64;
 
-/// What a tree holds.
+/// Contents of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    /// tradspool: the file and its time.
+    /// Articles of tradspool: file and modification time.
     pub trad: Vec<(PathBuf, u32)>,
-    /// timehash: the file and its arrival.
+    /// Articles of timehash: file and arrival.
     pub hashed: Vec<(PathBuf, u32)>,
-    /// timecaf files.
+    /// Files of timecaf.
     pub cafs: Vec<PathBuf>,
-    /// The other names of files in `trad`.
+    /// Other names of files in `trad`.
     pub links: HashMap<PathBuf, Vec<PathBuf>>,
     /// Files with several hard links, by device and inode.
     linked: HashMap<(u64, u64), PathBuf>,

@@ -20,26 +20,26 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::task::block_in_place;
 
-/// Reasons and Message-IDs of the peer are given back up to this many bytes, so that no answer is longer than
-/// a response line may be (RFC 3977 section 3.1).
+/// Most bytes of a reason or a Message-ID of the peer repeated in an answer, so that no answer is longer
+/// than a response line may be (RFC 3977 section 3.1).
 const ECHO_BYTES_MAX: usize = 400;
 
-/// After meeting another feed at the spool's writer, so many batches are taken for those of a crowd.
+/// Batches for which a feed counts as crowded after meeting another feed at the spool's writer.
 const CROWD_ROUNDS: u8 = 16;
 
 const CLASS_FULL: Disposition = Disposition::Deferred(Later::ClassFull);
 
-/// Whether the connection goes on.
+/// Whether the connection continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum FeedState {
-    /// It does.
+    /// Open.
     Continue,
-    /// A 400 was sent: the peer should come back later.
+    /// Closing: a 400 was sent, and the peer should come back later.
     Disconnect,
 }
 
-/// A peer's connection.
+/// Connection of a peer.
 pub(crate) struct Feed {
     site: Arc<Site>,
     origin: Origin,
@@ -47,22 +47,22 @@ pub(crate) struct Feed {
     offers: Offers,
     ihave: Option<Announced>,
     dispositions: Vec<Disposition>,
-    /// Memory for the keys of a batch of offers.
+    /// Buffer for the keys of a batch of offers.
     keys: Vec<Key>,
-    /// Rises when others are committing as this one comes, and wears off.
+    /// Raised when others are committing at the same time; decreases with each batch.
     crowd: u8,
-    /// What is still to be carried out of what was taken.
+    /// Withdrawals not yet carried out for the articles taken.
     pending: Option<Pending>,
 }
 
-/// What IHAVE has announced and 335 has asked for.
+/// Article announced by IHAVE and requested by 335.
 struct Announced {
     id: Box<[u8]>,
     _reservation: Reservation,
 }
 
 impl Feed {
-    /// A feed of a peer of `config`, from `address`.
+    /// Creates a feed for a peer of `config`, from `address`.
     pub fn new(site: Arc<Site>, config: &Config, peer: &Peer, address: &str) -> Self {
         let counters = site.counters.of_peer(&peer.name);
         let origin = Origin::peer(&config.site.path_names(), peer, counters.clone(), address);
@@ -79,7 +79,7 @@ impl Feed {
         }
     }
 
-    /// Goes on as that of a peer of another configuration; what was offered or announced before stays so.
+    /// Continues as the feed of a peer of another configuration; offers and announcements are kept.
     pub fn under(&mut self, config: &Config, peer: &Peer, address: &str) {
         let has_headers = self.origin.brings_headers() && peer.headers_only;
         self.counters = self.site.counters.of_peer(&peer.name);
@@ -89,13 +89,13 @@ impl Feed {
         }
     }
 
-    /// From now on articles may come without their bodies (MODE HEADFEED).
+    /// Allows articles without their bodies from now on (MODE HEADFEED).
     pub fn of_headers(&mut self) {
         self.origin.bring_headers();
     }
 
-    /// CHECKs. Their arguments are given back as they came, even if they are no Message-IDs (RFC 4644 section
-    /// 2.4).
+    /// Answers CHECK commands. Their arguments are repeated as received, even if they are not Message-IDs
+    /// (RFC 4644 section 2.4).
     pub fn check(&mut self, arguments: &[&[u8]], out: &mut Vec<u8>) {
         self.count_offers(arguments.len());
         let (is_accepting, now) = (self.is_accepting(), Instant::now());
@@ -117,7 +117,7 @@ impl Feed {
         self.keys = keys;
     }
 
-    /// IHAVE. True if the article is to be sent.
+    /// Answers IHAVE. Returns true if the article is to be sent.
     pub fn offer(&mut self, id: MessageId<'_>, out: &mut Vec<u8>) -> bool {
         self.count_offers(1);
         if !id.is_relayable() {
@@ -142,7 +142,8 @@ impl Feed {
         false
     }
 
-    /// The article that IHAVE announced. Our own trouble is 436 and no reason to part.
+    /// Receives the article that IHAVE announced. Local trouble is answered with 436 and does not end the
+    /// connection.
     pub async fn receive(&mut self, wire: &[u8], out: &mut Vec<u8>) {
         let announced = self.ihave.take();
         let claimed_id = announced.as_ref().map(|announced| &*announced.id);
@@ -167,14 +168,14 @@ impl Feed {
         }
     }
 
-    /// The article at hand is larger than may be; this is what came of it so far. Of TAKETHIS the `id` is
-    /// given.
+    /// Handles an article that is larger than allowed, of which this much was received. `id` is the
+    /// Message-ID of TAKETHIS.
     pub fn begun_too_large(&mut self, id: &[u8], begun: &[u8]) {
         let announced = self.ihave.as_ref().map_or(id, |announced| &announced.id);
         self.site.filer.remember_too_large(announced, begun);
     }
 
-    /// The article was larger than may be: the one of this TAKETHIS, or that IHAVE has announced.
+    /// Refuses an article that was too large: that of this TAKETHIS, or the one IHAVE announced.
     pub fn too_large(&mut self, takethis: Option<&[u8]>, out: &mut Vec<u8>) {
         match takethis {
             Some(id) => append_refusal(out, echo(id), &self.reject_too_large()),
@@ -185,19 +186,19 @@ impl Feed {
         }
     }
 
-    /// The article that IHAVE announced cannot be taken now.
+    /// Defers the article that IHAVE announced.
     pub fn receive_later(&mut self, why: &str, out: &mut Vec<u8>) {
         self.ihave = None;
         append(out, code::TRANSFER_LATER, why);
     }
 
-    /// Whether several feeds bring articles at the moment. Then larger batches cost less, and nothing is
-    /// gained by answering early: while one peer waits, others send.
+    /// Returns whether several feeds bring articles at the moment. Larger batches cost less then, and
+    /// answering early has no benefit: while one peer waits, others send.
     pub fn is_crowded(&self) -> bool {
         self.crowd > 0
     }
 
-    /// A batch of TAKETHIS articles.
+    /// Takes a batch of TAKETHIS articles.
     pub async fn take(&mut self, batch: &[Incoming<'_>], out: &mut Vec<u8>) -> FeedState {
         let settled = self.settle_offers(batch);
         add(&self.counters.offered, batch.len() - settled);
@@ -215,7 +216,7 @@ impl Feed {
                 Disposition::Rejected(reject) if trouble.is_none() || *reject != Reject::Duplicate => {
                     append_refusal(out, id, reject)
                 }
-                // Other classes have room: RFC 4644 has 400 here, see decision 60.
+                // Other classes have room: RFC 4644 has 400 for this, see decision 60.
                 disposition if *disposition == CLASS_FULL && trouble.is_none() => {
                     self.turn_away(claimed_id);
                     append_bytes(out, code::CHECK_LATER, id);
@@ -229,12 +230,12 @@ impl Feed {
         FeedState::Continue
     }
 
-    /// The class of this article is full.
+    /// Records that the class of this article is full.
     fn turn_away(&self, id: &[u8]) {
         self.site.turned_away.add(self.site.spool.key(id), Instant::now());
     }
 
-    /// Whether an article could be stored now: what is not to be stored is not asked for.
+    /// Returns whether an article could be stored now: otherwise none is requested.
     fn is_accepting(&self) -> bool {
         let spool = &self.site.spool;
         (spool.trouble().is_none() || block_in_place(|| spool.is_accepting()))
@@ -245,7 +246,7 @@ impl Feed {
         Reject::TooLarge { bytes_max: self.site.config.load().site.article_bytes_max }
     }
 
-    /// Gives up the reservations of what has come now; how many there were.
+    /// Releases the reservations of articles that have arrived; returns how many there were.
     fn settle_offers(&mut self, batch: &[Incoming<'_>]) -> usize {
         if self.offers.is_empty() {
             return 0;
@@ -254,7 +255,8 @@ impl Feed {
         ids.filter(|id| self.offers.settle(&self.site.spool.key(id))).count()
     }
 
-    /// Returns once all that was sent here withdraws is withdrawn: what this client sees next agrees with it.
+    /// Waits until all withdrawals sent on this connection are done, so that the client's next commands see
+    /// their effect.
     pub fn settle_withdrawals(&mut self) {
         if let Some(pending) = self.pending.take() {
             self.site.filer.settle_up_to(&pending);
@@ -275,7 +277,7 @@ impl Feed {
     }
 }
 
-/// As much of what the peer sent as is given back.
+/// Returns the part of the peer's argument that is repeated in answers.
 fn echo(argument: &[u8]) -> &[u8] {
     argument.get(..ECHO_BYTES_MAX).unwrap_or(argument)
 }

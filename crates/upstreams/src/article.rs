@@ -1,4 +1,4 @@
-//! An article as a source hands it over: its head whole, its body whole or as far as it has arrived.
+//! An article as returned by a source: its head whole, its body whole or as far as it has arrived.
 
 use super::Answer;
 use memchr::memmem;
@@ -7,7 +7,7 @@ use netnews::newsgroups;
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// The part of an article that a reader wants.
+/// Part of an article wanted by a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Head and body.
@@ -16,45 +16,45 @@ pub enum Part {
     Head,
     /// The body.
     Body,
-    /// What there is of it, to count: the whole article, but for one of which only the headers are here.
+    /// The part present here, to be counted: the whole article, or only the headers if there is no body.
     Counted,
 }
 
-/// What became of reading an article.
+/// Result of reading an article.
 #[derive(Debug)]
 pub enum Fetched<R> {
     /// There is none (any more).
     Missing,
-    /// It is there.
+    /// The article is complete.
     Whole,
-    /// Its head is there, and its body as far as it has arrived; the rest is still to come.
+    /// The head is complete, and the body as far as it has arrived; the rest is still to come.
     Begun(R),
 }
 
-/// More of an article, in wire format: what these parts have, one after the other.
+/// Further pieces of an article, in wire format, to be concatenated.
 pub type More<'a> = [&'a [u8]; 3];
 
-/// The rest of an article that is still arriving. Dropped when nobody waits for it any longer.
+/// The rest of an article that is still arriving. Dropped when no reader waits for it any longer.
 pub trait Remainder: Send {
-    /// Waits for more, at last with the final `.`-line; `None`: that was all.
+    /// Waits for more, ending with the final `.`-line; returns `None` at the end.
     fn next(&mut self) -> impl Future<Output = Answer<Option<More<'_>>>> + Send;
 }
 
-/// Of sources whose articles are always whole.
+/// For sources whose articles are always whole.
 impl Remainder for Infallible {
     async fn next(&mut self) -> Answer<Option<More<'_>>> {
         match *self {}
     }
 }
 
-/// Where things are in the buffer of an [`ArticleBytes`].
+/// Offsets in the buffer of an [`ArticleBytes`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ArticleLayout {
-    /// Where the article starts.
+    /// Start of the article.
     pub article_at: usize,
-    /// Where its body starts: after the empty line.
+    /// Start of its body: after the empty line.
     pub body_at: usize,
-    /// Its Message-ID.
+    /// Range of its Message-ID.
     pub message_id: Range<usize>,
 }
 
@@ -62,13 +62,13 @@ pub struct ArticleLayout {
 #[derive(Debug, Default)]
 pub struct ArticleBytes {
     bytes: Vec<u8>,
-    /// For sources that read into one buffer and decode into the other.
+    /// Second buffer, for sources that read into one and decode into the other.
     scratch: Vec<u8>,
     layout: ArticleLayout,
 }
 
 impl ArticleBytes {
-    /// Puts an article in, or as much of it as there is, which must be all of its head.
+    /// Sets the article, or as much of it as there is, which must include all of its head.
     pub fn set(&mut self, message_id: &[u8], wire: &[u8]) {
         self.bytes.clear();
         self.bytes.extend_from_slice(message_id);
@@ -78,14 +78,13 @@ impl ArticleBytes {
         self.layout = ArticleLayout { article_at: id, body_at: id + head, message_id: 0..id };
     }
 
-    /// Takes both buffers out, to read into them; they come back with [`ArticleBytes::put`].
+    /// Takes both buffers out, to read into them; to be returned with [`ArticleBytes::put`].
     pub fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
         self.layout = ArticleLayout::default();
         (std::mem::take(&mut self.bytes), std::mem::take(&mut self.scratch))
     }
 
-    /// Puts in a buffer with an article, laid out like this, and a second one of which only the memory is
-    /// kept.
+    /// Puts in a buffer with an article in this layout, and a second one of which only the memory is kept.
     pub fn put(&mut self, (bytes, scratch): (Vec<u8>, Vec<u8>), layout: ArticleLayout) {
         *self = Self { bytes, scratch, layout };
     }
@@ -98,27 +97,27 @@ impl ArticleBytes {
         Ok(())
     }
 
-    /// Its Message-ID.
+    /// Returns the Message-ID.
     pub fn message_id(&self) -> &[u8] {
         self.bytes.get(self.layout.message_id.clone()).unwrap_or_default()
     }
 
-    /// Head and body.
+    /// Returns head and body.
     pub fn article(&self) -> &[u8] {
         self.bytes.get(self.layout.article_at..).unwrap_or_default()
     }
 
-    /// The header lines, without the empty line.
+    /// Returns the header lines, without the empty line.
     pub fn head(&self) -> &[u8] {
         self.bytes.get(self.layout.article_at..self.layout.body_at.saturating_sub(2)).unwrap_or_default()
     }
 
-    /// The body.
+    /// Returns the body.
     pub fn body(&self) -> &[u8] {
         self.bytes.get(self.layout.body_at..).unwrap_or_default()
     }
 
-    /// This part. That of [`Part::Head`] has no final `.`-line.
+    /// Returns this part. [`Part::Head`] has no final `.`-line.
     pub fn part(&self, part: Part) -> &[u8] {
         match part {
             Part::Article | Part::Counted => self.article(),
@@ -127,13 +126,13 @@ impl ArticleBytes {
         }
     }
 
-    /// Memory held, in bytes.
+    /// Returns the memory held, in bytes.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity() + self.scratch.capacity()
     }
 }
 
-/// The groups that header lines name in Newsgroups.
+/// Returns the groups in the Newsgroups header.
 pub fn newsgroups_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     newsgroups::split(content_of(head, b"Newsgroups").unwrap_or_default())
 }

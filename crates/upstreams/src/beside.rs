@@ -1,7 +1,7 @@
-//! Two sources side by side: some groups are in the one, all others in the other.
+//! Two sources side by side: some groups are in one, all others in the other.
 //!
-//! An article by its Message-ID is looked for in the first one first. Where all groups are in the first, the
-//! second one costs nothing: it is not asked, and what it would hold while it is asked lies in boxes.
+//! An article is looked for by Message-ID in the first one first. If all groups are in the first, the
+//! second one costs nothing: it is not asked, and its futures are boxed.
 
 use super::listed::Listed;
 use super::{
@@ -15,7 +15,7 @@ use spool::Spool;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// One of two.
+/// A value of one of two sources.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Either<A, B> {
     /// Of the first source.
@@ -24,12 +24,12 @@ pub enum Either<A, B> {
     Second(B),
 }
 
-/// Which groups are in the first of two sources.
+/// Decides which groups are in the first of two sources.
 pub trait Split: Clone + Send + Sync + 'static {
-    /// Whether this one is.
+    /// Returns whether this group is in the first source.
     fn in_first(&self, name: &[u8]) -> bool;
 
-    /// Whether all are, and all articles.
+    /// Returns whether all groups, and all articles, are in the first source.
     fn only_first(&self) -> bool {
         false
     }
@@ -41,19 +41,19 @@ impl Split for fn(&[u8]) -> bool {
     }
 }
 
-/// Two sources.
+/// Two sources side by side.
 #[derive(Debug, Clone)]
 pub struct Beside<A, B, S> {
     /// The first one.
     pub first: A,
     /// The second one.
     pub second: B,
-    /// Which groups are in the first.
+    /// Decides which groups are in the first source.
     pub split: S,
 }
 
 impl Beside<LocalSpool, Upstreams, LocalFirst> {
-    /// What a site's readers read from: its spool, and beside it its upstreams.
+    /// Returns the sources for a site's readers: its spool, and beside it its upstreams.
     pub fn of_site(spool: &Arc<Spool>, upstreams: &Upstreams) -> Self {
         let split = LocalFirst { spool: spool.clone(), upstreams: upstreams.clone() };
         Self { first: LocalSpool::new(spool.clone()), second: upstreams.clone(), split }
@@ -69,7 +69,7 @@ impl<A: Remainder, B: Remainder> Remainder for Either<A, B> {
     }
 }
 
-/// One of two lists, and its next group; the groups of the other source are left out.
+/// One of two lists, with its next group; groups of the other source are left out.
 struct Half<G> {
     groups: Option<G>,
     next: Option<Listed>,
@@ -97,7 +97,7 @@ impl<G: GroupStream> Half<G> {
     }
 }
 
-/// Both lists as one, in the order of names.
+/// Both lists merged, in the order of names.
 pub struct Merged<A, B, S> {
     first: Half<A>,
     second: Half<B>,
@@ -217,7 +217,7 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         };
         let is_here = |head| newsgroups_of(head).any(|name| self.split.in_first(name));
         Ok(match fetched {
-            // One that is cancelled in a group of the first source is cancelled wherever it comes from.
+            // An article cancelled in a group of the first source is cancelled in all sources.
             _ if standing == IdStanding::Refused && is_here(into.head()) => Fetched::Missing,
             Fetched::Missing => Fetched::Missing,
             Fetched::Whole => Fetched::Whole,
@@ -241,7 +241,7 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
                 Foreseen::Article(Place::Number(Either::Second(group), number), part) => {
                     second.push(Foreseen::Article(Place::Number(group, *number), *part));
                 }
-                // Nobody else is asked for what the first one has.
+                // The second source is not asked for articles that the first one has.
                 Foreseen::Article(Place::MessageId(id), part) => match self.first.has(*id).await {
                     Ok(false) => second.push(Foreseen::Article(Place::MessageId(*id), *part)),
                     _ => first.push(Foreseen::Article(Place::MessageId(*id), *part)),

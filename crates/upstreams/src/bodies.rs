@@ -1,11 +1,12 @@
 //! Bodies of articles of which only the headers are here: fetched from other servers by Message-ID when a
-//! reader asks for one, and kept.
+//! reader requests one, and kept.
 //!
-//! One fetch serves all who ask for the same article meanwhile; if the first of them leaves, the next one
-//! goes on. What comes must have the Message-ID and the headers that are here; else it is another article,
-//! and the next server is asked. It is kept in the spool as an article of its own, without numbers, under a
-//! Message-ID that follows from the other one and the site's secret. In a class of kept articles it cannot
-//! be, and goes to one with buffers; without any, it is fetched each time. Called by [`super::LocalSpool`].
+//! One fetch serves all readers that request the same article in the meantime; if the first of them leaves,
+//! the next one continues it. A fetched article must have the Message-ID and the headers that are here;
+//! otherwise it is another article, and the next server is asked. It is kept in the spool as an article of
+//! its own, without numbers, under a Message-ID derived from the original one and the site's secret. It
+//! cannot be in a class of kept articles, and goes to one with buffers; without any, it is fetched each
+//! time. Called by [`super::LocalSpool`].
 
 use super::{Answer, SourceError};
 use access::tls::Dial;
@@ -29,49 +30,48 @@ use tokio::task::block_in_place;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-/// Articles that are fetched, or wait for it, at once.
+/// Most articles being fetched, or waiting for it, at once.
 const FETCHES_MAX: usize = 256;
-/// For so long a server that could not be reached is not tried again.
+/// Time for which an unreachable server is not tried again.
 const DOWN_TIME: Duration = Duration::from_secs(10);
-/// After so long a connection is not used again.
+/// Idle time after which a connection is not reused.
 const IDLE_TIME: Duration = Duration::from_secs(30);
-/// How often a body may be kept again after it was overwritten: each time needs a Message-ID that was not
-/// used.
+/// Times a body may be kept again after it was overwritten: each time needs an unused Message-ID.
 const TIMES_MAX: u32 = 32;
-/// The headers that an article and the copy of it that was fetched have in common.
+/// Headers that an article and its fetched copy must have in common.
 const SAME: [Known; 5] = [Known::From, Known::Subject, Known::Date, Known::Newsgroups, Known::References];
-/// By so much a body may be longer or shorter than announced: `Bytes` counts the headers as the server had
-/// them that wrote it, some servers count line ends or stuffed dots otherwise, and our Path has one more
-/// name.
+/// Bytes by which a body may be longer or shorter than announced: `Bytes` counts the headers of the server
+/// that wrote it, some servers count line ends or stuffed dots differently, and our Path has one more name.
 const SIZE_SLACK_BYTES: u64 = 1_024;
-/// And by this part of it.
+/// Additional slack, as a divisor of the size.
 const SIZE_SLACK_PART: u64 = 32;
-/// As much of a server's answer as is shown, in bytes.
+/// Bytes of a server's answer that are shown.
 const ECHO_BYTES_MAX: usize = 200;
-/// The line that the stored form ends with.
+/// Final line of the stored form.
 const END: &[u8] = b".\r\n";
-/// The header that a kept body begins with, which is its Message-ID.
+/// Header at the beginning of a kept body, with its Message-ID.
 const OWN_HEADER: &str = "X-Newsreel-Body: ";
 
-/// What came of a fetch: an article in wire format, or that no server has it; an error if it cannot be known.
+/// Result of a fetch: an article in wire format, or `None` if no server has it; an error if that is
+/// unknown.
 type Fetched = Result<Option<Arc<Vec<u8>>>, Unfetched>;
 
-/// Why an article was not fetched from a server.
+/// Reason why an article was not fetched from a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Unfetched {
     /// No server is configured.
     NoServer,
-    /// It did not answer in time.
+    /// The server did not answer in time.
     TimedOut,
-    /// It could not be reached a moment ago.
+    /// The server was unreachable a moment ago.
     Down,
-    /// There is no connection to it, or it broke.
+    /// There is no connection to the server, or it broke.
     Broken(Box<str>),
-    /// It no longer honours the login.
+    /// The server no longer honours the login.
     LoggedOut(Box<str>),
-    /// It answers something else than the article.
+    /// The server's answer is not the article.
     Refused(Box<str>),
-    /// It sends something else than the article.
+    /// The server sent something else than the article.
     Other(&'static str),
 }
 
@@ -98,7 +98,7 @@ impl From<nntp_io::Error> for Unfetched {
     }
 }
 
-/// The bodies that are fetched.
+/// Fetches bodies.
 #[derive(Debug)]
 pub(super) struct Bodies {
     spool: Arc<Spool>,
@@ -107,7 +107,7 @@ pub(super) struct Bodies {
     flights: Leaf<HashMap<Key, Arc<OnceCell<Fetched>>>>,
 }
 
-/// The servers of a configuration.
+/// Servers of a configuration.
 #[derive(Debug)]
 struct Servers {
     config: Arc<Config>,
@@ -118,13 +118,13 @@ struct Servers {
 struct Server {
     section: BodyServer,
     connections: Semaphore,
-    /// Connections that nobody uses.
+    /// Unused connections.
     idle: Leaf<Vec<Idle>>,
-    /// Not to be tried before.
+    /// Time before which the server is not tried.
     down_until: Leaf<Option<Instant>>,
 }
 
-/// A connection that nobody uses, and since when.
+/// An unused connection, and since when.
 struct Idle(Client, Instant);
 
 impl Debug for Idle {
@@ -145,7 +145,7 @@ impl Servers {
     }
 }
 
-/// Somebody waits for a fetch; the last one who leaves ends it.
+/// A reader waiting for a fetch; the last one to leave ends it.
 struct Waiting<'a> {
     bodies: &'a Bodies,
     key: Key,
@@ -156,7 +156,7 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut flights = self.bodies.flights.lock();
         let is_own = flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight));
-        // One is in the table, one here.
+        // One reference is in the table, one here.
         if is_own && (self.flight.initialized() || Arc::strong_count(&self.flight) == 2) {
             flights.remove(&self.key);
         }
@@ -169,8 +169,8 @@ impl Bodies {
         Self { spool, config, servers, flights: Leaf::default() }
     }
 
-    /// The whole article of which `stored`, in wire format with the final `.` line, has only the headers;
-    /// `None`: no server has it.
+    /// Returns the whole article of which `stored`, in wire format with the final `.` line, has only the
+    /// headers; `None` if no server has it.
     ///
     /// # Errors
     /// [`SourceError::Unavailable`] if that cannot be known now.
@@ -209,7 +209,7 @@ impl Bodies {
         servers
     }
 
-    /// Asks the servers in their order.
+    /// Asks the servers in order.
     async fn fetch(&self, here: &Article<'_>, id: &[u8]) -> Fetched {
         let servers = self.servers();
         let mut why = servers.all.is_empty().then_some(Unfetched::NoServer);
@@ -234,13 +234,13 @@ impl Bodies {
         why.map_or(Ok(None), Err)
     }
 
-    /// The Message-IDs under which a body may be kept.
+    /// Returns the Message-IDs under which a body may be kept.
     fn ids(&self, id: &[u8]) -> impl Iterator<Item = String> {
         let key = self.spool.key(&[b"body of ", id].concat());
         (0..TIMES_MAX).map(move |n| format!("<{:032x}.{n}@body.invalid>", key.0))
     }
 
-    /// The article that was kept; waits for the disk.
+    /// Returns the kept article; waits for the disk.
     fn kept(&self, id: &[u8]) -> Option<Vec<u8>> {
         for own in self.ids(id) {
             let key = self.spool.key(own.as_bytes());
@@ -263,7 +263,7 @@ impl Bodies {
         None
     }
 
-    /// Keeps an article for later; waits for the disk. Without room for it, it is fetched again.
+    /// Keeps an article; waits for the disk. Without room for it, it is fetched again next time.
     fn keep(&self, id: &[u8], wire: &[u8]) {
         let Ok(article) = Article::parse(wire) else { return };
         let Some(own) = self.ids(id).find(|own| !self.spool.is_known(&self.spool.key(own.as_bytes()))) else {
@@ -276,7 +276,7 @@ impl Bodies {
         let value = |known| article.header(known).unwrap_or_default();
         let mut tagged = Vec::new();
         let wire_bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
-        // It goes to no peer, also none of those that come to be known later.
+        // The copy goes to no peer, including peers added later.
         Facts { wire_bytes, kind: ArticleKind::LOCAL, ..Facts::default() }.put(&mut tagged);
         let filing = Filing {
             key: self.spool.key(own.as_bytes()),
@@ -309,7 +309,7 @@ impl Bodies {
 }
 
 impl Server {
-    /// Asks for an article; `None`: it has none.
+    /// Asks for an article; returns `None` if the server has none.
     async fn ask(&self, id: &[u8], bytes_max: u64) -> Result<Option<Vec<u8>>, Unfetched> {
         if self.down_until.lock().is_some_and(|until| until > Instant::now()) {
             return Err(Unfetched::Down);
@@ -352,7 +352,7 @@ impl Server {
         Ok(found)
     }
 
-    /// A connection from before that is still good.
+    /// Returns an idle connection that still works.
     async fn idle(&self) -> Option<Client> {
         loop {
             let Idle(mut client, since) = self.idle.lock().pop()?;
@@ -378,21 +378,22 @@ impl Server {
         Ok(Client::connect(&target).await?)
     }
 
-    /// Notes that it cannot be reached.
+    /// Records that the server is unreachable.
     fn is_down(&self, error: Unfetched) -> Unfetched {
         *self.down_until.lock() = Some(Instant::now() + DOWN_TIME);
         error
     }
 }
 
-/// Whether a body has the size that the headers here announce, as far as servers agree about what counts.
+/// Returns whether a body has the size announced by the headers here, allowing for different ways of
+/// counting.
 fn is_of_size(here: &Article<'_>, body_bytes: u64) -> bool {
     let Some(announced) = here.bodiless() else { return true };
     let expected = announced.body_bytes;
     body_bytes.abs_diff(expected) <= SIZE_SLACK_BYTES + expected / SIZE_SLACK_PART
 }
 
-/// Whether what was fetched is the article whose headers are here.
+/// Checks that a fetched article is the one whose headers are here.
 fn is_same(here: &Article<'_>, wire: &[u8]) -> Result<(), Unfetched> {
     let article = Article::parse(wire).map_err(|_| Unfetched::Other("no article"))?;
     let value =
@@ -410,8 +411,8 @@ fn is_same(here: &Article<'_>, wire: &[u8]) -> Result<(), Unfetched> {
     }
 }
 
-/// An article that was fetched as one of ours, with the final `.` line: with the Xref and the Path that are
-/// here.
+/// Returns a fetched article as one of ours, with the final `.` line and with the Xref and the Path that
+/// are here.
 fn joined(here: &Article<'_>, wire: &[u8]) -> Option<Vec<u8>> {
     let article = Article::parse(wire).ok()?;
     let lines = |of: &Article<'_>, known| of.header_lines(known).unwrap_or(0..0);
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn another_article_is_told_from_the_one_whose_headers_are_here() {
+    fn another_article_is_distinguished_by_its_headers() {
         let head = "Path: a!b\nFrom: a@b\nSubject: x\nDate: now\nNewsgroups: g\nMessage-ID: <1@x>";
         let here = wire(&format!("Xref: us g:7\n{head}\nBytes: 300\nLines: 1"), "");
         let here = Article::parse(&here).unwrap();
@@ -454,13 +455,14 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_another_size_is_another_one() {
+    fn a_body_of_another_size_is_rejected() {
         let head = "Path: a!b\nFrom: a@b\nSubject: x\nDate: now\nNewsgroups: g\nMessage-ID: <1@x>";
         let whole = wire(head, &"a line\n".repeat(5_000));
         let here = wire(&format!("{head}\nBytes: {}\nLines: 5000", whole.len()), "");
         let here = Article::parse(&here).unwrap();
         assert_eq!(is_same(&here, &whole), Ok(()));
-        // Other headers of its server, and a line end of one octet, are no other size; a cut is.
+        // Other headers of its server, and line ends of one octet, do not change the size; a truncation
+        // does.
         assert_eq!(is_same(&here, &wire(&format!("X-Trace: y\n{head}"), &"a line\n".repeat(4_900))), Ok(()));
         for lines in [1, 2_500, 4_500, 5_500, 50_000] {
             let cut = wire(head, &"a line\n".repeat(lines));
@@ -469,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_fetched_has_our_path_and_xref() {
+    fn a_fetched_article_gets_our_path_and_xref() {
         let here = wire("Xref: us g:7\nPath: us!a!b\nMessage-ID: <1@x>\nBytes: 300\nLines: 1", "");
         let here = Article::parse(&here).unwrap();
         for (head, whole) in [

@@ -1,11 +1,11 @@
-//! Where a reader's news comes from.
+//! Sources of a reader's news.
 //!
-//! [`NewsSource`] is the seam between the serving agent and what holds the news: the local spool
-//! ([`LocalSpool`]), a cache of other servers' articles, or several sources side by side. It has types of its
-//! own, so that a source needs nothing of the spool. Every question is asynchronous, and every one may be
+//! [`NewsSource`] is the interface between the serving agent and the holder of the news: the local spool
+//! ([`LocalSpool`]), a cache of other servers' articles, or several sources side by side. It has types of
+//! its own, so that a source does not depend on the spool. Every question is asynchronous, and may be
 //! answered with [`SourceError::Unavailable`]: the client gets a 403 and keeps its connection. Long answers
-//! come piece by piece: lists of groups as a [`GroupStream`], an article that is still arriving as a
-//! [`Remainder`], overview rows and numbers by asking again. Called by `serve`.
+//! arrive in pieces: lists of groups as a [`GroupStream`], an article that is still arriving as a
+//! [`Remainder`], overview rows and numbers by repeated calls. Called by `serve`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -34,16 +34,16 @@ use std::fmt::{self, Debug};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What a source answers.
+/// Result of a question to a source.
 pub type Answer<T> = Result<T, SourceError>;
 
-/// Why a source has no answer.
+/// Reason why a source has no answer.
 #[derive(Debug)]
 pub enum SourceError {
-    /// It cannot tell now, as when another server does not respond; asking again later may help. The reason
-    /// is for the log.
+    /// The answer is not available now, as when another server does not respond; asking again later may
+    /// help. The reason is for the log.
     Unavailable(String),
-    /// A fault of its own, as when a disk cannot be read.
+    /// An internal fault, as when a disk cannot be read.
     Fault(Box<dyn Error + Send + Sync>),
 }
 
@@ -65,16 +65,16 @@ impl Error for SourceError {
     }
 }
 
-/// How an article is found.
+/// Locator of an article.
 #[derive(Debug)]
 pub enum Place<'a, G> {
-    /// By group and number.
+    /// Group and number.
     Number(&'a G, u64),
-    /// By Message-ID.
+    /// Message-ID.
     MessageId(MessageId<'a>),
 }
 
-// Not derived, since a place is copied whatever a group is.
+// Not derived, since a locator can be copied whatever the group type is.
 impl<G> Clone for Place<'_, G> {
     fn clone(&self) -> Self {
         *self
@@ -83,29 +83,29 @@ impl<G> Clone for Place<'_, G> {
 
 impl<G> Copy for Place<'_, G> {}
 
-/// Why a source shows no article with a Message-ID, as far as that concerns other sources.
+/// Reason why a source shows no article with a Message-ID, as far as it concerns other sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdStanding {
-    /// Nothing that would keep other sources from showing one.
+    /// No reason to keep other sources from showing one.
     Free,
-    /// It was cancelled or refused here.
+    /// The article was cancelled or refused here.
     Refused,
-    /// It is hidden here: shown to nobody, wherever it may come from.
+    /// The article is hidden here: not shown, from whatever source.
     Hidden,
 }
 
-/// What a client is going to ask for.
+/// A request that a client is about to make.
 #[derive(Debug)]
 pub enum Foreseen<'a, G> {
-    /// A group, by its name.
+    /// A group, by name.
     Group(&'a [u8]),
     /// At least this part of an article.
     Article(Place<'a, G>, Part),
-    /// Whether there is an article with this Message-ID.
+    /// The existence of an article with this Message-ID.
     Existence(MessageId<'a>),
 }
 
-/// Which neighbour of an article.
+/// Direction from an article to its neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The article before it.
@@ -114,96 +114,96 @@ pub enum Side {
     Next,
 }
 
-/// Water marks and number of articles of a group, all of one moment.
+/// Water marks and number of articles of a group, as of one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Marks {
-    /// Lowest number of an article; `high + 1` in an empty group.
+    /// Lowest article number; `high + 1` in an empty group.
     pub low: u64,
-    /// Highest number ever shown.
+    /// Highest article number ever shown.
     pub high: u64,
     /// Number of articles.
     pub count: u64,
 }
 
-/// From a group's high mark, the number above which its articles count: 0 for all of them. Marks are those of
-/// the articles above it.
+/// Returns, for a group's high mark, the number above which its articles count: 0 for all of them. Marks
+/// are those of the articles above it.
 pub type Base = fn(high: u64) -> u64;
 
-/// Which groups are asked for.
+/// Selection of groups.
 #[derive(Debug, Clone, Copy)]
 pub enum Which<'a, G> {
-    /// All.
+    /// All groups.
     All,
-    /// Those that match this wildmat. A source may return others too: the caller filters.
+    /// Groups that match this wildmat. A source may return others too: the caller filters.
     Like(&'a [u8]),
-    /// The one of this name.
+    /// The group of this name.
     Named(&'a [u8]),
-    /// This one.
+    /// This group.
     One(&'a G),
 }
 
-/// What groups are asked for, named after the lists of the protocol: says which fields of [`GroupInfo`] must
-/// be filled beside the name.
+/// Kind of a group list, named after the lists of the protocol: determines which fields of [`GroupInfo`]
+/// must be set beside the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupList {
     /// LIST ACTIVE: high and low mark, flag.
     Active,
-    /// LIST ACTIVE.MODTIME: the same, of groups whose marks or flag changed at or after this time (Unix
-    /// seconds).
+    /// LIST ACTIVE.MODTIME: as LIST ACTIVE, for groups whose marks or flag changed at or after this time
+    /// (Unix seconds).
     Changed {
         /// Unix seconds.
         since: u64,
     },
-    /// NEWGROUPS: the same, of groups created at or after this time.
+    /// NEWGROUPS: as LIST ACTIVE, for groups created at or after this time.
     New {
         /// Unix seconds.
         since: u64,
     },
     /// LIST COUNTS: marks with the count, flag.
     Counts,
-    /// LIST ACTIVE.TIMES: when and by whom they were created.
+    /// LIST ACTIVE.TIMES: time of creation and creator.
     Times,
     /// LIST NEWSGROUPS: descriptions.
     Descriptions,
-    /// NEWNEWS: nothing more.
+    /// NEWNEWS: names only.
     Names,
 }
 
-/// What is known of a group. Fields that were not asked for may be empty.
+/// Information on a group. Fields that were not requested may be empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GroupInfo<'a> {
-    /// Its name.
+    /// Name of the group.
     pub name: &'a [u8],
-    /// Its marks.
+    /// Marks of the group.
     pub marks: Marks,
-    /// What may be done in it, as in LIST ACTIVE: `y`, `n`, `m`, `j`, `x` or `=name`.
+    /// Posting status, as in LIST ACTIVE: `y`, `n`, `m`, `j`, `x` or `=name`.
     pub flag: &'a [u8],
-    /// When it was created, Unix seconds.
+    /// Time of creation, in Unix seconds.
     pub created: u64,
-    /// Who created it; empty if that is not known.
+    /// Creator; empty if unknown.
     pub creator: &'a [u8],
-    /// One line about it; empty if there is none.
+    /// One-line description; empty if there is none.
     pub description: &'a [u8],
 }
 
-/// Decides by a group's name whether it is wanted.
+/// Decides by name whether a group is wanted.
 pub type Wanted<'f> = &'f (dyn Fn(&[u8]) -> bool + Send + Sync);
 
-/// Numbers and values of a header, ascending; `None`: the article has no such header.
+/// Article numbers and values of a header, ascending; `None` if the article has no such header.
 pub type HeaderValues = Vec<(u64, Option<Box<[u8]>>)>;
 
-/// A header of some articles of a group, as its source has it at hand.
+/// Values of a header for some articles of a group, as available from the source.
 #[derive(Debug, Default)]
 pub struct HeaderLines {
-    /// Its values.
+    /// Values by number.
     pub values: HeaderValues,
-    /// Where to continue; `None`: that was all of the range.
+    /// Number to continue at; `None` at the end of the range.
     pub next: Option<u64>,
 }
 
 /// A list of groups, one after the other.
 pub trait GroupStream: Send {
-    /// The next group whose name is wanted; `None` at the end.
+    /// Returns the next group whose name is wanted; `None` at the end.
     fn next<'s>(
         &'s mut self,
         wanted: Wanted<'_>,
@@ -214,34 +214,34 @@ pub trait GroupStream: Send {
 ///
 /// Clones are handles of the same source; each session has one.
 pub trait NewsSource: Clone + Send + Sync + 'static {
-    /// A group, for as long as a reader has it selected. It may be removed meanwhile.
+    /// A group selected by a reader. It may be removed while it is selected.
     type Group: Clone + PartialEq + Debug + Send + Sync;
     /// A list of groups.
     type Groups: GroupStream;
-    /// What is still to come of an article; [`Infallible`](std::convert::Infallible) where articles are
-    /// always whole.
+    /// The rest of an article that is still arriving; [`Infallible`](std::convert::Infallible) for sources
+    /// whose articles are always whole.
     type Rest: Remainder;
 
-    /// The same, for a server with this configuration, of which a source may depend.
+    /// Returns this source for a server with this configuration, on which it may depend.
     #[must_use]
     fn under(self, _config: &Live) -> Self {
         self
     }
 
-    /// The same, for what this client asks.
+    /// Returns this source for the requests of this client.
     #[must_use]
     fn of_client(self, _client: &str) -> Self {
         self
     }
 
-    /// The group called `name`, with its marks.
+    /// Returns the group called `name`, with its marks.
     fn group(
         &self,
         name: &[u8],
         base: Base,
     ) -> impl Future<Output = Answer<Option<(Self::Group, Marks)>>> + Send;
 
-    /// Groups, in the order of their names.
+    /// Returns groups, in the order of their names.
     fn groups(
         &self,
         list: GroupList,
@@ -249,8 +249,8 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         base: Base,
     ) -> impl Future<Output = Answer<Self::Groups>> + Send;
 
-    /// The text of LIST ACTIVE for all groups where it lies ready, without the final `.`-line; else it is
-    /// made from [`NewsSource::groups`].
+    /// Returns the text of LIST ACTIVE for all groups if it is ready, without the final `.`-line; otherwise
+    /// it is built from [`NewsSource::groups`].
     fn active_text(&self) -> impl Future<Output = Answer<Option<Arc<Vec<u8>>>>> + Send {
         async { Ok(None) }
     }
@@ -263,8 +263,8 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         into: &mut ArticleBytes,
     ) -> impl Future<Output = Answer<Fetched<Self::Rest>>> + Send;
 
-    /// Reads an article that is known to be at hand: without asking another server or waiting for a disk.
-    /// `None`: it is not, or it cannot be said; then [`NewsSource::article`] reads it.
+    /// Reads an article that is at hand: without asking another server or waiting for a disk. Returns
+    /// `None` if it is not at hand or that is unknown; then [`NewsSource::article`] reads it.
     fn article_at_hand(
         &self,
         _place: Place<'_, Self::Group>,
@@ -274,24 +274,24 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Why an article with this Message-ID is not shown, though another source may have it.
+    /// Returns why an article with this Message-ID is not shown, though another source may have it.
     fn standing(&self, _id: MessageId<'_>) -> IdStanding {
         IdStanding::Free
     }
 
-    /// Whether it is worth to be told what is foreseen.
+    /// Returns whether the source makes use of [`NewsSource::look_ahead`].
     fn looks_ahead(&self) -> bool {
         false
     }
 
-    /// These are the next questions of this client, the first one included, in their order: what must be
-    /// fetched for them can be on its way before they are asked. Those by number are of one group. What was
-    /// foreseen before and is not any more is forgotten.
+    /// Announces the next questions of this client, the first one included, in order, so that articles can
+    /// be fetched before they are requested. Those by number are of one group. Earlier announcements not
+    /// repeated are dropped.
     fn look_ahead(&self, _foreseen: &[Foreseen<'_, Self::Group>]) -> impl Future<Output = ()> + Send {
         async {}
     }
 
-    /// Whether there is an article with this Message-ID.
+    /// Returns whether there is an article with this Message-ID.
     fn has(&self, id: MessageId<'_>) -> impl Future<Output = Answer<bool>> + Send;
 
     /// Appends numbers of articles in a range, ascending, at most `max`; fewer if there are no more.
@@ -303,7 +303,7 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         into: &mut Vec<u64>,
     ) -> impl Future<Output = Answer<()>> + Send;
 
-    /// The first number after, or the last before, this one.
+    /// Returns the first number after, or the last before, this one.
     fn neighbour(
         &self,
         group: &Self::Group,
@@ -311,8 +311,9 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         side: Side,
     ) -> impl Future<Output = Answer<Option<u64>>> + Send;
 
-    /// Appends overview rows until `limit_bytes` are exceeded or no more are at hand; `Some(n)`: continue at
-    /// `n`. They are as OVER sends them, but for further headers ([`NewsSource::rows_have_headers`]).
+    /// Appends overview rows until `limit_bytes` are exceeded or no more are at hand; returns `Some(n)` to
+    /// continue at `n`. Rows are as sent by OVER, except for further headers
+    /// ([`NewsSource::rows_have_headers`]).
     fn over(
         &self,
         group: &Self::Group,
@@ -321,19 +322,19 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         into: &mut Vec<u8>,
     ) -> impl Future<Output = Answer<Option<u64>>> + Send;
 
-    /// Whether overview rows may have further headers, as they were stored
+    /// Returns whether overview rows may have further headers, as stored
     /// ([`netnews::overview_row::further`]).
     fn rows_have_headers(&self) -> bool {
         false
     }
 
-    /// Whether the article of an overview row is shown to readers when they ask for it.
+    /// Returns whether readers may read the article of an overview row.
     fn shows(&self, _group: &Self::Group, _number: u64) -> impl Future<Output = Answer<bool>> + Send {
         async { Ok(true) }
     }
 
-    /// A header that overview rows do not have, of the articles of a range; `None`: it is to be read from
-    /// each article.
+    /// Returns the values of a header that is not in overview rows, for the articles of a range; `None` if
+    /// it must be read from each article.
     fn header(
         &self,
         _group: &Self::Group,
@@ -343,8 +344,8 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         async { Ok(None) }
     }
 
-    /// The answer to a command that is not known here, with all lines that belong to it, as another server
-    /// gives it; `None`: nobody is asked. The group is the one that the reader has selected.
+    /// Returns another server's answer to a command that is not known here, with all its lines; `None` if
+    /// no server is asked. The group is the one selected by the reader.
     fn pass_on(
         &self,
         _command: &[u8],
@@ -353,19 +354,19 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         async { Ok(None) }
     }
 
-    /// A list that is no list of groups, as another server has it: its lines in wire format, without the
-    /// final one; `None`: nobody is asked, or nobody has it.
+    /// Returns a list other than a group list from another server: its lines in wire format, without the
+    /// final one; `None` if no server is asked, or none has it.
     fn list_text(&self, _list: PassedList) -> impl Future<Output = Answer<Option<Vec<u8>>>> + Send {
         async { Ok(None) }
     }
 
-    /// Whether another server is asked for this list.
+    /// Returns whether another server is asked for this list.
     fn passes_list(&self, _list: PassedList) -> bool {
         false
     }
 
-    /// Appends the Message-IDs of the articles that arrived in the group called `name` since then (Unix
-    /// seconds), each with CRLF.
+    /// Appends the Message-IDs of the articles that arrived in the group called `name` since this time
+    /// (Unix seconds), each with CRLF.
     fn arrived_since(
         &self,
         name: &[u8],

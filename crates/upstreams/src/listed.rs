@@ -1,8 +1,8 @@
-//! A group's info that is waiting for its turn in a list.
+//! Group information waiting for its turn in a list.
 
 use super::{GroupInfo, Marks};
 
-/// A [`GroupInfo`] with its texts.
+/// An owned [`GroupInfo`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Listed {
     pub name: Vec<u8>,

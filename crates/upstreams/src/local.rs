@@ -1,7 +1,7 @@
 //! The local spool as a source of news.
 //!
-//! What is in memory is read at once; what the disk must be waited for is read without holding up the other
-//! sessions of this thread. Articles are read into the buffers they are sent from.
+//! Data in memory is read at once; data that requires waiting for the disk is read without delaying the
+//! other sessions of this thread. Articles are read into the buffers they are sent from.
 
 use super::bodies::Bodies;
 use super::{
@@ -18,24 +18,24 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tokio::task::block_in_place;
 
-/// What may pass between a change of an active entry and the moment it is noted, in seconds.
+/// Seconds that may pass between a change of an active entry and its recording.
 const CHANGE_SLACK_SECS: u64 = 2;
 
-/// The line that the stored form ends with.
+/// Final line of the stored form.
 const END: &[u8] = b".\r\n";
 
-/// Groups looked at before others may go first.
+/// Groups examined before others may go first.
 const GROUPS_AT_ONCE: usize = 64;
 
 /// The local spool.
 #[derive(Debug, Clone)]
 pub struct LocalSpool {
     spool: Arc<Spool>,
-    /// Where the bodies are that are not here.
+    /// Fetcher for bodies that are not here.
     bodies: Option<Arc<Bodies>>,
 }
 
-/// Groups of the spool.
+/// A list of groups of the spool.
 #[derive(Debug)]
 pub struct LocalGroups {
     list: GroupList,
@@ -43,7 +43,7 @@ pub struct LocalGroups {
     groups: Arc<[Arc<Group>]>,
     next: usize,
     slice: Slice,
-    /// What a group's info borrows.
+    /// Texts borrowed by a group's info.
     description: String,
     alias: String,
 }
@@ -54,7 +54,7 @@ impl From<ReadError> for SourceError {
     }
 }
 
-/// Reads from memory if possible, else waits for the disk.
+/// Reads from memory if possible, otherwise waits for the disk.
 fn read<T>(mut read: impl FnMut(Patience) -> Result<T, ReadError>) -> Answer<T> {
     let done = match read(Patience::CacheOnly) {
         Err(ReadError::WouldBlock) => block_in_place(|| read(Patience::Wait)),
@@ -70,12 +70,12 @@ impl From<spool::Marks> for Marks {
 }
 
 impl LocalSpool {
-    /// The articles of this spool.
+    /// Returns the source for the articles of this spool.
     pub fn new(spool: Arc<Spool>) -> Self {
         Self { spool, bodies: None }
     }
 
-    /// The whole article instead of its headers, in `into`.
+    /// Replaces headers in `into` by the whole article.
     async fn with_body(&self, into: &mut ArticleBytes) -> Answer<Fetched<Infallible>> {
         let Some(bodies) = &self.bodies else {
             return Err(SourceError::Unavailable("the body of an article is not here".to_owned()));
@@ -103,7 +103,7 @@ impl LocalSpool {
     }
 }
 
-/// Whether only the headers of an article are here; `body` is the end of it.
+/// Returns whether only the headers of an article are here; `body` is the end of it.
 pub fn is_bodiless(article: &[u8], body: &[u8]) -> bool {
     body == END
         && article
@@ -156,7 +156,7 @@ impl NewsSource for LocalSpool {
             return Ok(Fetched::Missing);
         }
         match matches!(part, Part::Article | Part::Body) && is_bodiless(into.article(), into.body()) {
-            // In a box: what fetching holds would make every session larger.
+            // Boxed: the state of fetching would make every session larger.
             true => Box::pin(self.with_body(into)).await,
             false => Ok(Fetched::Whole),
         }

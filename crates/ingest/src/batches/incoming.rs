@@ -1,9 +1,9 @@
-//! The directory in which batches wait to be filed.
+//! Directory in which batches wait to be filed.
 //!
-//! Batches come by `newsreel rnews` when the site cannot file them, by XBATCH, and from whoever moves files
-//! there. A batch of ours is written whole and synced before it has its name. All that wait are bounded in
-//! bytes. The running server files them, the oldest first, and removes each when it is filed. Format:
-//! `docs/formats/incoming.md`.
+//! Batches are put there by `newsreel rnews` when the site cannot file them, by XBATCH, and by anyone who
+//! moves files there. A batch of ours is written whole and synced before it gets its name. The bytes of all
+//! waiting batches are bounded. The running server files them, oldest first, and removes each one after
+//! filing it. Format: `docs/formats/incoming.md`.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use disk::{Disk, NewFile};
 
 use site_config::Config;
 
-/// How the name of a batch of ours ends, and of one being written.
+/// Suffixes of a batch of ours, and of one being written.
 const KEPT: &str = ".batch";
 const UNFINISHED: &str = ".new";
-/// Files that there may be.
+/// Most files in the directory.
 const FILES_MAX: usize = 100_000;
-/// A file of somebody else must not have changed for so long.
+/// Time for which a file of another program must have been unchanged.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
-/// An unfinished file that has not changed for so long is nobody's any more.
+/// Age at which an unfinished file is considered abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// The directory.
+/// The directory of waiting batches.
 #[derive(Debug, Clone)]
 pub struct Incoming {
     disk: Arc<dyn Disk>,
@@ -34,30 +34,30 @@ pub struct Incoming {
     bytes_max: u64,
 }
 
-/// A batch that waits.
+/// A waiting batch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
-    /// When it came.
+    /// Time of arrival.
     since: SystemTime,
     pub path: PathBuf,
     pub bytes: u64,
-    /// Who sent it; `None`: it came from this machine.
+    /// Sending peer; `None` for batches of this machine.
     pub sender: Option<Sender>,
 }
 
 /// A peer that sent a batch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sender {
-    /// The name of its section.
+    /// Name of its section.
     pub peer: String,
-    /// Where it connected from.
+    /// Address it connected from.
     pub address: String,
 }
 
-/// Why a batch is not kept.
+/// Reason why a batch is not kept.
 #[derive(Debug)]
 pub enum NotKept {
-    /// So much waits already.
+    /// The waiting batches fill the directory.
     NoRoom,
     Io(io::Error),
 }
@@ -78,7 +78,7 @@ impl std::fmt::Display for NotKept {
 }
 
 impl Incoming {
-    /// That of a site.
+    /// Returns the directory of a site.
     pub fn of(config: &Config, disk: &Arc<dyn Disk>) -> Self {
         Self {
             disk: disk.clone(),
@@ -88,7 +88,7 @@ impl Incoming {
         }
     }
 
-    /// Begins a batch that comes from `sender`, or from this machine; `bytes` long, if that is known.
+    /// Begins a batch from `sender`, or from this machine; `bytes` is its length, if known.
     pub fn begin(&self, sender: Option<&Sender>, bytes: Option<u64>) -> Result<Arriving, NotKept> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         if !self.disk.has_dir(&self.dir)? {
@@ -109,17 +109,17 @@ impl Incoming {
         let unfinished = self.dir.join(format!(".{name}{UNFINISHED}"));
         let file = NewFile::begin(self.disk.clone(), unfinished, &self.data)?;
         if let Some(bytes) = bytes {
-            // What others see of the room that it will take.
+            // Announces the size to others that count the room left.
             file.announce(bytes)?;
         }
         Ok(Arriving { file, kept: self.dir.join(name + KEPT), room })
     }
 
-    /// How many files there are, unfinished ones too, and their bytes.
+    /// Returns the number of files, unfinished ones included, and their bytes.
     fn sizes(&self) -> io::Result<(usize, u64)> {
         let (mut files, mut bytes) = (0, 0);
         for name in self.disk.list(&self.dir)? {
-            // One may have been filed meanwhile.
+            // A batch may have been filed in the meantime.
             let Some(about) = self.disk.about(&self.dir.join(name))? else { continue };
             files += 1;
             bytes += about.bytes;
@@ -127,7 +127,7 @@ impl Incoming {
         Ok((files, bytes))
     }
 
-    /// The batches that can be filed, the oldest first. None, if there is no directory.
+    /// Returns the batches that can be filed, oldest first; none if there is no directory.
     pub fn waiting(&self) -> io::Result<Vec<Found>> {
         let now = SystemTime::now();
         let mut found = Vec::new();
@@ -156,38 +156,38 @@ impl Incoming {
         Ok(found)
     }
 
-    /// Removes a batch that is filed.
+    /// Removes a batch that has been filed.
     pub fn remove(&self, batch: &Found) -> io::Result<()> {
         self.disk.remove(&batch.path)?;
         self.disk.sync_dir(&self.dir)
     }
 }
 
-/// A batch that is being written; removed if it is dropped unfinished.
+/// A batch being written; removed if dropped unfinished.
 #[derive(Debug)]
 pub struct Arriving {
     file: NewFile,
     kept: PathBuf,
-    /// Bytes that it may still have.
+    /// Bytes left to it.
     room: u64,
 }
 
 impl Arriving {
-    /// Appends.
+    /// Appends to the batch.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), NotKept> {
         self.room = self.room.checked_sub(bytes.len() as u64).ok_or(NotKept::NoRoom)?;
         Ok(self.file.append(bytes)?)
     }
 
-    /// Keeps the batch durably.
+    /// Finishes the batch durably.
     pub fn finish(self) -> io::Result<PathBuf> {
         self.file.finish(&self.kept)?;
         Ok(self.kept)
     }
 }
 
-/// A peer's name or address as part of a file's: other octets than letters, digits, `.`, `_` and `-` as `%`
-/// and two hexadecimal digits.
+/// Returns a peer's name or address as part of a file name: octets other than letters, digits, `.`, `_` and
+/// `-` become `%` and two hexadecimal digits.
 fn escaped(name: &str) -> String {
     let octet = |octet: u8| match octet {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => char::from(octet).to_string(),
@@ -222,9 +222,9 @@ mod tests {
         Incoming { disk, dir: data.join("incoming"), data: data.to_owned(), bytes_max }
     }
 
-    /// Two batches come and the first one is filed; then the machine crashes at any step.
+    /// Two batches arrive and the first one is filed; then the machine crashes at any step.
     #[test]
-    fn a_crash_at_any_step_leaves_whole_batches_and_all_that_were_acknowledged() {
+    fn a_crash_at_any_step_leaves_whole_batches_and_every_acknowledged_one() {
         let data = Path::new("/d");
         let texts = [&b"#! rnews 3\nabc"[..], b"#! rnews 6\nabcdef"];
         for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
@@ -257,7 +257,7 @@ mod tests {
                 assert!(!done[1] || found.iter().any(|bytes| bytes == texts[1]), "{context}");
                 let kept_first = found.iter().any(|bytes| bytes == texts[0]);
                 assert!(!done[0] || done[1] || kept_first, "{context}");
-                // What was being written is gone, and there is room again.
+                // The unfinished batch is removed, and there is room again.
                 let names = left.list(&data.join("incoming")).unwrap();
                 assert_eq!(names.len(), found.len(), "{context}");
                 after.begin(None, Some(60)).map(drop).unwrap();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_its_name_when_it_is_whole() {
+    fn a_batch_gets_its_name_when_it_is_complete() {
         let data = tempfile::tempdir().unwrap();
         let incoming = incoming(data.path(), 100);
         assert_eq!(incoming.waiting().unwrap(), []);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_wait_are_bounded() {
+    fn bytes_of_waiting_batches_are_bounded() {
         let data = tempfile::tempdir().unwrap();
         let incoming = incoming(data.path(), 100);
         let announced = incoming.begin(None, Some(60)).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_taken_when_they_rest_and_hidden_ones_never() {
+    fn foreign_files_are_taken_once_unchanged_and_hidden_ones_never() {
         let data = tempfile::tempdir().unwrap();
         let incoming = incoming(data.path(), 100);
         let dir = data.path().join("incoming");

@@ -1,7 +1,7 @@
-//! What became of a batch: each article of it in order, what is damaged in quarantine, what cannot be filed
-//! now kept.
+//! Outcome of a batch: each article in order, damaged pieces put into quarantine, articles that cannot be
+//! filed now kept.
 //!
-//! Called for each parcel when it is answered, by `newsreel rnews` and by the task that files what waits.
+//! Called for each answered parcel, by `newsreel rnews` and by the task that files waiting batches.
 
 use std::fmt;
 use std::io;
@@ -16,25 +16,25 @@ use disk::Disk;
 use netnews::batch::{BatchFault, append_rnews_line};
 use site_base::units::grouped;
 
-/// Lines about damaged pieces and about articles that are said of one batch; the others are counted.
+/// Most lines reported for one batch on damaged pieces and articles; the rest are counted.
 const LINES_MAX: u64 = 100;
 
-/// How many articles and pieces of a batch had which fate.
+/// Counts of articles and pieces of a batch, by outcome.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     pub accepted: u64,
     pub rejected: u64,
     pub duplicates: u64,
     pub try_later: u64,
-    /// Damaged pieces, articles that are none among them.
+    /// Damaged pieces, including those that are not articles.
     pub damaged: u64,
 }
 
-/// What becomes of articles that cannot be filed now.
+/// Handling of articles that cannot be filed now.
 pub enum Keep {
-    /// They are only counted: the batch is given again.
+    /// Only counted: the batch is submitted again.
     Not,
-    /// They are kept here, as another batch.
+    /// Kept here, as another batch.
     In(Incoming),
 }
 
@@ -44,7 +44,7 @@ pub struct Ledger<'a> {
     quarantine: Quarantine,
     keep: Keep,
     kept: Option<Arriving>,
-    /// Why they could not be kept.
+    /// Reason why they could not be kept.
     not_kept: Option<NotKept>,
     say: &'a mut (dyn FnMut(fmt::Arguments<'_>) + Send),
     lines: u64,
@@ -52,8 +52,8 @@ pub struct Ledger<'a> {
 }
 
 impl<'a> Ledger<'a> {
-    /// For the batch called `name`, of the site whose spool is in `data` on `disk`. `say` gets a line for
-    /// each article that is rejected and each piece that is damaged.
+    /// Opens the ledger of the batch called `name`, for the site with its spool in `data` on `disk`. `say`
+    /// is called with a line for each rejected article and each damaged piece.
     pub fn new(
         name: String,
         (data, disk): (&Path, &Arc<dyn Disk>),
@@ -64,7 +64,8 @@ impl<'a> Ledger<'a> {
         Self { name, quarantine, keep, kept: None, not_kept: None, say, lines: 0, tally }
     }
 
-    /// Notes what became of the articles of a parcel, in order; those without a fate cannot be filed now.
+    /// Records the results of the articles of a parcel, in order; those without a result cannot be filed
+    /// now.
     ///
     /// # Errors
     /// If something damaged cannot be put into quarantine.
@@ -95,14 +96,14 @@ impl<'a> Ledger<'a> {
         };
         match fate.outcome {
             BatchOutcome::Accepted => self.tally.accepted += 1,
-            // Batches from several neighbours are full of them.
+            // Duplicates are normal in batches from several neighbours.
             BatchOutcome::Duplicate => self.tally.duplicates += 1,
             BatchOutcome::Rejected => {
                 self.tally.rejected += 1;
                 self.line(format_args!("{name}: rejected: {}", fate.reason));
             }
             BatchOutcome::TryLater => {
-                // Of many, one says why.
+                // One reason is reported for all of them.
                 if self.tally.try_later == 0 {
                     self.line(format_args!("{name}: try later: {}", fate.reason));
                 }
@@ -128,7 +129,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Puts a piece into quarantine and says so.
+    /// Puts a piece into quarantine and reports it.
     fn set_aside(&mut self, piece: &Piece<'_>, why: &str) -> io::Result<()> {
         self.tally.damaged += 1;
         let about = format!("{}, byte {}: {why}", self.name, grouped(piece.at));
@@ -146,14 +147,14 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
-    /// The batch ends early, since the rest of it cannot be decompressed.
+    /// Records that the batch ends early, since the rest cannot be decompressed.
     pub fn not_decompressed(&mut self, why: &str) {
         self.tally.damaged += 1;
         let name = self.name.clone();
         self.line(format_args!("damaged: {name}: what follows cannot be decompressed: {why}"));
     }
 
-    /// Nothing of the batch is filed.
+    /// Records that nothing of the batch is filed.
     pub fn refused(&mut self, why: &str) {
         let name = self.name.clone();
         self.line(format_args!("rejected: {name}: {why}"));
@@ -166,7 +167,8 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// The batch is dealt with; returns whether what could not be filed is kept, and else why it is not.
+    /// Closes the ledger; returns whether the articles that could not be filed are kept, or why they are
+    /// not.
     pub fn end(self) -> Result<bool, NotKept> {
         let unsaid = self.lines.saturating_sub(LINES_MAX);
         if unsaid > 0 {
@@ -181,7 +183,7 @@ impl<'a> Ledger<'a> {
 }
 
 impl Tally {
-    /// One line about it all.
+    /// Returns a one-line summary.
     pub fn summary(&self) -> String {
         let Self { accepted, rejected, duplicates, try_later, damaged } = *self;
         let total = accepted + rejected + duplicates + try_later;

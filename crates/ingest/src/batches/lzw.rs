@@ -1,32 +1,32 @@
-//! The form of compress(1), LZW in `.Z` files: what `#! cunbatch` batches are.
+//! Decoder for the format of compress(1), LZW in `.Z` files, used by `#! cunbatch` batches.
 //!
-//! Codes of 9 bits and more, least significant bit first, in groups of eight; at a change of their width the
-//! rest of a group is passed over. The table has at most 65,536 entries, so memory does not depend on the
-//! input. The form has neither length nor checksum: input that ends early looks like a shorter file. Called
-//! by `unpack`. Source: compress(1) of 4.3BSD, as published.
+//! Codes have 9 or more bits, least significant bit first, in groups of eight; at a change of width the
+//! rest of a group is skipped. The table has at most 65,536 entries, so memory does not depend on the
+//! input. The format has neither length nor checksum: input that ends early looks like a shorter file.
+//! Called by `unpack`. Source: compress(1) of 4.3BSD, as published.
 
 use std::io::{self, Read};
 
-/// What such a file begins with.
+/// First octets of such a file.
 pub(super) const MAGIC: &[u8] = b"\x1f\x9d";
 
-/// The code that empties the table, if the file uses it.
+/// Code that empties the table, if the file uses it.
 pub(super) const CLEAR: u16 = 256;
-/// Bits of the first codes.
+/// Width of the first codes, in bits.
 pub(super) const BITS_FIRST: u8 = 9;
-/// Most bits of a code.
+/// Largest width of a code, in bits.
 pub(super) const BITS_MAX: u8 = 16;
-/// The flag of files that use [`CLEAR`].
+/// Flag of files that use [`CLEAR`].
 pub(super) const BLOCK_MODE: u8 = 0x80;
-/// The bits of the third octet that are the greatest width of a code.
+/// Bits of the third octet with the largest width of a code.
 const BITS_MASK: u8 = 0x1f;
 
-/// Decompresses what comes from `source`, which begins after [`MAGIC`].
+/// Decompresses the data of `source`, which begins after [`MAGIC`].
 pub(super) struct Decoder<R> {
     source: R,
     /// `None` until the third octet is read.
     table: Option<Box<Table>>,
-    /// Output that is not taken yet, last octet first.
+    /// Output not taken yet, last octet first.
     stack: Vec<u8>,
     group: Group,
 }
@@ -46,9 +46,9 @@ struct Table {
     bits_max: u8,
     uses_clear: bool,
     width: u8,
-    /// The next code to be given; one past the last entry.
+    /// Next code to be assigned; one past the last entry.
     free: usize,
-    /// The code before, and the first octet of what it stands for.
+    /// Previous code, and the first octet of its expansion.
     old: Option<(u16, u8)>,
 }
 
@@ -57,7 +57,7 @@ impl<R: Read> Decoder<R> {
         Self { source, table: None, stack: Vec::new(), group: Group::default() }
     }
 
-    /// Puts the octets of the next code on the stack; false at the end.
+    /// Pushes the octets of the next code onto the stack; returns false at the end.
     fn next(&mut self) -> io::Result<bool> {
         let table = match &mut self.table {
             Some(table) => table,
@@ -95,7 +95,7 @@ impl<R: Read> Read for Decoder<R> {
                 match self.next() {
                     Ok(true) => {}
                     Ok(false) => break,
-                    // What was decoded before counts.
+                    // Octets decoded before the error are returned first.
                     Err(_) if filled > 0 => break,
                     Err(error) => return Err(error),
                 }
@@ -111,7 +111,7 @@ impl<R: Read> Read for Decoder<R> {
 }
 
 impl Group {
-    /// The next code; `None`: none is left.
+    /// Returns the next code, or `None` if none is left.
     fn next(&mut self, width: u8) -> Option<u16> {
         let width = usize::from(width);
         if self.at + width > self.bits {
@@ -124,7 +124,7 @@ impl Group {
         u16::try_from(code).ok()
     }
 
-    /// Reads the next group; false at the end.
+    /// Reads the next group; returns false at the end.
     fn fill(&mut self, source: &mut impl Read, width: u8) -> io::Result<bool> {
         *self = Self::default();
         let mut octets = 0;
@@ -167,13 +167,13 @@ impl Table {
         widens
     }
 
-    /// The first entry after that is never used: it takes the place of the code itself.
+    /// Empties the table. The first entry after this is never used: it takes the place of the code itself.
     fn clear(&mut self) {
         self.free = usize::from(CLEAR);
         self.width = BITS_FIRST;
     }
 
-    /// Puts what a code stands for on the stack, last octet first, and adds an entry.
+    /// Pushes the expansion of a code onto the stack, last octet first, and adds an entry.
     fn expand(&mut self, code: u16, stack: &mut Vec<u8>) -> io::Result<()> {
         let Some((old, old_first)) = self.old else {
             let octet = u8::try_from(code).map_err(|_| damaged("the first code stands for no octet"))?;
@@ -189,7 +189,7 @@ impl Table {
             stack.push(old_first);
             at = old;
         }
-        // Each entry extends one with a lower code, so this ends.
+        // The loop ends because each entry extends one with a lower code.
         while at >= CLEAR {
             stack.push(self.suffix.get(usize::from(at)).copied().unwrap_or_default());
             at = self.prefix.get(usize::from(at)).copied().unwrap_or_default();
@@ -217,7 +217,7 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Write;
 
-    /// Compresses; the table is emptied after so many entries.
+    /// Compresses `text`, emptying the table after every `clear_every` entries.
     fn compress(text: &[u8], bits_max: u8, clear_every: usize) -> Vec<u8> {
         let mut encoder = Encoder::with_bits(Vec::new(), bits_max).unwrap();
         for octet in text {
@@ -236,7 +236,7 @@ mod tests {
 
     /// `printf 'to be or not to be, that is to be or not\n' | compress`
     #[test]
-    fn what_compress_has_written_is_read() {
+    fn output_of_compress_is_decoded() {
         let compressed =
             b"\x1f\x9d\x90\x74\xde\x80\x10\x53\x06\xc4\x1b\x39\x20\xdc\xbc\xa1\x03\x22\xe0\xc0\x32\x2c\
             \x1a\xa2\x09\xc3\x30\xcd\x9c\x86\x02\x09\x1a\x44\xa8\x90\x8e\x02";
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(decompress(b"\x1f\x9d\x90").unwrap(), b"");
     }
 
-    /// The table is full after some 200 KB of such text; what follows is of another kind.
+    /// The table is full after some 200 KB of such text; the text after that is of another kind.
     #[test]
     fn a_table_that_no_longer_fits_is_emptied() {
         let word = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) % 5_000;
@@ -283,11 +283,11 @@ mod tests {
         }
 
         #[test]
-        fn whatever_comes_ends(octets in prop::collection::vec(any::<u8>(), 0..600), flags in any::<u8>()) {
+        fn decoding_any_input_terminates(octets in prop::collection::vec(any::<u8>(), 0..600), flags in any::<u8>()) {
             let mut out = Vec::new();
             let input = [&[flags][..], &octets].concat();
             let read = Decoder::new(input.as_slice()).read_to_end(&mut out);
-            // A code stands for as many octets as there are entries at most.
+            // A code expands to at most as many octets as there are entries.
             prop_assert!(read.is_err() || out.len() <= octets.len() * octets.len());
         }
     }

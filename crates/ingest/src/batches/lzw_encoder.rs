@@ -1,8 +1,9 @@
-//! Writes the form of compress(1), for batches that every rnews can read (see `lzw`, which reads it).
+//! Encoder for the format of compress(1), for batches that every rnews can read (see `lzw` for the
+//! decoder).
 //!
-//! Once the table is full it is kept as long as it compresses well, as compress(1) does: every so many octets
-//! the ratio is looked at, and if it has become worse the table is emptied. Memory does not depend on the
-//! input. Called by `pack`. Source: compress(1) of 4.3BSD, as published.
+//! A full table is kept as long as it compresses well, as compress(1) does: the ratio is checked at fixed
+//! intervals, and if it has become worse the table is emptied. Memory does not depend on the input. Called
+//! by `pack`. Source: compress(1) of 4.3BSD, as published.
 
 use std::io::{self, Write};
 
@@ -10,31 +11,31 @@ use hashbrown::HashMap;
 
 use super::lzw::{BITS_FIRST, BITS_MAX, BLOCK_MODE, CLEAR, MAGIC};
 
-/// Octets between two looks at the ratio.
+/// Octets between two checks of the ratio.
 const CHECK_INTERVAL_BYTES: u64 = 10_000;
 
-/// Compresses what is written into it.
+/// Compresses the octets written into it.
 pub(super) struct Encoder<W> {
     out: W,
     bits_max: u8,
-    /// The code of what extends a code by an octet: the key is both.
+    /// Codes of a prefix code extended by an octet, by a key made of both.
     table: HashMap<u32, u16>,
-    /// The code of the octets that are not written yet.
+    /// Code of the octets not written yet.
     current: Option<u16>,
     codes: Codes,
     read_bytes: u64,
     check_at: u64,
-    /// Octets read for each written, in 256ths, at the last look.
+    /// Octets read per octet written, in 256ths, at the last check.
     ratio: u64,
 }
 
-/// Codes of one width, which are written in groups of eight.
+/// Codes of one width, written in groups of eight.
 struct Codes {
     width: u8,
-    /// Entries of the reader's table, in which one is added for each code but the first.
+    /// Next free entry of the reader's table, which adds one for each code but the first.
     free: usize,
     is_first: bool,
-    /// Bits that make no octet yet.
+    /// Bits that do not fill an octet yet.
     bits: u32,
     bits_len: u8,
     /// Octets of the group so far.
@@ -43,12 +44,12 @@ struct Codes {
 }
 
 impl<W: Write> Encoder<W> {
-    /// With codes of up to 16 bits.
+    /// Creates an encoder with codes of up to 16 bits.
     pub fn new(out: W) -> io::Result<Self> {
         Self::with_bits(out, BITS_MAX)
     }
 
-    /// With codes of up to `bits_max` bits, 9 to 16.
+    /// Creates an encoder with codes of up to `bits_max` bits, 9 to 16.
     pub fn with_bits(mut out: W, bits_max: u8) -> io::Result<Self> {
         out.write_all(MAGIC)?;
         out.write_all(&[bits_max | BLOCK_MODE])?;
@@ -66,7 +67,7 @@ impl<W: Write> Encoder<W> {
         Ok(Self { out, bits_max, table, current: None, codes, read_bytes: 0, check_at, ratio: 0 })
     }
 
-    /// How many entries the table has.
+    /// Returns the number of entries in the table.
     #[cfg(test)]
     pub fn entries(&self) -> usize {
         self.table.len()
@@ -77,13 +78,13 @@ impl<W: Write> Encoder<W> {
         self.table.clear();
         self.codes.put(CLEAR, self.bits_max, &mut self.out)?;
         self.codes.end_group(&mut self.out)?;
-        // The first entry after that is never used: it takes the place of the code itself.
+        // The first entry after this is never used: it takes the place of the code itself.
         (self.codes.width, self.codes.free) = (BITS_FIRST, usize::from(CLEAR));
         self.ratio = 0;
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the remaining octets.
     pub fn finish(mut self) -> io::Result<W> {
         if let Some(code) = self.current.take() {
             self.codes.put(code, self.bits_max, &mut self.out)?;
@@ -132,7 +133,7 @@ impl<W: Write> Write for Encoder<W> {
         Ok(octets.len())
     }
 
-    /// What is not a whole group stays.
+    /// Does nothing: octets that do not fill a group stay buffered.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -157,7 +158,7 @@ impl Codes {
         Ok(())
     }
 
-    /// Fills a group that has begun with zeros.
+    /// Fills an unfinished group with zeros.
     fn end_group(&mut self, out: &mut impl Write) -> io::Result<()> {
         if !self.group.is_empty() || self.bits_len > 0 {
             self.flush_bits();
@@ -167,7 +168,7 @@ impl Codes {
         Ok(())
     }
 
-    /// Writes the group as far as it goes.
+    /// Writes the group as far as it is filled.
     fn flush(&mut self, out: &mut impl Write) -> io::Result<()> {
         self.flush_bits();
         self.write(out)

@@ -1,12 +1,12 @@
 //! Batches of articles as files: decompressed, split into articles, filed in parcels, and kept while they
 //! cannot be filed.
 //!
-//! [`Batch`] reads one, from whatever source, within a bounded window, and hands out [`Parcel`]s that are
-//! committed together. A [`Ledger`] notes what became of each article, in order: what is damaged goes into
-//! quarantine, what cannot be filed now is kept. [`Incoming`] is the directory where batches wait. Called by
-//! `newsreel rnews`, by XBATCH, and by the task that files what waits. [`Packer`] makes batches, for peers
-//! that get such. Sources: RFC 1036 section 3.3, RFC
-//! 5537 section 3.10; forms of compression as C News and INN have them.
+//! [`Batch`] reads one from any source, within a bounded window, and returns [`Parcel`]s that are committed
+//! together. A [`Ledger`] records the outcome of each article, in order: damaged pieces go into quarantine,
+//! articles that cannot be filed now are kept. [`Incoming`] is the directory of waiting batches. Called by
+//! `newsreel rnews`, by XBATCH, and by the task that files waiting batches. [`Packer`] makes batches, for
+//! peers that take them. Sources: RFC 1036 section 3.3, RFC 5537 section 3.10; compression formats as in C
+//! News and INN.
 
 mod incoming;
 mod ledger;
@@ -29,21 +29,21 @@ use std::sync::atomic::AtomicU64;
 use site_base::lock::Leaf;
 use tokio::sync::Notify;
 
-/// What a running server knows of the batches that wait.
+/// State of the waiting batches in a running server.
 #[derive(Debug, Default)]
 pub struct Waiting {
     /// Wakes the task that files them.
     pub fresh: Notify,
-    /// Batches that wait, as of the last look.
+    /// Number of waiting batches, as of the last scan.
     pub batches: AtomicU64,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: AtomicU64,
     /// Batches filed since the start.
     pub filed: AtomicU64,
-    /// Articles accepted from them.
+    /// Articles accepted from batches.
     pub accepted: AtomicU64,
-    /// Pieces of them in quarantine.
+    /// Pieces of batches put in quarantine.
     pub damaged: AtomicU64,
-    /// Why the last one could not be filed; empty: it was.
+    /// Reason why the last batch could not be filed; empty if it was.
     pub problem: Leaf<String>,
 }

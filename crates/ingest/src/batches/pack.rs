@@ -1,7 +1,7 @@
-//! Batches as they are made: `#! rnews N` and an article each, compressed after a line that says how.
+//! Outgoing batches: `#! rnews N` and an article each, compressed after a line that names the format.
 //!
-//! Called by `relay::feed` for peers that get batches. Sources: RFC 1036 section 3.3, RFC 5537 section 3.10;
-//! the lines before compressed batches as C News and INN have them.
+//! Called by `relay::feed` for peers that take batches. Sources: RFC 1036 section 3.3, RFC 5537 section
+//! 3.10; lines before compressed batches as in C News and INN.
 
 use std::io::{self, Write};
 
@@ -13,10 +13,10 @@ use netnews::nntp::wire;
 use super::lzw_encoder::Encoder;
 use site_config::BatchCompress;
 
-/// The level of zstd: between speed and size, as its command line has it.
+/// Compression level of zstd: the default of its command line, between speed and size.
 const ZSTD_LEVEL: i32 = 3;
 
-/// A batch that is being made, in memory.
+/// A batch being made, in memory.
 pub struct Packer {
     form: Form,
     articles: u64,
@@ -34,7 +34,7 @@ enum Form {
 }
 
 impl Packer {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new(form: BatchCompress) -> io::Result<Self> {
         let form = match form {
             BatchCompress::None => Form::None(Vec::new()),
@@ -75,17 +75,17 @@ impl Packer {
         Ok(())
     }
 
-    /// Articles so far.
+    /// Returns the number of articles so far.
     pub fn articles(&self) -> u64 {
         self.articles
     }
 
-    /// Their bytes, before compression.
+    /// Returns their bytes, before compression.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The whole batch.
+    /// Returns the whole batch.
     pub fn finish(self) -> io::Result<Vec<u8>> {
         match self.form {
             Form::None(batch) => Ok(batch),
@@ -97,7 +97,7 @@ impl Packer {
     }
 }
 
-/// A text in a form, without the line before it.
+/// Returns `text` compressed in a format, without the line before it.
 #[cfg(test)]
 pub(super) fn packed(form: BatchCompress, text: &[u8]) -> Vec<u8> {
     let mut packer = Packer::new(form).unwrap();
@@ -121,7 +121,7 @@ mod tests {
     use std::io::Cursor;
 
     #[test]
-    fn what_is_made_is_read_in_every_form() {
+    fn batches_of_every_form_can_be_read_back() {
         let wires: Vec<Vec<u8>> = (0..300)
             .map(|n| format!("Path: x!y\r\nMessage-ID: <{n}@x>\r\n\r\n..dot\r\n{n}\r\n").into_bytes())
             .collect();

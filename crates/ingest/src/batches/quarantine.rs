@@ -1,8 +1,9 @@
-//! What of batches cannot be filed: a directory in the site, where an operator can look at it.
+//! Quarantine: a directory of the site for pieces of batches that cannot be filed, where an operator can
+//! examine them.
 //!
-//! One file for each piece, named by a hash of its content, so that a batch that comes again adds nothing. A
-//! file is written whole and synced before it has its name (`NewFile`). The directory is bounded: the oldest
-//! files are removed first. Called by `ledger` and by imports of mails.
+//! One file per piece, named by a hash of its content, so that a repeated batch adds nothing. A file is
+//! written whole and synced before it gets its name (`NewFile`). The directory is bounded: the oldest files
+//! are removed first. Called by `ledger` and by imports of mails.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,16 +16,16 @@ use ring::digest::{SHA256, digest};
 
 /// Directory below `site.data`.
 const DIR: &str = "quarantine";
-/// Files that there may be.
+/// Most files in the directory.
 const FILES_MAX: usize = 1_000;
-/// Bytes that they may have together.
+/// Most bytes in all files together.
 const BYTES_MAX: u64 = 256 << 20;
-/// Pieces of one batch that are kept.
+/// Most pieces kept of one batch.
 const PIECES_MAX: usize = 100;
 /// Bytes of a piece's SHA-256 hash that name its file, in hexadecimal.
 const NAME_BYTES: usize = 16;
 
-/// Where pieces of one batch go.
+/// Quarantine for the pieces of one batch.
 pub struct Quarantine {
     disk: Arc<dyn Disk>,
     data: PathBuf,
@@ -33,13 +34,13 @@ pub struct Quarantine {
 }
 
 impl Quarantine {
-    /// The quarantine of the site whose spool is in `data`; made when it is needed.
+    /// Returns the quarantine of the site with its spool in `data`; the directory is created when needed.
     pub fn of(data: &Path, disk: &Arc<dyn Disk>) -> Self {
         Self { disk: disk.clone(), data: data.to_owned(), dir: data.join(DIR), kept: 0 }
     }
 
-    /// Keeps a piece; returns its file, or `None` if the batch has too many pieces, or this one too many
-    /// bytes.
+    /// Keeps a piece; returns its file, or `None` if the batch has too many pieces or this one is too
+    /// large.
     pub fn put(&mut self, piece: &[u8]) -> io::Result<Option<PathBuf>> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         if self.kept >= PIECES_MAX || piece.len() as u64 > BYTES_MAX {
@@ -65,7 +66,7 @@ impl Quarantine {
         Ok(Some(path))
     }
 
-    /// Removes the oldest files until there is room for one of so many bytes.
+    /// Removes the oldest files until there is room for a file of `bytes` bytes.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         let mut files: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
         for name in self.disk.list(&self.dir)? {
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_at_any_step_leaves_whole_pieces_and_all_that_were_kept() {
+    fn a_crash_at_any_step_leaves_whole_pieces_and_every_kept_one() {
         let data = Path::new("/d");
         let pieces = [&b"first piece"[..], b"second"];
         for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_files_make_room() {
+    fn oldest_files_are_removed_to_make_room() {
         let data = tempfile::tempdir().unwrap();
         let mut quarantine = of(data.path());
         let first = quarantine.put(b"first").unwrap().unwrap();
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_comes_again_is_kept_once() {
+    fn a_repeated_piece_is_kept_once() {
         let data = tempfile::tempdir().unwrap();
         let path = of(data.path()).put(b"piece").unwrap();
         let mut again = of(data.path());
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_batch_so_many_pieces_are_kept() {
+    fn pieces_kept_of_one_batch_are_bounded() {
         let data = tempfile::tempdir().unwrap();
         let mut quarantine = of(data.path());
         let mut put = |n: usize| quarantine.put(n.to_string().as_bytes()).unwrap();

@@ -1,8 +1,8 @@
-//! A batch as it is read: a window of it, from which articles and damaged pieces come out in parcels.
+//! Reading of a batch: a window of it, split into parcels of articles and damaged pieces.
 //!
-//! A parcel is what is filed together: it ends when it is large enough, and before anything is waited for.
-//! The window is bounded by the largest article. Called by `newsreel rnews` and by the task that files what
-//! waits.
+//! A parcel is filed as one unit: it ends when it is large enough, and before any wait for input. The
+//! window is bounded by the largest article. Called by `newsreel rnews` and by the task that files waiting
+//! batches.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -12,17 +12,17 @@ use netnews::nntp::wire::dot_stuff;
 
 use super::unpack::Unpacked;
 
-/// Read at least at once, in bytes: a parcel of short articles.
+/// Smallest size of a read, in bytes: a parcel of short articles.
 const READ_BYTES: usize = 1 << 20;
-/// Articles and damaged pieces of one parcel.
+/// Most articles and damaged pieces in one parcel.
 const PARCEL_PIECES_MAX: usize = 512;
 
-/// A batch.
+/// A batch being read.
 pub struct Batch {
     source: Unpacked,
     splitter: Splitter,
     window: Vec<u8>,
-    /// Bytes of the window that are consumed.
+    /// Bytes of the window already consumed.
     consumed: usize,
     /// Offset of the window in the batch.
     at: u64,
@@ -33,7 +33,7 @@ pub struct Batch {
 /// Consecutive articles and damaged pieces of a batch.
 #[derive(Default)]
 pub struct Parcel {
-    /// As they stand in the batch.
+    /// Octets as they stand in the batch.
     raw: Vec<u8>,
     /// The articles in wire format.
     wire: Vec<u8>,
@@ -49,27 +49,27 @@ struct Placed {
 
 /// An article or a damaged piece of a parcel.
 pub struct Piece<'a> {
-    /// Offset in the batch, decompressed.
+    /// Offset in the decompressed batch.
     pub at: u64,
-    /// As it stands in the batch.
+    /// Octets as they stand in the batch.
     pub raw: &'a [u8],
-    /// What is wrong with a damaged piece; `None` for an article.
+    /// Defect of a damaged piece; `None` for an article.
     pub fault: Option<BatchFault>,
 }
 
 impl Parcel {
-    /// Its articles, in wire format without the final `.` line.
+    /// Returns its articles, in wire format without the final `.` line.
     pub fn wires(&self) -> Vec<&[u8]> {
         let articles = self.pieces.iter().filter(|piece| piece.fault.is_none());
         articles.map(|piece| self.wire.get(piece.wire.clone()).unwrap_or_default()).collect()
     }
 
-    /// Whether there are articles in it, and not damaged pieces alone.
+    /// Returns whether it has articles, not only damaged pieces.
     pub fn has_articles(&self) -> bool {
         self.pieces.iter().any(|piece| piece.fault.is_none())
     }
 
-    /// All that is in it, in order.
+    /// Returns all articles and damaged pieces, in order.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         self.pieces.iter().map(|Placed { at, raw, fault, .. }| Piece {
             at: *at,
@@ -80,7 +80,7 @@ impl Parcel {
 }
 
 impl Batch {
-    /// A batch from its beginning, compressed or not; of larger articles only the size is looked at.
+    /// Opens a batch at its beginning, compressed or not; larger articles are only measured.
     pub fn new(source: Box<dyn Read + Send>, article_bytes_max: u64) -> Self {
         Self {
             source: Unpacked::new(source),
@@ -93,12 +93,12 @@ impl Batch {
         }
     }
 
-    /// Why it ends before its end: it could not be decompressed from there on.
+    /// Returns why the batch ends early: it could not be decompressed beyond that point.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
 
-    /// The next parcel, which is not empty; `None` at the end.
+    /// Returns the next parcel, which is never empty; `None` at the end.
     ///
     /// # Errors
     /// If the source cannot be read.
@@ -117,12 +117,12 @@ impl Batch {
                 Step::Skip(bytes) => (bytes, None),
                 Step::Part(bytes, Ok(article)) => {
                     if parcel.pieces.is_empty() {
-                        // Lines grow by an octet each.
+                        // Dot-stuffing makes lines one octet longer.
                         parcel.wire.reserve(window.len() + window.len() / 32);
                     }
                     let start = parcel.wire.len();
                     dot_stuff(article, &mut parcel.wire);
-                    // An article is the last of what its step consumes.
+                    // The article is the last part of the octets its step consumes.
                     let raw = self.consumed + bytes - article.len()..self.consumed + bytes;
                     (bytes, Some(Placed { at, raw, wire: start..parcel.wire.len(), fault: None }))
                 }
@@ -141,7 +141,7 @@ impl Batch {
         Ok((!parcel.pieces.is_empty()).then(|| self.complete(parcel)))
     }
 
-    /// Hands the consumed part of the window over to the parcel that came out of it.
+    /// Moves the consumed part of the window into the parcel made from it.
     fn complete(&mut self, mut parcel: Parcel) -> Parcel {
         let rest = self.window.get(self.consumed..).unwrap_or_default().to_vec();
         self.at += self.consumed as u64;
@@ -150,8 +150,8 @@ impl Batch {
         parcel
     }
 
-    /// Reads what there is, at most as much again as the window holds, so that looking at it again and again
-    /// costs little.
+    /// Reads available input, at most as much again as the window holds, so that scanning the window
+    /// repeatedly costs little.
     fn read_on(&mut self) -> io::Result<()> {
         self.at += self.consumed as u64;
         self.window.drain(..self.consumed);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decompressed_before_the_damage_is_there() {
+    fn articles_before_the_damage_are_read() {
         let plain = batch(3_000);
         let gzip = unpack::tests::packed(&plain).swap_remove(1).1;
         let (parcels, damage) = parcels(gzip[..gzip.len() / 2].to_vec());

@@ -1,8 +1,8 @@
-//! Compressed batches: which form a batch has, and what is in it.
+//! Decompression of batches: detects the format and takes off all layers.
 //!
-//! A line such as `#! cunbatch` may precede a compressed batch; what follows it, and a batch without such a
-//! line, is known by its first octets. A batch may be compressed several times. What comes out is bounded by
-//! a multiple of what goes in, however deep the layers, so a small file cannot keep the reader busy for long.
+//! A line such as `#! cunbatch` may precede a compressed batch; the data after it, and a batch without such
+//! a line, is recognized by its first octets. A batch may be compressed several times. Output is bounded by
+//! a multiple of the input, however deep the layers, so a small file cannot keep the reader busy for long.
 //! Called by `reader`.
 
 use std::io::{self, BufReader, Cursor, Read};
@@ -15,11 +15,11 @@ use flate2::read::MultiGzDecoder;
 use super::lzw;
 use site_base::unpacking::unpacked_bytes_max;
 
-/// Layers of compression that are taken off.
+/// Most layers of compression taken off.
 const LAYERS_MAX: usize = 4;
-/// Octets by which a form is known, with the line before them.
+/// Octets examined to recognize a format, with the line before them.
 const HEAD_BYTES_MAX: usize = 256;
-/// The largest window of zstd, as a power of two: what its decoder takes by default.
+/// Largest window of zstd, as a power of two: the default limit of its decoder.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 type Source = Box<dyn Read + Send>;
@@ -27,19 +27,19 @@ type Source = Box<dyn Read + Send>;
 /// A batch without its compression.
 pub struct Unpacked {
     source: Source,
-    /// Whether the layers are still on.
+    /// Whether the layers are still to be taken off.
     is_packed: bool,
     layers: usize,
     raw: Arc<Raw>,
-    /// Bytes that came out.
+    /// Decompressed bytes so far.
     bytes: u64,
 }
 
-/// What is known of the batch as it comes in.
+/// State of the compressed input.
 #[derive(Default)]
 struct Raw {
     bytes: AtomicU64,
-    /// Reading it failed, which is no fault of the batch.
+    /// Whether reading failed, which is not a fault of the batch.
     failed: AtomicBool,
 }
 
@@ -69,7 +69,7 @@ enum Form {
     Xz,
 }
 
-/// First octets, and what they are of.
+/// Magic octets and their formats.
 const FORMS: [(&[u8], Form); 5] = [
     (lzw::MAGIC, Form::Compress),
     (b"\x1f\x8b", Form::Gzip),
@@ -78,16 +78,16 @@ const FORMS: [(&[u8], Form); 5] = [
     (b"\xfd7zXZ\0", Form::Xz),
 ];
 
-/// What the beginning of a batch is.
+/// Classification of the beginning of a batch.
 #[derive(Debug, PartialEq, Eq)]
 enum Head {
-    /// It cannot be told before more is read.
+    /// Unknown until more is read.
     More,
-    /// It is not compressed.
+    /// Not compressed.
     Plain,
-    /// After so many octets follows a form of compression.
+    /// Compressed, in this format after this many octets.
     Packed(usize, Form),
-    /// A line says that it is compressed, but no known form follows.
+    /// Announced as compressed by a line, without a known format after it.
     Unknown,
 }
 
@@ -98,12 +98,12 @@ impl Unpacked {
         Self { source, is_packed: true, layers: 0, raw, bytes: 0 }
     }
 
-    /// Whether reading the batch itself failed, rather than decompressing it.
+    /// Returns whether reading the batch itself failed, rather than decompressing it.
     pub fn has_failed(&self) -> bool {
         self.raw.failed.load(Ordering::Relaxed)
     }
 
-    /// Takes off all layers.
+    /// Takes off all layers of compression.
     fn unpack(&mut self) -> io::Result<()> {
         loop {
             let mut begin = Vec::with_capacity(HEAD_BYTES_MAX);
@@ -152,7 +152,7 @@ impl Read for Unpacked {
     }
 }
 
-/// Appends what a read returns, at most up to [`HEAD_BYTES_MAX`]; false at the end.
+/// Appends the octets of one read, up to [`HEAD_BYTES_MAX`] in all; returns false at the end.
 fn read_some(source: &mut Source, begin: &mut Vec<u8>) -> io::Result<bool> {
     let mut octets = [0; HEAD_BYTES_MAX];
     let room = octets.get_mut(begin.len()..).unwrap_or_default();
@@ -192,7 +192,7 @@ fn head(begin: &[u8], is_all: bool) -> Head {
 fn decoder(form: Form, source: Source) -> io::Result<Source> {
     Ok(match form {
         Form::Compress => {
-            // The first octets are known.
+            // Skips the magic octets.
             let mut source = BufReader::new(source);
             source.read_exact(&mut [0; lzw::MAGIC.len()])?;
             Box::new(lzw::Decoder::new(source))
@@ -219,7 +219,7 @@ pub(super) mod tests {
     use site_config::BatchCompress;
     use std::io::Write;
 
-    /// Compresses in each form, with the line that says so apart.
+    /// Compresses in each format, with the line that names the format apart.
     pub(in crate::batches) fn packed(text: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
         let form = |line, form| (line, pack::packed(form, text));
         vec![
@@ -251,7 +251,7 @@ pub(super) mod tests {
     const TEXT: &[u8] = b"#! rnews 3\nabc#! rnews 2\nxy";
 
     #[test]
-    fn every_form_with_and_without_its_line_and_nested() {
+    fn every_form_is_unpacked_with_and_without_its_line_and_nested() {
         for (line, octets) in packed(TEXT) {
             for batch in [octets.clone(), [line.as_bytes(), &octets].concat()] {
                 assert_eq!(unpacked(&batch).1, TEXT, "{line}");
@@ -266,7 +266,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_damaged_or_unknown_is_an_error() {
+    fn truncated_damaged_and_unknown_input_is_an_error() {
         for (line, octets) in packed(&TEXT.repeat(100)).into_iter().skip(1) {
             let (read, text) = unpacked(&octets[..octets.len() - 5]);
             assert!(read.is_err() && TEXT.repeat(100).starts_with(&text), "{line}");
@@ -290,7 +290,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_bomb_is_given_up() {
+    fn a_decompression_bomb_is_given_up() {
         let zeros = unpacked_bytes_max(0) as usize + (32 << 20);
         let mut bomb = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
         (0..zeros >> 20).for_each(|_| bomb.write_all(&[0; 1 << 20]).unwrap());

@@ -1,25 +1,25 @@
-//! What an article asks for, of whom it says it comes, and which groups it is about.
+//! The request that an article makes: its type, its claimed sender and its groups.
 
 use netnews::article::Headers;
 use netnews::control::group_info::Scope;
 use netnews::{Article, Known, control, newsgroups};
 use site_config::ControlType;
 
-/// The most groups of one article that are looked at.
+/// Most groups of one article examined.
 const GROUPS_MAX: usize = 1_000;
 
-/// What an article asks of the servers it reaches.
+/// A request of an article to the servers it reaches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked<'a> {
     pub what: ControlType,
-    /// The address in Sender, or in From, in lower case.
+    /// Address in Sender, or in From, in lower case.
     pub sender: String,
-    /// The groups that it is about.
+    /// Groups that the request is about.
     pub groups: Vec<&'a [u8]>,
 }
 
 impl<'a> Asked<'a> {
-    /// What `article` asks for; `None` for nearly every article.
+    /// Returns the request of `article`; `None` for nearly every article.
     pub fn of(article: &Article<'a>) -> Option<Self> {
         let what = what(article)?;
         let control = article.header(Known::Control).unwrap_or_default();
@@ -35,7 +35,7 @@ impl<'a> Asked<'a> {
         Some(Self { what, sender: sender(article), groups })
     }
 
-    /// The same, about the groups of the article with these header lines too.
+    /// Adds the groups of the article with these header lines.
     pub fn and_of(mut self, head: &'a [u8]) -> Self {
         let mut headers = Headers::of(head);
         let named = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Newsgroups"));
@@ -45,7 +45,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The type of what is asked for.
+/// Returns the type of the request.
 fn what(article: &Article<'_>) -> Option<ControlType> {
     let Some(value) = article.header(Known::Control) else {
         return (article.count(Known::Supersedes) > 0).then_some(ControlType::Supersede);
@@ -62,18 +62,18 @@ fn what(article: &Article<'_>) -> Option<ControlType> {
     })
 }
 
-/// The first word after the verb.
+/// Returns the first word after the verb.
 fn argument(control: &[u8]) -> Option<&[u8]> {
     control.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).nth(1)
 }
 
-/// The address of whom an article says it comes from.
+/// Returns the address of the claimed sender of an article.
 pub(crate) fn sender(article: &Article<'_>) -> String {
     let value = article.header(Known::Sender).or(article.header(Known::From)).unwrap_or_default();
     address(value).to_ascii_lowercase()
 }
 
-/// The address of a mailbox: in angle brackets, or without comments.
+/// Returns the address of a mailbox: the part in angle brackets, or the text without comments.
 pub fn address(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
     let angle = text.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>'));
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_stand_in_brackets_or_outside_of_comments() {
+    fn addresses_are_found_in_brackets_or_outside_comments() {
         for (value, expected) in [
             ("a@b.c", "a@b.c"),
             ("Joe <a@b.c>", "a@b.c"),

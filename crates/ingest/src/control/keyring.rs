@@ -1,7 +1,7 @@
-//! The keys of those who may sign: files in a directory of the site, one for each key.
+//! Keys of authorized signers: files in a directory of the site, one for each key.
 //!
-//! A key counts for signatures only once the operator trusts it. What a file is said to be stands in its
-//! name, so that a listing shows whether anything has changed. Format: `docs/formats/keyring.md`.
+//! A key counts for signatures only once the operator trusts it. The fingerprint and the trust are part of
+//! the file name, so a listing shows whether anything has changed. Format: `docs/formats/keyring.md`.
 
 use super::verify::{Weak, fingerprint, unusable, verifies};
 use disk::{Access, Checked, Disk, durable_create, read_or_set_aside};
@@ -16,25 +16,25 @@ use tracing::error;
 
 /// Directory below `site.data`.
 const DIR: &str = "keyring";
-/// The longest file of a key.
+/// Largest size of a key file.
 const KEY_BYTES_MAX: u64 = 1 << 20;
-/// The most keys.
+/// Most keys in the keyring.
 const KEYS_MAX: usize = 1_000;
-/// How the names of files end.
+/// Suffixes of the key files.
 const TRUSTED: &str = ".trusted";
 const UNTRUSTED: &str = ".untrusted";
 
-/// A key of the site.
+/// A public key in the keyring.
 #[derive(Debug, Clone)]
 pub struct Key {
-    /// Capital hexadecimal digits.
+    /// Fingerprint in capital hexadecimal digits.
     pub fingerprint: String,
     fingerprint_bytes: Vec<u8>,
-    /// Its users, as it says itself; the one it said last first.
+    /// User IDs of the key, the most recently signed first.
     pub users: Vec<String>,
-    /// When it expires, Unix seconds; `None`: never.
+    /// Expiry in Unix seconds; `None`: never.
     pub expires: Option<i64>,
-    /// Why it verifies nothing; `None`: it does.
+    /// Reason why it cannot verify signatures; `None`: it can.
     pub unusable: Option<&'static str>,
     /// Whether the operator trusts it.
     pub is_trusted: bool,
@@ -43,7 +43,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key as it comes; an error if it has not signed what it says of itself.
+    /// Reads a key from a certificate; fails if its self-signature is missing.
     fn of(certificate: Certificate) -> Result<Self, String> {
         let (fingerprint_bytes, fingerprint) = fingerprint(&certificate.key);
         let key = &certificate.key;
@@ -86,13 +86,14 @@ impl Key {
         })
     }
 
-    /// Whether `name` stands for it: its fingerprint, a user of it, or a user's first word or address.
+    /// Returns whether `name` denotes the key: its fingerprint, a user of it, or a user's first word or
+    /// address.
     pub fn is_called(&self, name: &str) -> bool {
         let hex: String = name.chars().filter(|c| *c != ' ').collect();
         hex.eq_ignore_ascii_case(&self.fingerprint) || self.users.iter().any(|user| is_user(user, name))
     }
 
-    /// Whether a user of it has this address or this whole name, in any case.
+    /// Returns whether a user of the key has this address or this whole name, in any case.
     pub fn is_of(&self, issuer: &str) -> bool {
         let issuer = issuer.to_lowercase();
         self.users.iter().map(|user| user.to_lowercase()).any(|user| {
@@ -100,7 +101,7 @@ impl Key {
         })
     }
 
-    /// Its fingerprint as bytes.
+    /// Returns the fingerprint as bytes.
     pub(super) fn fingerprint_bytes(&self) -> &[u8] {
         &self.fingerprint_bytes
     }
@@ -111,33 +112,33 @@ impl Key {
     }
 }
 
-/// The key in a file of this name. One that was altered, or renamed by hand, is none of ours.
+/// Returns the key in a file of this name, or `None` if it was altered or renamed by hand.
 fn parsed(name: &str, bytes: &[u8]) -> Option<Key> {
     let mut key = certificates(bytes).into_iter().find_map(|certificate| Key::of(certificate).ok())?;
     key.is_trusted = name.ends_with(TRUSTED);
     (key.file_name() == name).then_some(key)
 }
 
-/// Whether `name` is that of a key's file.
+/// Returns whether `name` is that of a key file.
 pub fn is_key_file(name: &str) -> bool {
     name.ends_with(TRUSTED) || name.ends_with(UNTRUSTED)
 }
 
-/// Whether the file of this name holds the key that it is to hold.
+/// Returns whether the file of this name holds the key that it should hold.
 pub fn is_whole(name: &str, bytes: &[u8]) -> bool {
     parsed(name, bytes).is_some()
 }
 
-/// Whether `name` is a user, or a user's first word or address.
+/// Returns whether `name` is a user, or a user's first word or address.
 fn is_user(user: &str, name: &str) -> bool {
     let address = user.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(a, _)| a);
     user == name || user.split(' ').next() == Some(name) || address == Some(name)
 }
 
-/// What was read last, and from which files.
+/// File names of the last reading, and the keys read from them.
 type Cache = (Vec<String>, Arc<Vec<Key>>);
 
-/// The keys of a site.
+/// The keyring of a site.
 #[derive(Debug)]
 pub struct Keyring {
     disk: Arc<dyn Disk>,
@@ -145,22 +146,22 @@ pub struct Keyring {
     cache: Leaf<Cache>,
 }
 
-/// What was in an exported file.
+/// Result of importing an exported file.
 #[derive(Debug)]
 pub struct Imported {
-    /// The keys, or why one was not taken.
+    /// Imported keys, and reasons why others were not taken.
     pub keys: Vec<Result<Key, String>>,
-    /// How many keys were of versions before 4.
+    /// Number of keys of versions before 4.
     pub outdated: usize,
 }
 
 impl Keyring {
-    /// That of the site in `data`.
+    /// Returns the keyring of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
         Self { disk, dir: data.join(DIR), cache: Leaf::default() }
     }
 
-    /// The keys, by fingerprint; what cannot be read is left out.
+    /// Returns the keys, by fingerprint; unreadable ones are left out.
     pub fn keys(&self) -> io::Result<Arc<Vec<Key>>> {
         let mut names = match self.disk.list(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
@@ -189,8 +190,8 @@ impl Keyring {
         }
     }
 
-    /// Takes in the keys of an exported file, armored or not; one that is here already is replaced, and stays
-    /// trusted if it was.
+    /// Imports the keys of an exported file, armored or not; a key that is present already is replaced, and
+    /// stays trusted if it was.
     pub fn import(&self, file: &[u8]) -> io::Result<Imported> {
         let armored = std::str::from_utf8(file).ok().and_then(dearmored);
         let present = self.keys()?;
@@ -199,7 +200,7 @@ impl Keyring {
         for certificate in certificates(packets) {
             let key = Key::of(certificate);
             if let Ok(mut key) = key.clone() {
-                // After a crash in here there may be two.
+                // After a crash in this function there may be two.
                 let old: Vec<&Key> =
                     present.iter().filter(|old| old.fingerprint == key.fingerprint).collect();
                 key.is_trusted = old.iter().any(|old| old.is_trusted);
@@ -299,7 +300,7 @@ mod tests {
         disk::durable_replace(&sim, &path, &[&bytes], Access::Group).unwrap();
         assert!(open(&sim).keys().unwrap().is_empty());
         assert!(open(&sim).import(b"nothing").unwrap().keys.is_empty());
-        // The damaged file is set aside, so that the key may be imported again.
+        // The damaged file is ignored, so the key may be imported again.
         assert_eq!(open(&sim).import(KEY).unwrap().keys.len(), 1);
         assert_eq!(open(&sim).keys().unwrap().len(), 1);
         let names = sim.list(&Path::new("/d").join(DIR)).unwrap();

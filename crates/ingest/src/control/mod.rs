@@ -1,9 +1,9 @@
-//! Articles that ask the server to do something: who may ask for what.
+//! Articles that ask the server to do something: permissions for such requests.
 //!
-//! [`Policy`] is the `[[control]]` sections and, for what none of them decides, `[cancel]`. It says what is
-//! to be done; withdrawals are carried out by `ingest`, group control messages by `operations`, which read
-//! them from the journal. [`Proof`] says who has signed an article, by the [`Keyring`] of the site,
-//! [`signer_of`] who has signed a text. Sources: RFC 5537 section 5, INN's `controlchan`.
+//! [`Policy`] is the `[[control]]` sections and, for requests that none of them decides, `[cancel]`. It
+//! decides the action; withdrawals are carried out by `ingest`, group control messages by `operations`,
+//! which read them from the journal. [`Proof`] finds the signer of an article, by the [`Keyring`] of the
+//! site, [`signer_of`] the signer of a text. Sources: RFC 5537 section 5, INN's `controlchan`.
 
 mod asked;
 pub mod keyring;

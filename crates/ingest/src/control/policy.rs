@@ -1,48 +1,48 @@
-//! What is to be done about what is asked for: the first `[[control]]` section that fits.
+//! Decision on a request: the first matching `[[control]]` section.
 
 use super::{Asked, Proof};
 use netnews::{Article, Known};
 use site_config::{Config, Control, ControlAction, ControlType, Honor, LockRule};
 use std::sync::Arc;
 
-/// What a withdrawal needs.
+/// Proof required for a withdrawal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permit {
-    /// It is not honored, whatever it has.
+    /// Not honored, with any proof.
     NotHonored,
-    /// A key that fits.
+    /// A matching key.
     Key,
-    /// A key that fits, if there is a lock.
+    /// A matching key, if there is a lock.
     KeyIfLocked,
-    /// Nothing.
+    /// None.
     Nothing,
 }
 
-/// Whether one of the keys of these names has signed what is asked.
+/// Checks whether the request is signed with one of the keys of these names.
 pub(crate) type Signed<'a> = &'a dyn Fn(&[String]) -> bool;
 
-/// Who may ask for what.
+/// Decides which requests are permitted.
 #[derive(Debug)]
 pub struct Policy {
     config: Arc<Config>,
-    /// Whether anything is refused; else nobody looks.
+    /// Whether any section refuses articles; if not, the check is skipped.
     refuses: bool,
 }
 
 impl Policy {
-    /// That of a configuration.
+    /// Returns the policy of a configuration.
     pub fn of(config: Arc<Config>) -> Self {
         let refuses = config.controls.iter().any(|section| section.action == ControlAction::Refuse);
         Self { config, refuses }
     }
 
-    /// The section that decides; `None`: none does.
+    /// Returns the deciding section, if any.
     pub fn decide(&self, asked: &Asked<'_>, signed: Signed<'_>) -> Option<&Control> {
         self.applying(asked, signed)
             .find(|section| asked.groups.iter().all(|group| section.groups.matches(group)))
     }
 
-    /// The sections that decide about `asked`, each for the groups that no earlier one matches.
+    /// Returns the sections that decide about `asked`, each for the groups that no earlier one matches.
     pub fn applying(&self, asked: &Asked<'_>, signed: Signed<'_>) -> impl Iterator<Item = &Control> {
         self.config.controls.iter().filter(move |section| {
             section.is_about(asked.what)
@@ -51,8 +51,8 @@ impl Policy {
         })
     }
 
-    /// Whether an article is not to be taken at all. No signature is verified here: what a section with
-    /// `signed_by` may decide is not refused.
+    /// Returns whether an article is not to be taken at all. No signature is verified here: requests that a
+    /// section with `signed_by` may decide are not refused.
     pub fn refuses(&self, article: &Article<'_>) -> bool {
         if !self.refuses || article.count(Known::Control) + article.count(Known::Supersedes) == 0 {
             return false;
@@ -62,7 +62,7 @@ impl Policy {
         section.is_some_and(|section| section.action == ControlAction::Refuse)
     }
 
-    /// What a withdrawal needs, and the section that says so; `None`: `[cancel]` does.
+    /// Returns the proof a withdrawal needs, and the section that requires it; `None` for `[cancel]`.
     pub fn withdrawal(&self, asked: &Asked<'_>, signed: Signed<'_>) -> (Permit, Option<&Control>) {
         let Some(section) = self.decide(asked, signed) else { return (self.unless_decided(), None) };
         let permit = match (section.action, section.lock) {
@@ -74,7 +74,8 @@ impl Policy {
         (permit, Some(section))
     }
 
-    /// What a withdrawal needs that came before its article, since who sent it is no longer known.
+    /// Returns the proof needed by a withdrawal that arrived before its article, as its sender is no longer
+    /// known.
     pub fn late(&self) -> Permit {
         let withdraws = |section: &Control| {
             section.action == ControlAction::Do
@@ -86,7 +87,7 @@ impl Policy {
         }
     }
 
-    /// What a withdrawal needs that no section decides.
+    /// Returns the proof needed by a withdrawal that no section decides.
     fn unless_decided(&self) -> Permit {
         match (self.config.cancel.honor, self.config.cancel.unlocked) {
             (Honor::None, _) => Permit::NotHonored,
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_section_that_fits_decides() {
+    fn the_first_matching_section_decides() {
         let policy = Policy::of(Arc::new(with_trash(
             "[[control]]\ntype = \"newgroup\"\nfrom = \"joe@x.example\"\ngroups = \"x.*,!x.y.*\"\naction = \"do\"\n\
              [[control]]\ntype = [\"newgroup\", \"rmgroup\"]\naction = \"log\"\n\

@@ -1,4 +1,4 @@
-//! Who has signed an article.
+//! Verification of the signer of an article.
 
 use super::keyring::{Key, Keyring};
 use super::verify::{Weak, sha256, verifies};
@@ -9,31 +9,31 @@ use site_base::clock::unix_now;
 use std::cell::OnceCell;
 use std::{fmt, io};
 
-/// How far ahead of the clock a signature may be.
+/// Largest distance of a signature ahead of the clock, in seconds.
 const AHEAD_SECS_MAX: i64 = 86_400;
 
-/// Why a signature does not count.
+/// Reason why a signature does not count.
 #[derive(Debug)]
 pub enum NotSigned {
     /// The article is not signed in pgpcontrol's form.
     Form(BadSignature),
-    /// Its hash function is not good enough.
+    /// Its hash function is too weak.
     WeakHash,
-    /// It is a signature of something else than a text.
+    /// The signature is not of a text.
     NotOfText,
-    /// It was made more than a day ahead of the clock.
+    /// The signature was made more than a day ahead of the clock.
     Ahead,
-    /// It has expired.
+    /// The signature has expired.
     Expired,
     /// The keys cannot be read.
     Keyring(io::Error),
-    /// No trusted key has made it.
+    /// No trusted key made the signature.
     NoKey,
-    /// Why its key cannot be used.
+    /// Reason why its key cannot be used.
     KeyUnusable(&'static str),
-    /// Its key has expired.
+    /// The signing key has expired.
     KeyExpired,
-    /// It is of another text.
+    /// The signature is of another text.
     OtherText,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for NotSigned {
     }
 }
 
-/// Who has signed an article; found out when somebody asks.
+/// The signer of an article, determined on first use.
 pub struct Proof<'a> {
     article: &'a Article<'a>,
     keyring: &'a Keyring,
@@ -66,18 +66,18 @@ impl<'a> Proof<'a> {
         Self { article, keyring, signer: OnceCell::new() }
     }
 
-    /// Whether one of these has signed it.
+    /// Returns whether one of these signers has signed the article.
     pub fn is_by(&self, names: &[String]) -> bool {
         let signer = self.signer.get_or_init(|| signer(self.article, self.keyring, unix_now()));
         signer.as_ref().is_ok_and(|key| names.iter().any(|name| key.is_called(name)))
     }
 
-    /// Whether it may be signed; nothing is verified.
+    /// Returns whether the article has a signature header; nothing is verified.
     pub fn may_be(article: &Article<'_>) -> bool {
         article.count(Known::XPgpSig) > 0
     }
 
-    /// What is to be said of the signature, if somebody asked and it did not help.
+    /// Returns a remark on the signature, if it was checked and did not suffice.
     pub fn remark(&self) -> String {
         match self.signer.get() {
             None => String::new(),
@@ -87,7 +87,7 @@ impl<'a> Proof<'a> {
     }
 }
 
-/// The trusted key that has signed the article, or why there is none.
+/// Returns the trusted key that has signed the article, or why there is none.
 fn signer(article: &Article<'_>, keyring: &Keyring, now: i64) -> Result<Key, NotSigned> {
     let signed = SignedArticle::of(article).map_err(NotSigned::Form)?;
     verified(&signed.message, &signed.signature, keyring, now)
@@ -97,13 +97,13 @@ fn signer(article: &Article<'_>, keyring: &Keyring, now: i64) -> Result<Key, Not
 #[derive(Debug)]
 pub struct Signed {
     pub key: Key,
-    /// When, Unix seconds.
+    /// Time of the signature, in Unix seconds.
     pub created: i64,
-    /// The SHA-256 of the text.
+    /// SHA-256 of the text.
     pub digest: [u8; 32],
 }
 
-/// Who has signed a text, whose lines end in LF, or why nobody has who counts.
+/// Returns the trusted signer of a text, whose lines end in LF, or why there is none.
 pub fn signer_of(
     text: &[u8],
     signature: &Signature,
@@ -114,7 +114,7 @@ pub fn signer_of(
     Ok(Signed { key, created: i64::from(signature.created), digest: sha256(text) })
 }
 
-/// The trusted key that has made a signature of a text.
+/// Returns the trusted key that made a signature of a text.
 fn verified(text: &[u8], signature: &Signature, keyring: &Keyring, now: i64) -> Result<Key, NotSigned> {
     if matches!(signature.hash, Hash::Sha1 | Hash::Other(_)) {
         return Err(NotSigned::WeakHash);
@@ -147,7 +147,7 @@ fn verified(text: &[u8], signature: &Signature, keyring: &Keyring, now: i64) -> 
     }
 }
 
-/// With CRLF in place of LF.
+/// Returns the text with CRLF in place of LF.
 fn with_crlf(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + text.len() / 32);
     for line in text.split_inclusive(|b| *b == b'\n') {

@@ -1,14 +1,14 @@
-//! OpenPGP signatures verified, with `ring`.
+//! Verification of OpenPGP signatures, with `ring`.
 //!
-//! RSA, Ed25519 and ECDSA on P-256 and P-384, over SHA-256, SHA-384 and SHA-512. Weaker hash functions count
-//! only in what old keys say of themselves, which the operator who imports them has looked at. DSA is not
+//! RSA, Ed25519 and ECDSA on P-256 and P-384, over SHA-256, SHA-384 and SHA-512. Weaker hash functions
+//! count only in self-signatures of old keys, which the operator who imports them has checked. DSA is not
 //! supported. Reasons: `docs/decisions/0036`.
 
 use netnews::openpgp::{Hash, Material, PublicKey, Signature, Value};
 use ring::digest;
 use ring::signature::{self as ring_signature, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 
-/// Whether weak hash functions count.
+/// Whether weak hash functions are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weak {
     /// For messages.
@@ -17,11 +17,11 @@ pub(super) enum Weak {
     Accepted,
 }
 
-/// Whether `key` has made `signature` of these bytes, one after the other, which end with its trailer.
+/// Returns whether `key` made `signature` of these bytes, which end with its trailer.
 pub(super) fn verifies(key: &PublicKey, signature: &Signature, bytes: &[u8], weak: Weak) -> bool {
     let Some(hash) = algorithm(signature.hash, weak) else { return false };
     let digest = digest::digest(hash, bytes);
-    // Said in the clear, so that most of what is forged costs no more than this.
+    // The first octets of the digest are in clear, so most forgeries cost no more than this check.
     if !digest.as_ref().starts_with(&signature.left) {
         return false;
     }
@@ -50,21 +50,21 @@ pub(super) fn verifies(key: &PublicKey, signature: &Signature, bytes: &[u8], wea
     }
 }
 
-/// The fingerprint of a key, in capital hexadecimal digits.
+/// Returns the fingerprint of a key, as bytes and in capital hexadecimal digits.
 pub(super) fn fingerprint(key: &PublicKey) -> (Vec<u8>, String) {
     let bytes = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &key.hashed).as_ref().to_vec();
     let text = bytes.iter().map(|b| format!("{b:02X}")).collect();
     (bytes, text)
 }
 
-/// The SHA-256 of bytes.
+/// Returns the SHA-256 of bytes.
 pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut sum = [0; 32];
     sum.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
     sum
 }
 
-/// Why a key can verify nothing; `None`: it can.
+/// Returns why a key cannot verify signatures; `None` if it can.
 pub(super) fn unusable(key: &PublicKey) -> Option<&'static str> {
     match &key.material {
         Material::Other(name) => Some(name),
@@ -97,7 +97,7 @@ fn rsa(hash: Hash, modulus: &[u8]) -> Option<&'static RsaParameters> {
     })
 }
 
-/// A number with as many leading zeros as it needs to be so long.
+/// Returns a number left-padded with zeros to `bytes` bytes.
 fn padded(number: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let zeros = bytes.checked_sub(number.len())?;
     Some([&vec![0; zeros], number].concat())

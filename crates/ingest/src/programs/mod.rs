@@ -2,9 +2,9 @@
 //!
 //! Each program runs as long as the server and gets batches over a pipe (`protocol`). A thread of its own
 //! (`worker`) starts it, hands it one request at a time, kills it when it takes too long, and starts it
-//! again, so that callers wait no longer than the program's time limit. What becomes of articles that were
-//! not judged is decided by the caller, as the section says. Called by `ingest` for articles, `inject` for
-//! posts, `session` for logins. The protocol is specified in docs/filters.md.
+//! again, so that callers wait no longer than the program's time limit. The caller handles articles that
+//! were not judged, according to the section. Called by `ingest` for articles, `inject` for posts,
+//! `session` for logins. The protocol is specified in docs/filters.md.
 
 mod process;
 mod protocol;
@@ -31,9 +31,9 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, warn};
 use worker::{Job, Message, Worker};
 
-/// How long the programs may take to be ready before the server goes on without them.
+/// Time for the programs to get ready before the server starts without them.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Length of a reason at most.
+/// Most bytes of a reason.
 const REASON_BYTES_MAX: usize = 200;
 
 /// The programs of a configuration, in their order.
@@ -50,39 +50,39 @@ pub struct Program {
     thread: Leaf<Option<JoinHandle<()>>>,
 }
 
-/// What is known of a program outside of its thread.
+/// State of a program visible outside of its thread.
 #[derive(Debug, Default)]
 struct State {
-    /// It cannot judge now.
+    /// Whether it cannot judge now.
     is_down: AtomicBool,
-    /// Articles, posts and logins that it judged, and that it did not.
+    /// Articles, posts and logins that it judged, and those it did not.
     judged: AtomicU64,
     unjudged: AtomicU64,
-    /// Times it was started.
+    /// Number of starts.
     starts: AtomicU64,
-    /// It was ready, or failed, for the first time.
+    /// Whether it has been ready, or failed, for the first time.
     settled: Leaf<bool>,
     settling: Condvar,
 }
 
-/// How the program of a `[[filter]]` is.
+/// Status of the program of a `[[filter]]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FilterStatus {
-    /// The filter's name.
+    /// Name of the filter.
     pub name: String,
-    /// It cannot judge now.
+    /// Whether it cannot judge now.
     pub down: bool,
     /// Articles, posts and logins that it has judged since the start.
     pub judged: u64,
     /// Those that passed or were deferred without being judged.
     pub unjudged: u64,
-    /// Times that the program was started.
+    /// Number of starts of the program.
     pub starts: u64,
 }
 
 impl Programs {
-    /// Those of another configuration; what has not changed keeps running, and reads its files again.
+    /// Returns the programs of another configuration; unchanged ones keep running, and reload their files.
     pub fn after(before: &Self, sections: &[FilterProgram], spool: &Arc<Spool>) -> Self {
         let kept = |section: &FilterProgram| {
             let program = before.0.iter().find(|program| program.section == *section)?;
@@ -93,31 +93,31 @@ impl Programs {
         Self(sections.iter().map(|section| kept(section).unwrap_or_else(|| new(section))).collect())
     }
 
-    /// Those that judge these.
+    /// Returns the programs that judge events of this kind.
     pub fn judging(&self, what: Judges) -> impl Iterator<Item = &Arc<Program>> {
         self.0.iter().filter(move |program| program.section.judges(what))
     }
 
-    /// Starts them and waits until each is ready, or has failed.
+    /// Starts the programs and waits until each is ready, or has failed.
     pub fn start(&self) {
         let until = Instant::now() + READY_TIMEOUT;
         self.begin();
         self.0.iter().for_each(|program| program.settled(until));
     }
 
-    /// Starts them.
+    /// Starts the programs.
     pub fn begin(&self) {
         self.0.iter().for_each(|program| {
             program.worker();
         });
     }
 
-    /// Whether articles are to come later, since a program cannot judge them now.
+    /// Returns whether articles are deferred, since a program cannot judge them now.
     pub fn is_deferring(&self) -> bool {
         self.judging(Judges::Feed).any(|program| program.defers() && program.state.is_down())
     }
 
-    /// Ends them, and waits until they have ended.
+    /// Ends the programs, and waits for their threads.
     pub fn end(&self) {
         let all = || self.0.iter();
         all().for_each(|program| program.send(Message::End));
@@ -127,7 +127,7 @@ impl Programs {
         }
     }
 
-    /// Why a client with these credentials is turned away; `Ok`: it is not.
+    /// Returns an error if a client with these credentials is refused, with the reason.
     pub fn login(&self, address: &str, user: &str) -> Result<(), Verdict> {
         for program in self.judging(Judges::Login) {
             let mut request = Request::new("login");
@@ -143,7 +143,7 @@ impl Programs {
         Ok(())
     }
 
-    /// How each is.
+    /// Returns the status of each program.
     pub fn status(&self) -> Vec<FilterStatus> {
         self.0.iter().map(|program| program.status()).collect()
     }
@@ -155,13 +155,14 @@ impl Program {
         Self { section, spool, state: Arc::default(), worker, thread }
     }
 
-    /// Whether what it cannot judge is to come later.
+    /// Returns whether articles it cannot judge are deferred.
     pub fn defers(&self) -> bool {
         self.section.on_failure == OnFailure::Defer
     }
 
-    /// Asks it to judge; one answer for each article of the request, in order, or fewer if it could not judge
-    /// them all. Waits for it, at most as long as its section says once other requests have been answered.
+    /// Sends a request for judgement; returns one answer for each article of the request, in order, or
+    /// fewer if it could not judge them all. Waits for at most the time limit of its section once earlier
+    /// requests have been answered.
     pub fn ask(&self, request: Request) -> Vec<Answer> {
         let asked = request.count();
         let (reply, answered) = mpsc::sync_channel(1);
@@ -173,7 +174,7 @@ impl Program {
         answers
     }
 
-    /// Counts what was judged, and logs when it begins that something is not.
+    /// Counts the answers, and logs when articles begin to pass unjudged.
     fn count(&self, answers: &mut [Answer], asked: usize) {
         let failed = answers.iter().filter(|answer| matches!(answer.verdict, Verdict::Fail(_))).count();
         let unjudged = asked - answers.len() + failed;
@@ -190,7 +191,7 @@ impl Program {
         }
     }
 
-    /// Tells it to read its files again, if it runs.
+    /// Requests the program to reload its files, if it runs.
     fn reload(&self) {
         if let Some(Some(worker)) = self.worker.get() {
             let (reply, _nobody_waits) = mpsc::sync_channel(1);
@@ -206,7 +207,7 @@ impl Program {
         }
     }
 
-    /// Its thread, started when it is first needed.
+    /// Returns the channel to its thread, which is started on first use.
     fn worker(&self) -> Option<&UnboundedSender<Message>> {
         let start = || {
             let (jobs, waiting) = unbounded_channel();
@@ -224,7 +225,7 @@ impl Program {
         self.worker.get_or_init(start).as_ref()
     }
 
-    /// Waits until it was ready or has failed for the first time.
+    /// Waits until it has been ready or has failed for the first time.
     fn settled(&self, until: Instant) {
         let mut settled = self.state.settled.lock();
         while !*settled {
@@ -251,13 +252,13 @@ impl State {
         self.is_down.load(Ordering::Relaxed)
     }
 
-    /// It cannot judge; true if it could before.
+    /// Marks the program as unable to judge; returns true if it was able before.
     fn set_down(&self) -> bool {
         self.settle();
         !self.is_down.swap(true, Ordering::Relaxed)
     }
 
-    /// It can judge.
+    /// Marks the program as able to judge.
     fn set_up(&self) {
         self.is_down.store(false, Ordering::Relaxed);
         self.settle();
@@ -269,7 +270,7 @@ impl State {
     }
 }
 
-/// A reason as it is passed on: one printable line.
+/// Returns a reason as passed on: one printable line.
 pub(crate) fn shortened(reason: &str) -> String {
     let mut shown = printable::line(reason).into_owned();
     shown.truncate(shown.floor_char_boundary(REASON_BYTES_MAX));

@@ -1,6 +1,6 @@
-//! A filter program that runs: its pipes, and one request at a time.
+//! Process of a filter program: its pipes, and one request at a time.
 //!
-//! Called by `worker`, which holds the time limits.
+//! Called by `worker`, which enforces the time limits.
 
 use super::protocol::{self, Answer, HELLO, Line};
 use super::worker::Job;
@@ -21,15 +21,15 @@ use tracing::{debug, error, info, warn};
 
 /// Longest line of a program, in bytes.
 const LINE_BYTES_MAX: u64 = 4096;
-/// How long a program may take to be ready.
+/// Time for a program to get ready.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long it may take to end once its input has.
+/// Time for a program to exit after its input is closed.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
-/// Lines on standard error that are logged within [`LOG_INTERVAL`]; the rest is dropped.
+/// Most lines of standard error logged within [`LOG_INTERVAL`]; further ones are dropped.
 const LOG_LINES_MAX: u32 = 100;
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is wrong with a program, in words.
+/// Fault of a program, in words.
 #[derive(Debug)]
 pub(super) struct Fault(pub String);
 
@@ -39,7 +39,7 @@ impl From<&str> for Fault {
     }
 }
 
-/// A program that is ready.
+/// A program that is ready for requests.
 pub(super) struct Process {
     pub child: Child,
     group: Group,
@@ -80,7 +80,7 @@ fn spawn(section: &FilterProgram) -> io::Result<Process> {
 }
 
 impl Process {
-    /// Has a request answered; what came of it before something went wrong is in the job, too.
+    /// Sends a request and reads its answers; answers received before a failure are kept in the job.
     pub async fn exchange(
         &mut self,
         filter: &str,
@@ -110,7 +110,7 @@ impl Process {
         }
     }
 
-    /// Ends its input and waits for it; kills it if it does not end.
+    /// Closes its input and waits for it; kills it if it does not exit.
     pub async fn end(mut self) {
         self.input = None;
         if timeout(END_TIMEOUT, self.child.wait()).await.is_ok() {
@@ -118,7 +118,7 @@ impl Process {
         }
     }
 
-    /// Kills it and waits for its end: what it was, if it had ended by itself.
+    /// Kills it and waits for it; returns its exit status if it had exited by itself.
     pub async fn kill(mut self) -> Option<String> {
         let ended = self.child.try_wait().ok().flatten().map(|status| status.to_string());
         self.group.kill();
@@ -132,7 +132,7 @@ impl Process {
 
     fn write(&self, chunk: Arc<Vec<u8>>) {
         if let Some(input) = &self.input {
-            // If the program has gone, reading says so.
+            // If the program has exited, reading reports it.
             let _gone = input.send(chunk);
         }
     }
@@ -162,7 +162,7 @@ async fn read_line(
     from.take(LINE_BYTES_MAX).read_until(b'\n', line).await.map(drop)
 }
 
-/// Writes what is to be written, in order, while answers are read.
+/// Writes chunks in order while answers are read.
 async fn write(mut stdin: ChildStdin, mut chunks: UnboundedReceiver<Arc<Vec<u8>>>) {
     while let Some(chunk) = chunks.recv().await {
         if stdin.write_all(&chunk).await.is_err() {
@@ -171,8 +171,7 @@ async fn write(mut stdin: ChildStdin, mut chunks: UnboundedReceiver<Arc<Vec<u8>>
     }
 }
 
-/// Logs what the program writes to its standard error. A line may begin with its level, as sd-daemon(3) has
-/// it.
+/// Logs the lines of the program's standard error. A line may begin with its level, as in sd-daemon(3).
 async fn log(filter: String, stderr: ChildStderr) {
     let (mut stderr, mut line) = (BufReader::new(stderr), Vec::new());
     let (mut begun, mut lines) = (Instant::now(), 0);

@@ -1,13 +1,13 @@
-//! What is written to a filter program and read from it; docs/filters.md is the specification.
+//! Messages to and from filter programs; docs/filters.md is the specification.
 //!
 //! Pure: bytes to values and back. Called by `process`.
 
 use std::fmt::Arguments;
 use std::io::Write;
 
-/// What a program writes first.
+/// First line of a program.
 pub(super) const HELLO: &[u8] = b"newsreel-filter 1";
-/// Header block of a post at most, as a program may replace it.
+/// Largest header block with which a program may replace that of a post.
 const HEADERS_BYTES_MAX: usize = 1 << 20;
 
 /// Articles, posts or a login to be judged.
@@ -19,12 +19,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// An empty request: "feed", "post", "login" or "reload".
+    /// Creates an empty request: "feed", "post", "login" or "reload".
     pub fn new(kind: &'static str) -> Self {
         Self { kind, count: 0, bytes: Vec::new() }
     }
 
-    /// Adds something to be judged, with what is known of it, which is one line.
+    /// Adds an article, preceded by a line of facts about it.
     pub fn push(&mut self, about: Arguments<'_>, wire: &[u8]) {
         // Writing to a vector does not fail.
         let _infallible = writeln!(self.bytes, "{} {about}", wire.len());
@@ -32,55 +32,55 @@ impl Request {
         self.count += 1;
     }
 
-    /// How many articles are in it.
+    /// Returns the number of articles in it.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Its length.
+    /// Returns its length in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Its first line as the request with this number, if so many bytes follow.
+    /// Returns the first line of the request with this number, if `bytes` bytes follow.
     pub(super) fn head(&self, number: u64, bytes: usize) -> Vec<u8> {
         format!("{} {number} {} {bytes}\n", self.kind, self.count).into_bytes()
     }
 
-    /// Takes out what follows the first line.
+    /// Takes the bytes after the first line.
     pub(super) fn take_payload(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 }
 
-/// What a program says of an article.
+/// Verdict of a program on an article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing.
     Pass,
-    /// It is not wanted, for this reason.
+    /// Not wanted, for this reason.
     Reject(String),
-    /// It is what storage rules call so.
+    /// Verdict for storage rules.
     Class(String),
-    /// It is accepted, but not passed on.
+    /// Accepted, but not passed on.
     Keep,
-    /// It is stored in another group.
+    /// Filed in another group.
     Aside,
-    /// A post is thrown away, and its poster does not learn of it.
+    /// A post to be discarded without notice to its poster.
     Drop,
-    /// It cannot be judged.
+    /// Could not be judged.
     Fail(String),
 }
 
-/// The same with what else a program says of a post.
+/// Verdict, with new headers for a post.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The post gets these headers.
+    /// Replacement for the headers of the post.
     pub headers: Option<Vec<u8>>,
     pub verdict: Verdict,
 }
 
-/// A question of a program.
+/// A question asked by a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question<'a> {
     /// Is this Message-ID in history?
@@ -91,24 +91,24 @@ pub(super) enum Question<'a> {
     Head(&'a [u8]),
     /// An article.
     Article(&'a [u8]),
-    /// This Message-ID is to be refused from now on.
+    /// Request to refuse this Message-ID from now on.
     Remember(&'a [u8]),
-    /// This article is to be cancelled.
+    /// Request to cancel this article.
     Cancel(&'a [u8]),
 }
 
-/// A line of a program.
+/// A line written by a program.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Verdict(Verdict),
-    /// A header block of so many bytes follows.
+    /// A header block of this many bytes follows.
     Headers(usize),
     Question(Question<'a>),
-    /// The request with this number is answered.
+    /// End of the answer to the request with this number.
     Done(u64),
 }
 
-/// Reads a line, without its end; `None`: it is none of the protocol.
+/// Parses a line, without its end; returns `None` if it is not of the protocol.
 pub(super) fn read(line: &[u8]) -> Option<Line<'_>> {
     let split = memchr::memchr(b' ', line).unwrap_or(line.len());
     let (word, rest) = line.split_at(split);
@@ -148,13 +148,13 @@ fn question(text: &[u8]) -> Option<Question<'_>> {
     })
 }
 
-/// Whether a verdict for storage rules may be called so.
+/// Returns whether `name` is valid as a verdict for storage rules.
 fn is_name(name: &[u8]) -> bool {
     let is_part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     (1..=64).contains(&name.len()) && name.iter().all(is_part)
 }
 
-/// What is written in answer to a question: these bytes, or that there is nothing.
+/// Returns the reply to a question: these bytes, or that nothing was found.
 pub(super) fn reply(found: Option<&[u8]>) -> Vec<u8> {
     match found {
         Some(bytes) => [format!("= {}\n", bytes.len()).as_bytes(), bytes].concat(),
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_and_lines() {
+    fn requests_are_encoded_and_lines_parsed() {
         let mut request = Request::new("feed");
         request.push(format_args!("peer a b"), b"one\r\n");
         request.push(format_args!("rnews"), b"");

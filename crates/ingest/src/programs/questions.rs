@@ -1,4 +1,4 @@
-//! What programs may ask while they judge, answered from the spool.
+//! Questions of programs while they judge, answered from the spool.
 //!
 //! Called by `process`, on the program's thread.
 
@@ -10,7 +10,7 @@ use spool::{ArticleBuf, Entry, Lookup, Spool};
 use std::sync::Weak;
 use tracing::{info, warn};
 
-/// The answer; `None`: there is nothing, or it cannot be done.
+/// Returns the answer; `None` if nothing is found, or the request cannot be carried out.
 pub(super) fn answer(filter: &str, spool: &Weak<Spool>, question: Question<'_>) -> Option<Vec<u8>> {
     let spool = spool.upgrade()?;
     let is_known = |id| spool.is_known(&spool.key(id));
@@ -46,7 +46,7 @@ pub(super) fn answer(filter: &str, spool: &Weak<Spool>, question: Question<'_>) 
     }
 }
 
-/// Enters a Message-ID into history, so that the article is refused when it comes.
+/// Enters a Message-ID into history, so that the article is refused when it arrives.
 fn remember(filter: &str, spool: &Spool, id: MessageId<'_>) -> Option<Vec<u8>> {
     let key = spool.key(id.as_bytes());
     if spool.lookup(&key) != Lookup::Unknown {
@@ -62,7 +62,7 @@ fn remember(filter: &str, spool: &Spool, id: MessageId<'_>) -> Option<Vec<u8>> {
     }
 }
 
-/// An article as it is stored: wire format.
+/// Returns an article as stored, in wire format.
 fn article(spool: &Spool, id: &[u8]) -> Option<Vec<u8>> {
     let key = spool.key(id);
     let Lookup::Present(token) = spool.lookup(&key) else { return None };

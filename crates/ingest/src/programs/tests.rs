@@ -1,4 +1,4 @@
-//! Programs that answer, die, hang and babble, as small shell scripts.
+//! Programs that answer, die, hang and write nonsense, as small shell scripts.
 
 use super::*;
 use site_config as config;
@@ -41,7 +41,7 @@ fn program(dir: &Path, script: &str, keys: &str) -> Program {
     Program::new(config.filters[0].clone(), Weak::new())
 }
 
-/// One that has longer than a configuration can give it, so that it does not matter how slow the machine is.
+/// A program with a longer timeout than a configuration allows, so that slow machines do not matter.
 fn patient(dir: &Path, script: &str) -> Program {
     let usual = program(dir, script, "");
     let section = FilterProgram { timeout: PATIENCE, ..usual.section.clone() };
@@ -54,7 +54,7 @@ fn ask(program: &Program, bodies: &[&str]) -> Vec<Verdict> {
     program.ask(request).into_iter().map(|answer| answer.verdict).collect()
 }
 
-/// Asks until it is judged.
+/// Asks until the article is judged.
 fn judged(program: &Program, body: &str) -> Verdict {
     let begun = Instant::now();
     loop {
@@ -67,7 +67,7 @@ fn judged(program: &Program, body: &str) -> Verdict {
 }
 
 #[test]
-fn verdicts_come_in_order_and_the_program_ends_with_its_input() {
+fn verdicts_arrive_in_order_and_the_program_ends_with_its_input() {
     let dir = TempDir::new().unwrap();
     let programs = Programs(vec![Arc::new(patient(dir.path(), BY_BODY))]);
     programs.start();
@@ -85,17 +85,18 @@ fn verdicts_come_in_order_and_the_program_ends_with_its_input() {
 }
 
 #[test]
-fn what_a_dying_program_was_to_judge_is_judged_by_the_next() {
+fn request_of_a_dying_program_is_judged_by_the_next() {
     let dir = TempDir::new().unwrap();
     let program = patient(dir.path(), BY_BODY);
     judged(&program, "pass");
-    // It dies once; whoever comes in time is not affected, else the request comes back unanswered.
+    // The program dies once; a request that is retried in time is unaffected, otherwise it comes back
+    // unanswered.
     let said = ask(&program, &["keep", "die", "keep"]);
     let whole = [Verdict::Keep, Verdict::Pass, Verdict::Keep];
     assert!(said == whole || said == whole[..1], "{said:?}");
     assert_eq!(judged(&program, "keep"), Verdict::Keep);
     assert_eq!(program.status().starts, 2);
-    // One that kills every program comes back unanswered, and the others are judged.
+    // A request that kills every program comes back unanswered, and the others are judged.
     let said = ask(&program, &["keep", "always die", "keep"]);
     assert!(said.len() <= 1, "{said:?}");
     assert_eq!(judged(&program, "aside"), Verdict::Aside);
@@ -130,7 +131,7 @@ fn programs_that_do_not_speak_the_protocol_judge_nothing() {
         let dir = TempDir::new().unwrap();
         let program = program(dir.path(), script, "timeout = \"1 s\"");
         let said = ask(&program, &["x"]);
-        // At most what it wrote before it went wrong.
+        // At most the verdict written before the fault.
         assert!(said.is_empty() || said == [Verdict::Pass], "{script}: {said:?}");
         let begun = Instant::now();
         while program.status().starts == 0 {
@@ -156,7 +157,7 @@ fn memory_is_limited() {
 }
 
 #[test]
-fn headers_and_questions() {
+fn programs_replace_headers_and_ask_questions() {
     let dir = TempDir::new().unwrap();
     let script = "echo newsreel-filter 1; read -r head; read -r about; read -r body; \
                   echo '? known <a@b>'; read -r answer; \

@@ -1,8 +1,9 @@
-//! The thread of a filter program: starts it, hands it requests one after the other, and starts it again when
-//! it ends or takes too long.
+//! Thread of a filter program: starts it, sends it requests one after the other, and starts it again when
+//! it exits or takes too long.
 //!
-//! A request whose program dies is handed to the next one if there is time left, once. A program that fails
-//! again and again is started less and less often. Nothing waits meanwhile: requests come back unanswered.
+//! A request whose program dies is sent to the next one, once, if there is time left. A program that fails
+//! repeatedly is started at growing intervals. Nothing waits in the meantime: requests come back
+//! unanswered.
 
 use super::State;
 use super::process::{self, Fault, Process};
@@ -25,25 +26,25 @@ const PAUSE_FIRST: Duration = Duration::from_secs(1);
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// What the thread is asked for.
+/// Messages to the thread.
 #[derive(Debug)]
 pub(super) enum Message {
     Job(Job),
     End,
 }
 
-/// A request on its way.
+/// A request being processed.
 #[derive(Debug)]
 pub(super) struct Job {
     request: Request,
     pub payload: Arc<Vec<u8>>,
     pub count: usize,
-    /// What is answered so far.
+    /// Answers so far.
     pub answers: Vec<Answer>,
     reply: SyncSender<Vec<Answer>>,
-    /// When its time is over; known once its turn has come.
+    /// Deadline; set when its turn has come.
     until: Option<Instant>,
-    /// A program died of it, or with it.
+    /// Whether a program has died while processing it.
     is_again: bool,
 }
 
@@ -54,7 +55,7 @@ impl Job {
         Self { request, payload, count, answers: Vec::new(), reply, until: None, is_again: false }
     }
 
-    /// The first line of its request.
+    /// Returns the first line of its request.
     pub fn head(&self, number: u64) -> Vec<u8> {
         self.request.head(number, self.payload.len())
     }
@@ -68,19 +69,19 @@ impl Job {
     }
 }
 
-/// What the thread has.
+/// State of the thread.
 pub(super) struct Worker {
     section: FilterProgram,
     jobs: UnboundedReceiver<Message>,
     spool: Weak<Spool>,
     state: Arc<State>,
-    /// A job that is next.
+    /// Job to be processed next.
     pending: Option<Job>,
-    /// Failures since it last answered.
+    /// Failures since its last answer.
     failures: u32,
     last_start: Option<Instant>,
     next_start: Instant,
-    /// Of the last request.
+    /// Number of the last request.
     number: u64,
 }
 
@@ -95,7 +96,7 @@ impl Worker {
         Self { section, jobs, spool, state, pending, failures: 0, last_start, next_start, number: 0 }
     }
 
-    /// Runs until nobody needs the program any more.
+    /// Runs until the program is no longer needed.
     pub fn run(mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
@@ -117,8 +118,8 @@ impl Worker {
         }
     }
 
-    /// Starts the program when it is time; jobs that cannot wait that long come back unanswered. `None`:
-    /// nobody needs it any more.
+    /// Starts the program when it is due; jobs that cannot wait that long come back unanswered. Returns
+    /// `None` if the program is no longer needed.
     async fn launch(&mut self) -> Option<Process> {
         loop {
             let (section, next) = (self.section.clone(), self.next_start);
@@ -168,7 +169,7 @@ impl Worker {
         }
     }
 
-    /// Hands requests to the program. `Ok`: it is to end; else what is wrong with it.
+    /// Sends requests to the program. Returns `Ok` if it should end, or its fault.
     async fn serve(&mut self, process: &mut Process) -> Result<(), Fault> {
         loop {
             let mut job = match self.pending.take() {
@@ -212,7 +213,7 @@ impl Worker {
         }
     }
 
-    /// The program has failed: when is it started again?
+    /// Schedules the next start after a failure.
     fn failed(&mut self, why: &str) {
         warn!(filter = self.section.name, why, "filter program failed");
         let doublings = self.failures.saturating_sub(1).min(6);
@@ -224,7 +225,7 @@ impl Worker {
         self.state.settle();
     }
 
-    /// The rest of a job is not judged.
+    /// Returns the rest of a job unjudged.
     fn unjudged(&self, job: Job) {
         if self.state.set_down() {
             let filter = &self.section.name;

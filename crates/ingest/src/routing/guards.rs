@@ -1,4 +1,4 @@
-//! The conditions of a peer on single articles, apart from groups and Path: a flat list, all must pass.
+//! Conditions of peers on single articles, apart from groups and Path: a flat list, all of which must pass.
 
 use super::hash::{Digest, digest_of, part_in};
 use super::{Facts, Step, set};
@@ -9,7 +9,7 @@ use site_config::{ArticleType, Distributions, HashSplit, Only, PeerSend, Word};
 use spool::ArticleKind;
 use std::cell::OnceCell;
 
-/// A condition on an article; what is quick to judge comes first.
+/// A condition on an article; variants that are quick to judge come first.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Guard {
     SizeMin(u64),
@@ -19,18 +19,18 @@ pub(super) enum Guard {
     HopsMax(usize),
     Distributions(Distributions),
     Hash(HashSplit),
-    /// It must be of one of these types.
+    /// The article must be of one of these types.
     Types(Vec<ArticleType>),
-    /// It must be of none of them.
+    /// The article must be of none of these types.
     TypesNever(Vec<ArticleType>),
 }
 
-/// The guards of all peers, each of which is judged once for all that have it.
+/// Guards of all peers, each judged once for all peers that have it.
 #[derive(Debug, Default)]
 pub(super) struct Guards(Vec<(Guard, Vec<u64>)>);
 
 impl Guards {
-    /// Those of peers by their columns.
+    /// Returns the guards of peers by column.
     pub fn of<'a>(peers: impl Iterator<Item = (usize, &'a PeerSend)>, words: usize) -> Self {
         let mut all: Vec<(Guard, Vec<u64>)> = Vec::new();
         for (column, send) in peers {
@@ -48,7 +48,7 @@ impl Guards {
         Self(all)
     }
 
-    /// Takes away the peers that have a guard which the article does not meet.
+    /// Clears the peers that have a guard which the article does not meet.
     pub fn keep(&self, left: &mut [u64], facts: &Facts<'_>, own: &[Box<[u8]>]) {
         let found = Found::default();
         for (guard, those) in &self.0 {
@@ -60,7 +60,7 @@ impl Guards {
     }
 }
 
-/// What takes a look at the whole article or a digest, found when it is first asked for.
+/// Facts that need the whole article or a digest, computed on first use.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     types: OnceCell<Types>,
@@ -83,7 +83,7 @@ impl Found {
 }
 
 impl Guard {
-    /// Those of a peer, in the order of the variants.
+    /// Returns the guards of a peer, in the order of the variants.
     pub fn all(send: &PeerSend) -> Vec<Self> {
         let mut all = Vec::new();
         all.extend(send.size_min.map(Self::SizeMin));
@@ -105,7 +105,7 @@ impl Guard {
         all
     }
 
-    /// Its place in the order of the variants.
+    /// Returns its position in the order of the variants.
     fn rank(&self) -> u8 {
         match self {
             Self::SizeMin(_) => 0,
@@ -120,7 +120,7 @@ impl Guard {
         }
     }
 
-    /// Whether an article meets it. `own` are our own names, which are no hops.
+    /// Returns whether an article meets the guard. `own` are our own names, which do not count as hops.
     pub fn passes(&self, facts: &Facts<'_>, found: &Found, own: &[Box<[u8]>]) -> bool {
         match self {
             Self::SizeMin(bytes) => facts.wire_bytes >= *bytes,
@@ -132,7 +132,7 @@ impl Guard {
             Self::Only(Only::NoControl) => !facts.kind.has(ArticleKind::CONTROL),
             Self::Only(Only::Injected) => facts.origin == "injected",
             Self::Only(Only::Distribution) => !facts.distribution.is_empty(),
-            // Of groups, not of articles.
+            // A condition on groups, not on articles.
             Self::Only(Only::Moderated | Only::Unmoderated) => true,
             Self::Types(wanted) => found.is_any(facts, wanted),
             Self::TypesNever(never) => !found.is_any(facts, never),
@@ -140,7 +140,7 @@ impl Guard {
         }
     }
 
-    /// The same in words.
+    /// Returns the outcome in words.
     pub fn explain(&self, facts: &Facts<'_>, own: &[Box<[u8]>]) -> Step {
         let (what, text) = match self {
             Self::SizeMin(min) => ("size_min", bytes_against(facts, "least", *min)),
@@ -199,7 +199,7 @@ fn crossposts(facts: &Facts<'_>) -> usize {
     newsgroups::split(facts.newsgroups).count()
 }
 
-/// The servers an article has passed, without our own.
+/// Returns the number of servers an article has passed, without our own.
 fn hops(facts: &Facts<'_>, own: &[Box<[u8]>]) -> usize {
     let is_own = |hop: &&[u8]| own.iter().any(|own| own.eq_ignore_ascii_case(hop));
     path::hops(facts.path).filter(|hop| !is_own(hop)).count()

@@ -1,4 +1,4 @@
-//! The hash of Message-IDs by which feeds share articles, as INN and Diablo compute it: four bytes of the MD5
+//! Hash of Message-IDs by which feeds share articles, as computed by INN and Diablo: four bytes of the MD5
 //! digest, the last ones or those `offset` before, as a number in network order.
 
 use md5::Md5;
@@ -11,7 +11,7 @@ pub(super) fn digest_of(message_id: &[u8]) -> Digest {
     <Md5 as md5::Digest>::digest(message_id).into()
 }
 
-/// Which of the parts an article with this digest is in, from 1.
+/// Returns the part that an article with this digest is in, from 1.
 pub(super) fn part_in(digest: &Digest, split: &HashSplit) -> u32 {
     let start = 12_usize.saturating_sub(usize::from(split.offset));
     let bytes = digest.get(start..).and_then(|rest| rest.first_chunk::<4>()).copied().unwrap_or_default();
@@ -22,8 +22,8 @@ pub(super) fn part_in(digest: &Digest, split: &HashSplit) -> u32 {
 mod tests {
     use super::*;
 
-    /// Parts of ten at the offsets 0, 4, 8 and 12, by the formula of INN's `HashFeedMD5` (innd/art.c) in
-    /// another language with another MD5.
+    /// Parts of ten at the offsets 0, 4, 8 and 12, computed by the formula of INN's `HashFeedMD5`
+    /// (innd/art.c) in another language with another MD5.
     const GOLDEN: &[(&str, [u32; 4])] = &[
         ("<1993Apr5.012345@example.org>", [8, 9, 9, 1]),
         ("<a@b>", [4, 4, 6, 2]),
@@ -38,7 +38,7 @@ mod tests {
     ];
 
     #[test]
-    fn parts_are_those_of_inn() {
+    fn parts_are_computed_as_in_inn() {
         for (message_id, parts) in GOLDEN {
             for (part, offset) in parts.iter().zip([0, 4, 8, 12]) {
                 let split = HashSplit { first: 1, last: 1, of: 10, offset };

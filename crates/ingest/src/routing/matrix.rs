@@ -1,9 +1,9 @@
-//! Groups x peers as bits: for each group the peers whose `groups` it matches, and those whose
-//! `groups_never`.
+//! Groups x peers as bits: for each group the peers whose `groups` match it, and those whose `groups_never`
+//! do.
 //!
-//! A column is made by runs over the sorted names ([`netnews::wildmat::Wildmat::select`]), and columns become
-//! rows 64 x 64 bits at a time. A group that is not carried here has no row: its is made when it is first
-//! seen, and kept in a bounded table.
+//! A column is computed by runs over the sorted names ([`netnews::wildmat::Wildmat::select`]), and columns
+//! become rows 64 x 64 bits at a time. A group that is not carried here has no row: one is computed when it
+//! is first seen, and kept in a bounded table.
 
 use super::{Facts, Route, Step, set};
 use hashbrown::HashMap;
@@ -11,23 +11,23 @@ use site_base::lock::Leaf;
 use site_config::Only;
 use spool::{Flag, GroupTable};
 
-/// Rows kept of groups that are not carried here.
+/// Rows kept for groups that are not carried here.
 const UNKNOWN_MAX: usize = 4_096;
 
 /// Two rows of bits for each group.
 #[derive(Debug)]
 pub(super) struct Matrix {
     words: usize,
-    /// By group number: the words of the peers that take it, then those of the peers it keeps away.
+    /// By group number: the words of the peers that take it, then those of the peers that exclude it.
     rows: Vec<u64>,
     unknown: Leaf<Unknown>,
 }
 
-/// How names begin that are a peer's own: what is in `to.NAME` is for the peer of that name alone (RFC 1036
+/// Prefix of groups for one peer: articles in `to.NAME` are for the peer of that name alone (RFC 1036
 /// section 3.2).
 const TO: &[u8] = b"to.";
 
-/// Rows of groups that are not carried here, by their names.
+/// Rows of groups that are not carried here, by name.
 type Unknown = HashMap<Box<[u8]>, Box<[u64]>>;
 
 impl Matrix {
@@ -81,7 +81,7 @@ impl Matrix {
         Self { words, rows, unknown }
     }
 
-    /// Adds the peers that take a group, and those it keeps away.
+    /// Adds the peers that take a group, and those that exclude it.
     pub fn merge(
         &self,
         table: &GroupTable,
@@ -120,7 +120,7 @@ impl Matrix {
         unknown.insert(name.into(), row.into());
     }
 
-    /// The steps on groups.
+    /// Returns the steps on groups.
     pub fn explain(&self, table: &GroupTable, route: &Route, facts: &Facts<'_>) -> [Step; 2] {
         let is_moderated = |name: &[u8]| {
             table.id(name).and_then(|id| table.get(id)).is_some_and(|group| group.flag() == Flag::Moderated)
@@ -158,7 +158,7 @@ impl Matrix {
     }
 }
 
-/// Whether only moderated groups count, or only others.
+/// Returns whether only moderated groups count, or only unmoderated ones.
 fn status(route: &Route) -> Option<bool> {
     let only = &route.send.only;
     match (only.contains(&Only::Moderated), only.contains(&Only::Unmoderated)) {
@@ -175,7 +175,7 @@ fn matches(route: &Route, name: &[u8], is_moderated: bool) -> bool {
     status(route).is_none_or(|only| only == is_moderated) && route.send.groups.matches(name)
 }
 
-/// Exchanges rows and columns of 64 x 64 bits (Hacker's Delight, section 7-3), bit 0 being the first column.
+/// Transposes a matrix of 64 x 64 bits (Hacker's Delight, section 7-3), bit 0 being the first column.
 fn transpose(square: &mut [u64; 64]) {
     let mut width = 32;
     let mut mask = 0x0000_0000_ffff_ffff_u64;

@@ -1,11 +1,11 @@
-//! Which article goes to which peer.
+//! Decides which article goes to which peer.
 //!
-//! Decided once, when an article is filed, and recorded in its journal row. The groups x peers part is
-//! compiled into a bit matrix ([`matrix`], as the C News paper proposes), rebuilt when groups or peers
-//! change; what is left of the peers passes a flat list of [`guards`] over the article's [`Facts`]. The same
-//! tests, one by one and in words, are [`Routes::explain`]. Called by `ingest` for each article, by `feed`
-//! for articles from before a peer was known, and by `newsreel why`. Sources: C News paper (future work), RFC
-//! 5537 section 3.5, INN's newsfeeds(5).
+//! A decision is made once, when an article is filed, and recorded in its journal row. The part on groups x
+//! peers is compiled into a bit matrix ([`matrix`], as the C News paper proposes), rebuilt when groups or
+//! peers change; the remaining peers pass a flat list of [`guards`] over the article's [`Facts`].
+//! [`Routes::explain`] runs the same tests one by one and reports them in words. Called by `ingest` for
+//! each article, by `feed` for articles from before a peer was known, and by `newsreel why`. Sources: C
+//! News paper (future work), RFC 5537 section 3.5, INN's newsfeeds(5).
 
 mod guards;
 mod hash;
@@ -25,15 +25,15 @@ use site_config::{Config, Peer, PeerSend, Site};
 use spool::{ArticleKind, GroupTable};
 use std::sync::{Arc, Weak};
 
-/// Newsgroups of an article that are looked at.
+/// Most groups of an article examined.
 const NAMES_MAX: usize = 250;
 
-/// What articles have as origin that came from another server's spool; they are not sent anywhere.
+/// Origin of articles from another server's spool, which are not sent anywhere.
 const IMPORTED: &str = "import";
-/// What the origin of a peer's articles begins with.
+/// Prefix of the origin of a peer's articles.
 const OF_PEER: &str = "peer ";
 
-/// What the decision needs to know of an article.
+/// Facts of an article needed for the decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     pub message_id: &'a [u8],
@@ -43,19 +43,19 @@ pub struct Facts<'a> {
     pub path: &'a [u8],
     /// Value of its Distribution header; empty without one.
     pub distribution: &'a [u8],
-    /// Where it came from, as the journal has it: `peer NAME`, `injected`, `rnews` or `import`.
+    /// Origin as in the journal: `peer NAME`, `injected`, `rnews` or `import`.
     pub origin: &'a str,
     pub kind: ArticleKind,
-    /// Its length as peers get it.
+    /// Length of the article as sent to peers.
     pub wire_bytes: u64,
     /// The article in wire format, with or without our own names in its Path.
     pub wire: &'a [u8],
-    /// Where its body begins there.
+    /// Offset of the body in `wire`.
     pub body_offset: usize,
 }
 
 impl<'a> Facts<'a> {
-    /// Those of an article that is stored.
+    /// Returns the facts of a stored article.
     pub fn of(article: &Article<'a>, kind: ArticleKind, origin: &'a str, wire_bytes: u64) -> Self {
         let value = |known| article.header(known).unwrap_or_default();
         Self {
@@ -76,17 +76,18 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// A peer that is sent articles.
+/// A peer to which articles are sent.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Its number in journal rows.
+    /// Number of the peer in journal rows.
     pub number: u32,
     pub name: String,
     pub send: PeerSend,
 }
 
 impl Route {
-    /// The peers of a configuration that are sent articles, by the numbers that `number` has for them.
+    /// Returns the peers of a configuration to which articles are sent, with the numbers returned by
+    /// `number`.
     pub fn all<E>(config: &Config, number: impl Fn(&str) -> Result<u32, E>) -> Result<Vec<Self>, E> {
         let route = |peer: &Peer| {
             let send = peer.send.clone()?;
@@ -95,7 +96,7 @@ impl Route {
         config.peers.iter().filter_map(route).collect()
     }
 
-    /// Those of them that `number` has a number for.
+    /// Returns those of the peers that have a number by `number`.
     pub fn known(config: &Config, number: impl Fn(&str) -> Option<u32>) -> Vec<Self> {
         let route = |peer: &Peer| {
             let send = peer.send.clone()?;
@@ -105,16 +106,16 @@ impl Route {
     }
 }
 
-/// One step of a decision, for people.
+/// One step of a decision, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The key it follows.
+    /// Configuration key it follows.
     pub what: &'static str,
     pub passed: bool,
     pub text: String,
 }
 
-/// All peers that are sent articles, compiled for one table of groups.
+/// All peers to which articles are sent, compiled for one table of groups.
 #[derive(Debug)]
 pub struct Routes {
     table: Arc<GroupTable>,
@@ -122,14 +123,14 @@ pub struct Routes {
     matrix: Matrix,
 }
 
-/// What does not depend on the groups.
+/// The part that does not depend on the groups.
 #[derive(Debug, Default)]
 struct Sites {
     /// Our own names in Path.
     own: Vec<Box<[u8]>>,
     routes: Vec<Route>,
     guards: Guards,
-    /// The peers that take articles of which only the headers are here.
+    /// Peers that take articles of which only the headers are present.
     take_headers: Vec<u64>,
     passed: Passed,
     words: usize,
@@ -156,7 +157,7 @@ impl Sites {
     }
 }
 
-/// Memory for decisions.
+/// Buffers for decisions.
 #[derive(Debug, Default)]
 pub struct Decision {
     takes: Vec<u64>,
@@ -165,12 +166,12 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// The peers, as journal rows have them: a bit set by their numbers.
+    /// Returns the peers as in journal rows: a bit for each peer number.
     pub fn sites(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether the peer with this number is one of them.
+    /// Returns whether the peer with this number is included.
     pub fn has(&self, number: u32) -> bool {
         self.bytes.get(number as usize / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1)
     }
@@ -212,7 +213,8 @@ impl Routes {
         left.iter().for_each(|word| decision.bytes.extend_from_slice(&word.to_le_bytes()));
     }
 
-    /// Whether any peer is sent articles of one of the groups in a Newsgroups header, whatever else it asks.
+    /// Returns whether articles of one of the groups in a Newsgroups header are sent to any peer, apart
+    /// from its other conditions.
     pub fn takes_any(&self, newsgroups: &[u8]) -> bool {
         let sites = &*self.sites;
         let (mut takes, mut never) = (vec![0; sites.words], vec![0; sites.words]);
@@ -222,8 +224,8 @@ impl Routes {
         })
     }
 
-    /// Each step of the decision whether an article goes to the peer of this name; `None`: it is sent
-    /// nothing at all.
+    /// Returns the steps of the decision whether an article goes to the peer of this name; `None` if no
+    /// articles are sent to it at all.
     pub fn explain(&self, facts: &Facts<'_>, peer: &str) -> Option<Vec<Step>> {
         let route = self.sites.routes.iter().find(|route| route.name == peer)?;
         let mut steps = vec![from(facts, route)];
@@ -237,13 +239,13 @@ impl Routes {
         Some(steps)
     }
 
-    /// The number of the peer of this name.
+    /// Returns the number of the peer of this name.
     pub fn number_of(&self, peer: &str) -> Option<u32> {
         self.sites.routes.iter().find(|route| route.name == peer).map(|route| route.number)
     }
 }
 
-/// The step on where the article came from.
+/// Returns the step on the origin of the article.
 fn from(facts: &Facts<'_>, route: &Route) -> Step {
     let is_own =
         facts.origin.strip_prefix(OF_PEER).is_some_and(|from| from.eq_ignore_ascii_case(&route.name));
@@ -257,24 +259,24 @@ fn from(facts: &Facts<'_>, route: &Route) -> Step {
     Step { what: "origin", passed, text }
 }
 
-/// The decisions that hold now.
+/// The current routes.
 #[derive(Debug)]
 pub struct Router {
     routes: ArcSwap<Routes>,
     /// Held while the matrix is rebuilt.
     building: Ordered<(), { rank::ROUTING }>,
-    /// Peers of earlier configurations, as long as an article is decided by them.
+    /// Peers of earlier configurations, as long as an article is decided with them.
     earlier: Leaf<Vec<Weak<Sites>>>,
 }
 
 impl Router {
-    /// Without peers.
+    /// Creates a router without peers.
     pub fn new(table: Arc<GroupTable>) -> Self {
         let routes = Routes::new(table, Arc::default());
         Self { routes: ArcSwap::from_pointee(routes), building: Ordered::default(), earlier: Leaf::default() }
     }
 
-    /// Decides by these peers from now on. Articles whose decision has begun keep theirs: see
+    /// Replaces the peers for further decisions. Decisions already begun keep theirs: see
     /// [`Router::is_settled`].
     pub fn replace(&self, site: &Site, routes: Vec<Route>, table: Arc<GroupTable>) {
         let _building = self.building.lock();
@@ -283,14 +285,14 @@ impl Router {
         self.earlier.lock().push(Arc::downgrade(&old.sites));
     }
 
-    /// Whether no article is on its way any more that was decided by earlier peers.
+    /// Returns whether no article decided with earlier peers is still being filed.
     pub fn is_settled(&self) -> bool {
         let mut earlier = self.earlier.lock();
         earlier.retain(|sites| sites.strong_count() > 0);
         earlier.is_empty()
     }
 
-    /// The decisions for these groups.
+    /// Returns the routes for these groups.
     pub fn routes(&self, table: &Arc<GroupTable>) -> Arc<Routes> {
         let routes = self.routes.load_full();
         if Arc::ptr_eq(&routes.table, table) {

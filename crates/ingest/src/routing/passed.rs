@@ -1,8 +1,8 @@
-//! Which peers have an article already, since their identity is in its Path.
+//! Peers that have an article already, since their identity is in its Path.
 //!
-//! The identities of all peers are one table, with the peers that each keeps an article from; what is in a
-//! Path is looked up there. Most entries of a Path belong to nobody we feed: a filter by length and first
-//! letter spares them the look-up.
+//! The identities of all peers are one table, with the peers from which each keeps an article; the entries
+//! of a Path are looked up there. Most entries of a Path belong to sites we do not feed: a filter by length
+//! and first letter avoids looking those up.
 
 use super::{Facts, Route, Step, set};
 use hashbrown::HashMap;
@@ -12,13 +12,13 @@ use netnews::path;
 /// Longest identity that can be found, in bytes.
 const IDENTITY_BYTES_MAX: usize = 255;
 
-/// The identities that keep articles from peers.
+/// Table of the identities that keep articles from peers.
 #[derive(Debug)]
 pub(super) struct Passed {
     words: usize,
-    /// By identities in lower case: the peers.
+    /// Peers by identity in lower case.
     peers: HashMap<Box<[u8]>, Box<[u64]>>,
-    /// By first letter: a bit for each length, both modulo 64.
+    /// Bits for lengths by first letter, both modulo 64.
     filter: [u64; 64],
 }
 
@@ -33,7 +33,7 @@ impl Passed {
         Self { words, peers: HashMap::new(), filter: [0; 64] }
     }
 
-    /// Articles that have passed `identity` are not for the peer with this number.
+    /// Excludes the peer with this number from articles that have passed `identity`.
     pub fn add(&mut self, identity: &[u8], peer: usize) {
         if !(1..=IDENTITY_BYTES_MAX).contains(&identity.len()) {
             return;
@@ -52,14 +52,14 @@ impl Passed {
         for end in memchr_iter(b'!', path) {
             let entry = path.get(start..end).unwrap_or_default();
             start = end + 1;
-            // A fold may stand anywhere between two identities.
+            // A fold may occur anywhere between two identities.
             for identity in entry.split(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n')) {
                 self.exclude_one(identity, never);
             }
         }
     }
 
-    /// Adds the peers that `identity` keeps an article from.
+    /// Adds the peers from which `identity` keeps an article.
     pub fn exclude_one(&self, identity: &[u8], never: &mut [u64]) {
         let Some(first) = identity.first().map(u8::to_ascii_lowercase) else { return };
         let lengths = self.filter.get(first as usize % 64).copied().unwrap_or(0);
@@ -76,7 +76,7 @@ impl Passed {
         }
     }
 
-    /// The step on Path.
+    /// Returns the step on Path.
     pub fn explain(&self, facts: &Facts<'_>, route: &Route) -> Step {
         let mut identities = std::iter::once(&route.name).chain(&route.send.path_never);
         let found = identities.find(|identity| path::contains_identity(facts.path, identity.as_bytes()));

@@ -1,4 +1,4 @@
-//! Decisions against the same conditions tested one by one.
+//! Decisions compared with the same conditions tested one by one.
 
 use super::*;
 use disk::RealDisk;
@@ -29,7 +29,7 @@ fn table(groups: &[(&str, Flag)]) -> Arc<GroupTable> {
     table
 }
 
-/// Peers with these keys, by the numbers 3, 4, ...
+/// Peers with these keys, numbered from 3.
 fn routes(peers: &[(&str, &str)]) -> Vec<Route> {
     let section = |(name, keys): &(&str, &str)| {
         format!("[[peer]]\nname = \"{name}\"\n[peer.send]\nto = \"h:119\"\n{keys}\n")
@@ -107,7 +107,7 @@ fn each_condition_decides() {
         ("distributions = \"!local\"", Facts { distribution: b"local", ..FACTS }, false),
         ("distributions = \"!local\"", Facts { distribution: b"Local, usa", ..FACTS }, true),
         ("path_never = [\"FAR.example\"]", FACTS, false),
-        // The tail entry is no identity.
+        // The tail entry is not an identity.
         ("path_never = [\"not-for-mail\"]", FACTS, true),
         ("hash = \"1-10/10\"", FACTS, true),
         ("types = [\"plain\"]", FACTS, true),
@@ -121,7 +121,7 @@ fn each_condition_decides() {
         ("", Facts { path: b"a!\r\n down.example!x!not-for-mail", ..FACTS }, false),
         ("", Facts { path: b"x!down.example", ..FACTS }, true),
         ("", Facts { newsgroups: b"", ..FACTS }, false),
-        // What is to one peer is for no other.
+        // Articles in `to.NAME` are for no other peer.
         ("groups = \"none.*\"", Facts { newsgroups: b"to.Down.example", ..FACTS }, true),
         ("", Facts { newsgroups: b"to.else.example", ..FACTS }, false),
     ] {
@@ -149,7 +149,7 @@ fn two_parts_of_a_hash_share_all_articles() {
 }
 
 #[test]
-fn a_matrix_of_many_groups_and_peers_is_right_and_follows_the_groups() {
+fn a_matrix_of_many_groups_and_peers_is_correct_and_follows_the_groups() {
     let names: Vec<String> =
         (0..300).map(|n| format!("{}.g{}.x{n}", ["comp", "alt", "misc"][n % 3], n % 7)).collect();
     let groups: Vec<(&str, Flag)> = names.iter().map(|name| (name.as_str(), Flag::Open)).collect();
@@ -181,7 +181,7 @@ fn a_matrix_of_many_groups_and_peers_is_right_and_follows_the_groups() {
 }
 
 #[test]
-fn articles_that_are_on_their_way_are_decided_by_earlier_peers() {
+fn articles_being_filed_are_decided_with_earlier_peers() {
     let table = table(GROUPS);
     let router = router(&table, &[]);
     assert!(router.is_settled());
@@ -192,7 +192,7 @@ fn articles_that_are_on_their_way_are_decided_by_earlier_peers() {
     assert!(router.is_settled());
 }
 
-/// How long decisions take, and a rebuild of the matrix, for 100 peers and 50,000 groups. The best round
+/// Duration of decisions, and of a rebuild of the matrix, for 100 peers and 50,000 groups. The best round
 /// counts: others were interrupted.
 #[test]
 #[ignore = "measures time: make bench-routing, part of make soak"]

@@ -1,16 +1,16 @@
-//! What a body is recognized by, though it was changed a little: names, numbers and random words put in.
+//! Sketches that recognize a body despite small changes: inserted names, numbers and random words.
 //!
-//! From the words of the body sequences of three are hashed, and of all hashes the least under each of six
-//! orders are kept (MinHash, Broder 1997): two bodies share about as many of them as they share sequences. A
-//! body is that of a flood if half of its hashes came often. Quoted lines and signatures are left out, since
-//! good articles share them, and words with digits.
+//! Sequences of three words of the body are hashed, and of all hashes the least under each of six orders is
+//! kept (MinHash, Broder 1997): two bodies share about as many of them as they share sequences. A body
+//! belongs to a flood if half of its hashes occurred often. Quoted lines and signatures, which good
+//! articles share, are left out, and so are words with digits.
 
 use super::counts::{Counts, hash, mixed, step};
 use netnews::{Article, Known};
 
-/// Orders under which the least hash is kept.
+/// Number of orders under which the least hash is kept.
 const ORDERS: usize = 6;
-/// The orders: products with an odd number permute.
+/// The orders: multiplication by an odd number is a permutation.
 const PERMUTATIONS: [u64; ORDERS] = [
     0x9e37_79b9_7f4a_7c15,
     0xc2b2_ae3d_27d4_eb4f,
@@ -19,28 +19,28 @@ const PERMUTATIONS: [u64; ORDERS] = [
     0xa076_1d64_78bd_642f,
     0xe703_7ed1_a0b4_28db,
 ];
-/// Words that are hashed together.
+/// Words hashed together.
 const WORDS: usize = 3;
-/// Bytes of a body that are looked at.
+/// Bytes of a body examined.
 const BODY_BYTES_MAX: usize = 4_096;
-/// A body with fewer sequences is compared as a whole, with its subject.
+/// Fewest sequences for a sketch; a body with fewer is compared as a whole, with its subject.
 const SEQUENCES_MIN: u32 = 12;
-/// Letters that a body needs to be compared as a whole.
+/// Fewest letters for a body to be compared as a whole.
 const LETTERS_MIN: u32 = 30;
-/// Letters of a word at least.
+/// Fewest letters of a word.
 const WORD_LETTERS_MIN: u32 = 2;
 
-/// What a body is recognized by.
+/// Sketch by which a body is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sketch {
-    /// The least hashes.
+    /// Least hashes of its sequences.
     Hashes([u64; ORDERS]),
-    /// The hash of a short one.
+    /// Hash of a short body.
     Whole(u64),
 }
 
 impl Sketch {
-    /// That of an article; `None`: there is too little to compare.
+    /// Returns the sketch of an article; `None` if there is too little to compare.
     pub fn of(article: &Article<'_>) -> Option<Self> {
         let mut words = Words::default();
         let body = article.body();
@@ -60,7 +60,7 @@ impl Sketch {
         (words.letters >= LETTERS_MIN).then(|| Self::Whole(words.whole ^ hash(subject.trim_ascii())))
     }
 
-    /// Counts it; returns how often such bodies came of late.
+    /// Counts the body; returns how often such bodies arrived recently.
     pub fn count(&self, counts: &mut Counts, now: u64) -> u32 {
         match self {
             Self::Whole(hash) => counts.add(*hash, now),
@@ -73,14 +73,14 @@ impl Sketch {
     }
 }
 
-/// The words of a body as it is read.
+/// Word reader for a body.
 #[derive(Debug)]
 struct Words {
-    /// Of the word that is being read.
+    /// State of the current word.
     word: u64,
     word_letters: u32,
     has_digits: bool,
-    /// Of the last words.
+    /// Hashes of the last words.
     last: [u64; WORDS],
     in_sequence: usize,
     sequences: u32,
@@ -113,7 +113,7 @@ impl Words {
                 self.word_letters += 1;
             }
             b'0'..=b'9' => self.has_digits = true,
-            // Letters are often set apart by these.
+            // These characters often separate letters.
             b'\'' | b'*' | b'_' => {}
             _ => self.end_word(),
         }
@@ -144,7 +144,7 @@ impl Words {
         }
     }
 
-    /// What follows does not belong to what came before.
+    /// Ends a sequence: the following words do not continue it.
     fn end_sequence(&mut self) {
         self.end_word();
         self.in_sequence = 0;

@@ -1,16 +1,16 @@
-//! How often something came of late, for as many things as fit into a table of a fixed size.
+//! Counts of recent occurrences, for as many keys as fit into a table of fixed size.
 //!
-//! What came in the hour before counts half, and older things not at all. Where a row of the table is full,
-//! the entry with the lowest count makes room.
+//! Counts of the hour before are halved, and older ones fade. If a row of the table is full, the entry with
+//! the lowest count is replaced.
 
 /// Rows of the table: a power of two.
 const ROWS: usize = 1 << 14;
-/// Entries in a row.
+/// Entries per row.
 const ROW_ENTRIES: usize = 8;
-/// After this many seconds counts are halved.
+/// Interval, in seconds, after which counts are halved.
 const PERIOD_SECS: u64 = 3_600;
 
-/// One thing that is counted.
+/// A counted key.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     key: u64,
@@ -19,7 +19,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// Its count at this time.
+    /// Returns its count at this time.
     fn at(&self, period: u32) -> u32 {
         self.count.checked_shr(period.saturating_sub(self.period)).unwrap_or(0)
     }
@@ -36,7 +36,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Counts one more at this time, in Unix seconds; returns how many there were of late.
+    /// Counts an occurrence at this time, in Unix seconds; returns the recent count.
     pub fn add(&mut self, key: u64, now: u64) -> u32 {
         let period = u32::try_from(now / PERIOD_SECS).unwrap_or(u32::MAX);
         let Some(row) = self.0.get_mut(key as usize % ROWS) else { return 0 };
@@ -49,12 +49,12 @@ impl Counts {
     }
 }
 
-/// A hash of some bytes: FNV-1a, mixed. What collides is counted together.
+/// Returns a hash of some bytes: FNV-1a, mixed. Keys that collide are counted together.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     mixed(bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| step(hash, *byte)))
 }
 
-/// One byte more.
+/// Hashes one more byte.
 pub(super) fn step(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
 }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_fade_and_what_is_frequent_stays() {
+    fn counts_fade_and_frequent_keys_stay() {
         let mut counts = Counts::default();
         let mut add = |key, now| counts.add(key, now);
         assert_eq!((1..=10).map(|_| add(7, 0)).last(), Some(10));

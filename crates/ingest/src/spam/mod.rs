@@ -1,8 +1,7 @@
-//! The filters that are built in (`[spam]`): what shows in an article itself, and in how many came.
+//! Built-in filters (`[spam]`): based on an article itself, and on the rate of similar ones.
 //!
-//! Each check says of an article whether it would refuse it; its mode says what is done about that. What is
-//! counted lives in tables of a fixed size (`counts`), is forgotten within hours, and does not survive a
-//! restart. Called by `filters`.
+//! Each check decides whether it would refuse an article; its mode decides the action. Counts are kept in
+//! tables of fixed size (`counts`), fade within hours, and do not survive a restart. Called by `filters`.
 
 mod body;
 mod counts;
@@ -24,7 +23,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tracing::info;
 
-/// What decides about an article.
+/// Kind of check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Check {
     Duplicates,
@@ -36,7 +35,7 @@ enum Check {
 }
 
 impl Check {
-    /// The reason why an article is refused.
+    /// Returns the reason with which an article is refused.
     fn reason(self) -> &'static str {
         match self {
             Self::Duplicates => "too many articles with this body",
@@ -48,7 +47,7 @@ impl Check {
         }
     }
 
-    /// What storage rules call it (`verdict`).
+    /// Returns its verdict for storage rules.
     fn class(self) -> &'static str {
         match self {
             Self::Duplicates => "duplicates",
@@ -68,7 +67,7 @@ pub(super) struct Spam {
     counts: Arc<SpamCounts>,
 }
 
-/// What they have counted; it outlives a reload.
+/// Counts of the filters, kept across a reload.
 #[derive(Debug, Default)]
 pub(super) struct SpamCounts {
     bodies: Leaf<Counts>,
@@ -80,12 +79,12 @@ impl Spam {
         Self { config, counts }
     }
 
-    /// Whether a check does anything.
+    /// Returns whether any check is enabled.
     pub fn is_on(config: &SpamConfig) -> bool {
         modes(config).iter().any(|(_, mode)| *mode != SpamMode::Off)
     }
 
-    /// The opinion on one article that comes at this time, in Unix seconds.
+    /// Returns the opinion on one article that arrives at this time, in Unix seconds.
     fn opinion(&self, origin: &Origin, article: &Article<'_>, now: u64) -> Opinion {
         let names = article.header(Known::Newsgroups).unwrap_or_default();
         if newsgroups::split(names).any(|name| self.config.groups_never.matches(name)) {
@@ -94,7 +93,7 @@ impl Spam {
         let types = LazyCell::new(|| Types::of(article.wire(), article.body_offset()));
         let (mut class, mut hidden, mut shadow) = (None, None, None);
         for (check, mode) in modes(&self.config) {
-            // What is counted is counted even if another check refuses the article.
+            // Articles are counted even if another check refuses them.
             if mode == SpamMode::Off || !self.meets(check, origin, (article, &types), now) {
                 continue;
             }
@@ -119,7 +118,7 @@ impl Spam {
         }
     }
 
-    /// Whether a check would refuse an article.
+    /// Returns whether a check would refuse an article.
     fn meets(
         &self,
         check: Check,
@@ -143,7 +142,7 @@ impl Spam {
             Check::HostRate => host(article)
                 .is_some_and(|key| self.counts.senders.lock().add(key, now) > config.host_rate_max),
             Check::Duplicates => {
-                // Control messages to the same end look alike.
+                // Control messages for the same purpose look alike.
                 let sketch = match article.count(Known::Control) {
                     0 => Sketch::of(article),
                     _ => None,
@@ -168,7 +167,8 @@ impl Filter for Spam {
     }
 }
 
-/// The checks with their modes; first those that count, so that what the others refuse is counted as well.
+/// Returns the checks with their modes; those that count are first, so that articles refused by others are
+/// counted as well.
 fn modes(config: &SpamConfig) -> [(Check, SpamMode); 6] {
     [
         (Check::HostRate, config.host_rate),
@@ -180,15 +180,15 @@ fn modes(config: &SpamConfig) -> [(Check, SpamMode); 6] {
     ]
 }
 
-/// The groups that an article is in; half of them where answers go to fewer.
+/// Returns the number of groups of an article; half of them if follow-ups go to fewer.
 fn crossposts(article: &Article<'_>) -> usize {
     let count = |known| newsgroups::split(article.header(known).unwrap_or_default()).count();
     let (groups, answers) = (count(Known::Newsgroups), count(Known::FollowupTo));
     if (1..groups).contains(&answers) { groups.div_ceil(2) } else { groups }
 }
 
-/// The host that an article was posted from, or the account, as the injecting server says; `None`: it does
-/// not say.
+/// Returns a hash of the posting host, or the account, as stated by the injecting server; `None` if it is
+/// not stated.
 fn host(article: &Article<'_>) -> Option<u64> {
     if let Some(info) = article.header(Known::InjectionInfo) {
         let mut parameters = info.split(|b| *b == b';').map(<[u8]>::trim_ascii);

@@ -1,7 +1,7 @@
-//! The built-in filters against labelled articles: floods as they are known from Usenet among ordinary ones.
+//! The built-in filters tested on labelled articles: floods as known from Usenet among ordinary articles.
 //!
-//! Two generators, from seeds: by one set the limits were chosen, the other has other words, texts, hosts and
-//! ways to vary them, and decides.
+//! There are two generators, seeded: the limits were chosen with one set; the other has other words, texts,
+//! hosts and variations, and decides.
 
 use super::*;
 use site_config as config;
@@ -43,7 +43,7 @@ impl Random {
 
 use super::counts::mixed;
 
-/// Which of the two sets.
+/// Set of articles.
 #[derive(Clone, Copy, PartialEq)]
 enum Set {
     Tuning,
@@ -54,7 +54,7 @@ enum Set {
 struct Labelled {
     wire: String,
     is_spam: bool,
-    /// Which pattern or kind it is of.
+    /// Pattern or kind of the article.
     kind: &'static str,
     /// Unix seconds of its arrival.
     at: u64,
@@ -97,7 +97,7 @@ impl Generator {
         Self { set, random, words, articles: Vec::new() }
     }
 
-    /// Words as in a language: some are frequent.
+    /// Returns a word; some are frequent, as in a language.
     fn word(&mut self) -> String {
         let range = if self.random.chance(50) { 150 } else { self.words.len() };
         self.words[self.random.below(range)].clone()
@@ -147,7 +147,7 @@ impl Generator {
         GROUPS[self.random.below(GROUPS.len())].to_owned()
     }
 
-    /// Discussions: authors with their hosts, signatures and habits, who quote each other.
+    /// Adds discussions: authors with their hosts, signatures and habits, quoting each other.
     fn ordinary(&mut self, count: usize) {
         let authors: Vec<(String, String)> = (0..count / 25)
             .map(|_| (self.host(), format!("-- \n{}\n{}", self.sentence(), self.sentence())))
@@ -198,7 +198,7 @@ impl Generator {
         }
     }
 
-    /// A flood: how many, and how the text is varied.
+    /// Adds a flood of `count` articles, with their text varied by `vary`.
     fn flood(&mut self, kind: &'static str, count: usize, vary: impl Fn(&mut Self, &[String]) -> String) {
         let text = self.lines(12);
         let begun = 1_800_000_000 + self.random.next() % 80_000;
@@ -274,7 +274,7 @@ impl Generator {
         }
     }
 
-    /// All articles, as they arrive.
+    /// Returns all articles in order of arrival.
     fn arrived(mut self) -> Vec<Labelled> {
         self.articles.sort_by_key(|article| article.at);
         self.articles
@@ -297,13 +297,13 @@ fn labelled(set: Set, seed: u64) -> Vec<Labelled> {
     generator.arrived()
 }
 
-/// The time that this thread has had a processor.
+/// Returns the CPU time used by this thread.
 fn cpu_nanos() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Judges a set: how many there are of each kind and how many of them are refused, and the time it took.
+/// Judges a set; returns the number of articles of each kind, how many were refused, and the time taken.
 fn judged(set: &[Labelled]) -> (Vec<(&'static str, bool, usize, usize)>, Duration) {
     let filter = filter(ON);
     let origin = Origin::batch("me");
@@ -328,7 +328,7 @@ fn judged(set: &[Labelled]) -> (Vec<(&'static str, bool, usize, usize)>, Duratio
     (kinds, time)
 }
 
-/// Spam that is refused, of all spam, and other articles that are, of all of those.
+/// Returns the share of spam that is refused, and the share of other articles that are.
 fn rates(kinds: &[(&'static str, bool, usize, usize)]) -> (f64, f64) {
     let rate = |of: bool| {
         let own = kinds.iter().filter(|(_, is_spam, ..)| *is_spam == of);
@@ -339,7 +339,7 @@ fn rates(kinds: &[(&'static str, bool, usize, usize)]) -> (f64, f64) {
 }
 
 #[test]
-fn of_floods_nineteen_in_twenty_are_refused_and_of_others_one_in_two_thousand() {
+fn nineteen_in_twenty_flood_articles_are_refused_and_one_in_two_thousand_others() {
     for (set, seed) in [(Set::Tuning, 1), (Set::Deciding, 0x5eed)] {
         let set = labelled(set, seed);
         let (kinds, time) = judged(&set);
@@ -362,7 +362,7 @@ const PLAIN: &str = "Path: x\nFrom: a@x\nNewsgroups: GROUPS\nSubject: s\nDate: 1
                      Message-ID: <1@x>\n\nWhat was written here once is written here again and again.\n";
 
 #[test]
-fn each_mode_does_what_it_says() {
+fn each_mode_has_its_documented_effect() {
     let crossposted = PLAIN.replace("GROUPS", "a.b,a.c,a.d");
     let refuse = Opinion::Refuse("posted to too many groups".into());
     for (mode, expected) in [

@@ -1,4 +1,5 @@
-//! What filters set aside is known by its Message-ID alone, and comes back as it came when it is released.
+//! Articles set aside by filters are known by their Message-ID alone, and are restored unchanged on
+//! release.
 
 use super::filters::{BySubject, CLASSES, batch, file, filtering};
 use super::*;
@@ -17,7 +18,7 @@ fn strict(disk: &SimDisk) -> Filer {
     filer
 }
 
-/// What a crash left of it, with the same filter.
+/// Reopens the site after a crash, with the same filter.
 fn reopened(disk: &SimDisk, text: &str) -> Filer {
     let filer = opened(disk, text);
     let rules = Rules::of(filer.rules.load().config.clone(), None, &filer.spool);
@@ -39,12 +40,12 @@ fn release(filer: &Filer, id: &str) -> String {
     }
 }
 
-/// How what filters found can be released.
+/// Returns how articles with findings can be released.
 fn ways(filer: &Filer) -> Vec<&'static str> {
     filer.reviews.all().unwrap().iter().map(|review| way(filer, review)).collect()
 }
 
-/// Articles that can be read in a group.
+/// Returns the number of readable articles in a group.
 fn count(filer: &Filer, group: &str) -> u64 {
     filer.spool.group(filer.spool.group_id(group.as_bytes()).unwrap()).unwrap().marks().count
 }
@@ -53,14 +54,14 @@ fn is_aside(filer: &Filer, id: &str) -> bool {
     matches!(aside::lookup(&filer.spool, id.as_bytes()), Lookup::Present(_))
 }
 
-/// What an article is filed as that is set aside.
+/// Returns the copy as which an article is set aside.
 fn copy_of(filer: &Filer, id: &str) -> String {
     let key = filer.spool.key(&[b"aside ", id.as_bytes()].concat());
     stored(filer, &format!("<{:032x}@aside.invalid>", key.0))
 }
 
 #[test]
-fn what_is_set_aside_is_released_as_it_came() {
+fn an_article_set_aside_is_released_unchanged() {
     let disk = SimDisk::new();
     let filer = strict(&disk);
     let articles = batch(&["aside", "x"]);
@@ -73,7 +74,7 @@ fn what_is_set_aside_is_released_as_it_came() {
     assert!(copy.contains(label) && copy.starts_with("Xref: site.example junk:1\r\n"), "{copy}");
     filer.spool.sync().unwrap();
     assert_eq!(filer.spool.verify(&()).findings, []);
-    // A kill forgets none of it.
+    // A kill loses none of it.
     let left = disk.image_after(CrashKind::Kill, 0).unwrap();
     drop(filer);
     let filer = reopened(&left, &usual());
@@ -89,7 +90,7 @@ fn what_is_set_aside_is_released_as_it_came() {
 }
 
 #[test]
-fn who_cannot_be_released_is_told_why() {
+fn refusal_of_a_release_is_explained() {
     let filer = strict(&SimDisk::new());
     file(&filer, &batch(&["aside", "shadow", "x"]));
     let no_filter = "error: no filter is known to have refused or hidden it";
@@ -118,7 +119,7 @@ fn a_cancel_that_is_set_aside_withdraws_nothing_until_it_is_released() {
 }
 
 #[test]
-fn one_that_is_cancelled_while_it_is_set_aside_is_not_released() {
+fn an_article_cancelled_while_set_aside_is_not_released() {
     let filer = strict(&SimDisk::new());
     let target = wire("<t@x>", "misc.test", follow_ups::LOCK).replace("Subject: s", "Subject: aside");
     file(&filer, &[(target, "<t@x>".into())]);
@@ -126,16 +127,16 @@ fn one_that_is_cancelled_while_it_is_set_aside_is_not_released() {
     file(&filer, &[(cancel, "<c@x>".into())]);
     assert_eq!((ways(&filer), is_aside(&filer, "<t@x>")), (vec![""], false));
     assert_eq!(release(&filer, "<t@x>"), "error: it has been withdrawn");
-    // One without its key withdraws nothing.
+    // A cancel without its key withdraws nothing.
     let other = wire("<u@x>", "misc.test", follow_ups::LOCK).replace("Subject: s", "Subject: aside");
     let cancel = wire("<d@x>", "misc.test", "Control: cancel <u@x>\r\n");
     file(&filer, &[(other, "<u@x>".into()), (cancel, "<d@x>".into())]);
     assert_eq!(release(&filer, "<u@x>"), "is filed");
 }
 
-/// Groups that its sender may not send to, headers like ours, a Message-ID in another form.
+/// Groups that the sender may not post to, headers like ours, a Message-ID in another form.
 #[test]
-fn hostile_articles_come_back_as_they_came() {
+fn hostile_articles_are_restored_unchanged() {
     let filer = strict(&SimDisk::new());
     let crossposted = wire("<i@x>", "misc.test,other.test", "").replace("Subject: s", "Subject: aside");
     let origin = Origin::injected("192.0.2.7", None, vec![b"other.test"[..].into()]);
@@ -164,8 +165,8 @@ fn hostile_articles_come_back_as_they_came() {
 }
 
 #[test]
-fn what_was_overwritten_meanwhile_is_let_in_when_it_comes_again() {
-    // The class of what is set aside is in memory.
+fn an_overwritten_article_is_let_in_when_offered_again() {
+    // The class for articles set aside is in memory.
     let text = usual().replace("verdict = \"binary\"", "verdict = \"aside\"");
     let disk = SimDisk::new();
     let filer = strict(&disk);
@@ -182,7 +183,7 @@ fn what_was_overwritten_meanwhile_is_let_in_when_it_comes_again() {
     assert_eq!(file(&filer, &articles), ["class 0"]);
 }
 
-/// What was told: set aside, durably so, released.
+/// Acknowledgements: set aside, set aside durably, released.
 #[derive(Default)]
 struct Told {
     aside: Vec<String>,
@@ -207,8 +208,8 @@ fn work(filer: &Filer, disk: &SimDisk, told: &mut Told) {
 }
 
 #[test]
-fn a_crash_at_any_step_loses_nothing_and_makes_nothing_twice() {
-    // Each step meets one of the three, which keeps this short.
+fn a_crash_at_any_step_loses_and_duplicates_nothing() {
+    // Each step is tested with one of the three, which keeps this short.
     for (first, kind) in [(0, CrashKind::Kill), (1, CrashKind::Power), (2, CrashKind::Lost)] {
         for step in (first..).step_by(3) {
             let disk = SimDisk::new();
@@ -228,13 +229,13 @@ fn a_crash_at_any_step_loses_nothing_and_makes_nothing_twice() {
             told.released
                 .iter()
                 .for_each(|id| assert!(is_filed(id) && !is_aside(&filer, id), "{id}: {what}"));
-            // Whatever is left of it, releasing it and offering it again ends with one of each.
+            // In any state, releasing and offering the articles again ends with one copy of each.
             let mut here = 0;
             for (wire, id) in batch(&["aside", "aside"]) {
                 release(&filer, &id);
                 file(&filer, &[(wire, id.clone())]);
                 release(&filer, &id);
-                // What a power cut took before it was durable is not known either.
+                // Articles lost in a power cut before they were durable are unknown, too.
                 assert!(is_filed(&id), "{id}: {what}");
                 here += u64::from(is_filed(&id));
             }

@@ -7,10 +7,10 @@ use netnews::Article;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// Says of each article what its Subject asks for, and gives up before the first that is called "slow".
+/// A filter that follows the Subject of each article, and gives up before the first one called "slow".
 #[derive(Debug, Default)]
 pub(super) struct BySubject {
-    /// How many articles came at once.
+    /// Sizes of the batches it was given.
     batches: Arc<Mutex<Vec<usize>>>,
 }
 
@@ -91,7 +91,7 @@ fn a_batch_is_judged_at_once_and_each_article_gets_its_own_opinion() {
 }
 
 #[test]
-fn what_a_filter_hides_is_filed_and_shown_to_nobody() {
+fn an_article_hidden_by_a_filter_is_filed_and_not_shown() {
     let disk = SimDisk::new();
     let filer = filtering(&disk, vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
     let said = file(&filer, &batch(&["x", "hide", "x"]));
@@ -108,7 +108,7 @@ fn what_a_filter_hides_is_filed_and_shown_to_nobody() {
         );
     };
     check(&filer);
-    // So it is after a kill.
+    // The state is the same after a kill.
     let filer = opened(
         &disk.image_after(disk::CrashKind::Kill, 0).unwrap(),
         &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES),
@@ -119,7 +119,7 @@ fn what_a_filter_hides_is_filed_and_shown_to_nobody() {
 }
 
 #[test]
-fn what_was_found_is_kept_and_what_is_released_is_let_in() {
+fn findings_are_kept_and_released_articles_let_in() {
     let disk = SimDisk::new();
     let filer = filtering(&disk, vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
     let articles = batch(&["x", "refuse", "hide", "shadow", "verdict"]);
@@ -137,7 +137,7 @@ fn what_was_found_is_kept_and_what_is_released_is_let_in() {
     let (key, at) = (filer.spool.key(b"<1@x>"), filer.reviews.all().unwrap()[0].at);
     filer.reviews.release(key, "by subject").unwrap();
     assert!(filer.spool.forget(&key, at as u32).unwrap());
-    // A kill forgets none of it; the filter is another one now, which would refuse it again.
+    // A kill loses none of it; the filter is another one now, which would refuse it again.
     let left = disk.image_after(disk::CrashKind::Kill, 0).unwrap();
     drop(filer);
     let filer = opened(&left, &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES));
@@ -152,7 +152,7 @@ fn what_was_found_is_kept_and_what_is_released_is_let_in() {
 }
 
 #[test]
-fn what_is_not_judged_in_time_passes() {
+fn articles_not_judged_in_time_pass() {
     let filter = BySubject::default();
     let sizes = filter.batches.clone();
     let filer = filtering(&SimDisk::new(), vec![Box::new(filter)], Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! What articles withdraw: carried out after their commits, many by one sync, and never forgotten.
+//! Withdrawals: carried out after the commit, many by one sync, and never lost.
 
 use super::*;
 use crate::follow_ups::Limits;
@@ -30,7 +30,7 @@ fn superseding(name: &str) -> (String, String) {
     (wire(&id, "misc.test", &format!("Supersedes: <{name}@x>\r\n{KEY}{LOCK}")), id)
 }
 
-/// As a session files: what follows the commit is only queued.
+/// Files a batch as a session does: follow-ups are only queued.
 fn feed(filer: &Filer, batch: &[(String, String)]) -> (Vec<Disposition>, Receipt) {
     let incoming: Vec<_> = batch
         .iter()
@@ -71,7 +71,7 @@ fn a_feed_does_not_wait_for_its_cancels_and_one_sync_serves_many() {
     assert!(names.iter().all(|name| is_here(&filer, name)));
     let steps = disk.steps();
     assert_eq!(filer.settle(&receipt.pending.unwrap()), None);
-    // The place of each is marked; the spool's own thread may sync, too.
+    // The position of each is marked; the spool's own thread may sync, too.
     assert!(disk.steps() - steps < 550, "{} writes and syncs", disk.steps() - steps);
     assert!(!names.iter().any(|name| is_here(&filer, name)));
 }
@@ -98,7 +98,7 @@ fn an_article_whose_cancel_waits_is_refused() {
     assert!(!filer.follow_ups.is_idle());
     assert_eq!(feed(&filer, &[article("a")]).0, [Disposition::Rejected(Reject::Withdrawn)]);
     assert!(filer.follow_ups.is_idle());
-    // In one batch the order does not matter either.
+    // Within one batch the order does not matter either.
     let (dispositions, receipt) = feed(&filer, &[cancelling("b"), article("b")]);
     assert!(matches!(dispositions[1], Disposition::Accepted(_)));
     filer.settle(&receipt.pending.unwrap());
@@ -106,7 +106,7 @@ fn an_article_whose_cancel_waits_is_refused() {
 }
 
 #[test]
-fn the_queue_is_bounded_and_who_finds_it_full_helps() {
+fn the_queue_is_bounded_and_a_batch_that_finds_it_full_helps() {
     let filer = strict(&SimDisk::new());
     filer.follow_ups.limit(Limits { tasks: 2_048, bytes: 1 << 20 });
     let mut queued_max = 0;
@@ -118,7 +118,7 @@ fn the_queue_is_bounded_and_who_finds_it_full_helps() {
     assert!((2_000..=2_048).contains(&queued_max), "{queued_max}");
     while filer.follow_ups.carry_out() {}
     assert_eq!(filer.early_cancels(), 4_000);
-    // Those whose signature may count are kept whole, and bounded in bytes.
+    // Articles whose signature may count are kept whole, and bounded in bytes.
     let body = format!("{}\r\n", "x".repeat(900)).repeat(100);
     let large = |n: usize, more: &str| {
         let wire =
@@ -128,15 +128,15 @@ fn the_queue_is_bounded_and_who_finds_it_full_helps() {
     (0..30).for_each(|n| drop(feed(&filer, &[large(n, "X-PGP-Sig: 1 From\r\n\tx\r\n")])));
     let waiting = filer.follow_ups.waiting();
     assert!(0 < waiting && waiting * 90_000 < 1 << 20, "{waiting}");
-    // Of all others only the header lines that decide are kept.
+    // All others are kept only with the header lines that decide.
     while filer.follow_ups.carry_out() {}
     (30..60).for_each(|n| drop(feed(&filer, &[large(n, "")])));
     assert_eq!(filer.follow_ups.waiting(), 30);
 }
 
-/// Who needs one withdrawal does not wait for those before it.
+/// Callers that need one withdrawal do not wait for earlier ones.
 #[test]
-fn what_must_come_first_does_not_wait_for_its_turn() {
+fn an_urgent_withdrawal_does_not_wait_for_its_turn() {
     let filer = strict(&SimDisk::new());
     feed(&filer, &["a", "b", "c"].map(article));
     feed(&filer, &[cancelling("a")]);
@@ -145,16 +145,16 @@ fn what_must_come_first_does_not_wait_for_its_turn() {
     assert_eq!(filer.settle(&receipt.pending.clone().unwrap()), None);
     assert_eq!(["a", "b", "c"].map(|name| is_here(&filer, name)), [true, false, true]);
     assert_eq!(filer.follow_ups.waiting(), 2);
-    // A session that is to see what it has done waits for all up to there.
+    // A session that must see its own effects waits for all tasks up to that point.
     filer.settle_up_to(&receipt.pending.unwrap());
     assert!(!is_here(&filer, "a"));
     while filer.follow_ups.carry_out() {}
     assert!(!is_here(&filer, "c") && filer.follow_ups.is_idle());
 }
 
-/// The thread does no more than a part of the work while batches come, and all once none does.
+/// The thread does only part of the work while batches arrive, and all of it once none does.
 #[test]
-fn the_thread_leaves_the_machine_to_a_feed() {
+fn the_thread_yields_to_a_feed() {
     let filer = strict(&SimDisk::new());
     filer.obey_again().unwrap();
     let worker = filer.start_follow_ups().unwrap();
@@ -172,7 +172,7 @@ fn the_thread_leaves_the_machine_to_a_feed() {
 }
 
 #[test]
-fn the_thread_carries_out_what_waits_and_ends_with_nothing_left() {
+fn the_thread_finishes_all_tasks_before_it_ends() {
     let disk = SimDisk::new();
     let filer = strict(&disk);
     filer.obey_again().unwrap();
@@ -187,7 +187,7 @@ fn the_thread_carries_out_what_waits_and_ends_with_nothing_left() {
     feed(&filer, &[cancelling("b"), cancelling("later")]);
     drop(worker);
     assert!(filer.follow_ups.is_idle() && !is_here(&filer, "b"));
-    // All was saved: the next start finds nothing to do.
+    // Everything was saved: the next start finds nothing to do.
     filer.spool.close().unwrap();
     drop(filer);
     let filer = opened(&disk, &CONFIG.replace("UNKNOWN", "reject"));
@@ -196,7 +196,7 @@ fn the_thread_carries_out_what_waits_and_ends_with_nothing_left() {
 }
 
 #[test]
-fn where_no_group_takes_a_cancel_it_is_obeyed_before_it_is_known() {
+fn an_unfiled_cancel_is_obeyed_before_it_is_remembered() {
     let disk = SimDisk::new();
     let filer = strict(&disk);
     feed(&filer, &[article("a")]);
@@ -206,15 +206,15 @@ fn where_no_group_takes_a_cancel_it_is_obeyed_before_it_is_known() {
     assert!(!is_here(&filer, "a") && filer.follow_ups.is_idle());
 }
 
-/// What is carried out of a workload on a disk that crashes: the names that cancels were acknowledged for
-/// before a kill, and before a power cut.
+/// Work acknowledged on a disk that crashes: the names of cancels acknowledged before a kill, and before a
+/// power cut.
 #[derive(Default)]
 struct Acknowledged {
     written: Vec<&'static str>,
     durable: Vec<&'static str>,
 }
 
-/// Two rounds are carried out, of which the second is not saved, and one is left.
+/// Carries out two rounds, of which the second is not saved, and leaves one queued.
 fn work(filer: &Filer, disk: &SimDisk, acknowledged: &mut Acknowledged) {
     let mut withdraw = |batch: &[(String, String)], names: &[&'static str]| {
         let (dispositions, _) = feed(filer, batch);
@@ -237,7 +237,7 @@ fn work(filer: &Filer, disk: &SimDisk, acknowledged: &mut Acknowledged) {
 
 #[test]
 fn a_crash_at_any_step_leaves_no_cancel_undone() {
-    // Each step meets one of the three, which keeps this short.
+    // Each step is tested with one of the three, which keeps this short.
     for (first, kind) in [(0, CrashKind::Kill), (1, CrashKind::Power), (2, CrashKind::Lost)] {
         for step in (first..).step_by(3) {
             let disk = SimDisk::new();
@@ -273,9 +273,9 @@ fn a_crash_at_any_step_leaves_no_cancel_undone() {
     }
 }
 
-/// The place is kept although most cancels were carried out long ago: only what came after it is looked at.
+/// The position is kept although most cancels were carried out long ago: only later rows are scanned.
 #[test]
-fn a_start_looks_only_at_what_came_after_the_place_that_was_saved() {
+fn a_start_scans_only_rows_after_the_saved_position() {
     let disk = SimDisk::new();
     let filer = strict(&disk);
     filer.obey_again().unwrap();

@@ -1,10 +1,9 @@
-//! An article, made of a mail or of news in an older form.
+//! Conversion of a mail, or of news in an older form, to an article.
 //!
-//! What is an article stays as it is to the byte. Of others, header lines stay, and those that are missing
-//! are put before them; only a Message-ID that is none is renamed. The same text makes the same article
-//! each time, so a second import finds duplicates. Bytes in, values out; called by `cli::import`. Sources:
-//! RFC 850, RFC 1036 and RFC 5536 section 3.1; the B News 2.10 manual (`Article-I.D.`, `Posted`, `Title`);
-//! RFC 5322.
+//! A valid article is kept unchanged. In other texts, header lines are kept, and missing ones are inserted
+//! before them; only an invalid Message-ID is renamed. The same text becomes the same article each time, so
+//! a second import finds duplicates. Bytes in, values out; called by `cli::import`. Sources: RFC 850, RFC
+//! 1036 and RFC 5536 section 3.1; the B News 2.10 manual (`Article-I.D.`, `Posted`, `Title`); RFC 5322.
 
 use md5::{Digest, Md5};
 use netnews::article::Headers;
@@ -12,30 +11,30 @@ use netnews::nntp::wire;
 use netnews::{MessageId, date};
 use newspages::content::answered;
 
-/// Longest head that is looked at, in bytes.
+/// Longest head examined, in bytes.
 const HEAD_BYTES_MAX: usize = 1 << 20;
 
-/// What is known of a text besides what it says.
+/// Facts about a text from outside of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hints<'a> {
-    /// When it arrived, Unix seconds, if something tells.
+    /// Arrival in Unix seconds, if known.
     pub arrived: Option<i64>,
-    /// The same, if not even its Date does.
+    /// Arrival to be used if the text has no usable date either.
     pub file_time: i64,
-    /// The groups it goes to: of its Newsgroups header where it has one and nothing else was asked for.
+    /// Groups it goes to: those of its Newsgroups header, if it has one and no others were requested.
     pub groups: &'a [String],
 }
 
-/// An article.
+/// A converted article.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
     /// Wire format, without the final `.` line.
     pub wire: Vec<u8>,
-    /// Unix seconds of its arrival; 0: now.
+    /// Arrival in Unix seconds; 0: now.
     pub arrived: u32,
 }
 
-/// The headers that matter here, trimmed; empty: there is none.
+/// Header values used here, trimmed; empty if absent.
 #[derive(Debug, Default)]
 pub struct Old<'a> {
     pub newsgroups: &'a [u8],
@@ -53,9 +52,9 @@ pub struct Old<'a> {
     in_reply_to: &'a [u8],
 }
 
-/// The head of a text, in lines that may end in LF or CRLF, and what follows its empty line.
+/// Returns the head of a text, in lines ending in LF or CRLF, and the part after its empty line.
 pub fn divide(text: &[u8]) -> (&[u8], &[u8]) {
-    // A maildir may have the line of an mbox, and UUCP left quoted ones.
+    // A mail in a maildir may begin with the separator of an mbox, and UUCP left quoted ones.
     let mut text = text;
     while text.starts_with(b"From ") || text.starts_with(b">From ") {
         let Some(lf) = memchr::memchr(b'\n', text) else { break };
@@ -76,7 +75,7 @@ pub fn divide(text: &[u8]) -> (&[u8], &[u8]) {
 }
 
 impl<'a> Old<'a> {
-    /// Reads a head.
+    /// Parses a head.
     pub fn of(head: &'a [u8]) -> Self {
         let mut old = Self::default();
         for (name, value) in Headers::of(head) {
@@ -103,21 +102,21 @@ impl<'a> Old<'a> {
         old
     }
 
-    /// When it was written, or taken by a server, as far as it tells.
+    /// Returns when the text was written, or taken by a server, as far as it is stated.
     fn written(&self) -> Option<i64> {
-        // In a mail it follows what else is said of the way.
+        // In a mail, the time follows the other parts of Received.
         let received = self.received.rsplit(|b| *b == b';').next().unwrap_or_default();
         [self.injected, self.date, self.posted, received].into_iter().find_map(date::parse)
     }
 
-    /// The mail that a mail answers, if only In-Reply-To says so. Of an article nothing is added.
+    /// Returns the mail answered by a mail, if only In-Reply-To names it; nothing is added to articles.
     fn answered(&self) -> Option<MessageId<'a>> {
         let is_mail = self.path.is_empty() || self.newsgroups.is_empty();
         (is_mail && self.references.is_empty()).then(|| answered(self.in_reply_to)).flatten()
     }
 }
 
-/// Makes an article of a text; the reason if that cannot be.
+/// Converts a text to an article; returns the reason if that is impossible.
 pub fn adopt(text: &[u8], hints: &Hints<'_>) -> Result<Adopted, &'static str> {
     let a_news = of_a_news(text);
     let text = a_news.as_deref().unwrap_or(text);
@@ -172,12 +171,11 @@ pub fn adopt(text: &[u8], hints: &Hints<'_>) -> Result<Adopted, &'static str> {
     Ok(Adopted { wire, arrived: u32::try_from(arrived).unwrap_or(0) })
 }
 
-/// Appends header lines without those that are empty where they must not be; a Message-ID that is none is
-/// renamed.
+/// Appends the header lines, without empty ones that must not be empty; an invalid Message-ID is renamed.
 fn append_head(head: &[u8], old: &Old<'_>, rename: bool, out: &mut Vec<u8>) {
     let mut left_out = false;
     for line in head.split_inclusive(|b| *b == b'\n') {
-        // Left there by a mailer or by UUCP; no header.
+        // Left by a mailer or by UUCP; not a header.
         if line.starts_with(b"From ") || line.starts_with(b">From ") {
             left_out = true;
             continue;
@@ -210,7 +208,7 @@ fn append_head(head: &[u8], old: &Old<'_>, rename: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// The Path of an article that has none: B News had it in From.
+/// Returns the Path for an article without one: B News had it in From.
 fn path_of(from: &[u8]) -> Vec<u8> {
     let address = from.split(|b| b.is_ascii_whitespace()).next().unwrap_or_default();
     let is_path = address.contains(&b'!')
@@ -219,8 +217,8 @@ fn path_of(from: &[u8]) -> Vec<u8> {
     if is_path { address.to_vec() } else { b"not-for-mail".to_vec() }
 }
 
-/// A Message-ID for what has none: from `Article-I.D.: site.number` as B News 2.10 made it, else of what
-/// the text says, so that it is the same each time.
+/// Returns a Message-ID for a text without one: from `Article-I.D.: site.number` of B News 2.10, or else
+/// from a hash of the text, so that it is the same each time.
 fn made_id(old: &Old<'_>, body: &[u8]) -> String {
     let id = std::str::from_utf8(old.article_id).unwrap_or_default();
     let is_atom = |text: &str| {
@@ -236,7 +234,7 @@ fn made_id(old: &Old<'_>, body: &[u8]) -> String {
         hash.update(part);
         hash.update([0]);
     }
-    // Line ends are those of the file.
+    // Line ends depend on the file, and are ignored.
     for line in body.split(|b| *b == b'\n') {
         hash.update(line.strip_suffix(b"\r").unwrap_or(line));
         hash.update([b'\n']);
@@ -245,8 +243,8 @@ fn made_id(old: &Old<'_>, body: &[u8]) -> String {
     format!("<{digits}@content.invalid>")
 }
 
-/// The form of A News: `A` and an identifier, newsgroups, path, date and title in a line each, then the
-/// body.
+/// Converts the form of A News: `A` and an identifier, newsgroups, path, date and title in a line each,
+/// then the body.
 fn of_a_news(text: &[u8]) -> Option<Vec<u8>> {
     let mut rest = text.strip_prefix(b"A")?;
     let mut lines = [&b""[..]; 5];
@@ -297,14 +295,14 @@ mod tests {
         Date: Thu, 1 Jan 1970 00:00:09 +0000\n\n.body\n\n\n";
 
     #[test]
-    fn an_article_stays_as_it_is() {
+    fn an_article_is_kept_unchanged() {
         let (article, arrived) = adopted(ARTICLE, &["c.d"]);
         assert_eq!((article.replace("\n..", "\n."), arrived), (ARTICLE.to_owned(), 9));
         assert_eq!(adopted(&ARTICLE.replace('\n', "\r\n"), &[]), (article, 9));
     }
 
     #[test]
-    fn a_mail_gets_what_it_lacks() {
+    fn a_mail_gets_its_missing_headers() {
         let mail = "From jane Thu Jan  1 00:00:00 1970\nReceived: by x\n\tfor y; Thu, 1 Jan 1970 00:00:05 +0000\n\
             From: jane@x\nSubject:\n\nbody\n";
         let (article, arrived) = adopted(mail, &["lists.dev"]);
@@ -316,7 +314,7 @@ mod tests {
         );
         assert_eq!(arrived, 5);
         assert_eq!(adopted(&mail.replace("; Thu, 1 Jan", ""), &["lists.dev"]).1, 77);
-        // The same text has the same name, whatever its line ends; another text has another.
+        // The same text has the same Message-ID, with any line ends; another text has another.
         assert!(adopted(&mail.replace('\n', "\r\n"), &["lists.dev"]).0.contains(&id[13..45]));
         assert!(!adopted(&mail.replace("body", "Body"), &["lists.dev"]).0.contains(&id[13..45]));
         assert_eq!(
@@ -347,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn b_news_is_understood() {
+    fn b_news_is_converted() {
         let (article, arrived) = adopted(
             "Relay-Version: version B 2.10 5/3/83; site utzoo.UUCP\nFrom: decvax!ucbvax!jane (Jane Doe)\nNewsgroups: net.general\n\
              Title: hello\nArticle-I.D.: ucbvax.1234\nPosted: Sat May  1 12:00:00 1982\nReceived: Sun May  2 01:00:00 1982\n\nbody\n",
@@ -360,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_news_is_understood() {
+    fn a_news_is_converted() {
         let (article, arrived) = adopted(
             "Aduke.2042\nnet.general\nutzoo!duke!jane\nSat May  1 12:00:00 1982\nhello\nfirst line\n",
             &[],
@@ -377,14 +375,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_id_that_is_none_is_renamed() {
+    fn an_invalid_message_id_is_renamed() {
         let (article, _) = adopted(&ARTICLE.replace("<1@x>", "<a b@x>"), &[]);
         assert!(article.contains("\nX-Original-Message-ID: <a b@x>\n"), "{article}");
     }
 
     proptest! {
         #[test]
-        fn anything_is_an_article_or_has_a_reason(text in prop::collection::vec(prop::sample::select(vec![
+        fn any_text_becomes_an_article_or_has_a_reason(text in prop::collection::vec(prop::sample::select(vec![
             "From: a@b\n", "Subject:\n", "Subject: x\r\n", "Message-ID: <1@x>\n", "Message-ID: x\n", "\n", "\r\n", " folded\n",
             "In-Reply-To: <0@x>\n", "References:\n", "From x\n", "Title: t\n", "Article-I.D.: a.1\n", "Aa.1\n", "a!b\n", "1 May 1982\n", "Newsgroups: a\n", "x",
         ]), 0..14)) {
@@ -393,7 +391,7 @@ mod tests {
             let hints = Hints { arrived: Some(5), file_time: 0, groups: &groups };
             if let Ok(first) = adopt(text.as_bytes(), &hints) {
                 prop_assert!(first.wire.ends_with(b"\r\n"));
-                // What was made is taken as it is the next time.
+                // A converted article is accepted unchanged the next time.
                 if Article::parse(&first.wire).is_ok_and(|article| article.required().is_ok()) {
                     let mut plain = Vec::new();
                     wire::to_text(&first.wire, &mut plain);

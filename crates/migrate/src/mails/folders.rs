@@ -1,7 +1,7 @@
-//! The files of mails below directories, and the groups that their names tell.
+//! Files of mails below directories, and the groups derived from their names.
 //!
-//! `comp/lang/c.mbox` and `comp.lang.c` are of the group comp.lang.c, and so is the folder `.comp.lang.c`
-//! of a maildir. A zip file counts as the files in it. Called by `cli::import`.
+//! `comp/lang/c.mbox` and `comp.lang.c` belong to the group comp.lang.c, and so does the folder
+//! `.comp.lang.c` of a maildir. A zip file is treated as the files in it. Called by `cli::import`.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -14,47 +14,47 @@ use netnews::newsgroups;
 use super::zip::{self, ZipMember};
 use site_base::unpacking::unpacked_bytes_max;
 
-/// Deepest tree that is walked.
+/// Deepest tree walked.
 const DEPTH_MAX: usize = 64;
-/// What names of files end with that is no part of a group's name.
+/// Suffixes of files that are not part of a group's name.
 const SUFFIXES: &[&str] =
     &["zip", "gz", "bz2", "zst", "xz", "Z", "mbox", "mbx", "mail", "rnews", "batch", "txt"];
 
-/// What files hold.
+/// Form of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Many mails each.
+    /// Many mails in each file.
     Mbox,
-    /// A mail each, in `new` and `cur`.
+    /// One mail in each file, in `new` and `cur`.
     Maildir,
-    /// A batch each.
+    /// One batch in each file.
     Rnews,
 }
 
-/// A file.
+/// A file to be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     pub path: PathBuf,
     pub bytes: u64,
-    /// Unix seconds of its last change.
+    /// Last change in Unix seconds.
     pub changed: i64,
-    /// The group that its name, or that of its directory, tells.
+    /// Group derived from its name, or that of its directory.
     pub folder: Option<String>,
     part: Part,
 }
 
-/// The part of the file that is meant.
+/// Part of the file to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Whole,
     /// A file in a zip file.
     Member(ZipMember),
-    /// A zip file whose members cannot be told, and why.
+    /// A zip file whose members cannot be listed, with the reason.
     Unreadable(String),
 }
 
 impl Source {
-    /// Its content.
+    /// Opens the content for reading.
     pub fn open(&self) -> io::Result<Box<dyn Read + Send>> {
         match &self.part {
             Part::Whole => Ok(Box::new(File::open(&self.path)?)),
@@ -74,7 +74,8 @@ impl fmt::Display for Source {
     }
 }
 
-/// All files of the paths named, directories walked in order of name; a maildir's in order of arrival.
+/// Returns all files of the given paths; directories are walked in order of name, maildirs in order of
+/// arrival.
 pub fn find(form: Form, paths: &[PathBuf]) -> io::Result<Vec<Source>> {
     let mut found = Vec::new();
     for path in paths {
@@ -94,11 +95,11 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Where in a tree a walk is.
+/// State of a walk.
 struct Walk {
-    /// The name of the directory that was named.
+    /// Name of the directory given by the user.
     root: Option<String>,
-    /// The directories below it.
+    /// Directories below it.
     parts: Vec<String>,
 }
 
@@ -144,7 +145,7 @@ fn maildir(dir: &Path, group: &Option<String>, found: &mut Vec<Source>) -> io::R
     Ok(())
 }
 
-/// When a mail of a maildir was delivered: its name begins with that.
+/// Returns when a mail of a maildir was delivered, which is the beginning of its name.
 pub fn delivered(path: &Path) -> Option<i64> {
     let name = path.file_name()?.to_str()?;
     let digits = name.split(['.', ':']).next()?;
@@ -157,9 +158,9 @@ fn source(path: PathBuf, about: &fs::Metadata, folder: Option<String>) -> Source
     Source { path, bytes: about.len(), changed, folder, part: Part::Whole }
 }
 
-/// Adds a file, or in place of a zip file those in it.
+/// Adds a file, or the files in a zip file.
 fn add(form: Form, file: Source, found: &mut Vec<Source>) {
-    // One that cannot be read is reported when its turn comes.
+    // An unreadable file is reported when it is processed.
     if form == Form::Maildir || !zip::is_zip(&file.path).unwrap_or(false) {
         return found.push(file);
     }
@@ -175,14 +176,14 @@ fn add(form: Form, file: Source, found: &mut Vec<Source>) {
     }
 }
 
-/// The group that the name of a file in a zip file tells: its last part if that has a dot, otherwise the zip
-/// file's own.
+/// Returns the group for a file in a zip file: the last part of its name if that has a dot, otherwise the
+/// zip file's own.
 fn member_folder(name: &str, archive: Option<&str>) -> Option<String> {
     let last = group(name.rsplit('/').next().map(str::to_owned).into_iter().collect());
     last.filter(|group| group.contains('.')).or_else(|| archive.map(str::to_owned))
 }
 
-/// The group that names of directories and a file tell.
+/// Returns the group derived from the names of directories and a file.
 fn group(mut parts: Vec<String>) -> Option<String> {
     if let Some(last) = parts.last_mut() {
         while let Some((stem, suffix)) = last.rsplit_once('.')
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_tell_groups() {
+    fn groups_are_derived_from_file_names() {
         let dir = tree(&["comp/lang/c.mbox", "comp.lang.ada.mbox.gz", "odd name", "misc.test"]);
         let found = folders(Form::Mbox, &[dir.path().to_owned(), dir.path().join("misc.test")]);
         assert_eq!(
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_maildirs_tell_groups() {
+    fn groups_are_derived_from_maildir_folders() {
         let dir =
             tree(&["box/cur/7.b:2,S", "box/new/5.a", "box/tmp/x", "box/.comp.lang.c/new/9.c", "box/notes"]);
         let found = folders(Form::Maildir, &[dir.path().join("box")]);

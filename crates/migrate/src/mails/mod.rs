@@ -1,9 +1,8 @@
-//! Articles in files of their own kind of each program: mbox, maildir and batches of rnews, of Usenet and of
-//! mailing lists.
+//! Articles in files of other programs: mbox, maildir and rnews batches, of Usenet and of mailing lists.
 //!
-//! `folders` finds the files, also those in zip files, and the groups that their names tell, `rules` choose
-//! groups by headers, `adopt` makes an article of what a file has, also of the news of before RFC 1036.
-//! Reading and filing are `cli::import`'s. The files are only read. In words: `docs/mail.md`.
+//! `folders` finds the files, including those in zip files, and the groups derived from their names, `rules`
+//! choose groups by headers, `adopt` converts a text to an article, including news older than RFC 1036.
+//! Reading and filing are done by `cli::import`. The files are only read. Described in `docs/mail.md`.
 
 pub mod adopt;
 pub mod folders;

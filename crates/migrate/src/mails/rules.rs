@@ -1,8 +1,8 @@
-//! Which groups a text goes to: `--group`, the first `--rule` that matches, its own Newsgroups header, or its
-//! folder, in this order.
+//! Choice of groups for a text: `--group`, the first `--rule` that matches, its own Newsgroups header, or
+//! its folder, in this order.
 //!
 //! Called by `cli::import`. A rule is `HEADER: PATTERN = GROUP`, such as `List-Id: *<dev.example.org>* =
-//! lists.dev`; the pattern is one of the wildmats of configuration, and matches the whole value whatever its
+//! lists.dev`; the pattern is a wildmat as in the configuration, and matches the whole value, ignoring
 //! case.
 
 use std::error::Error;
@@ -13,7 +13,7 @@ use netnews::article::Headers;
 use netnews::wildmat::WildmatError;
 use netnews::{Wildmat, newsgroups};
 
-/// A rule, as it is typed.
+/// A rule, as given on the command line.
 #[derive(Debug, Clone)]
 pub struct Rule {
     header: String,
@@ -21,14 +21,14 @@ pub struct Rule {
     group: String,
 }
 
-/// Why what was typed cannot be used.
+/// Reason why a rule or a group name is invalid.
 #[derive(Debug)]
 pub enum RuleError {
-    /// It is no rule.
+    /// The text is not a rule.
     Form,
-    /// Its pattern is none.
+    /// The pattern is invalid.
     Pattern(WildmatError),
-    /// Its group has a name that no group can have.
+    /// The group name is invalid.
     Group(String),
 }
 
@@ -61,19 +61,19 @@ impl FromStr for Rule {
     }
 }
 
-/// The name of a group, as it is typed.
+/// Parses the name of a group, as given on the command line.
 pub fn group_name(text: &str) -> Result<String, RuleError> {
     let is_valid = newsgroups::valid_name(text.as_bytes());
     is_valid.then(|| text.to_owned()).ok_or_else(|| RuleError::Group(text.to_owned()))
 }
 
 impl Rule {
-    /// The group that it chooses.
+    /// Returns the group that the rule chooses.
     pub fn target(&self) -> &str {
         &self.group
     }
 
-    /// The group, if these header lines have a value that matches.
+    /// Returns the group, if these header lines have a value that matches.
     pub fn group(&self, head: &[u8]) -> Option<&str> {
         let mut values =
             Headers::of(head).filter(|(name, _)| name.eq_ignore_ascii_case(self.header.as_bytes()));
@@ -82,23 +82,23 @@ impl Rule {
     }
 }
 
-/// A value in one line and small letters.
+/// Returns a value in one line and in lower case.
 fn unfolded(value: &[u8]) -> Vec<u8> {
     let kept = value.trim_ascii().iter().filter(|b| !matches!(b, b'\r' | b'\n'));
     kept.map(|b| if *b == b'\t' { b' ' } else { b.to_ascii_lowercase() }).collect()
 }
 
-/// How groups are chosen.
+/// Settings for the choice of groups.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    /// All go there.
+    /// Group for all texts.
     pub group: Option<String>,
-    /// The first that matches decides.
+    /// Rules, of which the first match decides.
     pub rules: Vec<Rule>,
 }
 
 impl Choice {
-    /// The groups of a text with this head; `None`: its own Newsgroups header decides.
+    /// Returns the groups of a text with this head; `None` if its own Newsgroups header decides.
     pub fn groups(&self, head: &[u8], newsgroups: &[u8], folder: Option<&str>) -> Option<Vec<String>> {
         if let Some(group) = &self.group {
             return Some(vec![group.clone()]);
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_says_something_decides() {
+    fn the_first_applicable_choice_decides() {
         let rule = |text: &str| text.parse::<Rule>().unwrap();
         let choice = Choice {
             group: None,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_told() {
+    fn invalid_rules_are_reported() {
         for text in
             ["", "List-Id", "List-Id: x", ": x = a.b", "List-Id: = a.b", "List-Id: x = a..b", "List-Id: x = "]
         {

@@ -1,9 +1,9 @@
-//! Members of zip files, as archives of Usenet have their mboxes.
+//! Members of zip files, in which archives of Usenet keep their mboxes.
 //!
 //! The central directory is read whole, then each member as a stream: stored or deflated ones, ZIP64 too. A
-//! file is not believed: members that together claim more than it has are refused, so are those that grow
-//! more than batches may, and none yields more than it declares. Called by `folders` and `cli::import`.
-//! Source: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
+//! file is not trusted: members that together claim more than the file has are refused, as are members that
+//! expand more than batches may, and none yields more than it declares. Called by `folders` and
+//! `cli::import`. Source: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,7 +14,7 @@ use flate2::read::DeflateDecoder;
 
 use site_base::unpacking::unpacked_bytes_max;
 
-/// A zip file begins with that of its first member.
+/// Magic of a local header; a zip file begins with that of its first member.
 const LOCAL_MAGIC: &[u8; 4] = b"PK\x03\x04";
 const CENTRAL_MAGIC: &[u8; 4] = b"PK\x01\x02";
 const END_MAGIC: &[u8; 4] = b"PK\x05\x06";
@@ -26,14 +26,14 @@ const CENTRAL_BYTES: usize = 46;
 const END_BYTES: usize = 22;
 const END_64_BYTES: usize = 56;
 const LOCATOR_64_BYTES: usize = 20;
-/// The end may be followed by a comment of so many bytes.
+/// Longest comment after the end record, in bytes.
 const COMMENT_BYTES_MAX: u64 = 65_535;
-/// The largest central directory that is read.
+/// Largest central directory read.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
-/// The most members of one file.
+/// Most members in one file.
 const MEMBERS_MAX: usize = 100_000;
 
-/// Extra field with the values that have no room in 32 bits.
+/// Extra field for values that do not fit in 32 bits.
 const EXTRA_64: u16 = 1;
 const FLAG_ENCRYPTED: u16 = 1;
 const STORED: u16 = 0;
@@ -43,24 +43,24 @@ const DEFLATED: u16 = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ZipMember {
     pub name: String,
-    /// Uncompressed, as it says.
+    /// Uncompressed size, as declared.
     pub bytes: u64,
     pub packed_bytes: u64,
-    /// Where its local header is.
+    /// Offset of its local header.
     at: u64,
     crc: u32,
     method: u16,
     is_encrypted: bool,
 }
 
-/// Whether a file is a zip file.
+/// Returns whether a file is a zip file.
 pub(crate) fn is_zip(path: &Path) -> io::Result<bool> {
     let mut begin = Vec::new();
     File::open(path)?.take(LOCAL_MAGIC.len() as u64).read_to_end(&mut begin)?;
     Ok(begin == LOCAL_MAGIC)
 }
 
-/// The files in a zip file, without directories, in its order.
+/// Returns the files in a zip file, without directories, in order.
 pub(crate) fn members(path: &Path) -> io::Result<Vec<ZipMember>> {
     let mut file = File::open(path)?;
     let file_bytes = file.metadata()?.len();
@@ -85,7 +85,7 @@ pub(crate) fn members(path: &Path) -> io::Result<Vec<ZipMember>> {
     Ok(members)
 }
 
-/// Where the central directory is, and how many bytes it has.
+/// Returns the offset and the length of the central directory.
 fn directory(file: &mut File, file_bytes: u64) -> io::Result<(u64, u64)> {
     let tail_at = file_bytes.saturating_sub(END_BYTES as u64 + COMMENT_BYTES_MAX);
     let tail = read_at(file, tail_at, file_bytes - tail_at)?;
@@ -107,14 +107,14 @@ fn directory(file: &mut File, file_bytes: u64) -> io::Result<(u64, u64)> {
     Ok((start, bytes))
 }
 
-/// A member in the central directory, and what follows it.
+/// Parses a member of the central directory; returns it and the following bytes.
 fn central(bytes: &[u8]) -> Option<(ZipMember, &[u8])> {
     let (head, rest) = bytes.split_at_checked(CENTRAL_BYTES)?;
     let (name, rest) = rest.split_at_checked(usize::from(u16_at(head, 28)?))?;
     let (extra, rest) = rest.split_at_checked(usize::from(u16_at(head, 30)?))?;
     let (_, rest) = rest.split_at_checked(usize::from(u16_at(head, 32)?))?;
     let mut large = extra_64(extra);
-    // In this order, those that have no room above.
+    // The field has, in this order, the values that do not fit in the entry.
     let mut value = |at| match u32_at(head, at)? {
         u32::MAX => {
             let (value, left) = large.split_at_checked(8)?;
@@ -136,7 +136,7 @@ fn central(bytes: &[u8]) -> Option<(ZipMember, &[u8])> {
     Some((member, rest))
 }
 
-/// The extra field of ZIP64; empty if there is none.
+/// Returns the extra field of ZIP64; empty if there is none.
 fn extra_64(mut extra: &[u8]) -> &[u8] {
     while let (Some(kind), Some(len)) = (u16_at(extra, 0), u16_at(extra, 2)) {
         let Some((field, rest)) = extra.get(4..).and_then(|rest| rest.split_at_checked(usize::from(len)))
@@ -152,7 +152,7 @@ fn extra_64(mut extra: &[u8]) -> &[u8] {
 }
 
 impl ZipMember {
-    /// The member's content.
+    /// Opens the member's content for reading.
     pub fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
         if self.is_encrypted {
             return Err(damaged("it is encrypted"));
@@ -179,7 +179,7 @@ impl ZipMember {
     }
 }
 
-/// A member's bytes, checked at their end.
+/// Bytes of a member, with a checksum verified at their end.
 struct Content {
     content: Box<dyn Read + Send>,
     left: u64,
@@ -205,7 +205,7 @@ impl Read for Content {
     }
 }
 
-/// Bytes of a file, fewer at its end.
+/// Reads bytes of a file, fewer at its end.
 fn read_at(file: &mut File, at: u64, bytes: u64) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(at))?;
     let mut read = Vec::new();
@@ -241,7 +241,7 @@ mod tests {
     /// Name and contents of a member, or why it cannot be read.
     type ReadMember = (String, Result<Vec<u8>, String>);
 
-    /// All members of a file with these bytes.
+    /// Reads all members of a file with these bytes.
     fn read(bytes: &[u8]) -> io::Result<Vec<ReadMember>> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_leads_to_a_fault_or_to_wrong_content() {
+    fn damage_never_causes_a_panic_or_wrong_content() {
         let text = b"From x\n".repeat(20);
         let whole = zipped(&[("one", &text, true), ("two", b"stored", false)]);
         for at in 0..whole.len() {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_grow_too_much_or_overlap_are_refused() {
+    fn members_that_expand_too_much_or_overlap_are_refused() {
         let bytes = zipped(&[("bomb", &vec![0; 128 << 20], true)]);
         let content = read(&bytes).unwrap().remove(0).1;
         assert_eq!(content.unwrap_err(), "more comes out of it than of any batch");

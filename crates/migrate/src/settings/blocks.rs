@@ -1,9 +1,9 @@
-//! The files that consist of `key: value` and of blocks in braces: incoming.conf, innfeed.conf, readers.conf,
-//! storage.conf.
+//! Parser for files that consist of `key: value` and of blocks in braces: incoming.conf, innfeed.conf,
+//! readers.conf, storage.conf.
 //!
-//! As in INN, words are separated by blanks, a line end is a blank, and a value is one word or a quoted text:
-//! what follows it in its line is the next key. Text in, statements out; what makes no sense is a fault with
-//! its line, the block that it stands in is marked, and reading continues with the next word. Sources:
+//! As in INN, words are separated by blanks, a line end counts as a blank, and a value is one word or a
+//! quoted text: the rest of its line is the next key. Text in, statements out; an error is recorded with
+//! its line, the block around it is marked, and parsing continues with the next word. Sources:
 //! incoming.conf(5), innfeed.conf(5), readers.conf(5), storage.conf(5).
 
 use super::text::{Place, Why, quoted};
@@ -12,11 +12,11 @@ use super::text::{Place, Why, quoted};
 const DEPTH_MAX: usize = 16;
 /// Longest quoted text, in bytes; INN's longest line has 8,191.
 const QUOTED_BYTES_MAX: usize = 64 << 10;
-/// Keys that may be there several times in a block.
+/// Keys that may be repeated in a block.
 const REPEATED: [&str; 4] = ["auth", "res", "perl_auth", "python_auth"];
-/// Words before the name of a file whose text INN puts in their place.
+/// Directives replaced by the text of the named file in INN.
 const INCLUDES: [&str; 2] = ["include", "$INCLUDE"];
-/// Without the words themselves, which may be part of a password.
+/// Message without the words themselves, which may be part of a password.
 const NEITHER: &str = "neither `key: value` nor the beginning of a block";
 
 /// `key: value`.
@@ -31,13 +31,13 @@ pub(super) struct Pair {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     pub place: Place,
-    /// The line of the closing brace.
+    /// Line of the closing brace.
     pub end: Place,
     pub word: String,
     pub name: String,
     pub pairs: Vec<Pair>,
     pub blocks: Vec<Block>,
-    /// Something in it, but in no block inside it, was not understood.
+    /// Whether something in it, but not in an inner block, was not understood.
     pub is_damaged: bool,
 }
 
@@ -47,13 +47,13 @@ impl Block {
         Self { place, end: place, word, name, pairs: Vec::new(), blocks: Vec::new(), is_damaged: false }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Pair> {
         self.pairs.iter().find(|pair| pair.key == key)
     }
 }
 
-/// A file: what stands outside any block is in one without a name.
+/// A file: statements outside any block are in a root block without a name.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub root: Block,
@@ -62,7 +62,7 @@ pub(super) struct Parsed {
     pub includes: Vec<Place>,
 }
 
-/// Reads a file.
+/// Parses a file.
 pub(super) fn parse(file: &'static str, text: &str) -> Parsed {
     let mut words = Words { file, rest: text, line: 1, faults: Vec::new() };
     let mut reader = Reader {
@@ -104,17 +104,17 @@ struct Word {
 }
 
 impl Word {
-    /// Whether it is this brace or colon, or another word that stands for itself.
+    /// Returns whether it is this brace or colon, or another word with a special meaning.
     fn is(&self, text: &str) -> bool {
         !self.is_quoted && self.text == text
     }
 }
 
-/// The words of a file, without comments.
+/// Words of a file, without comments.
 struct Words<'a> {
     file: &'static str,
     rest: &'a str,
-    /// The line on which `rest` begins.
+    /// Line on which `rest` begins.
     line: u32,
     faults: Vec<(Place, String)>,
 }
@@ -143,7 +143,7 @@ impl Words<'_> {
         }
     }
 
-    /// A word up to the next blank or comment; a brace after a name may touch it.
+    /// Reads a word up to the next blank or comment; a brace may directly follow a name.
     fn plain(&mut self) -> Word {
         let mut before = ' ';
         let end = self.rest.char_indices().find(|(_, c)| {
@@ -169,7 +169,7 @@ impl Words<'_> {
         self.rest = rest;
     }
 
-    /// The value of a key whose own line is `line`.
+    /// Reads the value of a key that stands in line `line`.
     fn value(&mut self, line: u32) -> Result<Word, Why> {
         let (rest, own_line) = (self.rest, self.line);
         let missing = || Why::from("a key without a value");
@@ -184,14 +184,14 @@ impl Words<'_> {
 }
 
 struct Reader {
-    /// The blocks that are open, the innermost last; never empty.
+    /// Open blocks, innermost last; never empty.
     open: Vec<Block>,
     faults: Vec<(Place, String)>,
     includes: Vec<Place>,
 }
 
 impl Reader {
-    /// Takes a statement, of which `word` is the first.
+    /// Reads a statement that begins with `word`.
     fn statement(&mut self, word: Word, words: &mut Words<'_>) -> Result<(), Why> {
         let place = word.place;
         if word.is("}") {
@@ -220,7 +220,7 @@ impl Reader {
         self.block_or_pair(&word, words)
     }
 
-    /// `word name {`, `word {`, or innfeed's `key : value`.
+    /// Reads `word name {`, `word {`, or innfeed's `key : value`.
     fn block_or_pair(&mut self, word: &Word, words: &mut Words<'_>) -> Result<(), Why> {
         let place = word.place;
         let (rest, line) = (words.rest, words.line);
@@ -257,7 +257,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Notes a fault, once a line.
+    /// Records a fault, once per line.
     fn fault(&mut self, place: Place, why: String) {
         if let Some(block) = self.open.last_mut() {
             block.is_damaged = true;
@@ -277,7 +277,7 @@ impl Reader {
     }
 }
 
-/// A text up to the closing quote, and its length in the file.
+/// Returns a text up to the closing quote, and its length in the file.
 fn in_quotes(text: &str) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut chars = text.char_indices().take_while(|(at, _)| *at < QUOTED_BYTES_MAX);
@@ -291,33 +291,33 @@ fn in_quotes(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// A block of a kind with the keys that hold in it: its own, then those of the blocks around it.
+/// A block of a kind with the keys that apply in it: its own, then those of the blocks around it.
 #[derive(Debug)]
 pub(super) struct Scoped {
     pub name: String,
     pub place: Place,
     pub end: Place,
     pub own: Vec<Pair>,
-    /// Nearest first.
+    /// Keys of the blocks around it, nearest first.
     pub inherited: Vec<Pair>,
 }
 
 impl Scoped {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Pair> {
         self.own.iter().chain(&self.inherited).find(|pair| pair.key == key)
     }
 }
 
-/// All blocks that begin with `word`, also those in blocks that begin with `group`; and the lines on which
-/// such groups begin and end.
+/// Returns all blocks that begin with `word`, including those inside blocks that begin with `group`, and
+/// the lines on which such groups begin and end.
 pub(super) fn scoped(root: &Block, word: &str, group: &str) -> (Vec<Scoped>, Vec<Place>) {
     let (mut found, mut lines) = (Vec::new(), Vec::new());
     gather(root, &root.pairs, word, group, &mut found, &mut lines);
     (found, lines)
 }
 
-/// Recursion is as deep as [`DEPTH_MAX`].
+/// Recursion is bounded by [`DEPTH_MAX`].
 fn gather(
     block: &Block,
     inherited: &[Pair],
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_their_line_and_reading_goes_on() {
+    fn faults_name_their_line_and_parsing_continues() {
         let parsed =
             parse("readers.conf", "nonsense here\nauth \"x\" {\n hosts: \"a\n default: y\n}\n}\nauth z {");
         let lines: Vec<u32> = parsed.faults.iter().map(|(place, _)| place.line).collect();

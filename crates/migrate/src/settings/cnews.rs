@@ -1,9 +1,9 @@
-//! The configuration of C News: sys, batchparms, explist, controlperm, mailpaths, and the small files whoami,
+//! Configuration of C News: sys, batchparms, explist, controlperm, mailpaths, and the small files whoami,
 //! mailname and organization.
 //!
-//! C News has no list of who may read or send: readers open the files, and batches come by rnews. What comes
-//! out receives by `newsreel rnews`, sends batches, and lets this machine read. Called by `settings`.
-//! Sources: newssys(5), newsbatch(8), expire(8), controlperm(5) of the Cleanup Release.
+//! C News has no list of hosts that may read or send: readers open the files, and batches arrive by rnews.
+//! The converted site receives by `newsreel rnews`, sends batches, and lets this machine read. Called by
+//! `settings`. Sources: newssys(5), newsbatch(8), expire(8), controlperm(5) of the Cleanup Release.
 
 use toml_edit::Value;
 
@@ -14,7 +14,7 @@ use super::text::{Line, Place, Why, continued, lines, pieces, quoted};
 use site_base::units::size_text;
 use site_config::{Distributions, Groups};
 
-/// Writes what the files say; `text` has a file by its name.
+/// Converts the files; `text` returns a file by its name.
 pub(super) fn convert<'a>(text: impl Fn(&str) -> &'a str, sheet: &mut Sheet) {
     site(&text, sheet);
     storage(sheet);
@@ -53,7 +53,7 @@ fn site<'a>(text: impl Fn(&str) -> &'a str, sheet: &mut Sheet) {
     }
 }
 
-/// C News has one way to store.
+/// Writes the storage of C News, which has only one method.
 fn storage(sheet: &mut Sheet) {
     let mut class = Section::new("class");
     class.about("As C News stores: a file an article, links for crossposts, lines that end in LF.");
@@ -66,8 +66,9 @@ fn storage(sheet: &mut Sheet) {
     sheet.push(rule);
 }
 
-/// A list of patterns of C News as a wildmat: there the longest pattern that matches decides, and of two as
-/// long the one that excludes; in a wildmat the last. Patterns match all groups below them.
+/// Converts a list of patterns of C News to a wildmat: in C News the longest pattern that matches decides,
+/// and of two of equal length the excluding one; in a wildmat the last. Patterns match all groups below
+/// them.
 fn wildmat(list: &str) -> Result<String, Why> {
     let mut all: Vec<(usize, bool, String)> = Vec::new();
     for piece in pieces(list) {
@@ -89,7 +90,7 @@ fn wildmat(list: &str) -> Result<String, Why> {
     Ok(own.join(","))
 }
 
-/// explist: there, too, the first line that fits decides.
+/// Converts explist, in which the first matching line decides, as here.
 fn explist(text: &str, sheet: &mut Sheet) {
     let mut bounds = ("0".to_owned(), "never".to_owned());
     let mut archives = Archives::default();
@@ -127,10 +128,10 @@ fn explist(text: &str, sheet: &mut Sheet) {
     archives.sections.into_iter().for_each(|section| sheet.push(section));
 }
 
-/// What the fourth fields of explist say: where articles go before they are deleted.
+/// Fourth fields of explist: directories to which articles are archived before they are deleted.
 #[derive(Default)]
 struct Archives {
-    /// Patterns of the lines so far, the last first; an article belongs to the first line that fits.
+    /// Patterns of earlier lines, last first; an article belongs to the first matching line.
     before: Vec<String>,
     sections: Vec<Section>,
 }
@@ -141,7 +142,7 @@ impl Archives {
         if archive != "-" {
             self.sections.push(self.section(&own, kind, archive, place));
         }
-        // A line for moderated groups alone leaves the others to the lines after it.
+        // A line for moderated groups alone leaves the others to later lines.
         if kind == "x" {
             self.before.insert(0, own);
         }
@@ -202,7 +203,7 @@ fn period(
         [least, time, most] => (Some(least), time, Some(most)),
         _ => return Err("not one to three times".into()),
     };
-    // Bounds of a /bounds/ line stretch to the time that is given.
+    // Bounds of a /bounds/ line extend to the given time.
     let length = |text: &str| expire::days(text).map(|days| days.unwrap_or(std::time::Duration::MAX));
     let own = length(time)?;
     let least = own_least.unwrap_or(if length(&bounds.0)? > own { time } else { &bounds.0 });
@@ -230,7 +231,7 @@ impl<'a> Batching<'a> {
             Some(own)
         };
         let (site, class) = (field()?, field()?);
-        // Older ones have no class, and builder, muncher and sender are columns.
+        // Older lines have no class, and have builder, muncher and sender in columns.
         let is_old = class.starts_with(|c: char| c.is_ascii_digit());
         let (class, size, queue) = if is_old { ("", class, field()?) } else { (class, field()?, field()?) };
         let bytes = size.split('-').next().and_then(|size| size.parse().ok());
@@ -242,7 +243,7 @@ impl<'a> Batching<'a> {
     }
 }
 
-/// sys and batchparms: peers that are sent batches.
+/// Converts sys and batchparms: peers to which batches are sent.
 fn sys(text: &str, batchparms: &str, own_name: &str, sheet: &mut Sheet) {
     let parms = lines("batchparms", batchparms);
     for line in &parms {
@@ -291,7 +292,7 @@ fn sys(text: &str, batchparms: &str, own_name: &str, sheet: &mut Sheet) {
     }
 }
 
-/// The line ME: what this site takes.
+/// Converts the line ME: groups and distributions that this site takes.
 fn own_line(groups: &str, distributions: &str, exclusions: &str, place: Place, sheet: &mut Sheet) {
     sheet.saw([place]);
     if !groups.is_empty() {
@@ -338,7 +339,7 @@ fn sys_flags(flags: &str, place: Place, section: &mut Section) {
     }
 }
 
-/// How articles leave.
+/// Writes how articles leave.
 fn way(
     site: &str,
     name: &str,
@@ -365,7 +366,7 @@ fn way(
         };
         return batched(site, batching, section);
     }
-    // Without such a flag there is a command for each article.
+    // Without such a flag the command is run for each article.
     let command = if command.is_empty() { format!("uux - -z -r {site}!rnews") } else { command.to_owned() };
     if !command.contains("rnews") {
         section.disable("newsreel hands batches to programs, and this one wants an article each time");
@@ -410,7 +411,7 @@ fn batched(site: &str, batching: &Batching<'_>, section: &mut Section) {
     }
 }
 
-/// mailpaths: a pattern and where its moderators' mail goes.
+/// Converts mailpaths: patterns and their moderators' addresses.
 fn mailpaths(text: &str, sheet: &mut Sheet) {
     for line in lines("mailpaths", text) {
         let mut fields = line.text.split_ascii_whitespace();
@@ -435,7 +436,7 @@ fn mailpaths(text: &str, sheet: &mut Sheet) {
     }
 }
 
-/// controlperm: there, too, the first line that fits decides.
+/// Converts controlperm, in which the first matching line decides, as here.
 fn controlperm(text: &str, mail_to: &str, sheet: &mut Sheet) {
     for line in lines("controlperm", text) {
         let fields: Vec<&str> = line.text.split_ascii_whitespace().collect();
@@ -491,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_stretch() {
+    fn bounds_extend_to_the_given_time() {
         let days = |times: &str| {
             let bounds = ("0".to_owned(), "90".to_owned());
             let section = period("all", "x", times, &bounds, Place::at("explist", 1)).unwrap();

@@ -1,8 +1,8 @@
-//! control.ctl: `[[control]]`.
+//! Converts control.ctl to `[[control]]`.
 //!
-//! INN's last line that matches counts, here the first section: so the lines are taken backwards. A message
-//! that is not signed as a line asks is dropped by INN; here the next section would decide, so one that only
-//! logs comes after it. Called by `settings`. Source: control.ctl(5).
+//! In INN the last matching line counts, here the first section: therefore the lines are processed
+//! backwards. A message not signed as a line requires is dropped by INN; here the next section would
+//! decide, so a section that only logs is added after it. Called by `settings`. Source: control.ctl(5).
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use super::patterns::Patterns;
 use super::sheet::{Section, Sheet, origins};
 use super::text::{Place, Why, lines, quoted};
 
-/// The types that are carried out by controlchan; cancels are innd's own.
+/// Types handled by controlchan; cancels are handled by innd.
 const GROUP_TYPES: [&str; 3] = ["newgroup", "rmgroup", "checkgroups"];
 const OTHER_TYPES: [&str; 3] = ["ihave", "sendme", "other"];
 
-/// What is done.
+/// Action of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Deed {
     action: &'static str,
@@ -26,7 +26,7 @@ struct Deed {
     note: Option<&'static str>,
 }
 
-/// A line, or several that say the same of several types or groups.
+/// A line, or several with the same action for several types or groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
     places: Vec<Place>,
@@ -36,7 +36,7 @@ struct Rule {
     deed: Deed,
 }
 
-/// Writes what the files say, the later ones counting more; mail goes to `mail_to`.
+/// Converts the files, of which later ones take precedence; mail goes to `mail_to`.
 pub(super) fn convert(files: &[(&'static str, &str)], verifies: bool, mail_to: &str, sheet: &mut Sheet) {
     let mut rules: Vec<Rule> = Vec::new();
     let mut removals = None;
@@ -101,10 +101,10 @@ fn rule(
     Ok(Rule { places: vec![place], types, from: alternatives(&from.to_ascii_lowercase())?, groups, deed })
 }
 
-/// Types that controlchan knows of and newsreel calls `other`.
+/// Types known to controlchan that newsreel calls `other`.
 const UNNAMED_TYPES: [&str; 3] = ["sendsys", "senduuname", "version"];
 
-/// The types that a field names: words or patterns with `|` between them.
+/// Returns the types in a field: words or patterns with `|` between them.
 fn types(field: &str) -> Result<Vec<&'static str>, Why> {
     let named = || [GROUP_TYPES, OTHER_TYPES].concat().into_iter().filter(|own| *own != "other");
     let mut types: Vec<&'static str> = Vec::new();
@@ -133,7 +133,7 @@ fn types(field: &str) -> Result<Vec<&'static str>, Why> {
     }
 }
 
-/// Patterns of a shell, with `|` between them; to controlchan other signs of lists are letters.
+/// Converts shell patterns with `|` between them; controlchan takes other list separators literally.
 fn alternatives(text: &str) -> Result<String, Why> {
     if text.contains(',') || text.split('|').any(|pattern| pattern.trim_start().starts_with(['!', '@'])) {
         return Err(
@@ -151,7 +151,7 @@ fn deed(action: &str, verifies: bool) -> Result<Deed, Why> {
         "doit" => plain("do"),
         "drop" | "log" => Deed { mailed: false, ..plain("log") },
         "mail" => Deed { mailed: true, ..plain("mail") },
-        // Without pgpverify controlchan mails what it would have verified.
+        // Without pgpverify, controlchan mails messages that it would have verified.
         what if what.starts_with("verify-") && !verifies => Deed { mailed: true, ..plain("mail") },
         what => match what.strip_prefix("verify-").filter(|key| !key.is_empty()) {
             Some(key) => Deed { signed_by: Some(key.to_owned()), ..plain("do") },
@@ -160,8 +160,8 @@ fn deed(action: &str, verifies: bool) -> Result<Deed, Why> {
     })
 }
 
-/// The rules backwards, with one that only logs after each that asks for a signature, unless the next one
-/// about these groups does so anyway.
+/// Returns the rules backwards, with one that only logs after each that requires a signature, unless the
+/// next one about these groups does so anyway.
 fn guarded(rules: Vec<Rule>) -> Vec<Rule> {
     let mut all = Vec::new();
     let logs = |rule: &Rule, other: &Rule| {
@@ -186,7 +186,7 @@ fn guarded(rules: Vec<Rule>) -> Vec<Rule> {
     all
 }
 
-/// Neighbours that differ in their types alone, or in their groups alone, become one.
+/// Joins neighbours that differ only in their types, or only in their groups.
 fn joined(rules: Vec<Rule>) -> Vec<Rule> {
     let mut all: Vec<Rule> = Vec::new();
     for rule in rules {
@@ -215,10 +215,10 @@ fn joined(rules: Vec<Rule>) -> Vec<Rule> {
     all
 }
 
-/// Longest list of groups to which others are added, in bytes: it should be read by people.
+/// Longest list of groups extended by others, in bytes, for readability.
 const GROUPS_BYTES_MAX: usize = 400;
 
-/// The first words of all groups that a list of patterns may match; `None`: of any.
+/// Returns the first words of all groups that a list of patterns may match; `None` if any group may match.
 fn hierarchies(groups: &str) -> Option<BTreeSet<&str>> {
     groups
         .split(',')
@@ -229,7 +229,7 @@ fn hierarchies(groups: &str) -> Option<BTreeSet<&str>> {
         .collect()
 }
 
-/// Whether an article may meet both, so that their order counts.
+/// Returns whether an article may match both, so that their order matters.
 fn may_meet(one: &Rule, other: &Rule) -> bool {
     let apart = match (hierarchies(&one.groups), hierarchies(&other.groups)) {
         (Some(own), Some(others)) => own.is_disjoint(&others),
@@ -238,7 +238,7 @@ fn may_meet(one: &Rule, other: &Rule) -> bool {
     !apart && one.types.iter().any(|kind| other.types.contains(kind))
 }
 
-/// Rules that say the same of other hierarchies become one, as far as no rule between them may decide.
+/// Joins rules with the same action for other hierarchies, if no rule between them may decide.
 fn gathered(rules: Vec<Rule>) -> Vec<Rule> {
     let mut all: Vec<Rule> = Vec::new();
     for rule in rules {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_comes_first_and_neighbours_are_joined() {
+    fn the_last_line_becomes_first_and_neighbours_are_joined() {
         let rules = sections(
             "all:*:*:drop\nnewgroup:*:*:mail\nrmgroup:*:*:mail\nnewgroup:*:a.*|b.*:doit\nrmgroup:*:a.*|b.*:doit\n\
              newgroup:Me@X.example:c.*:doit=mail\n",
@@ -346,13 +346,13 @@ mod tests {
             assert_eq!(types(field).unwrap().join(","), own, "{field}");
         }
         assert!(types("cancel").is_err() && types("nothing*").is_err());
-        // To controlchan these are letters, which no group has.
+        // Controlchan takes these characters literally, and no group name has them.
         assert!(alternatives("a.*,b.*").is_err() && alternatives("!a.*").is_err());
         assert_eq!(alternatives("a.*|b.*").unwrap(), "a.*,b.*");
     }
 
     #[test]
-    fn what_is_not_signed_as_asked_does_not_reach_the_next_section() {
+    fn unsigned_messages_do_not_reach_the_next_section() {
         let lax = sections("newgroup:*:*:doit\nnewgroup:k@x:c.*:verify-KEY\n");
         assert_eq!(
             short(&lax),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_several_hierarchies_is_gathered_where_the_order_does_not_count() {
+    fn equal_rules_for_several_hierarchies_are_joined_if_order_does_not_matter() {
         let own = gathered(sections(
             "newgroup:*:*:drop\nnewgroup:*:a.*:mail\nrmgroup:*:a.*:doit\nnewgroup:*:b.*:mail\nrmgroup:*:b.*:doit\n\
              newgroup:*:c.x.*:doit\nnewgroup:*:c.*:mail\nnewgroup:*:d.*:mail\n",

@@ -1,4 +1,4 @@
-//! Diablo's dnewsfeeds and dnntpspool.ctl: a `[[peer]]` for each label, as far as they map.
+//! Converts Diablo's dnewsfeeds and dnntpspool.ctl: a `[[peer]]` for each label, as far as they map.
 //!
 //! Called by `settings`. Source: diablo-files(5) of Diablo 4 and 5.
 
@@ -14,9 +14,9 @@ use site_config::{ArticleType, HashSplit, Word, is_path_identity};
 
 /// Deepest nesting of groupref.
 const DEPTH_MAX: usize = 10;
-/// Most lines of one label, once its groupdefs are put in.
+/// Most lines of one label, with its groupdefs expanded.
 const LINES_MAX: usize = 10_000;
-/// Labels that are no sites.
+/// Labels that are not sites.
 const NOT_SITES: [&str; 6] = ["GLOBAL", "DEFAULT", "ME", "ISPAM", "ESPAM", "IFILTER"];
 
 /// A label, or a groupdef.
@@ -26,7 +26,7 @@ struct Block {
     lines: Vec<Line>,
 }
 
-/// Writes what the files say.
+/// Converts the files.
 pub(super) fn convert(newsfeeds: &str, spool: &str, resolve: Resolve<'_>, sheet: &mut Sheet) {
     let mut labels: Vec<Block> = Vec::new();
     let mut defs: BTreeMap<String, Block> = BTreeMap::new();
@@ -87,7 +87,7 @@ fn words(text: &str) -> (&str, &str) {
     (word, rest.trim())
 }
 
-/// The lines of a block with those of its groupdefs in their places; `budget` is how many may be looked at.
+/// Appends the lines of a block with its groupdefs expanded; `budget` limits how many are examined.
 fn whole<'a>(
     block: &'a Block,
     defs: &'a BTreeMap<String, Block>,
@@ -106,7 +106,7 @@ fn whole<'a>(
     }
 }
 
-/// What is gathered from several lines.
+/// Values collected from several lines.
 #[derive(Default)]
 struct Lists {
     groups: Vec<String>,
@@ -206,7 +206,7 @@ fn key(
 }
 
 impl Lists {
-    /// `arttypes TYPE ... !TYPE`.
+    /// Reads `arttypes TYPE ... !TYPE`.
     fn types(&mut self, value: &str) -> Result<(), Why> {
         for piece in value.split([',', ' ', '\t']).filter(|piece| !piece.is_empty()) {
             let (own, list) = match piece.strip_prefix('!') {
@@ -253,10 +253,10 @@ mod tests {
     use super::*;
     use crate::settings::storage;
 
-    /// A file in the form of the sample that comes with Diablo: TABs, indented comments, labels of filters
-    /// and of the site itself, an upstream, a peer for text alone and one for headers.
+    /// A file in the form of Diablo's sample: TABs, indented comments, labels of filters and of the site
+    /// itself, an upstream, a peer for text alone and one for headers.
     #[test]
-    fn a_file_like_the_sample_is_carried_over() {
+    fn a_file_like_the_sample_is_converted() {
         let feeds = "#\n# A feeder\n#\nlabel\tGLOBAL\n    #\n    # nobody here\n    #\n    # alias\t*.bad.example\nend\n\n\
                      label ISPAM\n    addgroup\t*\n    arttypes\tbinary\nend\n\nlabel ESPAM\n    addgroup\t*\n\
                      \x20   arttypes\t!binary\nend\n\nlabel IFILTER\n    addgroup\t*\n    delgroup\t*binaries*\n\

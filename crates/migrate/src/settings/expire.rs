@@ -1,7 +1,7 @@
-//! expire.ctl: `[[expire]]` and `site.remember_days`.
+//! Converts expire.ctl to `[[expire]]` and `site.remember_days`.
 //!
-//! INN's last line that matches counts, here the first section: so the lines are taken backwards. Called by
-//! `settings`. Source: expire.ctl(5).
+//! In INN the last matching line counts, here the first section: therefore the lines are processed
+//! backwards. Called by `settings`. Source: expire.ctl(5).
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::text::{Line, Place, Why, lines, quoted};
 use site_base::units::span_text;
 
 const FILE: &str = "expire.ctl";
-/// Longest time that is taken, and what stands for INN's `never` where a number must stand: 100 years.
+/// Longest time accepted, and the value of INN's `never` where a number is required: 100 years.
 const NEVER_DAYS: u64 = 36_500;
 
-/// How long: `None` is `never`.
+/// A period; `None` is `never`.
 pub(super) type Days = Option<Duration>;
 
-/// Writes what expire.ctl says.
+/// Converts expire.ctl.
 pub(super) fn convert(
     text: &str,
     by_group: bool,
@@ -64,7 +64,7 @@ pub(super) fn convert(
     }
 }
 
-/// Ids are remembered for longer than articles are taken.
+/// Message-IDs are remembered for longer than articles are accepted.
 pub(super) fn remember_days(remember: Option<(Place, String)>, age_max_days: Option<u64>, sheet: &mut Sheet) {
     let least = age_max_days.map_or(1, |days| days + 1);
     let site = sheet.single("site");
@@ -96,7 +96,7 @@ pub(super) fn remember_days(remember: Option<(Place, String)>, age_max_days: Opt
     }
 }
 
-/// `pattern:flag:min:default:max`.
+/// Converts `pattern:flag:min:default:max`.
 fn for_groups(line: &Line) -> Result<Vec<Section>, Why> {
     let fields: Vec<&str> = line.text.split(':').map(str::trim).collect();
     let &[pattern, letters, min, default, max] = fields.as_slice() else {
@@ -121,7 +121,7 @@ fn for_groups(line: &Line) -> Result<Vec<Section>, Why> {
     Ok(vec![section])
 }
 
-/// `classnum:min:default:max`.
+/// Converts `classnum:min:default:max`.
 fn for_classes(line: &Line, classes: &Classes) -> Result<Vec<Section>, Why> {
     let fields: Vec<&str> = line.text.split(':').map(str::trim).collect();
     let &[number, min, default, max] = fields.as_slice() else {
@@ -142,7 +142,8 @@ fn for_classes(line: &Line, classes: &Classes) -> Result<Vec<Section>, Why> {
     names.iter().map(|name| one(Some(name))).collect()
 }
 
-/// Times: INN's `never` as the lower bound keeps for ever; as the time itself it keeps what has no Expires.
+/// Writes the times: INN's `never` as the lower bound keeps articles forever; as the default it keeps those
+/// without Expires.
 pub(super) fn keep(section: &mut Section, place: Place, fields: [&str; 3]) -> Result<(), Why> {
     let [min, default, max] = fields.map(days);
     let (min, default, max) = (min?, default?, max?);
@@ -162,7 +163,7 @@ pub(super) fn keep(section: &mut Section, place: Place, fields: [&str; 3]) -> Re
     Ok(())
 }
 
-/// A number of days, perhaps with a fraction, or `never`.
+/// Parses a number of days, possibly with a fraction, or `never`.
 pub(super) fn days(text: &str) -> Result<Days, Why> {
     if text.eq_ignore_ascii_case("never") {
         return Ok(None);
@@ -172,6 +173,6 @@ pub(super) fn days(text: &str) -> Result<Days, Why> {
     if !(0.0..=NEVER_DAYS as f64).contains(&days) {
         return Err(format!("`{}` days is out of reach", quoted(text)).into());
     }
-    // Whole minutes read better, and expiry is no more exact anyway.
+    // Whole minutes are more readable, and expiry is no more precise anyway.
     Ok(Some(Duration::from_secs((days * 1440.0).round() as u64 * 60)))
 }

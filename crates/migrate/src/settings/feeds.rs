@@ -1,7 +1,7 @@
-//! Outgoing feeds: newsfeeds, with innfeed.conf, nntpsend.ctl and passwd.nntp for where articles go.
+//! Outgoing feeds: newsfeeds, with innfeed.conf, nntpsend.ctl and passwd.nntp for the destinations.
 //!
-//! innfeed, nntpsend and innxmit are part of newsreel: what they are to send to becomes `to`. Feeds to
-//! other programs and files stay such. Called by `peers`. Sources: newsfeeds(5), innfeed.conf(5),
+//! innfeed, nntpsend and innxmit are part of newsreel: their destinations become `to`. Feeds to other
+//! programs and files are kept as such. Called by `peers`. Sources: newsfeeds(5), innfeed.conf(5),
 //! nntpsend.ctl(5), passwd.nntp(5).
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use super::text::{Line, Place, is_true, lines, quoted};
 use site_base::units::span_text;
 use site_config::Distributions;
 
-/// The texts of the files.
+/// Texts of the files.
 pub(super) struct Outgoing<'a> {
     pub newsfeeds: &'a str,
     pub innfeed: &'a str,
@@ -27,20 +27,20 @@ pub(super) struct Outgoing<'a> {
     pub passwords: &'a str,
 }
 
-/// What is known of where articles go.
+/// Information on destinations.
 struct Ways<'a> {
     conf: &'a InnConf,
     innfeed: Vec<Scoped>,
     innfeed_pairs: Vec<blocks::Pair>,
     nntpsend: Vec<Line>,
     passwords: Vec<Line>,
-    /// The entry of newsfeeds that starts innfeed.
+    /// Entries of newsfeeds that start innfeed.
     funnels: Vec<String>,
-    /// Lines of nntpsend.ctl and passwd.nntp that an entry has used.
+    /// Lines of nntpsend.ctl and passwd.nntp used by an entry.
     used: BTreeSet<(&'static str, u32)>,
 }
 
-/// Reads the files and adds what they say to the peers.
+/// Reads the files and adds their content to the peers.
 pub(super) fn read(
     files: &Outgoing<'_>,
     conf: &InnConf,
@@ -73,7 +73,7 @@ pub(super) fn read(
     ways.leftovers(sheet);
 }
 
-/// The entry ME: what holds for the site, except its patterns, which each feed begins with.
+/// Converts the entry ME: settings of the site, except its patterns, with which each feed begins.
 fn me(parsed: &Newsfeeds, sheet: &mut Sheet) {
     let Some(me) = &parsed.me else { return };
     sheet.saw([me.place]);
@@ -95,7 +95,7 @@ fn me(parsed: &Newsfeeds, sheet: &mut Sheet) {
     }
 }
 
-/// Writes an entry.
+/// Converts an entry.
 fn one(
     entry: &Entry,
     all: &Newsfeeds,
@@ -148,12 +148,12 @@ fn one(
     }
 }
 
-/// Which articles the peer gets.
+/// Writes which articles the peer gets.
 fn wants(entry: &Entry, me: Option<&Entry>, section: &mut Section, name: &str) {
     let own = if entry.patterns.is_empty() { "*" } else { entry.patterns.as_str() };
     let prefix = me.map(|me| me.patterns.as_str()).filter(|patterns| !patterns.is_empty());
     let whole = prefix.map_or_else(|| own.to_owned(), |prefix| format!("{prefix},{own}"));
-    // ME's own list begins with what every feed gets, unless it says otherwise.
+    // ME's own list begins with the default of every feed, unless it starts with another pattern.
     let whole =
         if whole.starts_with('!') && entry.patterns.is_empty() { format!("*,{whole}") } else { whole };
     match Patterns::parse(&whole) {
@@ -187,7 +187,7 @@ fn wants(entry: &Entry, me: Option<&Entry>, section: &mut Section, name: &str) {
     flags::convert(entry, section);
 }
 
-/// How articles leave.
+/// Writes how articles leave.
 fn way(
     entry: &Entry,
     target: Option<&Entry>,
@@ -232,7 +232,7 @@ fn way(
     }
 }
 
-/// A program that reads lines.
+/// Writes a program that reads lines.
 fn program(entry: &Entry, section: &mut Section) {
     let command = entry.parameter.trim();
     let special = |c: char| "|&;<>()$`\"'*?[]#~\\".contains(c);
@@ -247,7 +247,7 @@ fn program(entry: &Entry, section: &mut Section) {
 }
 
 impl Ways<'_> {
-    /// The host of an entry, if one is known that is not its name.
+    /// Returns the host of an entry, if one is known other than its name.
     fn host(&self, entry: &Entry) -> Option<String> {
         let of_innfeed = self.innfeed.iter().find(|peer| peer.name == entry.site);
         let name = of_innfeed.and_then(|peer| peer.get("ip-name")).map(|pair| pair.value.clone());
@@ -313,7 +313,7 @@ impl Ways<'_> {
         self.bind(section);
     }
 
-    /// The login of passwd.nntp for a host.
+    /// Writes the login of passwd.nntp for a host.
     fn password(&mut self, host: &str, section: &mut Section, secrets: &mut Secrets) {
         let is_for =
             |line: &Line| line.text.split(':').next().is_some_and(|own| own.eq_ignore_ascii_case(host));
@@ -331,7 +331,7 @@ impl Ways<'_> {
         }
     }
 
-    /// inn.conf: sourceaddress.
+    /// Writes inn.conf's sourceaddress.
     fn bind(&self, section: &mut Section) {
         let own = self.conf.get("sourceaddress").filter(|setting| setting.value != "all");
         if let Some(setting) = own.filter(|_| !section.has("send.bind")) {
@@ -339,7 +339,7 @@ impl Ways<'_> {
         }
     }
 
-    /// What no entry of newsfeeds has used.
+    /// Reports settings not used by any entry of newsfeeds.
     fn leftovers(&self, sheet: &mut Sheet) {
         for line in
             self.nntpsend.iter().filter(|line| !self.used.contains(&(line.place.file, line.place.line)))
@@ -371,7 +371,7 @@ impl Ways<'_> {
     }
 }
 
-/// Keys of innfeed.conf that have an equal.
+/// Keys of innfeed.conf that have an equivalent.
 const PER_PEER: [&str; 12] = [
     "ip-name",
     "port-number",
@@ -413,7 +413,7 @@ fn innfeed_key(pair: &blocks::Pair, peer: &Scoped, section: &mut Section, secret
             section.remark(place, format!("`{}: {}` has no equal", pair.key, quoted(&pair.value)));
         }
         ("bindaddress", _) => section.key("send.bind", pair.value.as_str(), place),
-        // Other keys of the process are spoken of once, in `leftovers`.
+        // Other keys of the process are reported once, in `leftovers`.
         (key, _) if peer.own.iter().any(|own| own.key == key) => {
             section.remark(place, format!("`{}: {}` has no equal", quoted(key), quoted(&pair.value)));
         }
@@ -421,7 +421,7 @@ fn innfeed_key(pair: &blocks::Pair, peer: &Scoped, section: &mut Section, secret
     }
 }
 
-/// A login, its password in a file.
+/// Writes a login, with its password in a file.
 fn login(
     section: &mut Section,
     secrets: &mut Secrets,
@@ -433,7 +433,7 @@ fn login(
     section.say("Without tls the password is sent to this machine only: see send.tls.");
 }
 
-/// A host as it stands before a port.
+/// Returns a host in the form required before a port.
 fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The flags of newsfeeds.
+//! Flags of newsfeeds.
 //!
 //! Called by `feeds`. Source: newsfeeds(5), FLAG VALUES.
 
@@ -10,7 +10,7 @@ use super::text::{Why, quoted};
 use site_base::units::size_text;
 use site_config::HashSplit;
 
-/// Writes the flags of an entry.
+/// Converts the flags of an entry.
 pub(super) fn convert(entry: &Entry, section: &mut Section) {
     let mut only: Vec<&str> = Vec::new();
     let mut unsaid: Vec<String> = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn convert(entry: &Entry, section: &mut Section) {
     }
 }
 
-/// `A`: checks.
+/// Converts `A`: checks.
 fn checks(letters: &str, only: &mut Vec<&'static str>) -> Result<(), Why> {
     let mut unknown = Vec::new();
     for letter in letters.chars() {
@@ -55,8 +55,8 @@ fn checks(letters: &str, only: &mut Vec<&'static str>) -> Result<(), Why> {
                 only.push("control");
             }
             'd' => only.push("distribution"),
-            // Who is named in Path is said by the names; what a filter refuses is not filed; overview is
-            // always there, and feeds go by Newsgroups.
+            // Exclusion by Path is set by names; articles refused by a filter are not filed; overview is
+            // always present, and feeds follow Newsgroups.
             'p' | 'f' | 'o' | 'j' => {}
             'e' => unknown.push("`e`, every group must exist"),
             'O' => unknown.push("`O`, no Injection-Info"),
@@ -69,7 +69,7 @@ fn checks(letters: &str, only: &mut Vec<&'static str>) -> Result<(), Why> {
     }
 }
 
-/// `N`: moderated groups, or the others.
+/// Converts `N`: moderated or unmoderated groups only.
 fn moderation(value: &str, only: &mut Vec<&'static str>) -> Result<(), Why> {
     match value {
         "m" => only.push("moderated"),
@@ -79,7 +79,7 @@ fn moderation(value: &str, only: &mut Vec<&'static str>) -> Result<(), Why> {
     Ok(())
 }
 
-/// Flags with a number, and those without an equal.
+/// Converts flags with a number, and those without an equivalent.
 fn limit(letter: char, value: &str, entry: &Entry, section: &mut Section) -> Result<(), Why> {
     let number = || value.parse::<u64>().map_err(|_| Why::from("not a number"));
     let count = |count: u64| i64::try_from(count.min(1_000_000)).unwrap_or(1_000_000);
@@ -102,7 +102,7 @@ fn limit(letter: char, value: &str, entry: &Entry, section: &mut Section) -> Res
     Ok(())
 }
 
-/// `W`: what stands in the lines of a file or for a program.
+/// Converts `W`: items in the lines of a file or for a program.
 fn lines(entry: &Entry, section: &mut Section, unsaid: &mut Vec<String>) {
     let mut items = Array::new();
     for letter in entry.flag('W').filter(|items| !items.is_empty()).unwrap_or("n").chars() {

@@ -1,4 +1,4 @@
-//! incoming.conf: `[[peer]]`, for what peers may send.
+//! Converts incoming.conf to `[[peer]]`: what peers may send.
 //!
 //! Called by `peers`. Source: incoming.conf(5).
 
@@ -12,7 +12,7 @@ use super::text::{is_true, pieces, quoted};
 
 const FILE: &str = "incoming.conf";
 
-/// The peers of incoming.conf.
+/// Returns the peers of incoming.conf.
 pub(super) fn read(text: &str, resolve: Resolve<'_>, secrets: &mut Secrets, sheet: &mut Sheet) -> Vec<Peer> {
     let parsed = blocks::parse(FILE, text);
     for (place, why) in &parsed.faults {
@@ -76,7 +76,7 @@ fn peer(scoped: &Scoped, resolve: Resolve<'_>, secrets: &mut Secrets) -> Peer {
     peer
 }
 
-/// Writes one key.
+/// Converts one key.
 fn key(pair: &Pair, name: &str, section: &mut Section, secrets: &mut Secrets) {
     let line = format!("`{}: {}`", quoted(&pair.key), quoted(&pair.value));
     match pair.key.as_str() {

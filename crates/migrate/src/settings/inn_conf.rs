@@ -1,6 +1,6 @@
-//! inn.conf: what becomes `[site]`, `[limits]`, `[tls]`, `[posting]`, `[cancel]` and `[moderation]`.
+//! Converts inn.conf to `[site]`, `[limits]`, `[tls]`, `[posting]`, `[cancel]` and `[moderation]`.
 //!
-//! Keys without an equal are in `inn_keys`. Called by `settings`. Source: inn.conf(5) of INN 2.7.
+//! Keys without an equivalent are in `inn_keys`. Called by `settings`. Source: inn.conf(5) of INN 2.7.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct Setting {
     pub value: String,
 }
 
-/// inn.conf as it was read.
+/// Parsed inn.conf.
 #[derive(Debug, Default)]
 pub(super) struct InnConf {
     settings: BTreeMap<String, Setting>,
@@ -34,7 +34,7 @@ pub(super) struct InnConf {
 }
 
 impl InnConf {
-    /// Reads the file.
+    /// Parses the file.
     pub fn parse(text: &str) -> Self {
         let mut conf = Self::default();
         let mut list: Option<(String, Setting)> = None;
@@ -84,23 +84,23 @@ impl InnConf {
         conf
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Setting> {
         self.settings.get(key)
     }
 
-    /// The value of a key that is true or false.
+    /// Returns the value of a boolean key.
     pub fn is(&self, key: &str, default: bool) -> bool {
         self.get(key).map_or(default, |setting| is_true(&setting.value))
     }
 
-    /// The name that the site has in Path.
+    /// Returns the name of the site in Path.
     pub fn path_identity(&self) -> String {
         let own = self.get("pathhost").map(|setting| setting.value.clone());
         own.filter(|name| is_path_identity(name)).unwrap_or_else(host_name)
     }
 
-    /// Where a file of INN is that is named without a path.
+    /// Returns the path of a file of INN that is configured without a directory.
     pub fn path(&self, key: &str, below: &str) -> String {
         let own = self.get(key).map(|setting| setting.value.clone());
         own.unwrap_or_else(|| {
@@ -114,7 +114,7 @@ fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Writes what inn.conf says.
+/// Converts inn.conf.
 pub(super) fn convert(conf: &InnConf, sheet: &mut Sheet) {
     for (place, why) in &conf.faults {
         sheet.remark(*place, why);
@@ -144,12 +144,12 @@ pub(super) fn convert(conf: &InnConf, sheet: &mut Sheet) {
     defaults(conf, sheet);
 }
 
-/// Whether a value turns something off.
+/// Returns whether a value turns something off.
 fn is_off(value: &str) -> bool {
     ["false", "no", "off", "0"].contains(&value)
 }
 
-/// A whole number.
+/// Parses a whole number.
 fn number(value: &str) -> Result<u64, Why> {
     value.parse().map_err(|_| format!("`{}` is not a whole number", quoted(value)).into())
 }
@@ -158,12 +158,12 @@ fn seconds(value: &str) -> Result<String, Why> {
     Ok(span_text(Duration::from_secs(number(value)?)))
 }
 
-/// Writes one key; whether there was something to write.
+/// Converts one key; returns whether there was something to write.
 fn one(key: &str, value: &str, place: Place, conf: &InnConf, sheet: &mut Sheet) -> Result<bool, Why> {
     match key {
         "pathhost" => sheet.single("site").key("path_identity", value, place),
         "organization" => sheet.single("site").key("organization", value, place),
-        // Written by `listen`, `defaults`, and the peers.
+        // Converted by `listen`, `defaults`, and the peers.
         "port" | "bindaddress" | "bindaddress6" | "pathalias" | "pathcluster" | "groupbaseexpiry"
         | "storeonxref" | "wireformat" | "allownewnews" | "sourceaddress" => {}
         "artcutoff" => match number(value)? {
@@ -203,11 +203,11 @@ fn one(key: &str, value: &str, place: Place, conf: &InnConf, sheet: &mut Sheet) 
     Ok(true)
 }
 
-/// Keys about posts.
+/// Converts keys about posts.
 fn posting(key: &str, value: &str, place: Place, conf: &InnConf, sheet: &mut Sheet) -> Result<bool, Why> {
     let shown = |is_shown: bool| if is_shown { "shown" } else { "hidden" };
     let is_default = |key: &str, default: &str| conf.get(key).is_none_or(|setting| setting.value == default);
-    // With these values INN never lets a poster wait.
+    // With these values INN never delays a poster.
     let no_backoff = is_default("backoffpostfast", "0") && is_default("backoffpostslow", "1");
     let posting = sheet.single("posting");
     match key {
@@ -245,7 +245,8 @@ fn cancels(value: &str, place: Place, sheet: &mut Sheet) -> Result<(), Why> {
     Ok(())
 }
 
-/// What INN takes for no limit, and what newsreel could not take, becomes the nearest it can.
+/// Converts a size limit: no limit in INN, and sizes not accepted by newsreel, become the nearest accepted
+/// size.
 fn article_size(bytes: u64) -> String {
     match bytes {
         0 => size_text(1 << 30),
@@ -253,7 +254,7 @@ fn article_size(bytes: u64) -> String {
     }
 }
 
-/// Where to listen: as innd does, at one address of a family or at all.
+/// Converts the listening addresses: like innd, one address per family, or none.
 fn listen(conf: &InnConf, sheet: &mut Sheet) {
     let port = conf.get("port").map_or("119", |setting| setting.value.as_str());
     let own = |key: &str| conf.get(key).filter(|setting| setting.value != "none");
@@ -279,7 +280,7 @@ fn listen(conf: &InnConf, sheet: &mut Sheet) {
     sheet.single("site").noted("listen", Value::from_iter(addresses), note);
 }
 
-/// What holds in INN without a key and is otherwise here, and keys that are made of several.
+/// Writes INN's defaults that differ from ours, and settings combined from several keys.
 fn defaults(conf: &InnConf, sheet: &mut Sheet) {
     let site = sheet.single("site");
     let note = "INN's default";

@@ -1,12 +1,12 @@
-//! The keys of inn.conf that become no key of ours, and why.
+//! Keys of inn.conf that are not converted, with reasons.
 //!
-//! Those that do are in `inn_conf`. Source: inn.conf(5) of INN 2.7, and older ones for keys that are gone.
+//! Converted keys are in `inn_conf`. Source: inn.conf(5) of INN 2.7, and older versions for removed keys.
 
-/// What is said of a key.
+/// Reason for not converting a key.
 pub(super) enum Fate {
-    /// Nothing has to be set here.
+    /// No setting is needed here.
     NotNeeded(&'static str),
-    /// newsreel has nothing like it.
+    /// newsreel has no equivalent.
     NoEqual(&'static str),
 }
 
@@ -22,12 +22,12 @@ const TUNING: Fate = NotNeeded("the server tunes itself");
 const KEYWORDS: Fate = NoEqual("no Keywords are made up");
 const TLS: Fate = NotNeeded("TLS 1.2 and 1.3 with sound ciphers only");
 
-/// What is said of a key of inn.conf; `None`: it is not known.
+/// Returns the reason for not converting a key of inn.conf; `None` if it is unknown.
 pub(super) fn fate(key: &str) -> Option<Fate> {
     of_the_machine(key).or_else(|| of_the_news(key))
 }
 
-/// Keys about processes, files and logs.
+/// Returns the reason for keys about processes, files and logs.
 fn of_the_machine(key: &str) -> Option<Fate> {
     Some(match key {
         "cnfscheckfudgesize"
@@ -89,7 +89,7 @@ fn of_the_machine(key: &str) -> Option<Fate> {
     })
 }
 
-/// Keys about articles, peers and posters.
+/// Returns the reason for keys about articles, peers and posters.
 fn of_the_news(key: &str) -> Option<Fate> {
     Some(match key {
         "icdsynccount" => NotNeeded("see site.durability, which holds for articles and indexes"),

@@ -1,4 +1,4 @@
-//! leafnode's config: each server becomes a `[[pull]]`, expiry becomes `[[expire]]`.
+//! Converts leafnode's config: each server becomes a `[[pull]]`, expiry becomes `[[expire]]`.
 //!
 //! Called by `settings`. Source: leafnode(8) of leafnode 1.11 and 1.12, config.example.
 
@@ -16,7 +16,7 @@ use site_base::units::{size_text, span_text};
 struct Setting {
     place: Place,
     key: String,
-    /// Between the key and `=`, as in `groupexpire GROUP = DAYS`.
+    /// Text between the key and `=`, as in `groupexpire GROUP = DAYS`.
     about: String,
     value: String,
 }
@@ -33,7 +33,7 @@ fn setting(line: &Line) -> Option<Setting> {
     })
 }
 
-/// Writes what config says.
+/// Converts config.
 pub(super) fn convert(text: &str, local_groups: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
     let mut settings = Vec::new();
     for line in lines("config", text) {
@@ -70,7 +70,8 @@ pub(super) fn convert(text: &str, local_groups: &str, secrets: &mut Secrets, she
     }
 }
 
-/// The server to which leafnode posts: the first one that it may post to. Local groups stay here.
+/// Converts the server to which leafnode posts: the first one to which posting is allowed. Local groups
+/// stay here.
 fn posts(settings: &[Setting], local_groups: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
     let Some((first, rest)) = settings.split_first() else { return };
     let get = |key: &str| rest.iter().find(|setting| setting.key == key);
@@ -92,12 +93,12 @@ fn posts(settings: &[Setting], local_groups: &str, secrets: &mut Secrets, sheet:
     sheet.single("posting").say(others);
 }
 
-/// A host with its port.
+/// Returns a host with its port.
 fn address(host: &str, port: Option<&Setting>) -> String {
     format!("{host}:{}", port.map_or("119", |setting| setting.value.as_str()))
 }
 
-/// The login of a server, if there is one.
+/// Writes the login of a server, if there is one.
 fn login<'a>(
     section: &mut Section,
     host: &str,
@@ -111,7 +112,7 @@ fn login<'a>(
     }
 }
 
-/// A line without a password that may be in it.
+/// Returns a line for display, without a password that it may contain.
 fn hidden(text: &str) -> String {
     if text.contains("password") { "a line with a password".into() } else { quoted(text) }
 }
@@ -145,7 +146,7 @@ fn storage(sheet: &mut Sheet) {
     sheet.push(rule);
 }
 
-/// `groupexpire GROUP = DAYS`, then `expire = DAYS`.
+/// Converts `groupexpire GROUP = DAYS`, then `expire = DAYS`.
 fn expiry(settings: &[Setting], sheet: &mut Sheet) {
     let of = |key: &'static str| settings.iter().filter(move |setting| setting.key == key);
     for setting in of("groupexpire").chain(of("expire")) {
@@ -169,7 +170,7 @@ fn expiry(settings: &[Setting], sheet: &mut Sheet) {
     }
 }
 
-/// Keys of the site; those of servers are left to `server`.
+/// Converts keys of the site; those of servers are left to `server`.
 fn site(setting: &Setting, sheet: &mut Sheet) -> Result<(), Why> {
     let (place, value) = (setting.place, setting.value.as_str());
     let number = || value.parse::<u64>().map_err(|_| Why::from("not a number"));
@@ -233,7 +234,7 @@ fn site(setting: &Setting, sheet: &mut Sheet) -> Result<(), Why> {
     Ok(())
 }
 
-/// A server and the keys after it.
+/// Converts a server and the keys after it.
 fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
     let Some((first, rest)) = settings.split_first() else { return };
     let host = first.value.as_str();
@@ -287,7 +288,7 @@ fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
 mod tests {
     use super::*;
 
-    /// Every key that leafnode 1.12 knows, in the form of the config.example of its package.
+    /// Every key known to leafnode 1.12, in the form of the config.example of its package.
     const SAMPLE: &str = r"## A comment, and a key that is not set:
 # supplement = other.example
 expire = 20
@@ -347,7 +348,7 @@ newsadmin = postmaster@another.example.org
 ";
 
     #[test]
-    fn every_key_of_the_packages_sample_is_taken_over_or_has_a_reason() {
+    fn every_key_of_the_packages_sample_is_converted_or_has_a_reason() {
         let mut sheet = Sheet::default();
         convert(SAMPLE, "", &mut Secrets::default(), &mut sheet);
         let (text, refused) = sheet.settle("");
@@ -356,7 +357,7 @@ newsadmin = postmaster@another.example.org
         let named = super::super::tests::named(&text, "config");
         for (at, line) in SAMPLE.lines().enumerate() {
             let is_set = !line.is_empty() && !line.starts_with('#');
-            // What is the default here, too.
+            // Also the default here.
             let is_quiet = line == "allowstrangers = 0";
             assert!(!is_set || is_quiet || named.contains(&(at as u32 + 1)), "{line}: {text}");
         }

@@ -1,10 +1,10 @@
-//! The configuration of another server becomes ours: the files of INN, C News, leafnode or Diablo in, a
+//! Conversion of another server's configuration: files of INN, C News, leafnode or Diablo in, a
 //! newsreel.toml out.
 //!
-//! Pure: the texts of the files go in, and what is to be written comes out. One module reads each form of
-//! file, and every line of it ends in a key, with a note that names the line, or in a remark: `sheet` sees to
-//! that. Files are found, read and written by `cli::import`. How INN's words are called here:
-//! `docs/from-inn.md`. Sources: the manual pages of INN 2.7, named in each module.
+//! Pure: the texts of the files are the input, and the new files are the output. One module reads each form
+//! of file, and every line of it becomes a key, with a note that names the line, or a remark, which `sheet`
+//! ensures. Files are found, read and written by `cli::import`. INN's terms and ours: `docs/from-inn.md`.
+//! Sources: the manual pages of INN 2.7, named in each module.
 
 mod blocks;
 mod cnews;
@@ -38,7 +38,7 @@ use inn_conf::InnConf;
 use peers::Secrets;
 use sheet::Sheet;
 
-/// The files of INN that are read, in the order in which they are spoken of.
+/// Files of INN that are read, in the order in which they are reported.
 pub const INN_FILES: [&str; 13] = [
     "inn.conf",
     "storage.conf",
@@ -55,7 +55,7 @@ pub const INN_FILES: [&str; 13] = [
     "control.ctl.local",
 ];
 
-/// The texts for readers: INN's name, and ours.
+/// Texts for readers: INN's file name, and ours.
 pub const INN_LISTS: [(&str, &str); 5] = [
     ("motd.nnrpd", "motd"),
     ("motd", "motd"),
@@ -64,43 +64,43 @@ pub const INN_LISTS: [(&str, &str); 5] = [
     ("distributions", "distributions"),
 ];
 
-/// The files of C News that are read.
+/// Files of C News that are read.
 pub const CNEWS_FILES: [&str; 8] =
     ["whoami", "mailname", "organization", "explist", "sys", "batchparms", "mailpaths", "controlperm"];
 
-/// The files of leafnode that are read.
+/// Files of leafnode that are read.
 pub const LEAFNODE_FILES: [&str; 2] = ["config", "local.groups"];
 
-/// The files of Diablo that are read.
+/// Files of Diablo that are read.
 pub const DIABLO_FILES: [&str; 2] = ["dnewsfeeds", "dnntpspool.ctl"];
 
-/// What there is of the other server.
+/// Input of a conversion.
 #[derive(Debug, Default)]
 pub struct Old {
-    /// Its directory, for people.
+    /// Directory of the other server, for display.
     pub dir: String,
     /// Texts of [`INN_FILES`], by name.
     pub files: BTreeMap<&'static str, String>,
-    /// The new site is tried beside the old server, which goes on.
+    /// Whether the new site is tried beside the old server, which keeps running.
     pub is_trial: bool,
 }
 
-/// What is to be written.
+/// Result of a conversion.
 #[derive(Debug)]
 pub struct New {
-    /// The configuration.
+    /// Text of the configuration.
     pub text: String,
-    /// What its reader still says of it.
+    /// Error of the configuration's parser that remains.
     pub refused: Option<String>,
     /// Files with passwords, by their path beside the configuration.
     pub secrets: BTreeMap<String, String>,
-    /// How many sections of some kinds there are: name and number.
+    /// Numbers of sections of some kinds: name and number.
     pub counts: Vec<(&'static str, usize)>,
-    /// How many lines have no equal, or one that differs.
+    /// Number of lines without an exact equivalent.
     pub remarks: usize,
 }
 
-/// The configuration of an INN as ours.
+/// Converts the configuration of an INN.
 pub fn from_inn(old: &Old, resolve: Resolve<'_>) -> New {
     let file = |name: &str| old.files.get(name).map(String::as_str);
     let text = |name: &str| file(name).unwrap_or_default();
@@ -136,7 +136,7 @@ pub fn from_inn(old: &Old, resolve: Resolve<'_>) -> New {
     finished(sheet, (old, "INN", "inn-config"), secrets, &INN_FILES)
 }
 
-/// The configuration of a C News as ours.
+/// Converts the configuration of a C News.
 pub fn from_cnews(old: &Old) -> New {
     let mut sheet = Sheet::default();
     let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
@@ -144,7 +144,7 @@ pub fn from_cnews(old: &Old) -> New {
     finished(sheet, (old, "C News", "cnews-config"), Secrets::default(), &CNEWS_FILES)
 }
 
-/// The configuration of a leafnode as ours.
+/// Converts the configuration of a leafnode.
 pub fn from_leafnode(old: &Old) -> New {
     let (mut sheet, mut secrets) = (Sheet::default(), Secrets::default());
     let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
@@ -152,7 +152,7 @@ pub fn from_leafnode(old: &Old) -> New {
     finished(sheet, (old, "leafnode", "leafnode-config"), secrets, &LEAFNODE_FILES)
 }
 
-/// The feeds of a Diablo as ours.
+/// Converts the feeds of a Diablo.
 pub fn from_diablo(old: &Old, resolve: Resolve<'_>) -> New {
     let mut sheet = Sheet::default();
     let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
@@ -161,7 +161,7 @@ pub fn from_diablo(old: &Old, resolve: Resolve<'_>) -> New {
     finished(sheet, (old, "Diablo", "diablo-config"), Secrets::default(), &DIABLO_FILES)
 }
 
-/// Whatever comes out is complete, and is taken by our reader.
+/// Completes the configuration, and makes sure that our parser accepts it.
 fn finished(
     mut sheet: Sheet,
     (old, server, command): (&Old, &str, &str),
@@ -195,7 +195,7 @@ fn finished(
     New { text, refused, secrets: secrets.files, counts, remarks: sheet.remarks() }
 }
 
-/// What an operator must do before the first start.
+/// Adds the steps an operator must take before the first start.
 fn advise(sheet: &mut Sheet, secrets: &Secrets, is_trial: bool) {
     let mut advice = Vec::new();
     if is_trial {

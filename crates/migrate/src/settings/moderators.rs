@@ -1,4 +1,4 @@
-//! moderators: `[[moderator]]`, as in INN the first that names the group.
+//! Converts moderators to `[[moderator]]`; as in INN, the first line that matches the group decides.
 //!
 //! Called by `settings`. Source: moderators(5).
 
@@ -6,7 +6,7 @@ use super::patterns::Patterns;
 use super::sheet::{Section, Sheet};
 use super::text::{lines, quoted};
 
-/// Writes what moderators says.
+/// Converts moderators.
 pub(super) fn convert(text: &str, sheet: &mut Sheet) {
     for line in lines("moderators", text) {
         let Some((groups, address)) = line.text.split_once(':') else {

@@ -1,4 +1,4 @@
-//! newsfeeds as it is read: variables, the entry ME, and one entry a site.
+//! Parser for newsfeeds: variables, the entry ME, and one entry per site.
 //!
 //! Text in, values out. Called by `feeds`. Source: newsfeeds(5).
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::text::{Place, Why, continued, pieces, quoted};
 
 const FILE: &str = "newsfeeds";
-/// Longest entry after variables are put in, in bytes: they may not grow without end.
+/// Longest entry after expanding variables, in bytes, as they could grow without bound.
 const ENTRY_BYTES_MAX: usize = 256 << 10;
 
 /// An entry.
@@ -23,18 +23,18 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The value of a flag that may be given once; the last counts.
+    /// Returns the value of a flag that may be given once; the last one counts.
     pub fn flag(&self, letter: char) -> Option<&str> {
         self.flags.iter().rev().find_map(|flag| flag.strip_prefix(letter))
     }
 
-    /// The letter after `T`; `f` is the default.
+    /// Returns the letter after `T`; `f` is the default.
     pub fn kind(&self) -> char {
         self.flag('T').and_then(|kind| kind.chars().next()).unwrap_or('f')
     }
 }
 
-/// The file.
+/// Parsed file.
 #[derive(Debug, Default)]
 pub(super) struct Newsfeeds {
     pub me: Option<Entry>,
@@ -44,7 +44,7 @@ pub(super) struct Newsfeeds {
     pub faults: Vec<(Place, String)>,
 }
 
-/// Reads the file.
+/// Parses the file.
 pub(super) fn parse(text: &str) -> Newsfeeds {
     let mut found = Newsfeeds::default();
     let mut variables: BTreeMap<String, String> = BTreeMap::new();
@@ -71,7 +71,7 @@ pub(super) fn parse(text: &str) -> Newsfeeds {
     found
 }
 
-/// Puts variables in; after `!` or `@` the sign is put before each pattern of the value.
+/// Expands variables; a `!` or `@` before one is put before each pattern of its value.
 fn with_variables(text: &str, variables: &BTreeMap<String, String>) -> Result<String, Why> {
     let mut whole = String::new();
     let mut rest = text;
@@ -80,7 +80,7 @@ fn with_variables(text: &str, variables: &BTreeMap<String, String>) -> Result<St
         let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
         let (name, after) = after.split_at(end);
         match variables.get(name) {
-            // A program's own dollar.
+            // A dollar sign of a program's own.
             None => {
                 whole.push('$');
                 whole.push_str(name);
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_and_variables() {
+    fn entries_and_variables_are_parsed() {
         let found = parse(
             "# c\n$LOCAL=local.*,example.*\n$CONTROL=control,control.*\nME:*,!$CONTROL/!local::\n\
              news.example.net/n.example,m.example\\\n   :*,@$LOCAL,!$CONTROL\\\n   :Tm,<100000,Ap:innfeed!\n\

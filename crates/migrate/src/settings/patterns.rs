@@ -1,26 +1,27 @@
-//! INN's patterns and lists of hosts, as newsreel has them.
+//! INN's patterns and lists of hosts, converted to newsreel's form.
 //!
-//! In both, the last pattern that matches decides. INN's `@`, which refuses an article for one of its groups,
-//! is a wildmat of its own here. Called by the converters of `settings`. Source: libinn_uwildmat(3).
+//! In both, the last pattern that matches decides. INN's `@`, which refuses an article for one of its
+//! groups, becomes a separate wildmat here. Called by the converters of `settings`. Source:
+//! libinn_uwildmat(3).
 
 use std::net::IpAddr;
 
 use super::text::{Why, pieces};
 use site_config::{Cidr, Groups};
 
-/// Asks for the addresses of a host.
+/// Looks up the addresses of a host.
 pub type Resolve<'a> = &'a dyn Fn(&str) -> Vec<IpAddr>;
 
-/// A list of patterns: which groups match, and which poison an article (`@`).
+/// A list of patterns: groups that match, and groups that poison an article (`@`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Patterns {
     pub groups: String,
-    /// Empty: none.
+    /// Poison patterns; empty if there are none.
     pub never: String,
 }
 
 impl Patterns {
-    /// Reads a list; the error says what newsreel does not have.
+    /// Parses a list; the error names what newsreel does not support.
     pub fn parse(text: &str) -> Result<Self, Why> {
         let mut groups = Vec::new();
         let mut never = Vec::new();
@@ -51,35 +52,35 @@ impl Patterns {
     }
 }
 
-/// Patterns that take away from nothing are left out.
+/// Joins patterns, leaving out exclusions that have no effect.
 fn joined(patterns: &[String]) -> String {
-    // What stands before a pattern for everything never decides.
+    // Patterns before one for everything never decide.
     let all = patterns.iter().rposition(|pattern| pattern == "*" || pattern == "!*").unwrap_or(0);
     let rest = patterns.get(all..).unwrap_or_default();
     let begins = rest.iter().position(|pattern| !pattern.starts_with('!')).unwrap_or(rest.len());
     let mut kept: Vec<String> = rest.iter().skip(begins).cloned().collect();
-    // What excludes the same again, next to each other, is no news.
+    // Adjacent repeated exclusions are redundant.
     kept.dedup();
     kept.join(",")
 }
 
-/// Which clients a list of hosts names.
+/// Clients in a list of hosts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Hosts {
     /// Addresses and networks, or `all`.
     pub networks: Vec<String>,
-    /// The same for those that are excluded.
+    /// Excluded addresses and networks.
     pub without: Vec<String>,
-    /// Names that were looked up, with what was found.
+    /// Names that were looked up, with the results.
     pub looked_up: Vec<String>,
-    /// What cannot be said.
+    /// Entries that cannot be converted.
     pub unknown: Vec<String>,
-    /// Hosts that are excluded and of which no address is known.
+    /// Excluded hosts whose addresses are unknown.
     pub unknown_without: Vec<String>,
 }
 
 impl Hosts {
-    /// Reads a list of host names, addresses, networks and patterns of them.
+    /// Parses a list of host names, addresses, networks and patterns of them.
     pub fn parse(text: &str, resolve: Resolve<'_>) -> Self {
         let mut hosts = Self::default();
         for piece in pieces(text) {
@@ -129,7 +130,7 @@ impl Hosts {
     }
 }
 
-/// An address, a network, or a pattern such as `192.0.2.*`.
+/// Converts an address, a network, or a pattern such as `192.0.2.*`.
 fn network(text: &str) -> Option<String> {
     if text.parse::<Cidr>().is_ok() {
         return Some(text.to_owned());
@@ -145,17 +146,17 @@ fn network(text: &str) -> Option<String> {
     Some(format!("{}/{}", octets.join("."), 8 * fixed))
 }
 
-/// Longest name of a peer, in bytes: it names a file too.
+/// Longest name of a peer, in bytes, as it also names a file.
 const PEER_NAME_BYTES_MAX: usize = 59;
 /// Longest name of a buffer or class, in bytes.
 const NAME_BYTES_MAX: usize = 15;
 
-/// A name of letters, digits, `.`, `-` and `_`, at most as long as that of a peer.
+/// Returns a name of letters, digits, `.`, `-` and `_`, no longer than a peer's may be.
 pub(super) fn peer_name(text: &str) -> String {
     plain_name(text.trim_end_matches('!'), PEER_NAME_BYTES_MAX)
 }
 
-/// The same for buffers and classes.
+/// Like [`peer_name`], for buffers and classes.
 pub(super) fn storage_name(text: &str) -> String {
     plain_name(text, NAME_BYTES_MAX)
 }
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn poison_becomes_a_wildmat_of_its_own() {
+    fn poison_becomes_a_separate_wildmat() {
         for (text, groups, never) in [
             ("*", "*", ""),
             ("comp.*,!comp.sources.*,comp.sources.unix", "comp.*,!comp.sources.*,comp.sources.unix", ""),

@@ -1,9 +1,8 @@
-//! Peers: what incoming.conf, newsfeeds, innfeed.conf, nntpsend.ctl and passwd.nntp say of one site becomes
-//! one `[[peer]]`.
+//! Peers: settings for one site in incoming.conf, newsfeeds, innfeed.conf, nntpsend.ctl and passwd.nntp
+//! become one `[[peer]]`.
 //!
-//! A site of newsfeeds is the peer of incoming.conf that has its name, one of its exclusions, or the name of
-//! its host; an address is no such name, since several sites may share one.
-//! Called by `settings`.
+//! A site of newsfeeds is the peer of incoming.conf that has its name, one of its exclusions, or the name
+//! of its host; addresses are not compared, since several sites may share one. Called by `settings`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,23 +16,23 @@ use super::patterns::{Resolve, peer_name};
 use super::sheet::{Section, Sheet};
 use super::text::Place;
 
-/// A peer, while it is put together.
+/// A peer being assembled.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub name: String,
-    /// As INN has it.
+    /// Name as in INN.
     pub label: String,
-    /// The hosts that incoming.conf names.
+    /// Hosts named in incoming.conf.
     pub hosts: Vec<String>,
-    /// Their addresses.
+    /// Addresses of these hosts.
     pub networks: Vec<String>,
     pub section: Section,
-    /// Articles are sent to it.
+    /// Whether articles are sent to it.
     pub is_fed: bool,
 }
 
 impl Peer {
-    /// A peer of this label.
+    /// Returns a peer with this label.
     pub fn new(label: &str, place: Place) -> Self {
         let name = peer_name(label);
         let mut section = Section::new("peer");
@@ -48,18 +47,18 @@ impl Peer {
     }
 }
 
-/// Passwords of the old configuration, each for a file of its own.
+/// Passwords of the old configuration, each to be written to a file of its own.
 #[derive(Debug, Default)]
 pub(super) struct Secrets {
-    /// File names, below the directory of the configuration, and what they hold.
+    /// Contents of the files, by their path below the directory of the configuration.
     pub files: BTreeMap<String, String>,
 }
 
-/// The directory of files with passwords.
+/// Directory of the files with passwords.
 const DIR: &str = "passwords";
 
 impl Secrets {
-    /// Adds a password; the file that will have it.
+    /// Adds a password; returns the file that will have it.
     pub fn add(&mut self, name: &str, kind: &str, password: &str) -> String {
         let file = format!("{DIR}/{}.{kind}", peer_name(name));
         self.files.insert(file.clone(), format!("{password}\n"));
@@ -67,13 +66,13 @@ impl Secrets {
     }
 }
 
-/// The files that speak of peers.
+/// Texts of the files about peers.
 pub(super) struct Files<'a> {
     pub incoming: &'a str,
     pub outgoing: Outgoing<'a>,
 }
 
-/// Writes all peers.
+/// Converts all peers.
 pub(super) fn convert(
     files: &Files<'_>,
     conf: &InnConf,
@@ -86,7 +85,7 @@ pub(super) fn convert(
     let mut names = BTreeSet::new();
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     for mut peer in peers {
-        // A peer of each name, though INN may have a site twice.
+        // Each peer needs its own name, though INN may have a site twice.
         while !names.insert(peer.name.clone()) {
             peer.name.push_str("-2");
             peer.section.noted("name", peer.name.as_str(), "another of this name");
@@ -110,7 +109,7 @@ pub(super) fn convert(
     }
 }
 
-/// The peer of these names, or a new one at the end.
+/// Returns the peer with one of these names, or a new one at the end.
 pub(super) fn of_names<'a>(peers: &'a mut Vec<Peer>, names: &[&str], place: Place) -> &'a mut Peer {
     let known = names.iter().find_map(|name| peers.iter().position(|peer| !peer.is_fed && peer.is(name)));
     let at = known.unwrap_or_else(|| {

@@ -1,9 +1,9 @@
-//! readers.conf: `[[access]]`, `[[authenticator]]` and `[auth]`.
+//! Converts readers.conf to `[[access]]`, `[[authenticator]]` and `[auth]`.
 //!
-//! INN finds who a client is in its auth groups, then what it may do in its access groups, in both from the
-//! last one up. Here one list of sections, the first that fits deciding, says both: first those for clients
-//! that have logged in, by auth group and access group, then those for all others. Called by `settings`.
-//! Source: readers.conf(5).
+//! INN determines the identity of a client from its auth groups, then its rights from its access groups, in
+//! both from the last one up. Here one list of sections, of which the first match decides, has both: first
+//! sections for clients that have logged in, by auth group and access group, then sections for all others.
+//! Called by `settings`. Source: readers.conf(5).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use super::text::{Place, is_true, pieces, quoted};
 
 const FILE: &str = "readers.conf";
 
-/// Writes what readers.conf says.
+/// Converts readers.conf.
 pub(super) fn convert(text: &str, conf: &InnConf, resolve: Resolve<'_>, sheet: &mut Sheet) {
     let parsed = blocks::parse(FILE, text);
     for (place, why) in &parsed.faults {
@@ -48,7 +48,7 @@ pub(super) fn convert(text: &str, conf: &InnConf, resolve: Resolve<'_>, sheet: &
     work.leftovers();
 }
 
-/// The auth and access groups of a file, each with what the `group` blocks around it say.
+/// Auth and access groups of a file, each with the settings of the `group` blocks around it.
 #[derive(Default)]
 struct Groups {
     auths: Vec<Block>,
@@ -56,7 +56,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// Recursion is as deep as blocks may nest.
+    /// Recursion is bounded by the nesting of blocks.
     fn gather(&mut self, block: &Block, inherited: &[Pair], sheet: &mut Sheet) {
         let nearer = [block.pairs.as_slice(), inherited].concat();
         for inner in &block.blocks {
@@ -108,23 +108,23 @@ const AUTH_KEYS: [&str; 15] = [
     "program",
 ];
 
-/// Programs that decide in the place of access groups.
+/// Programs that decide in place of access groups.
 const ACCESS_HOOKS: [&str; 4] = ["perl_access", "python_access", "perl_dynamic", "python_dynamic"];
 
 struct Work<'a, 'b> {
     conf: &'a InnConf,
     resolve: Resolve<'a>,
-    /// From the last one up.
+    /// Auth groups, last first.
     auths: Vec<&'a Block>,
     accesses: Vec<&'a Block>,
-    /// Some of the file's groups are elsewhere.
+    /// Whether some of the file's groups are in other files.
     has_includes: bool,
-    /// The lines of access groups that have become a section.
+    /// Lines of access groups that have become a section.
     used: BTreeSet<u32>,
     sheet: &'b mut Sheet,
 }
 
-/// Programs that check passwords, with their lines; the hooks among them are `None`.
+/// Returns the programs that check passwords, with their lines; hooks are `None`.
 fn programs(auth: &Block) -> Vec<(Place, Option<String>)> {
     let own = auth.pairs.iter().filter_map(|pair| match pair.key.as_str() {
         "auth" => Some((pair.place, Some(pair.value.clone()))),
@@ -137,7 +137,7 @@ fn programs(auth: &Block) -> Vec<(Place, Option<String>)> {
     own.chain(inner).collect()
 }
 
-/// Who a client is that has not logged in.
+/// Returns the identity of a client that has not logged in.
 fn default_identity(auth: &Block) -> Option<String> {
     let name = &auth.get("default")?.value;
     match auth.get("default-domain").filter(|_| !name.contains('@')) {
@@ -151,7 +151,7 @@ fn key_of(block: &Block) -> Option<&str> {
 }
 
 impl<'a> Work<'a, '_> {
-    /// What is said of the lines of auth groups, once each.
+    /// Reports the lines of auth groups, once each.
     fn auth_groups(&mut self) {
         for auth in &self.auths {
             self.sheet.saw([auth.place, auth.end]);
@@ -194,7 +194,7 @@ impl<'a> Work<'a, '_> {
         }
     }
 
-    /// The programs of all auth groups, from the last one up, each once.
+    /// Writes the programs of all auth groups, from the last one up, each once.
     fn programs(&mut self) {
         let mut known = BTreeSet::new();
         let mut in_clear = None;
@@ -227,7 +227,7 @@ impl<'a> Work<'a, '_> {
         }
     }
 
-    /// A section with the conditions of an auth group; `None`: no client can meet them.
+    /// Returns a section with the conditions of an auth group; `None` if no client can meet them.
     fn section(&mut self, auth: &Block) -> Option<(Section, Vec<String>)> {
         let mut section = Section::new("access");
         let hosts = match auth.get("hosts") {
@@ -267,7 +267,7 @@ impl<'a> Work<'a, '_> {
         Some((section, hosts.without))
     }
 
-    /// Why nobody gets rights by these groups: what has not been understood may have taken them away.
+    /// Returns why these groups give no rights: a part that was not understood may have removed them.
     fn barred(&self, auth: &Block, access: Option<&Block>) -> Option<String> {
         let excluded = auth.get("hosts").map(|pair| Hosts::parse(&pair.value, self.resolve).unknown_without);
         let hook = auth.pairs.iter().find(|pair| ACCESS_HOOKS.contains(&pair.key.as_str()));
@@ -283,7 +283,7 @@ impl<'a> Work<'a, '_> {
         hook.map(|pair| format!("{} decided about these clients ({})", quoted(&pair.key), pair.place))
     }
 
-    /// The sections for clients that log in by this auth group.
+    /// Writes the sections for clients that log in by this auth group.
     fn users(&mut self, at: usize) {
         let Some(auth) = self.auths.get(at).copied().filter(|auth| !programs(auth).is_empty()) else {
             return;
@@ -320,7 +320,7 @@ impl<'a> Work<'a, '_> {
         }
     }
 
-    /// The section for clients of this auth group that have not logged in.
+    /// Writes the section for clients of this auth group that have not logged in.
     fn others(&mut self, at: usize) {
         let Some(auth) = self.auths.get(at).copied() else { return };
         let Some(identity) = default_identity(auth) else { return };
@@ -346,7 +346,7 @@ impl<'a> Work<'a, '_> {
         self.sheet.push(section);
     }
 
-    /// A section before the one of an auth group, for clients that it excludes.
+    /// Writes a section before that of an auth group, for clients that it excludes.
     fn except(&mut self, auth: &Block, without: &[String], users: Option<&str>) {
         if without.is_empty() {
             return;
@@ -364,7 +364,7 @@ impl<'a> Work<'a, '_> {
         self.sheet.push(section);
     }
 
-    /// What an access group allows.
+    /// Writes the rights of an access group.
     fn may(&mut self, section: &mut Section, auth: &Block, access: &Block) {
         self.used.insert(access.place.line);
         section.saw([access.place, access.end]);
@@ -373,7 +373,7 @@ impl<'a> Work<'a, '_> {
             section.say(format!("No rights yet, since {why}: complete this by hand."));
             return nothing(section);
         }
-        // As in INN, small letters are none.
+        // As in INN, lower-case letters have no meaning.
         let letters = access.get("access").map(|pair| pair.value.clone());
         let has = |letter: char| letters.as_ref().is_none_or(|letters| letters.contains(letter));
         let named = |key: &str| access.get(key);
@@ -425,7 +425,7 @@ impl<'a> Work<'a, '_> {
         }
     }
 
-    /// NEWNEWS, by the letter N, or where there are no letters by inn.conf.
+    /// Converts NEWNEWS, allowed by the letter N, or if there are no letters by inn.conf.
     fn newnews(&self, section: &mut Section, letters: Option<&str>, letter_line: Place) {
         let newnews = match letters {
             Some(letters) => letters.contains('N'),
@@ -442,7 +442,7 @@ impl<'a> Work<'a, '_> {
         }
     }
 
-    /// Access groups that fit no auth group.
+    /// Reports access groups that match no auth group.
     fn leftovers(&mut self) {
         let used = std::mem::take(&mut self.used);
         for access in self.accesses.iter().filter(|access| !used.contains(&access.place.line)) {
@@ -467,13 +467,13 @@ fn section_hosts(auth: &Block) -> String {
     auth.get("hosts").map_or_else(|| "everyone".into(), |pair| quoted(&pair.value))
 }
 
-/// No access.
+/// Gives a section no rights.
 fn nothing(section: &mut Section) {
     section.noted("read", "", "");
     section.noted("post", "", "");
 }
 
-/// The other keys of an access group.
+/// Converts the other keys of an access group.
 fn other(pair: &Pair, section: &mut Section, is_anonymous: bool) {
     let line = format!("`{}: {}`", quoted(&pair.key), quoted(&pair.value));
     let place = pair.place;
@@ -516,21 +516,21 @@ fn other(pair: &Pair, section: &mut Section, is_anonymous: bool) {
     }
 }
 
-/// Whether an identity matches a list of patterns; as in INN, the last one that does decides.
+/// Returns whether an identity matches a list of patterns; as in INN, the last one that matches decides.
 fn matches(patterns: &str, identity: &str) -> bool {
     let list: Vec<&str> = pieces(patterns).collect();
     netnews::wildmat::Wildmat::parse_lenient(list.join(",").as_bytes())
         .is_ok_and(|wildmat| wildmat.matches(identity.as_bytes()))
 }
 
-/// Patterns of identities as patterns of the names by which users log in.
+/// Converts patterns of identities to patterns of login names.
 fn user_patterns(patterns: &str, domain: Option<&str>) -> String {
     let one = |piece: &str| -> Option<String> {
         let (sign, pattern) = match piece.strip_prefix('!') {
             Some(rest) => ("!", rest.trim_start()),
             None => ("", piece),
         };
-        // Names such as <FAIL> are given by auth groups, nobody logs in as one.
+        // Names such as <FAIL> are assigned by auth groups; no user logs in with one.
         if pattern.starts_with('<') {
             return None;
         }

@@ -1,8 +1,9 @@
-//! The new configuration as it is written: sections, keys, where each comes from, and what has no equal.
+//! Draft of the new configuration: sections, keys, their origins, and remarks on lines without an
+//! equivalent.
 //!
-//! Whoever adds a key or a remark says which line of the old configuration it is about; lines that nobody
-//! spoke of are listed at the end, so that nothing is dropped silently. What the configuration's own reader
-//! does not take is written as a comment, with the reason. Called by the converters of `settings`.
+//! Every key or remark is added with the line of the old configuration it is about; lines not dealt with
+//! are listed at the end, so that nothing is dropped silently. Parts that the configuration's own parser
+//! refuses are written as comments, with the reason. Called by the converters of `settings`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -16,24 +17,24 @@ use site_config::table;
 
 /// Longest line of the file, in columns.
 const COLUMNS: usize = 108;
-/// Comments after values begin at this column at the latest.
+/// Rightmost column at which comments after values begin.
 const COMMENT_COLUMN_MAX: usize = 46;
 
 /// A section.
 #[derive(Debug, Clone)]
 pub(super) struct Section {
     name: &'static str,
-    /// Above its head.
+    /// Text above its head.
     about: Vec<String>,
     items: Vec<Item>,
     seen: Vec<Place>,
-    /// Why it is written as a comment.
+    /// Reason why it is written as a comment.
     off: Option<String>,
 }
 
 #[derive(Debug, Clone)]
 struct Item {
-    /// Belongs to the part of the section, such as `[peer.send]`.
+    /// Whether it belongs to the part of the section, such as `[peer.send]`.
     of_part: bool,
     what: What,
 }
@@ -42,38 +43,38 @@ struct Item {
 enum What {
     Key {
         word: &'static str,
-        /// As TOML.
+        /// TOML text.
         value: String,
         note: String,
-        /// Why it is written as a comment.
+        /// Reason why it is written as a comment.
         off: Option<String>,
     },
     Remark(String),
 }
 
 impl Section {
-    /// An empty section of this name.
+    /// Creates an empty section of this name.
     pub fn new(name: &'static str) -> Self {
         Self { name, about: Vec::new(), items: Vec::new(), seen: Vec::new(), off: None }
     }
 
-    /// What stands above its head.
+    /// Adds text above its head.
     pub fn about(&mut self, text: impl Into<String>) {
         self.about.push(text.into());
     }
 
-    /// Says that a line has been dealt with.
+    /// Marks lines as dealt with.
     pub fn saw(&mut self, places: impl IntoIterator<Item = Place>) {
         self.seen.extend(places);
     }
 
-    /// A key, from a line of the old configuration.
+    /// Adds a key, from a line of the old configuration.
     pub fn key(&mut self, name: &'static str, value: impl Into<Value>, from: Place) {
         self.seen.push(from);
         self.noted(name, value, from.to_string());
     }
 
-    /// A key with a note after it.
+    /// Adds a key with a note after it.
     pub fn noted(&mut self, name: &'static str, value: impl Into<Value>, note: impl Into<String>) {
         debug_assert!(table::key(self.name, name).is_some(), "{}.{name}", self.name);
         let (of_part, word) = name.split_once('.').map_or((false, name), |(_, word)| (true, word));
@@ -86,34 +87,34 @@ impl Section {
         self.items.push(Item { of_part, what: What::Key { word, value, note, off: None } });
     }
 
-    /// What cannot be said by a key.
+    /// Adds a remark about a line that cannot be expressed as a key.
     pub fn remark(&mut self, from: Place, text: impl AsRef<str>) {
         self.seen.push(from);
         self.say(format!("{from}: {}", text.as_ref()));
     }
 
-    /// A remark that is about no line of its own.
+    /// Adds a remark that is not about one line.
     pub fn say(&mut self, text: impl Into<String>) {
         let of_part = self.items.iter().any(|item| item.of_part);
         self.items.push(Item { of_part, what: What::Remark(text.into()) });
     }
 
-    /// Takes a key out again.
+    /// Removes a key.
     pub fn forget(&mut self, name: &str) {
         self.items.retain(|item| !matches!(&item.what, What::Key { word, .. } if *word == name));
     }
 
-    /// Writes it as a comment.
+    /// Has the section written as a comment.
     pub fn disable(&mut self, why: impl Into<String>) {
         self.off.get_or_insert_with(|| why.into());
     }
 
-    /// Whether it is written as a comment.
+    /// Returns whether it is written as a comment.
     pub fn is_off(&self) -> bool {
         self.off.is_some()
     }
 
-    /// Whether it has this key.
+    /// Returns whether it has this key.
     pub fn has(&self, name: &str) -> bool {
         let (of_part, word) = name.split_once('.').map_or((false, name), |(_, word)| (true, word));
         self.items.iter().any(|item| {
@@ -121,7 +122,7 @@ impl Section {
         })
     }
 
-    /// Where an item stands: keys as in the manual, then remarks.
+    /// Returns the position of an item: keys as in the manual, then remarks.
     fn rank(&self, item: &Item) -> usize {
         let What::Key { word, .. } = &item.what else { return usize::MAX };
         let keys = table::section(self.name).map(|section| section.keys.as_slice()).unwrap_or_default();
@@ -138,23 +139,23 @@ impl Section {
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
     sections: Vec<Section>,
-    /// What has no equal and belongs to no section.
+    /// Remarks that belong to no section.
     loose: Vec<Loose>,
     seen: HashSet<(&'static str, u32)>,
-    /// What the operator should do or know before the server is started.
+    /// Advice for the operator before the server is started.
     pub advice: Vec<String>,
 }
 
-/// What is said of a line, perhaps with the same words as of others.
+/// A remark on a line, possibly shared with other lines.
 #[derive(Debug)]
 struct Loose {
     place: Place,
-    /// What stands there; empty: `why` says it.
+    /// Text of the line; empty if `why` includes it.
     what: String,
     why: String,
 }
 
-/// A line of the file that is being written: which section, and which of its items, it comes from.
+/// A line of the file being written, with its section and item.
 struct Origin {
     span: Range<usize>,
     section: usize,
@@ -162,7 +163,7 @@ struct Origin {
 }
 
 impl Sheet {
-    /// The section of this name that is not repeated.
+    /// Returns the section of this name that is not repeated.
     pub fn single(&mut self, name: &'static str) -> &mut Section {
         let at = self.sections.iter().position(|section| section.name == name).unwrap_or_else(|| {
             self.sections.push(Section::new(name));
@@ -176,20 +177,20 @@ impl Sheet {
         self.sections.push(section);
     }
 
-    /// Says that lines have been dealt with.
+    /// Marks lines as dealt with.
     pub fn saw(&mut self, places: impl IntoIterator<Item = Place>) {
         for place in places {
             self.seen.extend((place.line..=place.last).map(|line| (place.file, line)));
         }
     }
 
-    /// What has no equal here, and belongs to no section.
+    /// Adds a remark on a line without an equivalent, outside of any section.
     pub fn remark(&mut self, from: Place, text: impl Into<String>) {
         self.saw([from]);
         self.loose.push(Loose { place: from, what: String::new(), why: text.into() });
     }
 
-    /// The same for `what` of a line; lines of which the same is said are listed together.
+    /// Adds a remark on `what` of a line; lines with the same remark are listed together.
     pub fn unsaid(&mut self, from: Place, what: impl Into<String>, why: impl Into<String>) {
         self.saw([from]);
         self.loose.push(Loose { place: from, what: what.into(), why: why.into() });
@@ -203,12 +204,12 @@ impl Sheet {
             .for_each(|section| section.disable(why));
     }
 
-    /// How many sections of a name are in effect.
+    /// Returns how many sections of a name are in effect.
     pub fn count(&self, name: &str) -> usize {
         self.sections.iter().filter(|section| section.name == name && !section.is_off()).count()
     }
 
-    /// How many remarks there are.
+    /// Returns the number of remarks.
     pub fn remarks(&self) -> usize {
         let of = |section: &Section| {
             section.items.iter().filter(|item| matches!(item.what, What::Remark(_))).count()
@@ -216,7 +217,7 @@ impl Sheet {
         self.loose.len() + self.sections.iter().map(of).sum::<usize>()
     }
 
-    /// Lists the lines that nobody spoke of.
+    /// Lists the lines that were not dealt with.
     pub fn complete(&mut self, files: &BTreeMap<&'static str, String>, order: &[&str]) {
         for section in &mut self.sections {
             for place in std::mem::take(&mut section.seen) {
@@ -226,7 +227,7 @@ impl Sheet {
         for (file, text) in files {
             for line in super::text::lines(file, text) {
                 if !self.seen.contains(&(*file, line.place.line)) {
-                    // Passwords stay where they are.
+                    // Passwords are not copied.
                     let is_secret = *file == "passwd.nntp" || line.text.contains("password");
                     let text = if is_secret {
                         "a line with a password".into()
@@ -242,13 +243,13 @@ impl Sheet {
         self.loose.sort_by_key(|loose| (rank(loose.place.file), loose.place.line));
     }
 
-    /// The file, as the configuration's reader takes it: what it refuses is turned into comments. With
-    /// it, what it still refuses.
+    /// Returns the file as accepted by the configuration's parser: refused parts are turned into comments.
+    /// Also returns the error that remains, if any.
     pub fn settle(&mut self, head: &str) -> (String, Option<String>) {
         let rank = |name: &str| {
             table::SECTIONS.iter().position(|section| section.name == name).unwrap_or(usize::MAX)
         };
-        // Hundreds of sections for control messages are no good reading in the middle, so they come last.
+        // Control sections come last, as hundreds of them would be hard to read in the middle.
         self.sections.sort_by_key(|section| (section.name == "control", rank(section.name)));
         loop {
             let (text, lines) = self.written(head);
@@ -266,7 +267,7 @@ impl Sheet {
         }
     }
 
-    /// Turns off what a fault is about; whether that was possible.
+    /// Disables the part that a fault is about; returns whether that was possible.
     fn refused(&mut self, lines: &[Origin], fault: &config::Fault) -> bool {
         let Some(origin) = lines.iter().find(|line| line.span.contains(&fault.span.start)) else {
             return false;
@@ -306,7 +307,7 @@ impl Sheet {
         (page.text, page.lines)
     }
 
-    /// What is said of lines that belong to no section.
+    /// Writes the remarks on lines that belong to no section.
     fn write_loose(&self, page: &mut Page) {
         if !self.loose.is_empty() {
             page.text.push('\n');
@@ -336,7 +337,7 @@ struct Page {
 }
 
 impl Page {
-    /// Lines of comment as they are.
+    /// Writes lines of comment unchanged.
     fn comment(&mut self, text: &str) {
         for line in text.lines() {
             self.text.push_str(format!("# {line}").trim_end());
@@ -344,7 +345,7 @@ impl Page {
         }
     }
 
-    /// A comment in lines that are not too long; `lead` stands before the first one.
+    /// Writes a comment, wrapped; `lead` comes before the first line.
     fn wrapped(&mut self, lead: &str, text: &str) {
         let indent = if lead.is_empty() { "  ".to_owned() } else { " ".repeat(lead.len()) };
         let mut line = format!("# {lead}");
@@ -366,7 +367,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// What is said of a line, and of others like it.
+    /// Writes a remark on a line, and on others like it.
     fn loose(&mut self, first: &Loose, alike: &[&Loose]) {
         let places: Vec<Place> =
             std::iter::once(first.place).chain(alike.iter().map(|other| other.place)).collect();
@@ -377,7 +378,7 @@ impl Page {
         self.wrapped("", &format!("{}: {}{colon}{}", origins(&places), what.join(", "), first.why));
     }
 
-    /// A line that a fault may be about.
+    /// Writes a line that a fault may be about.
     fn line(&mut self, section: usize, item: Option<usize>, text: &str) {
         let from = self.text.len();
         self.text.push_str(text.trim_end());
@@ -430,7 +431,7 @@ impl Page {
         }
     }
 
-    /// A key, its note after it if there is room, else above it.
+    /// Writes a key, with its note after it if there is room, otherwise above it.
     fn key(&mut self, section: usize, item: usize, off: &str, (text, note, column): (&str, &str, usize)) {
         let line = format!("{off}{text:column$}  # {note}");
         if note.is_empty() {
@@ -444,7 +445,7 @@ impl Page {
     }
 }
 
-/// `control.ctl 7-9, 12`.
+/// Returns a text such as `control.ctl 7-9, 12`.
 pub(super) fn origins(places: &[Place]) -> String {
     let mut lines: Vec<(u32, u32)> = places.iter().map(|place| (place.line, place.last)).collect();
     lines.sort_unstable();
@@ -467,7 +468,7 @@ fn assignment(word: &str, value: &str) -> String {
     format!("{word} = {}", value.trim())
 }
 
-/// A text as a comment may have it, however long.
+/// Returns a text of any length in a form allowed in a comment.
 fn quoted_long(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -491,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_spoke_of_is_listed() {
+    fn lines_not_dealt_with_are_listed() {
         let mut sheet = Sheet::default();
         storage(&mut sheet);
         sheet.single("site").key("path_identity", "news.example", Place::at("inn.conf", 1));
@@ -513,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_reader_refuses_becomes_a_comment_with_the_reason() {
+    fn parts_the_parser_refuses_become_comments_with_the_reason() {
         let mut sheet = Sheet::default();
         storage(&mut sheet);
         let site = sheet.single("site");

@@ -1,8 +1,8 @@
-//! storage.conf and cycbuff.conf: buffers, classes and rules.
+//! Converts storage.conf and cycbuff.conf: buffers, classes and rules.
 //!
-//! INN's buffers are read by `newsreel import inn` and never written: each gets a new file of the same size.
-//! A class here is what is stored in the same way, so several of INN's that share a metacycbuff are one.
-//! Called by `settings`. Sources: storage.conf(5), cycbuff.conf(5).
+//! INN's buffers are read by `newsreel import inn` and never written: each gets a new file of the same
+//! size. A class here is defined by how articles are stored, so several of INN's that share a metacycbuff
+//! become one. Called by `settings`. Sources: storage.conf(5), cycbuff.conf(5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::sheet::{Section, Sheet};
 use super::text::{Place, Why, continued, is_true, pieces, quoted};
 use site_base::units::{size_text, span_text};
 
-/// Least size of a buffer, in bytes.
+/// Smallest size of a buffer, in bytes.
 const BUFFER_BYTES_MIN: u64 = 64 << 10;
 
-/// Which classes there are here.
+/// Classes of the new configuration.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     /// Names of classes that keep their articles, by INN's number.
@@ -42,7 +42,7 @@ struct Meta {
     order: String,
 }
 
-/// cycbuff.conf as it was read.
+/// Parsed cycbuff.conf.
 #[derive(Debug, Default)]
 pub(super) struct Cycbuffs {
     buffers: Vec<Buffer>,
@@ -51,7 +51,7 @@ pub(super) struct Cycbuffs {
 }
 
 impl Cycbuffs {
-    /// Reads the file.
+    /// Parses the file.
     pub fn parse(text: &str) -> Self {
         let mut found = Self::default();
         for line in continued("cycbuff.conf", text) {
@@ -140,7 +140,7 @@ pub(super) fn convert(storage: Option<&str>, cycbuffs: &Cycbuffs, wire: bool, sh
 }
 
 impl Classes {
-    /// Writes the class of a method, unless it is there; its name, if it can be one.
+    /// Writes the class of a method, unless it exists; returns its name, if the name is valid.
     fn add<'a>(
         &mut self,
         method: &Method<'_>,
@@ -239,7 +239,7 @@ fn buffer_section(buffer: &Buffer) -> Section {
     section
 }
 
-/// Writes the rule of a method; whether it takes everything.
+/// Writes the rule of a method; returns whether it matches every article.
 fn rule(method: &Method<'_>, class: &str, sheet: &mut Sheet) -> bool {
     let block = method.block;
     let mut rule = Section::new("rule");
@@ -249,7 +249,7 @@ fn rule(method: &Method<'_>, class: &str, sheet: &mut Sheet) -> bool {
         rule.disable("it names no newsgroups, so that INN never uses it");
     }
     let mut undated = None;
-    // The one that may need two rules comes last.
+    // The key that may need two rules comes last.
     let (expires, others): (Vec<&Pair>, _) = block.pairs.iter().partition(|pair| pair.key == "expires");
     for pair in others.into_iter().chain(expires) {
         let before = rule.clone();
@@ -325,7 +325,7 @@ fn condition(pair: &Pair, rule: &mut Section) -> Result<(), Why> {
     Ok(())
 }
 
-/// `min` or `min,max`.
+/// Parses `min` or `min,max`.
 fn range(text: &str, read: impl Fn(&str) -> Option<u64>) -> Result<(u64, u64), Why> {
     let mut parts = text.split(',').map(|part| read(part.trim()));
     let min = parts.next().flatten().ok_or("not a range")?;
@@ -333,7 +333,7 @@ fn range(text: &str, read: impl Fn(&str) -> Option<u64>) -> Result<(u64, u64), W
     Ok((min, max))
 }
 
-/// A time such as `3d12h`, in seconds.
+/// Parses a time such as `3d12h`, in seconds.
 fn expires(text: &str) -> Option<u64> {
     let mut secs = 0_u64;
     let mut number: Option<u64> = None;
@@ -351,11 +351,11 @@ fn expires(text: &str) -> Option<u64> {
         };
         secs = secs.checked_add(number.take()?.checked_mul(unit)?)?;
     }
-    // A century is long enough for newsreel.
+    // A century is the most that newsreel accepts.
     (number.is_none() && !text.is_empty()).then_some(secs.min(100 * 365 * 86_400))
 }
 
-/// The last rule takes what no other does.
+/// Writes the last rule, for articles that match no other.
 fn last(classes: &mut Classes, sheet: &mut Sheet) {
     let is_empty = classes.names.is_empty();
     let (name, method) = if is_empty { ("articles", "appendonly") } else { ("elsewhere", "trash") };
@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_expires() {
+    fn times_of_expires_are_parsed() {
         for (text, secs) in [
             ("0s", Some(0)),
             ("1d2h3m4s", Some(93_784)),

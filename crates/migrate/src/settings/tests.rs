@@ -1,4 +1,4 @@
-//! Whole configurations: everything is carried over or said, and damage is no fault of ours.
+//! Whole configurations: everything is converted or reported, and damage never causes a panic.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::*;
 use site_config as config;
 use site_config::{Config, Stay};
 
-/// A site with something in each file.
+/// A site with settings in each file.
 const SITE: &[(&str, &str)] = &[
     (
         "inn.conf",
@@ -90,12 +90,12 @@ fn converted(old: &Old) -> (New, Config) {
     assert_eq!(new.refused, None, "{}", new.text);
     let config = config::parse(&new.text, Path::new("newsreel.toml"));
     let config = config.unwrap_or_else(|error| panic!("{}", error.report(false)));
-    // Comments as they were before they were broken into lines.
+    // Undoes the wrapping of comments.
     new.text = new.text.replace("\n#   ", " ");
     (new, config)
 }
 
-/// Lines that the new configuration names, per file.
+/// Returns the lines named in the new configuration for a file.
 pub(super) fn named(text: &str, file: &str) -> std::collections::BTreeSet<u32> {
     let mut lines = std::collections::BTreeSet::new();
     for (at, _) in text.match_indices(&format!("{file} ")) {
@@ -213,7 +213,7 @@ fn peers_and_feeds_meet() {
 }
 
 #[test]
-fn readers_are_one_list_and_the_first_that_fits_decides() {
+fn readers_become_one_list_and_the_first_match_decides() {
     let (new, config) = converted(&site());
     let sections: Vec<_> = config
         .access
@@ -252,7 +252,7 @@ fn readers_are_one_list_and_the_first_that_fits_decides() {
 }
 
 #[test]
-fn every_line_is_named_in_the_result() {
+fn every_line_is_named_in_the_output() {
     let old = site();
     let (new, _) = converted(&old);
     for (file, text) in SITE {
@@ -260,7 +260,7 @@ fn every_line_is_named_in_the_result() {
         let blank = |line: &str| line.trim_matches(['}', ' ', '{']).is_empty() || line.starts_with('#');
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !blank(line)) {
             let is_quiet = [
-                // Defaults, of ours too, and what only opens a block.
+                // Defaults, ours included, and lines that only open a block.
                 "group slow {",
                 "peer ",
                 "streaming: true",
@@ -393,7 +393,7 @@ fn a_site_of_c_news_becomes_a_configuration() {
     ] {
         assert!(new.text.contains(part), "{part}: {}", new.text);
     }
-    // Damage costs nothing but what is damaged.
+    // Damage affects only the damaged part.
     for (name, text) in CNEWS {
         for at in (0..text.len()).step_by(3) {
             let mut files: std::collections::BTreeMap<_, _> =
@@ -406,16 +406,16 @@ fn a_site_of_c_news_becomes_a_configuration() {
 }
 
 #[test]
-fn an_empty_site_is_a_configuration() {
+fn an_empty_site_becomes_a_configuration() {
     let (new, config) = converted(&Old::default());
     assert_eq!(config.classes[0].name, "articles", "{}", new.text);
     assert!(config.access.is_empty() && config.peers.is_empty());
     assert_eq!(config.site.listen, ["0.0.0.0:119", "[::]:119"]);
 }
 
-/// Files are cut, doubled, and written over with what means something to one of them.
+/// Files are cut, doubled, and overwritten with special characters.
 #[test]
-fn no_damage_to_files_of_inn_leads_to_a_fault() {
+fn damage_to_files_of_inn_never_causes_a_panic() {
     const SPECIAL: &[&str] = &[
         "{",
         "}",
@@ -478,14 +478,14 @@ fn no_damage_to_files_of_inn_leads_to_a_fault() {
     }
 }
 
-/// An INN with these files.
+/// Returns an INN with these files.
 fn inn(files: &[(&'static str, &str)]) -> Old {
     let files = files.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
     Old { dir: "/etc/news".into(), files, ..Old::default() }
 }
 
 #[test]
-fn groups_of_readers_conf_in_one_line_give_no_more_rights_than_before() {
+fn groups_of_readers_conf_in_one_line_gain_no_rights() {
     let readers = "auth all { hosts: * default: <ALL> }\r\n\
                    access all { users: <ALL> newsgroups: *,!private.* access: RP max_rate: 10000 }\r\n";
     let (new, config) = converted(&inn(&[("inn.conf", "pathhost: a.example\n"), ("readers.conf", readers)]));
@@ -498,7 +498,7 @@ fn groups_of_readers_conf_in_one_line_give_no_more_rights_than_before() {
 }
 
 #[test]
-fn what_readers_conf_does_not_make_clear_gives_no_rights() {
+fn unclear_parts_of_readers_conf_give_no_rights() {
     let all = "auth all {\n hosts: *\n default: <ALL>\n}\n";
     for (auth, access, why) in [
         (all, "access a {\n users: <ALL>\n newsgroups: *, !private.*\n}\n", "not been understood whole"),
@@ -513,7 +513,7 @@ fn what_readers_conf_does_not_make_clear_gives_no_rights() {
             "access a {\n users: <ALL>\n newsgroups: *\n}\n",
             "decided about these clients",
         ),
-        // Small letters are none of INN's.
+        // INN gives lower-case letters no meaning.
         (all, "access a {\n users: <ALL>\n newsgroups: *\n access: rpa\n}\n", ""),
     ] {
         let readers = [auth, access].concat();
@@ -614,7 +614,7 @@ fn peers_that_share_an_address_stay_apart() {
 }
 
 #[test]
-fn what_me_takes_and_older_columns_of_batchparms_are_carried_over() {
+fn the_line_me_and_older_columns_of_batchparms_are_converted() {
     let files = [
         ("whoami", "sirius\n"),
         ("sys", "ME:comp,!comp.binaries/world,all,!local::\nhuey:comp/all:f:\n"),

@@ -1,4 +1,4 @@
-//! Lines of the old configuration, and where each stands.
+//! Lines of the old configuration, with their positions.
 //!
 //! Called by the readers of all files. Sources: newsfeeds(5) and cycbuff.conf(5) for continued lines.
 
@@ -7,18 +7,18 @@ use std::fmt;
 /// Longest file that is read, in bytes.
 pub const FILE_BYTES_MAX: usize = 4 << 20;
 
-/// Where something stands in the old configuration.
+/// Position in the old configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub file: &'static str,
-    /// From 1 on.
+    /// Line number, from 1.
     pub line: u32,
-    /// The last of its lines.
+    /// Last of its lines.
     pub last: u32,
 }
 
 impl Place {
-    /// A line.
+    /// Returns the position of a single line.
     pub fn at(file: &'static str, line: u32) -> Self {
         Self { file, line, last: line }
     }
@@ -33,14 +33,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// A line with something in it, or several that are one.
+/// A line with content, or several joined lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub place: Place,
     pub text: String,
 }
 
-/// The lines that are neither blank nor a comment, each for itself.
+/// Returns the lines that are neither blank nor a comment, without joining any.
 pub(super) fn lines(file: &'static str, text: &str) -> Vec<Line> {
     let line = |(at, text): (usize, &str)| {
         let text = text.trim();
@@ -50,7 +50,7 @@ pub(super) fn lines(file: &'static str, text: &str) -> Vec<Line> {
     text.lines().enumerate().filter_map(line).collect()
 }
 
-/// The same where a backslash at the end continues a line.
+/// Returns such lines, joining those that end in a backslash with the next.
 pub(super) fn continued(file: &'static str, text: &str) -> Vec<Line> {
     let mut whole: Vec<Line> = Vec::new();
     let mut open = false;
@@ -79,12 +79,12 @@ fn number(at: usize) -> u32 {
     u32::try_from(at + 1).unwrap_or(u32::MAX)
 }
 
-/// Pieces between commas, without blanks around them; empty ones are left out.
+/// Returns the pieces between commas, trimmed; empty ones are left out.
 pub(super) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|piece| !piece.is_empty())
 }
 
-/// Why something is not carried over, for people: it becomes a remark.
+/// Reason, in words, why something is not converted; it becomes a remark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Why(String);
 
@@ -118,12 +118,12 @@ impl AsRef<str> for Why {
     }
 }
 
-/// A boolean as INN writes it.
+/// Parses a boolean as written in INN.
 pub(super) fn is_true(text: &str) -> bool {
     ["true", "yes", "on"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// A text as it may stand in a comment: one line, no control characters, not too long.
+/// Returns a text in a form allowed in a comment: one line, no control characters, not too long.
 pub(super) fn quoted(text: &str) -> String {
     const CHARS_MAX: usize = 300;
     let mut plain: String =

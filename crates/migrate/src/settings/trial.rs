@@ -1,24 +1,24 @@
 //! A trial beside a running INN: it takes what INN feeds it, and sends nothing to others.
 //!
-//! A server refuses an article whose Path names it, and what INN feeds has passed INN. So the trial has a
-//! path identity of its own. Called by `settings`, once everything else is there.
+//! A server refuses an article whose Path names it, and articles fed by INN have passed INN. Therefore the
+//! trial has a path identity of its own. Called by `settings`, after everything else.
 
 use toml_edit::Value;
 
 use super::inn_conf::InnConf;
 use super::sheet::{Section, Sheet};
 
-/// The port of a trial: INN has its own.
+/// Port of a trial, as INN has the usual one.
 const PORT: u16 = 1119;
-/// What stands before INN's name in the name of the trial.
+/// Prefix of the trial's name, before INN's name.
 const PREFIX: &str = "trial";
 
-/// What an operator must know of it.
+/// Advice for the operator.
 pub(super) const ADVICE: &str = "This is a trial beside INN: it has a path identity and a port of its own, takes \
     articles from INN, and sends nothing. For the switch, convert again without --trial, in another \
     directory.";
 
-/// Makes the site one that can run while INN does.
+/// Makes the site able to run beside INN.
 pub(super) fn convert(conf: &InnConf, sheet: &mut Sheet) {
     let site = sheet.single("site");
     let name = format!("{PREFIX}.{}", conf.path_identity());

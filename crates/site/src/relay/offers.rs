@@ -1,17 +1,18 @@
-//! The Message-IDs that a peer was told to send by CHECK, until it does.
+//! Message-IDs that a peer was asked to send by CHECK, until it does.
 //!
-//! Each is a reservation in the spool, so that no other peer is asked for the same article meanwhile. They
-//! end with the TAKETHIS, after a time (the spool's), or with the connection. Called by `Feed`.
+//! Each is a reservation in the spool, so that no other peer is asked for the same article in the meantime.
+//! A reservation ends with the TAKETHIS, after a time (set by the spool), or with the connection. Called by
+//! `Feed`.
 
 use hashbrown::HashMap;
 use netnews::nntp::response::code;
 use spool::{Key, Offer, Reservation};
 use std::collections::VecDeque;
 
-/// Reservations per connection at most; the oldest is given up for a new one.
+/// Most reservations per connection; the oldest is given up for a new one.
 const OFFERS_MAX: usize = 10_000;
 
-/// The offers of one connection that wait for their articles.
+/// Offers of one connection that wait for their articles.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     waiting: HashMap<Key, Reservation>,
@@ -32,7 +33,7 @@ impl Offers {
     pub fn answer(&mut self, key: Key, offer: Offer) -> u16 {
         match offer {
             Offer::Have => code::CHECK_NOT_WANTED,
-            // Who asks again for what it was told to send is told so again.
+            // A peer that offers again what it was asked to send gets the same answer.
             Offer::InFlight if self.waiting.contains_key(&key) => code::CHECK_SEND,
             Offer::InFlight | Offer::Pending => code::CHECK_LATER,
             Offer::Wanted(reservation) => {
@@ -42,12 +43,12 @@ impl Offers {
         }
     }
 
-    /// Whether nothing is waited for.
+    /// Returns whether no article is awaited.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// The article has come. True if it was offered before.
+    /// Releases the reservation of an article that has arrived. Returns true if it was offered before.
     pub fn settle(&mut self, key: &Key) -> bool {
         let settled = self.waiting.remove(key).is_some();
         if self.waiting.is_empty() {

@@ -1,10 +1,10 @@
-//! Looking ahead: what a client has asked for behind the command at hand is asked for together with it.
+//! Look-ahead: requests a client has sent after the current command are sent upstream together with it.
 //!
-//! A session answers one command after the other. What its input has already is fetched meanwhile: articles
-//! as flights, which later requests follow, marks and existence as promised answers. Questions to the same
-//! upstream go out in one go (`together`). What was fetched is held for the session until its turn comes, so
-//! that it is fetched once whether the cache keeps it or not; how much is held has a limit for each session
-//! and for all of them. Called by `upstream`.
+//! A session answers one command after the other. Later requests in its input are fetched in the meantime:
+//! articles as flights, which the requests then follow, marks and existence as promised answers. Questions
+//! to the same upstream are sent together (`together`). Fetched articles are held for the session until
+//! their turn comes, so that each is fetched once whether the cache keeps it or not; the amount held is
+//! limited for each session and for all of them. Called by `upstream`.
 
 use super::articles::{self, Flights, OnItsWay, Place, on_its_way};
 use super::bringing::AskArticle;
@@ -24,30 +24,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of articles that one session may have fetched ahead, by what articles usually have.
+/// Bytes of articles that one session may fetch ahead, estimated by the usual size.
 const SESSION_BYTES_MAX: u64 = 16 << 20;
-/// The same of all sessions together.
+/// Bytes of articles that all sessions together may fetch ahead.
 const ALL_BYTES_MAX: u64 = 128 << 20;
-/// Bytes for which one permit stands.
+/// Bytes represented by one permit.
 const PERMIT_BYTES: u64 = 64 << 10;
-/// What an article has, as long as none has come.
+/// Assumed size of an article before any has arrived.
 const USUAL_BYTES: u64 = 64 << 10;
 
-/// A question that was asked ahead.
+/// A question asked ahead.
 pub(super) struct AskedAhead<T> {
     pub pool: Arc<Pool>,
-    /// When it was asked.
+    /// Time when it was asked.
     pub at: Instant,
     pub answer: Promised<T>,
 }
 
-/// An article that was asked for ahead.
+/// An article requested ahead.
 struct HeldArticle {
     flight: OnItsWay,
     _permit: OwnedSemaphorePermit,
 }
 
-/// What was asked for ahead for one session.
+/// Requests made ahead for one session.
 #[derive(Default)]
 pub(super) struct Ahead {
     articles: HashMap<Box<[u8]>, HeldArticle>,
@@ -55,7 +55,7 @@ pub(super) struct Ahead {
     marks: HashMap<Box<[u8]>, AskedAhead<MarksSaid>>,
 }
 
-/// How much may be asked for ahead of all sessions.
+/// Limit on articles requested ahead by all sessions.
 pub(super) struct AheadLimit {
     permits: Arc<Semaphore>,
     usual_bytes: AtomicU64,
@@ -69,7 +69,7 @@ impl Default for AheadLimit {
 }
 
 impl AheadLimit {
-    /// An article had so many bytes.
+    /// Updates the usual size with that of an article.
     fn learn(&self, bytes: u64) {
         let usual = self.usual_bytes.load(Ordering::Relaxed);
         self.usual_bytes.store((usual * 7 + bytes) / 8, Ordering::Relaxed);
@@ -83,23 +83,23 @@ impl AheadLimit {
 }
 
 impl Ahead {
-    /// Whether nothing was asked for ahead.
+    /// Returns whether nothing was requested ahead.
     pub fn is_empty(&self) -> bool {
         self.articles.is_empty() && self.existence.is_empty() && self.marks.is_empty()
     }
 
-    /// Whether an article was asked for.
+    /// Returns whether an article was requested.
     pub fn has_article(&self, key: &[u8]) -> bool {
         self.articles.contains_key(key)
     }
 
-    /// The articles that were not asked for since.
+    /// Returns the flights of articles not taken yet.
     fn flights(&self) -> Vec<OnItsWay> {
         self.articles.values().map(|held| held.flight.clone()).collect()
     }
 }
 
-/// What a list of foreseen commands comes to.
+/// Requests that follow from a list of foreseen commands.
 #[derive(Default)]
 struct Plan {
     articles: Vec<(Place, Part)>,
@@ -108,7 +108,7 @@ struct Plan {
 }
 
 impl Upstreams {
-    /// Takes an article that was asked for ahead.
+    /// Takes an article that was requested ahead.
     pub(super) fn article_ahead(&self, place: &Place, part: Part) -> Option<OnItsWay> {
         let mut ahead = self.ahead.lock();
         if ahead.articles.is_empty() {
@@ -126,7 +126,7 @@ impl Upstreams {
         self.ahead.lock().existence.remove(id)
     }
 
-    /// Takes the marks of a group that were asked for ahead, and when that was.
+    /// Takes the marks of a group that were requested ahead, and the time of the request.
     pub(super) async fn marks_ahead(&self, upstream: &Upstream, name: &[u8]) -> Option<(MarksSaid, Instant)> {
         let asked = self.ahead.lock().marks.remove(name)?;
         if !Arc::ptr_eq(&asked.pool, &upstream.pool) {
@@ -135,7 +135,7 @@ impl Upstreams {
         Some((asked.answer.await.ok()?.ok()?, asked.at))
     }
 
-    /// Asks for what is foreseen and not here; what was foreseen before and is not now is forgotten.
+    /// Requests what is foreseen and not here; earlier requests that are no longer foreseen are dropped.
     pub(super) async fn ask_ahead(&self, foreseen: &[Foreseen<'_, UpstreamGroup>]) {
         let plan = self.plan(foreseen).await;
         self.forget_all_but(&plan);
@@ -164,7 +164,7 @@ impl Upstreams {
                 }
             }
         }
-        // They are all of the group that is selected.
+        // All of them are in the selected group.
         if let Some((selected, ..)) = numbers.first()
             && let Ok(group) = selected.current()
         {
@@ -217,7 +217,7 @@ impl Upstreams {
         }
     }
 
-    /// Articles that one upstream is asked for.
+    /// Requests articles from one upstream.
     fn ask_together_for(
         &self,
         table: &Arc<Table>,
@@ -274,7 +274,7 @@ fn ask<Q: Pipelined + 'static>(
     }
 }
 
-/// Those numbers of a group that have articles, as far as is known.
+/// Returns those numbers of a group that have articles, as far as is known.
 async fn there(group: &Arc<Group>, numbers: Vec<(u64, Part)>) -> Vec<(Place, Part)> {
     let (Some(first), Some(last)) =
         (numbers.iter().map(|(n, _)| *n).min(), numbers.iter().map(|(n, _)| *n).max())
@@ -291,5 +291,5 @@ async fn there(group: &Arc<Group>, numbers: Vec<(u64, Part)>) -> Vec<(Place, Par
     there.map(|(number, part)| (Place::Number(group.clone(), number), part)).collect()
 }
 
-/// What sessions have asked for ahead.
+/// Requests made ahead by sessions.
 pub(super) type SharedAhead = Arc<Leaf<Ahead>>;

@@ -1,9 +1,9 @@
-//! How many connections an upstream may have: as many as are configured, or as many as it lets us have.
+//! Number of connections allowed to an upstream: the configured number, or what it lets us have.
 //!
-//! A provider that refuses one more connection while others are open allows no more than those. Each refusal
-//! takes one away, down to what was open then; one is tried again from time to time, since another program
-//! may have had the rest. Source: RFC 3977 section 3.2.1, and what providers answer beyond it (400, 502, and
-//! 481 or 482 to a login).
+//! A provider that refuses another connection while some are open allows no more than those. Each refusal
+//! reduces the allowance by one, down to the number open at the time; one more is tried at intervals, since
+//! another program may have used the rest. Source: RFC 3977 section 3.2.1, and further answers of providers
+//! (400, 502, and 481 or 482 to a login).
 
 use site_base::lock::Leaf;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// After how long one more connection is tried than a server has let us have.
+/// Interval for trying one more connection than a server has let us have.
 const RETRY_INTERVAL: Duration = Duration::from_secs(300);
 
-/// The connections that may be used at once.
+/// Connections that may be used at once.
 pub(super) struct Allowance {
     configured: usize,
     permits: Semaphore,
@@ -23,23 +23,23 @@ pub(super) struct Allowance {
     open: Arc<AtomicUsize>,
 }
 
-/// How many permits there are.
+/// Number of permits.
 struct Granted {
     count: usize,
-    /// When it was last found out that there are no more.
+    /// Time when the server last refused a connection.
     refused_at: Option<Instant>,
 }
 
-/// The right to use a connection.
+/// Right to use a connection.
 pub(super) struct Permit<'a> {
     allowance: &'a Allowance,
     permit: SemaphorePermit<'a>,
 }
 
-/// A connection that is being opened.
+/// A connection being opened.
 pub(super) struct Opening(Option<Opened>);
 
-/// A connection that is open: counted until it is dropped.
+/// An open connection, counted until dropped.
 pub(super) struct Opened(Arc<AtomicUsize>);
 
 impl Allowance {
@@ -56,25 +56,25 @@ impl Allowance {
     pub async fn permit(&self) -> Permit<'_> {
         self.try_one_more();
         loop {
-            // It is never closed.
+            // The semaphore is never closed.
             if let Ok(permit) = self.permits.acquire().await {
                 return Permit { allowance: self, permit };
             }
         }
     }
 
-    /// A connection is being opened from now on.
+    /// Counts a connection that is being opened.
     pub fn opening(&self) -> Opening {
         self.open.fetch_add(1, Ordering::SeqCst);
         Opening(Some(Opened(self.open.clone())))
     }
 
-    /// Connections that are open or being opened.
+    /// Returns the number of connections that are open or being opened.
     pub fn others(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// The most connections that the server lets us have, if it has refused one.
+    /// Returns the most connections that the server lets us have, if it has refused one.
     pub fn limit(&self) -> Option<usize> {
         let granted = self.granted.lock();
         (granted.count < self.configured).then_some(granted.count)
@@ -91,7 +91,7 @@ impl Allowance {
 }
 
 impl Permit<'_> {
-    /// The server has refused a connection: there is one less, but not less than are open.
+    /// Reduces the allowance after a refusal, but not below the number of open connections.
     pub fn give_up(self) {
         let mut granted = self.allowance.granted.lock();
         if granted.count > self.allowance.others().max(1) {
@@ -102,7 +102,7 @@ impl Permit<'_> {
 }
 
 impl Opening {
-    /// It is open.
+    /// Returns the counter of the open connection.
     pub fn done(mut self) -> Option<Opened> {
         self.0.take()
     }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn refusals_take_away_what_is_not_open() {
+    async fn refusals_reduce_the_allowance_to_open_connections() {
         let allowance = Allowance::of(5);
         let lines: Vec<_> = (0..2).map(|_| allowance.opening().done()).collect();
         let mut permits = Vec::new();
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(allowance.limit(), None);
         permits.drain(2..).for_each(Permit::give_up);
         assert_eq!((allowance.limit(), allowance.others()), (Some(2), 2));
-        // Not below what is open, and not below one.
+        // Not below the number of open connections, and not below one.
         permits.drain(1..).for_each(Permit::give_up);
         assert_eq!(allowance.limit(), Some(2));
         drop(lines);

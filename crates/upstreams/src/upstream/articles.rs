@@ -1,7 +1,7 @@
 //! Articles of upstreams: which server is asked for which, and in which order.
 //!
-//! An article that several readers want at once is asked for once (`searching`), and read while it arrives.
-//! Of one that is not here and not small, HEAD fetches the head alone, which is kept.
+//! An article that several readers want at once is requested once (`searching`), and read while it arrives.
+//! For a HEAD of an article that is neither cached nor small, only the head is fetched and kept.
 
 use super::ahead::AskedAhead;
 use super::bringing::{About, AskArticle, LARGE_BYTES};
@@ -27,36 +27,36 @@ use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 use tracing::{debug, warn};
 
-/// An article up to this size is fetched whole for its head: its body is likely to be asked for next.
+/// Size up to which an article is fetched whole for its head: its body is likely to be requested next.
 const SMALL_BYTES_MAX: u64 = 4 << 10;
 
-/// The line that ends an article.
+/// Line that ends an article.
 const END: &[u8] = b".\r\n";
 
-/// So many wait for the disk of the cache at once. Each occupies a thread.
+/// Limits how many tasks wait for the disk of the cache at once, as each occupies a thread.
 static READS: Semaphore = Semaphore::const_new(8);
 
-/// What an article on its way comes to.
+/// An article being fetched.
 pub(super) type OnItsWay = Arc<Flight<About>>;
 
-/// Articles on their way: by Message-ID, or by group and number.
+/// Articles being fetched, by Message-ID, or by group and number.
 #[derive(Debug, Default)]
 pub(super) struct Flights(Leaf<HashMap<Box<[u8]>, OnItsWay>>);
 
-/// An article that a reader wants.
+/// A reader's request for an article.
 pub(super) struct Asked<'a> {
     pub place: Place,
-    /// What of it.
+    /// Requested part.
     pub part: Part,
-    /// Whether it is remembered if it cannot be had now.
+    /// Whether the article is to be fetched later if it is not available now.
     pub is_for_later: bool,
-    /// Who asks, for the log of accesses.
+    /// Client for the access log.
     pub client: &'a str,
-    /// What was asked for when the session looked ahead.
+    /// Flight begun when the session looked ahead.
     pub ahead: Option<OnItsWay>,
 }
 
-/// Which article it is.
+/// Locator of an article.
 #[derive(Clone)]
 pub(super) enum Place {
     Number(Arc<Group>, u64),
@@ -64,7 +64,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// What it is called while this part of it is on its way.
+    /// Returns the key in [`Flights`] for this part of it.
     pub fn key(&self, part: Part) -> Box<[u8]> {
         let part: &[u8] = if part == Part::Head { b"HEAD " } else { b"" };
         match self {
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    /// The group, of an article by its number.
+    /// Returns the group, for an article by its number.
     pub fn group(&self) -> Option<&[u8]> {
         match self {
             Self::Number(group, _) => Some(&group.name),
@@ -84,12 +84,12 @@ impl Place {
         }
     }
 
-    /// Whether this is the server that numbers its group.
+    /// Returns whether this server numbers its group.
     pub fn is_numbered_by(&self, upstream: &Upstream) -> bool {
         matches!(self, Self::Number(group, _) if Arc::ptr_eq(&group.pool, &upstream.pool))
     }
 
-    /// Whether the cache has this part of it, as far as can be said without reading it.
+    /// Returns whether the cache has this part of it, as far as is known without reading it.
     pub fn is_here(&self, table: &Table, part: Part) -> bool {
         let (now, Some(cache)) = (unix_secs(), &table.cache) else { return false };
         let id = match self {
@@ -103,7 +103,7 @@ impl Place {
         id.is_some_and(|id| block_in_place(|| is_here(&id)).unwrap_or_default())
     }
 
-    /// Whether it is known to be so small that it is fetched whole, whatever of it is wanted.
+    /// Returns whether it is known to be small enough to be fetched whole, whatever part is wanted.
     fn is_small(&self) -> bool {
         match self {
             Self::Number(group, number) => {
@@ -114,7 +114,7 @@ impl Place {
     }
 }
 
-/// The same, borrowed.
+/// A borrowed locator.
 #[derive(Clone, Copy)]
 pub(super) enum At<'a> {
     Number(&'a Group, u64),
@@ -130,17 +130,17 @@ impl<'a> From<&'a Place> for At<'a> {
     }
 }
 
-/// The rest of an article.
+/// Rest of an article.
 #[derive(Debug)]
 pub struct Rest {
     from: Source,
     is_over: bool,
 }
 
-/// Where the rest of an article comes from.
+/// Source of the rest of an article.
 #[derive(Debug)]
 enum Source {
-    /// An upstream; so much of it was shown, and this is what came last.
+    /// An upstream, with the number of bytes shown so far, and the last piece.
     Upstream(OnItsWay, usize, Vec<u8>),
     /// The cache.
     Kept(LargeReader),
@@ -175,7 +175,7 @@ impl Remainder for Rest {
     }
 }
 
-/// Takes what of an article has arrived after `at`; false: that was all.
+/// Copies the bytes that have arrived after `at`; returns false at the end.
 async fn arrived(flight: &OnItsWay, at: &mut usize, into: &mut Vec<u8>) -> Answer<bool> {
     into.clear();
     let copied = flight.wait(|cargo| match (cargo.bytes.get(*at..), &cargo.end) {
@@ -191,7 +191,7 @@ async fn arrived(flight: &OnItsWay, at: &mut usize, into: &mut Vec<u8>) -> Answe
     Ok(len > 0)
 }
 
-/// Reads from memory if possible, else waits for the disk, with few others.
+/// Reads from memory if possible, otherwise waits for the disk, with a limit on such tasks.
 async fn patiently<T>(mut read: impl FnMut(Patience) -> io::Result<T>) -> io::Result<T> {
     match read(Patience::CacheOnly) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -202,13 +202,13 @@ async fn patiently<T>(mut read: impl FnMut(Patience) -> io::Result<T>) -> io::Re
     }
 }
 
-/// Brings an article into the cache, unless it is there; how many bytes that took.
+/// Fetches an article into the cache; returns how many bytes that took.
 pub(super) async fn bring(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place) -> Result<u64, Trouble> {
     let flight = on_its_way(table, flights, place, Part::Article, None);
     flight.wait(|cargo| cargo.end.clone().map(|end| end.map(|()| cargo.bytes.len() as u64))).await
 }
 
-/// Remembers what cannot be had now.
+/// Remembers an article that is not available now.
 fn want(table: &Table, place: &Place) {
     let Some(cache) = &table.cache else { return };
     cache.want(match place {
@@ -217,8 +217,8 @@ fn want(table: &Table, place: &Place) {
     });
 }
 
-/// Reads an article that the cache has in the machine's memory; `None`: it is not there, or must be waited
-/// for.
+/// Reads an article that the cache has in memory; returns `None` if it is not there, or would have to be
+/// waited for.
 pub(super) fn at_hand(
     table: &Table,
     (at, client): (At<'_>, &str),
@@ -229,7 +229,7 @@ pub(super) fn at_hand(
     Some(shown(table, (at, client), kept, into))
 }
 
-/// Shows an article that the cache has.
+/// Returns an article read from the cache, and counts the request.
 fn shown(table: &Table, asked: (At<'_>, &str), kept: Kept, into: &ArticleBytes) -> Fetched<Rest> {
     let Kept { rest, size, now } = kept;
     record(table, asked, into.message_id(), (size, 0), now);
@@ -272,7 +272,7 @@ pub(super) async fn article(
     }
 }
 
-/// Reads an article that is on its way.
+/// Reads an article being fetched.
 async fn followed(
     table: &Table,
     flight: &OnItsWay,
@@ -281,7 +281,7 @@ async fn followed(
 ) -> Result<Fetched<Rest>, Trouble> {
     let about = flight.wait(|cargo| match (&cargo.about, &cargo.end) {
         (_, Some(Err(trouble))) => Some(Err(trouble.clone())),
-        // A head is shown when it is kept: whoever asks for it next need not ask upstream.
+        // A head is shown once it is kept, so that the next request for it need not go upstream.
         (Some(_), None) if part == Part::Head => None,
         (Some(about), end) => Some(Ok((about.clone(), cargo.bytes.clone(), end.is_some()))),
         _ => None,
@@ -304,17 +304,17 @@ async fn followed(
     })
 }
 
-/// An article that the cache has, and which was read: its head whole, and some of its body.
+/// An article read from the cache: its whole head, and some of its body.
 struct Kept {
-    /// What follows.
+    /// Reader for the rest.
     rest: Option<LargeReader>,
-    /// How many bytes all of it has.
+    /// Size of the whole article in bytes.
     size: u64,
-    /// When it was read, Unix seconds.
+    /// Time of reading, in Unix seconds.
     now: u64,
 }
 
-/// Reads the article that the cache has.
+/// Reads an article from the cache.
 fn cached(
     table: &Table,
     at: At<'_>,
@@ -322,7 +322,7 @@ fn cached(
     patience: Patience,
     into: &mut ArticleBytes,
 ) -> io::Result<Option<Kept>> {
-    // It is sent from the buffer that it is read into.
+    // The article is sent from the buffer that it is read into.
     let (mut bytes, scratch) = into.take();
     let read = read_cached(table, at, part, patience, &mut bytes);
     let Ok(Some((Found { id, from, .. }, kept))) = read else {
@@ -345,7 +345,7 @@ fn cached(
     Ok(Some(kept))
 }
 
-/// The same into a buffer, and where it is in there.
+/// Reads an article from the cache into a buffer, and returns its location there.
 fn read_cached(
     table: &Table,
     at: At<'_>,
@@ -373,7 +373,7 @@ fn read_cached(
     Ok(Some((found, kept(has_more.then_some(large), size))))
 }
 
-/// The head of an article of which the cache has nothing else.
+/// Reads the head of an article of which the cache has nothing else.
 fn cached_head(
     table: &Table,
     at: At<'_>,
@@ -425,8 +425,8 @@ fn record(
     }
 }
 
-/// The article with the Xref that readers are to see; `from` is the place of the upstream that it comes from,
-/// `None`: it was fitted before.
+/// Returns the article with the Xref shown to readers; `from` is the index of the upstream it comes from,
+/// or `None` if it was fitted before.
 fn fitted_to(table: &Table, place: &Place, from: Option<usize>, bytes: Vec<u8>) -> Vec<u8> {
     let Head { head, xref, .. } = Head::of(&bytes);
     match other_xref(table, place.into(), from, (head, xref)) {
@@ -435,7 +435,7 @@ fn fitted_to(table: &Table, place: &Place, from: Option<usize>, bytes: Vec<u8>) 
     }
 }
 
-/// The Xref that readers are to see, if it is not the one that the article has.
+/// Returns the Xref shown to readers, if it differs from the article's own.
 fn other_xref(
     table: &Table,
     at: At<'_>,
@@ -457,7 +457,7 @@ fn other_xref(
                 }
             }
         }
-        // The numbers are those of the server that it came from.
+        // The numbers are those of the server it came from.
         At::Id(_) => {
             let from = from?;
             fitted(value, None, &|name| table.routes.numbering(name) == Some(from))
@@ -466,7 +466,8 @@ fn other_xref(
     (fitted != value).then_some(fitted)
 }
 
-/// The article that is on its way already, or is from now on; with a ticket it is asked for with others.
+/// Returns the flight of the article, beginning it if necessary; with a ticket it is requested together
+/// with others.
 pub(super) fn on_its_way(
     table: &Arc<Table>,
     flights: &Arc<Flights>,
@@ -501,7 +502,7 @@ pub(super) fn on_its_way(
     flight
 }
 
-/// Puts an article that is whole into the cache, or its head.
+/// Puts a complete article, or its head, into the cache.
 fn keep(table: &Table, place: &Place, part: Part, landing: &Landing<About>) {
     let (about, bytes) = landing.change(|cargo| (cargo.about.clone(), cargo.bytes.clone()));
     let (Some(about), Some(cache)) = (about, &table.cache) else { return };
@@ -522,7 +523,7 @@ fn keep(table: &Table, place: &Place, part: Part, landing: &Landing<About>) {
     }
 }
 
-/// Takes an article out of those on their way.
+/// Removes an article from the flights when dropped.
 struct Leaving {
     flights: Arc<Flights>,
     key: Box<[u8]>,
@@ -534,15 +535,15 @@ impl Drop for Leaving {
     }
 }
 
-/// Whether the article with a Message-ID, or its head, is here, or an upstream has said that it has it.
+/// Returns whether the article with a Message-ID, or its head, is cached, or known to be at an upstream.
 pub(super) fn is_known(table: &Table, id: &[u8]) -> bool {
     let (now, Some(cache)) = (unix_secs(), &table.cache) else { return false };
     let is_here = || -> io::Result<bool> { Ok(cache.has_id(id, now)? || cache.has_head(id, now)?) };
     cache.is_present(id, now) || block_in_place(is_here).unwrap_or_default()
 }
 
-/// Whether some upstream has an article with this Message-ID; `ahead` is what was asked when the session
-/// looked ahead.
+/// Returns whether some upstream has an article with this Message-ID; `ahead` is the question asked when
+/// the session looked ahead.
 pub(super) async fn has(
     table: &Table,
     id: MessageId<'_>,

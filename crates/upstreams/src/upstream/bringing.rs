@@ -1,10 +1,10 @@
-//! ARTICLE and HEAD: an article on its way from an upstream, looked at before anybody sees it.
+//! ARTICLE and HEAD: articles from an upstream, checked before they are shown.
 //!
-//! It must be the one that was asked for: by the number and the Message-ID of the status line, by its own
-//! Message-ID, and where its overview row is known also by that one's Message-ID and size. A small article is
-//! shown when it is whole; a large one as soon as its head and a good piece are there and are as they should
-//! be, then each piece that is, and its final line only if all of it is: a reader can tell a part from a
-//! whole. Source: RFC 3977 section 6.2.1.
+//! The article must be the requested one: by the number and the Message-ID of the status line, by its own
+//! Message-ID, and if its overview row is known also by the Message-ID and size there. A small article is
+//! shown when it is complete; a large one as soon as its head and a substantial part have arrived and
+//! passed the checks, then piece by piece, and its final line only if all checks pass: a reader can thus
+//! distinguish a part from a whole. Source: RFC 3977 section 6.2.1.
 
 use super::flight::Landing;
 use super::line::{Line, Status};
@@ -21,40 +21,40 @@ use netnews::{Article, MessageId};
 use std::sync::Arc;
 use tracing::debug;
 
-/// From this many bytes on an article is passed on before it is whole.
+/// Size from which on an article is passed on before it is complete.
 pub(super) const LARGE_BYTES: usize = 64 << 10;
-/// How much smaller than another server's overview row says the headers of an article may be, and how many
-/// times less than all of it that is at most.
+/// Bytes by which the headers of an article may be smaller than another server's overview row states, and
+/// the least ratio of the whole size to them.
 const HEADERS_SLACK_BYTES: u64 = 1024;
 const SIZE_PER_SLACK: u64 = 2;
 
-/// What is known of an article on its way.
+/// Facts of an article being fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct About {
-    /// Its Message-ID.
+    /// Message-ID.
     pub id: Vec<u8>,
-    /// Where its body begins.
+    /// Offset of the body.
     pub body_at: usize,
-    /// The place of the upstream that it comes from.
+    /// Index of the upstream it comes from.
     pub from: usize,
 }
 
-/// What an upstream brought.
+/// Result of fetching an article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Brought {
     /// The article.
     Whole,
-    /// It has none.
+    /// The server has no such article.
     Missing,
-    /// It does not show it, in other words than that it has none.
+    /// The server refuses to show it, with a code other than for a missing article.
     Refused,
-    /// After another connection broke off it continues in another way than what was shown.
+    /// After a connection broke off, the new copy differs from what was shown.
     Otherwise,
-    /// Another one than was known by this number: its Message-ID.
+    /// Another article than was known by this number, with this Message-ID.
     Other(Vec<u8>),
 }
 
-/// Which article is asked for.
+/// Article to be fetched.
 #[derive(Debug, Clone)]
 pub(super) enum Wanted {
     /// By its number in a group.
@@ -63,16 +63,16 @@ pub(super) enum Wanted {
     Id(Box<[u8]>),
 }
 
-/// What is known of it before.
+/// Facts known in advance.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Expected {
-    /// Its Message-ID.
+    /// Message-ID.
     pub id: Option<Vec<u8>>,
-    /// Its size, as an overview row has it.
+    /// Size according to an overview row.
     pub bytes: Option<u64>,
-    /// The row is one of another server, whose headers may be longer.
+    /// Whether the row is from another server, whose headers may be longer.
     pub is_row_of_other: bool,
-    /// The most bytes that are taken.
+    /// Most bytes taken.
     pub bytes_max: u64,
 }
 
@@ -80,10 +80,10 @@ pub(super) struct Expected {
 #[derive(Clone)]
 pub(super) struct AskArticle {
     pub wanted: Wanted,
-    /// The head alone, or all of it.
+    /// Requested part: the head alone, or the whole article.
     pub part: Part,
     pub expected: Expected,
-    /// The place of the upstream that is asked.
+    /// Index of the upstream that is asked.
     pub from: usize,
     pub landing: Arc<Landing<About>>,
     /// Whether the answer to a GROUP comes first.
@@ -124,7 +124,7 @@ impl Pipelined for AskArticle {
         if let Wanted::Number(group, _) = &self.wanted
             && !line.has_selected(group)
         {
-            // It would be an article of the group that was selected before.
+            // The article would be from the group selected before.
             self.pass_over(line, &status).await?;
             return selected.map(|_| Brought::Missing);
         }
@@ -151,12 +151,12 @@ impl AskArticle {
         if self.part == Part::Head { "HEAD" } else { "ARTICLE" }
     }
 
-    /// Reads an article that is not taken: others that were asked for come after it.
+    /// Reads an article that is not taken, since answers to other requests follow it.
     async fn pass_over(&self, line: &mut Line, status: &Status) -> Result<(), Trouble> {
         if status.has_block { self.pass_over_rest(line, 0).await } else { Ok(()) }
     }
 
-    /// The same of the rest of one, after this many bytes.
+    /// Reads the rest of an article that is not taken, after this many bytes.
     async fn pass_over_rest(&self, line: &mut Line, mut bytes: u64) -> Result<(), Trouble> {
         while let Some(piece) = line.chunk().await? {
             bytes += piece.len() as u64;
@@ -167,7 +167,7 @@ impl AskArticle {
         Ok(())
     }
 
-    /// The Message-ID of the status line, which is about what was asked for.
+    /// Returns the Message-ID of the status line, which must match the request.
     fn named(&self, status: &Status) -> Result<Vec<u8>, Trouble> {
         let (number, id) = found(status)?;
         let fits = match &self.wanted {
@@ -182,9 +182,9 @@ impl AskArticle {
         }
     }
 
-    /// Takes the article.
+    /// Receives the article.
     async fn bring(&mut self, line: &mut Line, id: Vec<u8>) -> Result<Brought, Trouble> {
-        // What somebody has begun to read is continued, where it is the same so far.
+        // An article that readers have begun to read is continued, if it is the same so far.
         let (mut checked, shown) = self.landing.change(|cargo| {
             if cargo.about.is_none() {
                 cargo.bytes.clear();
@@ -203,7 +203,7 @@ impl AskArticle {
                 return Ok(Brought::Otherwise);
             }
             at += known;
-            // Not even the beginning of what cannot be an article is passed on.
+            // Not even the beginning of an invalid article is passed on.
             if memchr::memchr(0, piece).is_some() {
                 return Err(self.wrong("NUL octets"));
             }
@@ -234,7 +234,7 @@ impl AskArticle {
             return Ok(Brought::Otherwise);
         }
         if self.part == Part::Head {
-            // A head comes without its empty line.
+            // The answer to HEAD lacks the empty line.
             let head = self.landing.change(|cargo| {
                 cargo.bytes.extend_from_slice(b"\r\n");
                 head_of(&cargo.bytes)
@@ -262,13 +262,13 @@ impl AskArticle {
         }
     }
 
-    /// Looks at the lines that have come whole, before the first of them is shown.
+    /// Checks the complete lines received, before the first of them is shown.
     fn check_begun(&self) -> Result<(), Trouble> {
         let whole = |bytes: &[u8]| memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
         self.check_form(|bytes| bytes.get(..whole(bytes)).unwrap_or_default()).map(|_| ())
     }
 
-    /// Looks at the form of a part of what has come; how many bytes it has.
+    /// Checks the form of a part of the received bytes; returns their number.
     fn check_form(&self, part: impl FnOnce(&[u8]) -> &[u8]) -> Result<u64, Trouble> {
         let bytes =
             self.landing.change(|cargo| Article::parse(part(&cargo.bytes)).map(|article| article.bytes()));
@@ -278,7 +278,7 @@ impl AskArticle {
         })
     }
 
-    /// Compares its size with the one of its row.
+    /// Compares the size with that of its row.
     fn check_size(&self, bytes: u64) -> Result<(), Trouble> {
         let Some(said) = self.expected.bytes else { return Ok(()) };
         let slack = match self.expected.is_row_of_other {
@@ -293,7 +293,7 @@ impl AskArticle {
         Ok(())
     }
 
-    /// Servers have such articles, and RFC 3977 section 3.1.1 has no way to send them.
+    /// Handles articles that servers have although RFC 3977 section 3.1.1 has no way to send them.
     fn unsendable(&self, fault: Malformed) -> Trouble {
         debug!(%fault, "not shown: {}", self.wanted.text());
         Trouble::Missing
@@ -313,13 +313,13 @@ impl Wanted {
     }
 }
 
-/// Whether a code that refuses an article is about that article: not about the connection (400, 502), the
-/// command (500, 501), or who asks (480 to 483).
+/// Returns whether a code that refuses an article concerns the article: not the connection (400, 502), the
+/// command (500, 501), or the client (480 to 483).
 pub(super) fn is_about_an_article(code: u16) -> bool {
     matches!(code, 401..480 | 484..500 | 503..600)
 }
 
-/// What is wrong with the line ends of a piece of a block: a CR or LF that stands alone. No piece ends
+/// Returns the defect of the line ends in a piece of a block: a CR or LF that stands alone. No piece ends
 /// between a CR and its LF.
 fn bare_octet(piece: &[u8]) -> Option<Malformed> {
     let mut expected = None;
@@ -333,7 +333,7 @@ fn bare_octet(piece: &[u8]) -> Option<Malformed> {
     expected.map(|_| Malformed::BareCr)
 }
 
-/// The header lines, if they are there to their end.
+/// Returns the header lines, if they are complete.
 fn head_of(bytes: &[u8]) -> Option<Vec<u8>> {
     let end = memmem::find(bytes, b"\r\n\r\n")? + 2;
     bytes.get(..end).map(<[u8]>::to_vec)
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cr_or_lf_that_stands_alone_is_found_wherever_it_is() {
+    fn a_lone_cr_or_lf_is_found_at_any_position() {
         for piece in ["", "x", "\r\n", "x\r\n\r\nx", ".\r\n"] {
             assert_eq!(bare_octet(piece.as_bytes()), None, "{piece:?}");
         }

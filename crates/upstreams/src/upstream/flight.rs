@@ -1,7 +1,7 @@
-//! Something on its way from an upstream, and those who wait for it: asked for once, and followed by all who
-//! want it while it arrives.
+//! A flight: data being fetched from an upstream, requested once and read by all waiting readers while it
+//! arrives.
 //!
-//! Whoever fetches holds a [`Landing`]; if it is dropped early, those who wait learn of it.
+//! The fetching task holds a [`Landing`]; if it is dropped early, the readers are notified.
 
 use super::trouble::Trouble;
 use lock_order::Ordered;
@@ -10,37 +10,37 @@ use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// What has arrived so far.
+/// Data that has arrived so far.
 #[derive(Debug)]
 pub(super) struct Cargo<T> {
-    /// What is known of it; once this is there, those who wait may begin.
+    /// Facts about it; once they are set, readers may begin.
     pub about: Option<T>,
-    /// Its bytes.
+    /// Bytes received.
     pub bytes: Vec<u8>,
-    /// How it ended.
+    /// How the flight ended.
     pub end: Option<Result<(), Trouble>>,
 }
 
-/// Something on its way.
+/// Data being fetched.
 #[derive(Debug)]
 pub(super) struct Flight<T> {
     cargo: Ordered<Cargo<T>, { rank::CARGO }>,
     changed: Notify,
 }
 
-/// The right to bring it, and the duty to end it.
+/// Writer's end of a flight, which must end it.
 #[derive(Debug)]
 pub(super) struct Landing<T>(Arc<Flight<T>>);
 
 impl<T> Flight<T> {
-    /// Something that is on its way from now on.
+    /// Begins a flight.
     pub fn begin() -> (Arc<Self>, Landing<T>) {
         let cargo = Ordered::new(Cargo { about: None, bytes: Vec::new(), end: None });
         let flight = Arc::new(Self { cargo, changed: Notify::new() });
         (flight.clone(), Landing(flight))
     }
 
-    /// What `look` finds, as soon as it finds something.
+    /// Waits until `look` returns a value, and returns it.
     pub async fn wait<R>(&self, mut look: impl FnMut(&Cargo<T>) -> Option<R>) -> R {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -52,21 +52,21 @@ impl<T> Flight<T> {
         }
     }
 
-    /// Looks at what there is now.
+    /// Calls `look` with the current state.
     pub fn look<R>(&self, look: impl FnOnce(&Cargo<T>) -> R) -> R {
         look(&self.cargo.lock())
     }
 }
 
 impl<T> Landing<T> {
-    /// Changes what there is.
+    /// Changes the state.
     pub fn change<R>(&self, change: impl FnOnce(&mut Cargo<T>) -> R) -> R {
         let result = change(&mut self.0.cargo.lock());
         self.0.changed.notify_waiters();
         result
     }
 
-    /// It ends, in this way.
+    /// Ends the flight with this result.
     pub fn end(&self, end: Result<(), Trouble>) {
         self.change(|cargo| cargo.end = Some(end));
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn those_who_wait_learn_of_the_end() {
+    async fn readers_are_notified_of_the_end() {
         let (flight, landing) = Flight::<u32>::begin();
         landing.change(|cargo| cargo.bytes.extend_from_slice(b"abc"));
         assert_eq!(flight.wait(|cargo| (cargo.bytes.len() >= 3).then(|| cargo.bytes.clone())).await, b"abc");

@@ -1,11 +1,11 @@
-//! One group of an upstream: its marks no older than they may be, the numbers and overview rows that belong
-//! to them.
+//! One group of an upstream: its marks within their allowed age, with the numbers and overview rows that
+//! belong to them.
 //!
-//! Marks are asked for with GROUP. Where they say that articles have come or gone, LISTGROUP finds out which,
-//! also those that were cancelled or reinstated. Of overview rows those are asked for that are not known, and
-//! a request for them waits for no other: a task fetches what is wanted, while it arrives readers are served
-//! from it, and when the answer has come to its end it is kept. Where the upstream is away, what is known of
-//! the group is shown. Source: the NewsCache paper, section 3.2.
+//! Marks are requested with GROUP. When they show that articles were added or removed, LISTGROUP finds out
+//! which, including cancelled and reinstated ones. Only unknown overview rows are requested, and no request
+//! for rows waits for another: a task fetches the wanted rows, readers are served while the answer arrives,
+//! and it is kept once it is complete. If the upstream is away, known data of the group is shown. Source:
+//! the NewsCache paper, section 3.2.
 
 use super::kept_headers::KeptHeaders;
 use super::pool::Pool;
@@ -30,19 +30,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex as Turn, Notify};
 use tracing::warn;
 
-/// In groups with more numbers than this it is not looked for what was cancelled.
+/// Groups with more articles than this are not checked for cancellations.
 const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
 
-/// Among so many of the newest numbers it is looked for one whose article is known.
+/// How many of the newest numbers are searched for one whose article is known.
 const NEWEST_NUMBERS: u64 = 7;
-/// Numbers of which rows are fetched at once when nobody waits for them.
+/// Numbers of rows fetched at once when no reader waits for them.
 const AHEAD_NUMBERS: u64 = 1_000;
-/// Rows that nobody has asked for are fetched as long as they are no more than one of so many that somebody
-/// has asked for.
+/// Rows are fetched without a request as long as they are no more than one in this many requested ones.
 const ASKED_PER_AHEAD: u64 = 20;
-/// Bytes of rows that are looked at in one piece.
+/// Bytes of rows examined in one piece.
 const LOOK_BYTES: usize = 128 << 10;
-/// Of how many of the newest numbers they are.
+/// How many of the newest numbers may be fetched without a request.
 const AHEAD_NUMBERS_MAX: u64 = 100_000;
 
 /// One group of an upstream.
@@ -54,27 +53,27 @@ pub(super) struct Group {
     pub cache: Cache,
     pub headers: Arc<KeptHeaders>,
     age_max: Duration,
-    /// The first request for rows has all others fetched as well.
+    /// Whether the first request for rows has all others fetched as well.
     is_whole: bool,
-    /// Counts how often the group got other numbers.
+    /// Counts how often the group was renumbered.
     pub made: AtomicU64,
     asked: Ordered<Asked, { rank::UPSTREAM }>,
-    /// Held by the one that asks for marks or numbers.
+    /// Held while marks or numbers are requested.
     asking: Turn<()>,
     fetching: Ordered<Fetching, { rank::UPSTREAM }>,
     fetched: Notify,
-    /// All rows of it were known when the upstream was away.
+    /// Range whose rows were all known when the upstream was away.
     whole: Leaf<Option<RangeInclusive<u64>>>,
 }
 
 #[derive(Debug)]
 struct Asked {
-    /// When marks were asked for last; `None`: they are too old.
+    /// Time of the last request for marks; `None` if they are too old.
     at: Option<Instant>,
     is_there: bool,
-    /// What was said then; `None`: as the cache has them.
+    /// Marks in the last answer; `None` if they are those of the cache.
     marks: Option<Marks>,
-    /// The marks as of which all numbers were compared.
+    /// Marks for which all numbers were compared.
     compared: Option<Marks>,
 }
 
@@ -84,20 +83,19 @@ impl Default for Asked {
     }
 }
 
-/// What is fetched of the overview.
+/// State of fetching the overview.
 #[derive(Debug, Default)]
 struct Fetching {
     is_running: bool,
-    /// The first of them is on its way.
+    /// Wanted ranges; the first is being fetched.
     wanted: VecDeque<RangeInclusive<u64>>,
-    /// What has arrived of it: rows of parts of the range that follow each other, all that there are.
+    /// Rows that have arrived for it: consecutive parts of the range, each complete.
     arrived: Vec<(RangeInclusive<u64>, Vec<u8>)>,
-    /// When nothing is wanted, what is missing up to here is fetched, the newest first.
+    /// Number up to which missing rows are fetched, newest first, when nothing is wanted.
     ahead: Option<u64>,
-    /// Where the gap begins that was fetched last for that; one that stays cannot be kept.
+    /// Start of the gap fetched last for that; a gap that remains cannot be kept.
     gap: Option<u64>,
-    /// Rows that were fetched because somebody asked for them, and numbers of which they were fetched though
-    /// nobody did.
+    /// Rows fetched on request, and numbers whose rows were fetched without a request.
     asked_rows: u64,
     ahead_numbers: u64,
     failures: u64,
@@ -105,13 +103,13 @@ struct Fetching {
 }
 
 impl Fetching {
-    /// Whether rows of so many more numbers may be fetched though nobody has asked for them.
+    /// Returns whether rows of this many more numbers may be fetched without a request.
     fn may_add(&self, numbers: u64) -> bool {
         (self.ahead_numbers + numbers).saturating_mul(ASKED_PER_AHEAD) <= self.asked_rows
     }
 
-    /// Appends the rows that have arrived of a range, until they are more bytes than this; the number up to
-    /// which these are all, `None`: none have arrived.
+    /// Appends the rows that have arrived for a range, until they exceed this many bytes; returns the
+    /// number up to which they are complete, or `None` if none have arrived.
     fn rows(&self, range: &RangeInclusive<u64>, limit_bytes: usize, into: &mut Vec<u8>) -> Option<u64> {
         let mut up_to = None;
         let begins = self.arrived.partition_point(|(part, _)| part.end() < range.start());
@@ -131,7 +129,7 @@ impl Fetching {
         up_to.map(|next| (next - 1).min(*range.end()))
     }
 
-    /// The number from which on, downwards, rows are fetched that nobody has asked for.
+    /// Returns the number from which on, downwards, rows are fetched without a request.
     fn ahead_from(&mut self, is_whole: bool) -> Option<u64> {
         self.ahead = self.ahead.filter(|_| is_whole || self.may_add(1));
         self.ahead
@@ -139,7 +137,7 @@ impl Fetching {
 }
 
 impl Group {
-    /// A group whose marks, as the cache has them, were asked for at that time; `None`: they are too old.
+    /// Creates a group whose cached marks were requested at that time; `None` if they are too old.
     pub fn new(name: &[u8], upstream: &Upstream, marks_asked_at: Option<Instant>) -> Self {
         let (pool, cache) = (upstream.pool.clone(), upstream.cache.clone());
         let shelf = Shelf::of(&cache, pool.name(), name);
@@ -162,12 +160,12 @@ impl Group {
         }
     }
 
-    /// The marks; `None`: there is no such group.
+    /// Returns the marks; `None` if there is no such group.
     pub async fn marks(&self) -> Answer<Option<Marks>> {
         self.marks_since(Instant::now()).await
     }
 
-    /// The same, for a request that began at `begun`: marks that were asked for since are as new as can be.
+    /// Returns the marks for a request that began at `begun`: marks requested since then are fresh enough.
     async fn marks_since(&self, begun: Instant) -> Answer<Option<Marks>> {
         if let Some(known) = self.known_marks(begun) {
             return Ok(known);
@@ -179,7 +177,7 @@ impl Group {
         }
     }
 
-    /// The marks that were asked for since, or not too long ago.
+    /// Returns the marks if they were requested since then, or not too long ago.
     fn known_marks(&self, since: Instant) -> Option<Option<Marks>> {
         let asked = self.asked.lock();
         let at = asked.at?;
@@ -187,13 +185,13 @@ impl Group {
         is_new.then(|| asked.marks.or_else(|| self.shelf.marks()).filter(|_| asked.is_there))
     }
 
-    /// Whether the marks need not be asked for now.
+    /// Returns whether the marks need not be requested now.
     pub fn knows_marks(&self) -> bool {
         self.known_marks(Instant::now()).is_some()
     }
 
-    /// Whether a number is known to be within marks that need not be asked for, and nothing else need be
-    /// asked before what the cache has of it is shown.
+    /// Returns whether a number is known to be within current marks, and no other question is needed before
+    /// its cached data is shown.
     pub fn is_at_hand(&self, number: u64) -> bool {
         let now = Instant::now();
         let (marks, is_compared) = {
@@ -208,7 +206,7 @@ impl Group {
     async fn ask_marks(&self) -> Answer<Option<Marks>> {
         let at = Instant::now();
         let asked = self.pool.ask_apart(self.question());
-        // Marks that are known are shown if the server is silent.
+        // Known marks are shown if the server is silent.
         let answer = if self.shelf.marks().is_some() { self.pool.soon(asked).await } else { asked.await };
         match answer {
             Ok(said) => {
@@ -216,7 +214,7 @@ impl Group {
                 Ok(said.marks)
             }
             Err(Trouble::Away(text)) => {
-                // As it was known last.
+                // The last known state.
                 let is_there = self.asked.lock().is_there;
                 match self.shelf.marks() {
                     Some(marks) => Ok(Some(marks).filter(|_| is_there)),
@@ -227,8 +225,8 @@ impl Group {
         }
     }
 
-    /// The question for its marks, and for the newest article that is known: a group may have been renumbered
-    /// so that its high mark has not fallen.
+    /// Returns the question for its marks, and for the newest known article: a group may have been
+    /// renumbered without a lower high mark.
     pub fn question(&self) -> AskMarks {
         let high = self.shelf.marks().map_or(0, |marks| marks.high);
         let newest = (high.saturating_sub(NEWEST_NUMBERS)..=high).rev();
@@ -237,7 +235,7 @@ impl Group {
         AskMarks { group: self.name.clone(), known }
     }
 
-    /// The upstream has answered that, asked at this time.
+    /// Takes the upstream's answer to a question asked at this time.
     pub fn take_said(&self, said: MarksSaid, at: Instant) {
         if said.is_renumbered {
             self.begin_anew();
@@ -245,9 +243,9 @@ impl Group {
         self.take_marks(said.marks, at);
     }
 
-    /// The upstream has said these marks, asked at this time; `None`: there is no such group.
+    /// Takes marks in an answer to a question asked at this time; `None` if there is no such group.
     pub fn take_marks(&self, marks: Option<Marks>, at: Instant) {
-        // First the marks, then that they were asked for: others would take a group without marks for none.
+        // The marks are set first: otherwise another task could take the group for missing.
         if marks.is_some_and(|marks| self.shelf.set_marks(marks)) {
             self.renumbered();
         }
@@ -255,7 +253,7 @@ impl Group {
         (asked.at, asked.is_there, asked.marks) = (Some(at), marks.is_some(), marks);
     }
 
-    /// The group has other numbers now; who has it selected must select it again.
+    /// Records that the group was renumbered; readers must select it again.
     fn renumbered(&self) {
         warn!(
             upstream = self.pool.name(),
@@ -266,28 +264,28 @@ impl Group {
         self.headers.forget(&self.name);
     }
 
-    /// The marks are asked for when they are next wanted.
+    /// Requests the marks again when they are next wanted.
     pub fn look_again(&self) {
         self.asked.lock().at = None;
     }
 
-    /// The group was found to have other numbers than were known.
+    /// Discards all data, after the group was found to be renumbered.
     pub fn begin_anew(&self) {
         self.shelf.begin_anew();
         *self.asked.lock() = Asked::default();
         self.renumbered();
     }
 
-    /// The marks as they are shown: with the exact count where it is known.
+    /// Returns the marks as shown: with the exact count if it is known.
     async fn shown_marks(&self, begun: Instant) -> Answer<Option<Marks>> {
         let Some(marks) = self.marks_since(begun).await? else { return Ok(None) };
         let is_compared = self.asked.lock().compared == Some(marks);
-        // Otherwise nothing is read from the disk for a group that is merely selected.
+        // In other cases nothing is read from the disk for a group that is merely selected.
         let exact = if is_compared { self.shelf.count(marks.low..=marks.high) } else { None };
         Ok(Some(Marks { count: exact.unwrap_or(marks.count), ..marks }))
     }
 
-    /// The same of the articles above what counts, for a request that began at `begun`.
+    /// Returns the marks of the articles that count, for a request that began at `begun`.
     pub async fn marks_above(&self, base: Base, begun: Instant) -> Answer<Option<Marks>> {
         let Some(marks) = self.shown_marks(begun).await? else { return Ok(None) };
         let least = base(marks.high).saturating_add(1);
@@ -302,7 +300,7 @@ impl Group {
         Ok(Some(Marks { low, count: self.shelf.count(range).unwrap_or_default(), ..marks }))
     }
 
-    /// Makes sure that it is known which numbers of a range have articles, as far as the marks say.
+    /// Ensures that the existing numbers of a range are known, as far as the marks go.
     pub async fn know_numbers(&self, range: &RangeInclusive<u64>, marks: Marks) -> Answer<()> {
         let all = marks.low..=marks.high;
         let is_compared = self.asked.lock().compared == Some(marks);
@@ -326,7 +324,7 @@ impl Group {
         self.compare(marks).await
     }
 
-    /// Looks for what was cancelled or reinstated, if the upstream does not have as many articles as are
+    /// Looks for cancelled and reinstated articles, if the upstream does not have as many articles as are
     /// known.
     async fn compare(&self, marks: Marks) -> Answer<()> {
         let all = marks.low..=marks.high;
@@ -345,7 +343,7 @@ impl Group {
         Ok(())
     }
 
-    /// The part of a range in which there can be articles, for who has the group selected.
+    /// Returns the part of a range in which there can be articles, for a reader who has the group selected.
     pub async fn within(&self, range: RangeInclusive<u64>) -> Answer<Option<(RangeInclusive<u64>, Marks)>> {
         let made = self.made.load(Ordering::SeqCst);
         let marks = self.marks().await?;
@@ -365,7 +363,7 @@ impl Group {
         into: &mut Vec<u8>,
     ) -> Answer<Option<u64>> {
         let Some((range, marks)) = self.within(range).await? else { return Ok(None) };
-        // What is known already may be no longer so; what is not comes as it is.
+        // Known numbers may be outdated; unknown ones are taken as they arrive.
         let is_begun = self.shelf.unknown(marks.low..=marks.high) != Some(marks.low);
         if is_begun && let Err(error) = self.know_numbers(&range, marks).await {
             self.shelf.count(range.clone()).ok_or(error)?;
@@ -404,9 +402,9 @@ impl Group {
         }
     }
 
-    /// Where the upstream is away, or was when it was last asked, a range has all of its rows here before the
-    /// first is shown, or none: what is left out would be marked as read, and a connection that ends among
-    /// rows loses those that were there.
+    /// Ensures that a range has all of its rows here before the first is shown, or none, if the upstream is
+    /// away, or was when last asked: articles left out would be marked as read, and a connection that ends
+    /// among rows loses those already there.
     async fn all_or_none(self: &Arc<Self>, range: &RangeInclusive<u64>) -> Answer<()> {
         let is_within =
             |whole: &RangeInclusive<u64>| whole.contains(range.start()) && whole.contains(range.end());
@@ -434,7 +432,7 @@ impl Group {
         }
     }
 
-    /// Has rows fetched, and waits until some have come; true: all of them have.
+    /// Has rows fetched, and waits until some have arrived; returns true if all have.
     async fn fetch(self: &Arc<Self>, range: RangeInclusive<u64>) -> Answer<bool> {
         let mut fetched = pin!(self.fetched.notified());
         fetched.as_mut().enable();
@@ -461,8 +459,8 @@ impl Group {
         }
     }
 
-    /// Where rows up to this number were fetched a moment ago, waits until their connection can be asked
-    /// again: whoever goes on before that costs the next question a connection of its own.
+    /// Waits until the connection that has just fetched rows up to this number can be used again:
+    /// continuing earlier costs the next question a connection of its own.
     async fn settled(&self, last: u64) {
         loop {
             let mut fetched = pin!(self.fetched.notified());
@@ -478,7 +476,7 @@ impl Group {
         }
     }
 
-    /// Fetches what is wanted of the overview, until nothing is.
+    /// Fetches wanted parts of the overview, until there are none.
     async fn fetch_rows(self: &Arc<Self>) {
         loop {
             let wanted = self.fetching.lock().wanted.front().cloned();
@@ -503,7 +501,7 @@ impl Group {
                         fetching.asked_rows += memchr::memchr_iter(b'\n', rows).count() as u64;
                     }
                     drop(fetching);
-                    // Who waits for the last ones goes on when the connection can be asked again.
+                    // Readers of the last rows continue when the connection can be used again.
                     if !is_last {
                         group.fetched.notify_waiters();
                     }
@@ -514,7 +512,7 @@ impl Group {
                 Ok(false) => Some(Trouble::Away("the group is no longer there".into())),
                 Err(trouble) => Some(trouble),
             };
-            // Nothing stays of an answer that is wrong; one that broke off was right so far.
+            // A wrong answer is not kept; one that broke off was correct so far.
             if !matches!(trouble, Some(Trouble::Wrong(_))) && made == self.made.load(Ordering::SeqCst) {
                 self.keep_arrived();
             }
@@ -546,8 +544,8 @@ impl Group {
         }
     }
 
-    /// What is fetched when nothing is wanted, and wanted from then on, so that it is fetched once: the
-    /// newest rows that are missing, of groups that are not huge, as long as they are not too many.
+    /// Returns the rows to fetch when none are wanted, which count as wanted from then on, so that they are
+    /// fetched once: the newest missing rows of groups that are not huge, within limits.
     fn next_ahead(&self) -> Option<RangeInclusive<u64>> {
         let marks = self.shelf.marks()?;
         loop {
@@ -560,7 +558,7 @@ impl Group {
             let rows = self.shelf.rows(low..=high, usize::MAX, &mut Vec::new());
             let mut fetching = self.fetching.lock();
             match rows {
-                // There may be another gap after it, so these numbers are looked at again.
+                // There may be another gap after it, so these numbers are checked again.
                 Rows::Missing { range } if fetching.gap != Some(*range.start()) => {
                     let numbers = range.end() - range.start() + 1;
                     if !self.is_whole && !fetching.may_add(numbers) {
@@ -577,28 +575,28 @@ impl Group {
         }
     }
 
-    /// Whether what was cancelled up to these marks is known.
+    /// Returns whether cancellations up to these marks are known.
     pub fn is_compared(&self, marks: Marks) -> bool {
         self.asked.lock().compared == Some(marks)
     }
 
-    /// Whether it is known that a number has no article any more, or never had.
+    /// Returns whether a number is known to have no article any more, or never to have had one.
     pub async fn is_gone(&self, number: u64, range: &RangeInclusive<u64>, marks: Marks) -> Answer<bool> {
         if self.shelf.count(range.clone()).is_none() {
             return Ok(false);
         }
-        // What was cancelled since; without an answer, as it was known.
+        // Asks for recent cancellations; without an answer, the known state is used.
         let _as_known = self.know_numbers(range, marks).await;
         Ok(self.shelf.count(number..=number) == Some(0))
     }
 
-    /// A handle that is of no more use because the group has other numbers now.
+    /// Returns the error for a handle made useless by renumbering.
     pub fn stale(&self) -> SourceError {
         SourceError::Unavailable(format!("{} was renumbered, and must be selected again", shown(&self.name)))
     }
 }
 
-/// The one task that fetches rows of a group.
+/// The task that fetches rows of a group.
 struct Running(Arc<Group>);
 
 impl Running {

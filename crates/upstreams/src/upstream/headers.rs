@@ -1,9 +1,8 @@
-//! HDR of headers that overview rows do not have: asked for in one question, kept, and shown when all of the
-//! answer has come, so that no reader is cut off in its middle.
+//! HDR of headers that are not in overview rows: requested in one question, kept, and shown when the answer
+//! is complete, so that no reader gets half of it.
 //!
-//! What was answered before is not asked for again. Of few articles, and while the upstream is away, the
-//! headers are read from the articles that the cache has, if it has all of them. Source: RFC 3977 section
-//! 8.5.
+//! Known values are not requested again. For few articles, and while the upstream is away, the headers are
+//! read from cached articles, if all are cached. Source: RFC 3977 section 8.5.
 
 use super::group::Group;
 use super::kept_headers::Which;
@@ -14,15 +13,15 @@ use netnews::article::content_of;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
-/// Articles that are asked about at once.
+/// Most articles in one question.
 const NUMBERS_MAX: usize = 20_000;
-/// No header has a longer name: a server is not asked for it.
+/// Longest header name for which a server is asked.
 const NAME_BYTES_MAX: usize = 200;
-/// Up to so many are looked for in the cache first.
+/// Most articles looked for in the cache first.
 const FEW: usize = 64;
 
 impl Group {
-    /// A header of the articles of a range; see [`crate::NewsSource::header`].
+    /// Returns a header of the articles of a range; see [`crate::source::NewsSource::header`].
     pub async fn header(&self, range: RangeInclusive<u64>, name: &[u8]) -> Answer<Option<HeaderLines>> {
         if name.len() > NAME_BYTES_MAX {
             return Ok(None);
@@ -39,7 +38,7 @@ impl Group {
         let (mut values, unknown) = self.headers.find(which, &numbers);
         if !unknown.is_empty() {
             let Some(new) = self.brought(which, &unknown, marks.low).await? else { return Ok(None) };
-            // The question may have been about some of the others, too.
+            // The question may have included some of the others.
             values.retain(|(number, _)| new.binary_search_by_key(number, |(number, _)| *number).is_err());
             values.extend(new);
             values.sort_unstable_by_key(|(number, _)| *number);
@@ -47,7 +46,7 @@ impl Group {
         Ok(Some(HeaderLines { values, next }))
     }
 
-    /// A header of these articles, of which it is not kept; `None`: the upstream does not say it.
+    /// Fetches a header of these articles; returns `None` if the upstream does not provide it.
     async fn brought(&self, which: Which<'_>, numbers: &[u64], low: u64) -> Answer<Option<HeaderValues>> {
         if numbers.len() <= FEW
             && let Some(values) = self.cached_header(numbers, which.name)
@@ -71,7 +70,7 @@ impl Group {
         }
     }
 
-    /// The same from articles that the cache has; `None`: it lacks one of them.
+    /// Reads a header from cached articles; returns `None` if one of them is missing.
     fn cached_header(&self, numbers: &[u64], name: &[u8]) -> Option<HeaderValues> {
         let mut article = Vec::new();
         let value = |number: &u64| {

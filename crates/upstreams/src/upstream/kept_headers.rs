@@ -1,24 +1,24 @@
-//! Headers that overview rows do not have, as an upstream has answered HDR: kept in memory, so that a range
-//! is asked for once.
+//! Headers that are not in overview rows, from an upstream's answers to HDR: kept in memory, so that a
+//! range is requested once.
 //!
-//! Articles never change, and neither do their headers; which of them there still are is for the caller to
-//! know. What was asked for least recently leaves first, a header of a group at a time.
+//! Articles never change, and neither do their headers; the caller must know which articles still exist.
+//! The least recently used entry, a header of a group, is dropped first.
 
 use crate::HeaderValues;
 use hashbrown::HashMap;
 use site_base::lock::Leaf;
 use std::collections::BTreeMap;
 
-/// Bytes that are kept of one upstream.
+/// Bytes kept for one upstream.
 const BYTES_MAX: usize = 4 << 20;
-/// What a value, or a header without any, costs beside its own bytes.
+/// Cost of a value, or of an absent header, beside its own bytes.
 const ENTRY_BYTES: usize = 64;
 
 fn cost(value: &Option<Box<[u8]>>) -> usize {
     ENTRY_BYTES + value.as_ref().map_or(0, |value| value.len())
 }
 
-/// Which header, of which group; `made` counts how often the group got other numbers.
+/// A header of a group; `made` counts how often the group was renumbered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Which<'a> {
     pub group: &'a [u8],
@@ -32,7 +32,7 @@ impl Which<'_> {
     }
 }
 
-/// One header of the articles of one group.
+/// Values of a header for the articles of one group.
 #[derive(Debug, Default)]
 struct Values {
     made: u64,
@@ -48,12 +48,12 @@ struct Kept {
     uses: u64,
 }
 
-/// The headers that are kept of an upstream.
+/// Headers kept for an upstream.
 #[derive(Debug, Default)]
 pub(super) struct KeptHeaders(Leaf<Kept>);
 
 impl KeptHeaders {
-    /// The values of those of some numbers that are known, and the other numbers.
+    /// Returns the known values for these numbers, and the remaining numbers.
     pub fn find(&self, which: Which<'_>, numbers: &[u64]) -> (HeaderValues, Vec<u64>) {
         let mut kept = self.0.lock();
         kept.uses += 1;
@@ -73,14 +73,14 @@ impl KeptHeaders {
         (known, unknown)
     }
 
-    /// Keeps values of a header, if the group still has the numbers that it had; those of numbers below `low`
-    /// are forgotten.
+    /// Keeps values of a header, if the group was not renumbered in the meantime; drops those of numbers
+    /// below `low`.
     pub fn put(&self, which: Which<'_>, low: u64, new: &HeaderValues, is_current: impl FnOnce() -> bool) {
         if new.is_empty() || new.iter().map(|(_, value)| cost(value)).sum::<usize>() > BYTES_MAX {
             return;
         }
         let mut kept = self.0.lock();
-        // With the lock: whoever forgets the group comes before this or after it.
+        // Checked under the lock: a task that drops the group comes before this or after it.
         if !is_current() {
             return;
         }
@@ -111,7 +111,7 @@ impl KeptHeaders {
 }
 
 impl KeptHeaders {
-    /// A group has other numbers now: what is kept of it is of no more use.
+    /// Drops the headers of a group that was renumbered.
     pub fn forget(&self, group: &[u8]) {
         let mut kept = self.0.lock();
         let is_of_it = |key: &[u8]| key.strip_prefix(group).is_some_and(|rest| rest.starts_with(b" "));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_found_until_the_group_has_other_numbers() {
+    fn known_values_are_found_until_the_group_is_renumbered() {
         let kept = KeptHeaders::default();
         kept.put(WHICH, 1, &vec![(1, value("x")), (2, None), (5, value("y"))], || true);
         let same = Which { name: b"KEYWORDS", ..WHICH };
@@ -149,7 +149,7 @@ mod tests {
         {
             assert_eq!(kept.find(other, &[1]), (vec![], vec![1]), "{other:?}");
         }
-        // What has expired leaves.
+        // Expired values are dropped.
         kept.put(WHICH, 5, &vec![(6, value("z"))], || true);
         assert_eq!(kept.find(WHICH, &[1, 5, 6]), (vec![(5, value("y")), (6, value("z"))], vec![1]));
         kept.put(Which { made: 1, ..WHICH }, 1, &vec![(1, value("other"))], || true);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stays_of_a_group_that_has_other_numbers() {
+    fn headers_of_a_renumbered_group_are_dropped() {
         let kept = KeptHeaders::default();
         let other = Which { group: b"a.b.c", ..WHICH };
         kept.put(WHICH, 1, &vec![(1, value("x"))], || true);
@@ -167,13 +167,13 @@ mod tests {
         assert_eq!(kept.find(other, &[1]).0, [(1, value("y"))]);
         let bytes = kept.0.lock().headers.values().map(|values| values.bytes).sum::<usize>();
         assert_eq!(kept.0.lock().bytes, bytes);
-        // An answer that comes after that is not kept.
+        // An answer that arrives after that is not kept.
         kept.put(WHICH, 1, &vec![(1, value("x"))], || false);
         assert_eq!(kept.find(WHICH, &[1]), (vec![], vec![1]));
     }
 
     #[test]
-    fn no_more_is_kept_than_may_be() {
+    fn kept_headers_are_bounded() {
         let kept = KeptHeaders::default();
         let large = "x".repeat(BYTES_MAX / 3);
         let of = |name| Which { name, ..WHICH };
@@ -183,7 +183,7 @@ mod tests {
         kept.put(of(b"three"), 1, &vec![(1, value(&large))], || true);
         let is_kept = |name| kept.find(of(name), &[1]).1.is_empty();
         assert_eq!((is_kept(b"one"), is_kept(b"two"), is_kept(b"three")), (true, false, true));
-        // One that is too large alone pushes nothing out; one that has become so leaves.
+        // An oversized entry displaces no other; one that has become oversized is dropped.
         kept.put(of(b"one"), 1, &vec![(2, value(&"x".repeat(BYTES_MAX)))], || true);
         assert!(kept.find(of(b"one"), &[1]).1.is_empty());
         assert!(kept.0.lock().bytes <= BYTES_MAX);

@@ -1,21 +1,21 @@
-//! The groups of an upstream that are in memory: those that somebody uses, and some that were used lately.
+//! Groups of an upstream that are in memory: those in use, and some used recently.
 //!
-//! What is left out is in the cache: its marks, with the time when the upstream said them, its numbers and
-//! rows. So a group that comes back is as it was. Called by `table`.
+//! Other groups are in the cache: their marks, with the time when the upstream sent them, their numbers and
+//! rows. A group loaded again is therefore unchanged. Called by `table`.
 
 use super::group::Group;
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// When there are so many, those go that nobody uses and that were not asked for of late.
+/// Number of groups at which unused ones not requested recently are dropped.
 const GROUPS_MAX: usize = 1024;
 
-/// The groups.
+/// Groups in memory.
 pub(super) struct KnownGroups {
-    /// Each with the count of uses when it was asked for last.
+    /// Groups, each with the use count at its last request.
     all: HashMap<Box<[u8]>, (Arc<Group>, u64)>,
     uses: u64,
-    /// Room is made when there are so many.
+    /// Number of groups at which room is made.
     full_at: usize,
 }
 
@@ -26,7 +26,7 @@ impl Default for KnownGroups {
 }
 
 impl KnownGroups {
-    /// The group of this name, if it is in memory.
+    /// Returns the group of this name, if it is in memory.
     pub fn get(&mut self, name: &[u8]) -> Option<Arc<Group>> {
         self.uses += 1;
         let (group, used) = self.all.get_mut(name)?;
@@ -34,7 +34,7 @@ impl KnownGroups {
         Some(group.clone())
     }
 
-    /// The same; if it is not, this one is from now on.
+    /// Returns the group of this name, adding this one if it is not in memory.
     pub fn get_or_add(&mut self, group: Arc<Group>) -> Arc<Group> {
         if let Some(known) = self.get(&group.name) {
             return known;
@@ -46,7 +46,7 @@ impl KnownGroups {
         group
     }
 
-    /// Leaves out the half of the idle ones that was not asked for for longest.
+    /// Drops the half of the unused groups not requested for longest.
     fn make_room(&mut self) {
         let idle = self.all.values().filter(|(group, _)| Arc::strong_count(group) == 1);
         let mut uses: Vec<u64> = idle.map(|(_, used)| *used).collect();
@@ -55,7 +55,7 @@ impl KnownGroups {
             let median = *uses.select_nth_unstable(middle).1;
             self.all.retain(|_, (group, used)| Arc::strong_count(group) > 1 || *used > median);
         }
-        // Where nearly all are in use, it is not looked for idle ones each time.
+        // If nearly all are in use, the search for unused ones is not repeated each time.
         self.full_at = GROUPS_MAX.max(self.all.len() + self.all.len() / 4);
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_nobody_uses_go_and_the_others_stay() {
+    fn unused_groups_are_dropped_and_the_others_stay() {
         let (upstream, mut known) = (upstream("1 h"), KnownGroups::default());
         let group = |n: usize| Arc::new(Group::new(format!("a.g{n}").as_bytes(), &upstream, None));
         let used: Vec<_> = (0..100).map(|n| known.get_or_add(group(n))).collect();
@@ -95,18 +95,18 @@ mod tests {
         }
         let is_same = |one: &Arc<Group>| known.all.get(&one.name).is_some_and(|(it, _)| Arc::ptr_eq(it, one));
         assert!(used.iter().all(is_same));
-        // All of them in use: there may be more.
+        // All of them are in use, so there may be more.
         let all: Vec<_> = (0..2 * GROUPS_MAX).map(|n| known.get_or_add(group(n))).collect();
         assert!(known.all.len() >= all.len());
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_group_that_comes_back_has_the_marks_that_were_asked_for() {
+    async fn a_group_loaded_again_has_its_last_marks() {
         let marks = Marks { low: 2, high: 9, count: 5 };
         for (age, is_new) in [("1 h", true), ("0 s", false)] {
             let upstream = upstream(age);
             Group::new(b"a.b", &upstream, None).take_marks(Some(marks), Instant::now());
-            // It is not in memory, and the upstream cannot be reached.
+            // The group is not in memory, and the upstream cannot be reached.
             assert_eq!(upstream.marks_asked_at(b"a.b").is_some(), is_new, "{age}");
             let group = upstream.group(b"a.b").await.unwrap().unwrap();
             assert!(!group.is_at_hand(10));

@@ -1,4 +1,4 @@
-//! One connection to an upstream, as questions use it: which group is selected there, what the server lacks,
+//! One connection to an upstream, as used by questions: its selected group, the commands the server lacks,
 //! and answers checked for their shape.
 //!
 //! Sources: RFC 3977 sections 6.1.1, 7.6 and 8.3, RFC 2980 section 2.8 (XOVER), RFC 6048 (lists).
@@ -15,19 +15,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// What a server was found not to have when it was asked for it: then it is asked in another way from now on.
-/// CAPABILITIES would cost a round trip before the first answer, and old servers do not have it.
+/// Commands found missing on a server: it is asked in another way from then on. CAPABILITIES would cost a
+/// round trip before the first answer, and old servers do not have it.
 #[derive(Debug, Default)]
 pub(super) struct Lacking {
-    /// XOVER; it has OVER.
+    /// XOVER; OVER is used instead.
     pub xover: AtomicBool,
-    /// HDR; it has XHDR, which counts octets and lines where HDR asks for headers with such names.
+    /// HDR; XHDR is used instead, which counts octets and lines where HDR asks for headers with such names.
     pub hdr: AtomicBool,
-    /// LISTGROUP with a range (RFC 3977 section 6.1.2); it takes the name alone.
+    /// LISTGROUP with a range (RFC 3977 section 6.1.2); the name alone is sent.
     pub ranges: AtomicBool,
 }
 
-/// When something was last heard from a server, on whichever connection.
+/// Time when a server was last heard, on any connection.
 #[derive(Debug, Default)]
 pub(super) struct Pulse(Leaf<Option<Instant>>);
 
@@ -36,18 +36,18 @@ impl Pulse {
         *self.0.lock() = Some(Instant::now());
     }
 
-    /// Whether something was ever heard.
+    /// Returns whether the server was ever heard.
     pub fn was_heard(&self) -> bool {
         self.0.lock().is_some()
     }
 
-    /// Whether something was heard since then.
+    /// Returns whether the server was heard since then.
     pub fn was_heard_since(&self, begun: Instant) -> bool {
         self.0.lock().is_some_and(|at| at >= begun)
     }
 }
 
-/// The first line of an answer.
+/// First line of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub code: u16,
@@ -56,7 +56,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// As the reason why there is no answer.
+    /// Returns the status as the reason why there is no answer.
     pub fn refused(&self) -> Trouble {
         match self.code {
             code::UNAVAILABLE => Trouble::Away(format!("{} {}", self.code, shown(&self.text))),
@@ -66,25 +66,25 @@ impl Status {
     }
 }
 
-/// A connection.
+/// A connection to an upstream.
 pub(super) struct Line {
     client: Client,
     pub lacking: Arc<Lacking>,
-    /// What GROUP has named last.
+    /// Group selected by the last GROUP.
     selected: Vec<u8>,
-    /// What the last GROUP names that is queued or not answered yet.
+    /// Group of the last GROUP that is queued or not answered yet.
     selecting: Option<Vec<u8>>,
-    /// It was made for the question that uses it now.
+    /// Whether it was made for the current question.
     pub fresh: bool,
-    /// It was made for another question.
+    /// Whether it was made for an earlier question.
     pub is_kept: bool,
     bytes_seen: u64,
-    /// When the first command was sent that is not answered yet.
+    /// Time when the first unanswered command was sent.
     asked_at: Option<Instant>,
-    /// How long the last answer took to begin.
+    /// Time until the last answer began.
     took: Option<Duration>,
     pulse: Arc<Pulse>,
-    /// Counts it.
+    /// Counts the connection while it is open.
     _opened: Option<Opened>,
 }
 
@@ -105,12 +105,12 @@ impl Line {
         }
     }
 
-    /// Whether it can be asked something else.
+    /// Returns whether another question can be asked on it.
     pub async fn is_reusable(&mut self) -> bool {
         self.client.is_reusable().await
     }
 
-    /// Bytes received since the last call.
+    /// Returns the bytes received since the last call.
     pub fn take_bytes(&mut self) -> usize {
         let bytes = self.client.connection().received_bytes();
         let new = bytes - self.bytes_seen;
@@ -124,32 +124,33 @@ impl Line {
         self.client.submit(command).map_err(|error| self.judged(error))
     }
 
-    /// How long the last answer took to begin.
+    /// Returns how long the last answer took to begin.
     pub fn take_time(&mut self) -> Option<Duration> {
         self.took.take()
     }
 
-    /// Queues GROUP, if this group is not selected, or going to be; true: its answer is to be taken.
+    /// Queues GROUP, unless this group is selected or about to be; returns true if its answer must be
+    /// taken.
     pub fn select(&mut self, group: &[u8]) -> Result<bool, Trouble> {
         if self.selecting.as_ref().unwrap_or(&self.selected) == group {
             return Ok(false);
         }
-        // Until it is answered nothing is known of what is selected.
+        // Until the answer arrives, the selected group is unknown.
         self.selected.clear();
         self.submit([b"GROUP ", group].concat())?;
         self.selecting = Some(group.to_vec());
         Ok(true)
     }
 
-    /// Whether this group is selected, as far as answers say.
+    /// Returns whether this group is selected, according to the answers.
     pub fn has_selected(&self, group: &[u8]) -> bool {
         self.selected == group
     }
 
-    /// The answer to the GROUP that [`Line::select`] has queued; `None`: there is no such group.
+    /// Returns the answer to the GROUP queued by [`Line::select`]; `None` if there is no such group.
     pub async fn selected(&mut self, group: &[u8]) -> Result<Option<Marks>, Trouble> {
         let status = self.answer().await?;
-        // Of several that were queued the last one counts.
+        // If several were queued, the last one counts.
         self.selecting.take_if(|selecting| selecting == group);
         self.selected.clear();
         match status.code {
@@ -163,21 +164,21 @@ impl Line {
         }
     }
 
-    /// A block follows the answer that came last.
+    /// Expects a block after the last answer.
     pub fn expect_block(&mut self) {
         self.client.expect_block();
     }
 
-    /// A group is to be selected again before its numbers are used.
+    /// Has a group selected again before its numbers are used.
     pub fn forget_selected(&mut self) {
         self.selected.clear();
         self.selecting = None;
     }
 
-    /// The first line of the next answer.
+    /// Returns the first line of the next answer.
     pub async fn answer(&mut self) -> Result<Status, Trouble> {
         let answer = self.client.answer().await;
-        // Of an answer that does not come it is not known how long it takes.
+        // A missing answer has no measurable time.
         if let Some(at) = self.asked_at.take()
             && answer.is_ok()
         {
@@ -201,28 +202,28 @@ impl Line {
         }
     }
 
-    /// Sends a command and waits for its answer.
+    /// Sends a command and returns the first line of its answer.
     pub async fn request(&mut self, command: impl AsRef<[u8]>) -> Result<Status, Trouble> {
         self.submit(command)?;
         self.answer().await
     }
 
-    /// Queues an article, after the answer that asks for it.
+    /// Queues an article, after the answer that requests it.
     pub fn send_article(&mut self, wire: &[u8]) -> Result<(), Trouble> {
         self.client.submit_article(wire).map_err(|error| self.judged(error))
     }
 
-    /// The next line of a block; `None` at its end.
+    /// Returns the next line of a block; `None` at its end.
     pub async fn block_line(&mut self) -> Result<Option<&[u8]>, Trouble> {
         self.client.block_line().await.map_err(broken)
     }
 
-    /// Whether [`Line::block_line`] would return at once.
+    /// Returns whether [`Line::block_line`] would return at once.
     pub fn has_block_line(&self) -> bool {
         self.client.has_block_line()
     }
 
-    /// The next piece of a block, in wire format; `None` at its end.
+    /// Returns the next piece of a block, in wire format; `None` at its end.
     pub async fn chunk(&mut self) -> Result<Option<&[u8]>, Trouble> {
         let piece = self.client.chunk().await.map_err(broken)?;
         self.pulse.beat();
@@ -239,7 +240,7 @@ impl Line {
     }
 }
 
-/// A connection that ends where an answer was to come.
+/// Returns the error for a connection that ends where an answer was expected.
 fn broken(error: Error) -> Trouble {
     match error {
         Error::Ended | Error::Broken(_) => Trouble::Broken(error.to_string()),
@@ -247,22 +248,22 @@ fn broken(error: Error) -> Trouble {
     }
 }
 
-/// The marks in the text of an answer to GROUP or LISTGROUP: `count low high name`.
+/// Parses the marks in the text of an answer to GROUP or LISTGROUP: `count low high name`.
 pub(super) fn marks_of(text: &[u8], group: &[u8]) -> Result<Marks, Trouble> {
     let wrong = || Trouble::Wrong(format!("`211 {}` to GROUP {}", shown(text), shown(group)));
     let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let mut number = || words.next().and_then(parse_decimal).filter(|n| *n <= ARTICLE_NUMBER_MAX);
     let (Some(count), Some(low), Some(high)) = (number(), number(), number()) else { return Err(wrong()) };
-    // RFC 977 has the name, and RFC 3977 too; LISTGROUP of old servers has neither name nor numbers.
+    // RFC 977 and RFC 3977 have the name; LISTGROUP of old servers has neither name nor numbers.
     if words.next().is_some_and(|name| name != group) {
         return Err(wrong());
     }
     if count == 0 || low > high || high == 0 {
-        // An empty group has a high mark below the low one, or both the same (RFC 3977 section 6.1.1.2).
+        // An empty group has a high mark below the low one, or both equal (RFC 3977 section 6.1.1.2).
         let high = if low > high { low.saturating_sub(1).max(high) } else { high };
         return Ok(Marks { low: high + 1, high, count: 0 });
     }
-    // Articles are at most as many as numbers.
+    // There are at most as many articles as numbers.
     let low = low.max(1);
     Ok(Marks { low, high, count: count.min(high - low + 1) })
 }

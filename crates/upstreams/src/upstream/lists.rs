@@ -1,8 +1,8 @@
-//! Lists of an upstream's groups: asked for once, kept as long as they may be, and passed on while they
+//! Lists of an upstream's groups: requested once, kept within their allowed age, and passed on while they
 //! arrive.
 //!
-//! Where the upstream is away, the list that was fetched last is shown. Sources: RFC 3977 section 7.6, RFC
-//! 6048 section 2; the NewsCache paper, section 7, for passing them on while they arrive.
+//! If the upstream is away, the list fetched last is shown. Sources: RFC 3977 section 7.6, RFC 6048 section
+//! 2; the NewsCache paper, section 7, for passing lists on while they arrive.
 
 use super::flight::{Flight, Landing};
 use super::line::Line;
@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 use tracing::{debug, warn};
 
-/// Bytes of lines that are passed on at once while more are at hand, at first and at last.
+/// Bytes of lines passed on at once while more are at hand, initially and at most.
 const FIRST_BYTES: usize = 1 << 10;
 const LATER_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a list that are looked at at once.
+/// Bytes of a list examined at once.
 const AHEAD_BYTES: usize = 32 << 10;
-/// The most bytes that a list may have: several times what the servers with the most groups have.
+/// Largest list: several times the size on the servers with the most groups.
 const LIST_BYTES_MAX: usize = 32 << 20;
 
-/// A list that is kept.
+/// Kind of a list that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Active,
@@ -61,15 +61,15 @@ impl Kind {
     }
 }
 
-/// A list, whole or on its way: lines with their line ends.
+/// A list, complete or arriving: lines with their line ends.
 pub(super) type List = Arc<Flight<()>>;
 
-/// The lists of an upstream.
+/// Lists of an upstream.
 #[derive(Debug, Default)]
 pub(super) struct Lists([Ordered<Option<(List, Instant)>, { rank::UPSTREAM }>; Kind::ALL.len()]);
 
 impl Lists {
-    /// A list no older than this.
+    /// Returns a list no older than this.
     pub async fn list(
         &self,
         kind: Kind,
@@ -111,12 +111,12 @@ impl Lists {
         }
     }
 
-    /// A list that is whole and no older than this, if there is one.
+    /// Returns a complete list no older than this, if there is one.
     pub fn at_hand(&self, kind: Kind, age_max: Duration) -> Option<List> {
         self.asked_within(kind, age_max).map(|(list, _)| list)
     }
 
-    /// The same, with the time when it was asked for.
+    /// Returns such a list, with the time when it was requested.
     fn asked_within(&self, kind: Kind, age_max: Duration) -> Option<(List, Instant)> {
         let at = Kind::ALL.iter().position(|other| *other == kind)?;
         let kept = self.0.get(at)?.lock();
@@ -124,15 +124,15 @@ impl Lists {
         list.look(|cargo| cargo.end == Some(Ok(()))).then(|| (list.clone(), *begun))
     }
 
-    /// The marks of a group that a list has brought which is no older than this, and when it was asked for.
-    /// Where the list does not say how many articles there are, as many as numbers.
+    /// Returns the marks of a group from a list no older than this, and the time when it was requested. If
+    /// the list has no counts, there are as many articles as numbers.
     pub fn marks_of(&self, name: &[u8], age_max: Duration) -> Option<(Marks, Instant)> {
         [(Kind::Counts, GroupList::Counts), (Kind::Active, GroupList::Active)].into_iter().find_map(
             |(kind, list)| {
                 let (lines, begun) = self.asked_within(kind, age_max)?;
                 let marks = lines.look(|cargo| {
                     let line = line_of(&cargo.bytes, name)?;
-                    // Others may be selected under another name, or not at all.
+                    // Other groups may be selected under another name, or not at all.
                     let info = info(list, line, |_| 0).filter(|info| matches!(info.flag, b"y" | b"n" | b"m"));
                     info.map(|info| info.marks)
                 })?;
@@ -142,14 +142,14 @@ impl Lists {
     }
 }
 
-/// A list that is not kept.
+/// Fetches a list that is not kept.
 pub(super) async fn fetch(pool: &Arc<Pool>, command: Vec<u8>) -> Result<List, Trouble> {
     let list = begin(pool, command, None);
     begun_soon(pool, &list).await?;
     Ok(list)
 }
 
-/// A list is on its way from now on; `keep` says whether and as what it is kept.
+/// Begins fetching a list; `keep` states where and as what it is kept.
 fn begin(pool: &Arc<Pool>, command: Vec<u8>, keep: Option<(Cache, Kind)>) -> List {
     let (list, landing) = Flight::begin();
     let pool = pool.clone();
@@ -165,7 +165,7 @@ fn begin(pool: &Arc<Pool>, command: Vec<u8>, keep: Option<(Cache, Kind)>) -> Lis
     list
 }
 
-/// Keeps a list that is whole, from a copy of a piece of it at a time.
+/// Keeps a complete list, copying one piece of it at a time.
 fn put(cache: &Cache, origin: &str, kind: Kind, list: &Landing<()>) -> io::Result<()> {
     let mut writer = cache.put_list(origin, kind.in_cache(), unix_secs())?;
     let (mut at, mut piece) = (0, Vec::new());
@@ -184,7 +184,7 @@ fn put(cache: &Cache, origin: &str, kind: Kind, list: &Landing<()>) -> io::Resul
     }
 }
 
-/// The list that was fetched last, whenever that was.
+/// Returns the list fetched last, of any age.
 fn cached(cache: &Cache, origin: &str, kind: Kind) -> Option<List> {
     let mut reader = cache.list(origin, kind.in_cache()).ok()??;
     let (list, landing) = Flight::begin();
@@ -195,7 +195,7 @@ fn cached(cache: &Cache, origin: &str, kind: Kind) -> Option<List> {
     Some(list)
 }
 
-/// The groups whose marks are known, as LIST COUNTS shows them: where no list has come yet.
+/// Returns the groups with known marks, in the form of LIST COUNTS, for use before a list has arrived.
 pub(super) fn of_known(cache: &Cache, origin: &str) -> List {
     let (list, landing) = Flight::begin();
     for (name, marks) in cache.known_groups(origin) {
@@ -206,12 +206,12 @@ pub(super) fn of_known(cache: &Cache, origin: &str) -> List {
     list
 }
 
-/// Waits until some of it is there; not for a server that is silent and was not heard of lately.
+/// Waits until part of it has arrived; gives up on a silent server that was not heard recently.
 async fn begun_soon(pool: &Pool, list: &List) -> Result<(), Trouble> {
     if pool.usual_time().is_some() { begun(list).await } else { pool.soon(begun(list)).await }
 }
 
-/// Waits until some of it is there.
+/// Waits until part of it has arrived.
 async fn begun(list: &List) -> Result<(), Trouble> {
     let begun = list.wait(|cargo| match &cargo.end {
         Some(Err(trouble)) if cargo.bytes.is_empty() => Some(Err(trouble.clone())),
@@ -258,11 +258,11 @@ impl Question for AskList<'_> {
     }
 }
 
-/// The lines of a list, as they arrive.
+/// Lines of a list, as they arrive.
 #[derive(Debug)]
 pub(super) struct Lines {
     list: List,
-    /// How many bytes of it were copied.
+    /// Bytes of the list copied so far.
     copied: usize,
     ahead: Vec<u8>,
     next: usize,
@@ -273,14 +273,14 @@ impl Lines {
         Self { list, copied: 0, ahead: Vec::new(), next: 0 }
     }
 
-    /// No lines.
+    /// Returns a list without lines.
     pub fn none() -> Self {
         let (list, landing) = Flight::begin();
         landing.end(Ok(()));
         Self::of(list)
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line; `None` at the end.
     pub async fn next(&mut self) -> Answer<Option<&[u8]>> {
         if self.next >= self.ahead.len() && !self.more().await? {
             return Ok(None);
@@ -291,7 +291,7 @@ impl Lines {
         Ok(rest.get(..len))
     }
 
-    /// Copies more whole lines; false: there are no more.
+    /// Copies further complete lines; returns false if there are none.
     async fn more(&mut self) -> Answer<bool> {
         (self.next, self.copied) = (0, self.copied + self.ahead.len());
         self.ahead.clear();
@@ -312,7 +312,7 @@ impl Lines {
     }
 }
 
-/// The line of a group in a list.
+/// Returns the line of a group in a list.
 fn line_of<'l>(lines: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     let begin = [name, b" "].concat();
     let at = if lines.starts_with(&begin) {
@@ -324,7 +324,7 @@ fn line_of<'l>(lines: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     rest.get(..memchr::memchr(b'\n', rest).unwrap_or(rest.len()))
 }
 
-/// What a line of a list says of a group; `None`: it is not such a line.
+/// Parses a line of a list; returns `None` if it is invalid.
 pub(super) fn info(list: GroupList, line: &[u8], base: Base) -> Option<GroupInfo<'_>> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let name = words.next().filter(|name| newsgroups::valid_name(name))?;
@@ -357,7 +357,7 @@ pub(super) fn info(list: GroupList, line: &[u8], base: Base) -> Option<GroupInfo
     })
 }
 
-/// The marks of the articles above what counts.
+/// Returns the marks of the articles that count.
 fn above(marks: Marks, base: Base) -> Marks {
     let least = base(marks.high).saturating_add(1);
     if marks.low >= least {
@@ -367,7 +367,7 @@ fn above(marks: Marks, base: Base) -> Marks {
     Marks { low: least.min(marks.high + 1), count: marks.count.min(left), ..marks }
 }
 
-/// A flag as LIST ACTIVE has it (RFC 6048 section 3.1).
+/// Returns a flag valid in LIST ACTIVE (RFC 6048 section 3.1).
 fn known_flag(flag: &[u8]) -> Option<&[u8]> {
     let is_known = matches!(flag, b"y" | b"n" | b"m" | b"j" | b"x")
         || flag.strip_prefix(b"=").is_some_and(newsgroups::valid_name);
@@ -379,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_lists() {
+    fn lines_of_lists_are_parsed() {
         let marks = |list, line: &'static str| {
             info(list, line.as_bytes(), |_| 0)
                 .map(|i| (i.marks.high, i.marks.low, i.marks.count, i.flag.to_vec()))
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_a_group_is_found_by_its_whole_name() {
+    fn the_line_of_a_group_is_found_by_its_full_name() {
         let lines = b"a.b.c 5 1 y\na.b 7 2 y\nx.a.b 9 3 y\n";
         assert_eq!(line_of(lines, b"a.b"), Some(&b"a.b 7 2 y"[..]));
         assert_eq!(line_of(lines, b"a.b.c"), Some(&b"a.b.c 5 1 y"[..]));

@@ -1,11 +1,11 @@
 //! Groups of other servers as a source of news.
 //!
 //! Each upstream numbers some groups (`table`) and is asked over a few connections (`pool`, `line`), with
-//! questions whose answers are checked (`questions`, `rows`, `bringing`). What is known of a group is kept in
+//! questions whose answers are checked (`questions`, `rows`, `bringing`). Known data of a group is kept in
 //! the cache (`group`, `shelf`), lists and articles are passed on while they arrive (`lists`, `articles`),
-//! and what several readers want at once is asked for once (`flight`). An upstream that is away costs a
-//! reader a 403 for what is not known here, and no time. Sources: the NewsCache paper, sections 2 to 5; RFC
-//! 3977.
+//! and data that several readers want at once is requested once (`flight`). If an upstream is away, a
+//! reader gets a 403 for data not cached here, without delay. Sources: the NewsCache paper, sections 2 to
+//! 5; RFC 3977.
 
 mod ahead;
 mod allowance;
@@ -71,18 +71,18 @@ use trouble::Trouble;
 pub use posts::{Fate, NotQueued, Outbox, Posts, QueuedPost, Taker, Waiting, is_post_whole};
 pub use status::{CacheCounts, CacheStatus, UpstreamStatus};
 
-/// Numbers of a huge group that are asked for at first to find an article's neighbour, and how many times
-/// more each time that there is none.
+/// Numbers of a huge group requested at first to find an article's neighbour, and the factor by which
+/// further requests grow.
 const NEIGHBOURS_AT_FIRST: u64 = 4096;
 const NEIGHBOURS_MORE: u64 = 16;
 
-/// The upstreams of a site.
+/// Upstreams of a site.
 #[derive(Clone)]
 pub struct Upstreams {
     shared: Arc<Shared>,
-    /// Who asks, for the log of accesses; empty: it is not known.
+    /// Client for the access log; empty if unknown.
     client: Arc<str>,
-    /// What this client's session has asked for ahead.
+    /// Requests that this client's session has made ahead.
     ahead: SharedAhead,
 }
 
@@ -95,18 +95,18 @@ struct Shared {
     posts: Arc<Posts>,
     prefetch: ArcSwap<config::Prefetch>,
     refusing: ArcSwap<Refusing>,
-    /// Another configuration holds.
+    /// Notified when the configuration changes.
     reconfigured: Notify,
 }
 
-/// Longer commands are not passed on.
+/// Longest command passed on.
 const COMMAND_BYTES_MAX: usize = 500;
-/// The access log is renamed at so many bytes.
+/// Size at which the access log is renamed.
 const LOG_BYTES_MAX: u64 = 64 << 20;
-/// Between two times that the order of use is written down.
+/// Interval for saving the order of use.
 const SAVE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// A group of an upstream, for as long as it keeps its numbers.
+/// A group of an upstream, valid until it is renumbered.
 #[derive(Clone)]
 pub struct UpstreamGroup {
     group: Arc<Group>,
@@ -137,7 +137,7 @@ impl UpstreamGroup {
         Self { made: group.made.load(Ordering::SeqCst), group }
     }
 
-    /// The group, if it still has the numbers that it had.
+    /// Returns the group, unless it was renumbered.
     fn current(&self) -> Answer<&Arc<Group>> {
         if self.made == self.group.made.load(Ordering::SeqCst) {
             Ok(&self.group)
@@ -148,8 +148,8 @@ impl UpstreamGroup {
 }
 
 impl Upstreams {
-    /// The upstreams of a configuration; the groups of `spool` are not theirs. Opens the cache, if there are
-    /// any. Blocks.
+    /// Opens the upstreams of a configuration, which do not number the groups of `spool`, and the cache if
+    /// there are any. Blocks.
     ///
     /// # Errors
     /// The cache cannot be opened.
@@ -173,7 +173,7 @@ impl Upstreams {
         Ok(Self { shared, client: "".into(), ahead: SharedAhead::default() })
     }
 
-    /// Another configuration holds; upstreams that are as before keep their connections. Blocks.
+    /// Applies another configuration; unchanged upstreams keep their connections. Blocks.
     pub fn apply(&self, config: &Config) {
         let old = self.shared.table.load();
         let cache = match &old.cache {
@@ -198,7 +198,7 @@ impl Upstreams {
         self.shared.reconfigured.notify_one();
     }
 
-    /// The names of all groups, as far as they can be listed now.
+    /// Returns the names of all groups, as far as they can be listed now.
     async fn names(&self) -> Answer<Vec<Vec<u8>>> {
         let mut groups = self.groups(GroupList::Names, Which::All, |_| 0).await?;
         let mut names = Vec::new();
@@ -208,8 +208,8 @@ impl Upstreams {
         Ok(names)
     }
 
-    /// Sends posts that wait, prefetches, and writes down from time to time, and when `stopping` resolves,
-    /// what of the cache was used when.
+    /// Sends waiting posts, prefetches, and saves the order of use of the cache at intervals, and when
+    /// `stopping` resolves.
     pub async fn run(self, stopping: impl Future<Output = ()>) {
         tokio::select! {
             () = stopping => {}
@@ -235,17 +235,17 @@ impl Upstreams {
         }
     }
 
-    /// The cache; `None`: there is none.
+    /// Returns the cache, if there is one.
     pub fn cache(&self) -> Option<Cache> {
         self.shared.table.load().cache.clone()
     }
 
-    /// What the cache was asked for, and what it had; `None`: there is no cache.
+    /// Returns counts of requests and cache hits; `None` if there is no cache.
     pub fn cache_status(&self) -> Option<CacheStatus> {
         self.shared.table.load().cache.as_ref().map(|cache| CacheStatus::of(&cache.stats()))
     }
 
-    /// What is known of each, in the order of the configuration.
+    /// Returns the status of each, in the order of the configuration.
     pub fn status(&self) -> Vec<UpstreamStatus> {
         let table = self.shared.table.load();
         let status = |upstream: &Arc<Upstream>| {
@@ -254,13 +254,13 @@ impl Upstreams {
         table.upstreams.iter().map(status).collect()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no upstreams.
     pub fn is_empty(&self) -> bool {
         self.shared.table.load().upstreams.is_empty()
     }
 }
 
-/// The cache of a configuration; `None`: it has no upstream.
+/// Opens the cache of a configuration; returns `None` if there is no upstream.
 fn open_cache(config: &Config, disk: &Arc<dyn Disk>) -> io::Result<Option<Cache>> {
     if config.upstreams.is_empty() {
         return Ok(None);
@@ -304,7 +304,7 @@ impl Split for LocalFirst {
     }
 }
 
-/// Groups of upstreams, in the order of their names if the upstreams list them so.
+/// Groups of upstreams, in the order of their names if the upstreams list them in order.
 pub struct UpstreamGroups {
     list: GroupList,
     base: Base,
@@ -315,7 +315,7 @@ pub struct UpstreamGroups {
 
 /// The list of one upstream, and its next group.
 struct ListPart {
-    /// Which upstream it is.
+    /// Index of the upstream.
     at: usize,
     lines: Lines,
     next: Option<Listed>,
@@ -323,7 +323,7 @@ struct ListPart {
 }
 
 impl ListPart {
-    /// Looks for the next group that is wanted.
+    /// Advances to the next wanted group.
     async fn advance(
         &mut self,
         (list, base, routes): (GroupList, Base, &Routes),
@@ -357,7 +357,7 @@ impl GroupStream for UpstreamGroups {
     }
 }
 
-/// The list of an upstream from which groups are listed.
+/// Returns the list of an upstream from which groups are listed.
 async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble> {
     let (pool, age_max) = (&upstream.pool, upstream.config.active_age);
     let kept = async |kind| upstream.lists.list(kind, pool, &upstream.cache, age_max).await;
@@ -367,13 +367,13 @@ async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble
         GroupList::Descriptions => kept(Kind::Descriptions).await,
         GroupList::Counts => match kept(Kind::Counts).await {
             Err(Trouble::Refused(..) | Trouble::Away(_)) => match kept(Kind::Active).await {
-                // What reads counts can be told in part; LIST ACTIVE is what other servers copy.
+                // For readers of counts a partial list will do; LIST ACTIVE is copied by other servers.
                 Err(Trouble::Away(_)) => Ok(lists::of_known(&upstream.cache, &upstream.config.name)),
                 active => active,
             },
             counts => counts,
         },
-        // Where the upstream does not say which have changed, all may have.
+        // If the upstream does not report which groups have changed, all may have.
         GroupList::Changed { since } => {
             match lists::fetch(pool, format!("LIST ACTIVE.MODTIME {since}").into()).await {
                 Err(Trouble::Refused(..)) => kept(Kind::Active).await,
@@ -389,7 +389,7 @@ async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble
     found.map(Lines::of)
 }
 
-/// The same in a task of its own, and counted as a request of this client.
+/// Fetches the list in a task of its own, counted as a request of this client.
 fn ask_list(
     upstream: Arc<Upstream>,
     list: GroupList,
@@ -405,7 +405,7 @@ fn ask_list(
     })
 }
 
-/// What a list says of one group.
+/// Returns the line of one group in a list.
 async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<Option<Listed>> {
     let (kind, word) = match list {
         GroupList::Times => (Kind::Times, "ACTIVE.TIMES"),
@@ -415,7 +415,7 @@ async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<O
     let found = match upstream.lists.at_hand(kind, upstream.config.active_age) {
         Some(found) => found,
         None => match lists::fetch(&upstream.pool, [b"LIST ", word.as_bytes(), b" ", name].concat()).await {
-            // The list that was fetched last says it, too.
+            // The list fetched last has it, too.
             Err(Trouble::Away(_)) => {
                 let age_max = upstream.config.active_age;
                 upstream.lists.list(kind, &upstream.pool, &upstream.cache, age_max).await?
@@ -434,7 +434,7 @@ async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<O
 }
 
 impl Upstreams {
-    /// A list with one group, or none.
+    /// Returns the information on one group, if it exists.
     async fn one(&self, list: GroupList, name: &[u8], base: Base, with_flag: bool) -> Answer<Option<Listed>> {
         let table = self.shared.table.load_full();
         let Some(upstream) = table.numbering(name) else { return Ok(None) };
@@ -456,15 +456,15 @@ impl Upstreams {
 }
 
 impl Upstreams {
-    /// Whether there is an article that is not refused, which its head says. Nobody has asked to read it, so
-    /// it is not remembered if it cannot be had now.
+    /// Returns whether there is an article that is not refused because of its head. It was not requested
+    /// for reading, so it is not remembered if it is not available now.
     async fn is_shown(&self, place: Place<'_, UpstreamGroup>) -> Answer<bool> {
         let mut head = ArticleBytes::default();
         let found = Box::pin(self.fetched(place, Part::Head, false, &mut head)).await?;
         Ok(!matches!(found, Fetched::Missing))
     }
 
-    /// Reads an article; `is_for_later`: it is remembered if it cannot be had now.
+    /// Reads an article; `is_for_later`: remembers it if it is not available now.
     async fn fetched(
         &self,
         place: Place<'_, UpstreamGroup>,
@@ -564,7 +564,7 @@ impl NewsSource for Upstreams {
                     .map(|(at, upstream)| (at, upstream, ask_list(upstream.clone(), list, &self.client)));
                 for (at, upstream, lines) in asked.collect::<Vec<_>>() {
                     let lines = match lines.await.map_err(|error| SourceError::Fault(error.into()))? {
-                        // A reader has never seen its groups, and misses none.
+                        // No reader has seen its groups yet, so none is missed.
                         Err(Trouble::Away(_)) if upstream.is_unheard() => continue,
                         lines => lines?,
                     };
@@ -611,7 +611,7 @@ impl NewsSource for Upstreams {
         into: &mut ArticleBytes,
     ) -> Option<Fetched<Rest>> {
         if !self.ahead.lock().is_empty() {
-            // It may be among what was asked for ahead.
+            // The article may be among those requested ahead.
             return None;
         }
         let at = match place {
@@ -639,7 +639,7 @@ impl NewsSource for Upstreams {
             return Ok(true);
         }
         match self.is_shown(Place::Number(group, number)).await {
-            // As last known.
+            // The last known state.
             Err(SourceError::Unavailable(_)) => Ok(true),
             is_shown => is_shown,
         }

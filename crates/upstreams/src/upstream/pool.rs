@@ -1,11 +1,11 @@
-//! The connections to one upstream.
+//! Connections to one upstream.
 //!
-//! At most `connections` of them, made when they are needed and kept for the next question, or as many as
-//! the server lets us have (`allowance`). A server that does not answer is left alone for a while, longer
-//! each time, and those who ask meanwhile are told at once; after that one tries, and the others wait for
-//! what becomes of it. One that is silent is tried by a task of its own (`probing`), which costs no reader
-//! any time. A question is asked again on another connection if the kept one turns out to have ended, and
-//! once if its answer breaks off.
+//! There are at most `connections` of them, or as many as the server lets us have (`allowance`), made when
+//! needed and kept for the next question. A server that does not answer is left alone for a while, longer
+//! each time, and questions in the meantime fail at once; after that one question tries, and the others
+//! wait for its result. A silent server is tried by a task of its own (`probing`), which costs readers no
+//! time. A question is repeated on another connection if the kept one turns out to have ended, and once if
+//! its answer breaks off.
 
 use super::allowance::{Allowance, Opening};
 use super::line::{Lacking, Line, Pulse};
@@ -23,39 +23,39 @@ use tokio::task::block_in_place;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-/// The first pause after a failure, doubled each time.
+/// First pause after a failure, doubled each time.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
-/// The longest one.
+/// Longest pause.
 const PAUSE_LONGEST: Duration = Duration::from_secs(60);
-/// How many bytes a second a server that is not silent takes of us.
+/// Least rate, in bytes per second, at which a server must take data in order not to count as silent.
 const SENT_BYTES_PER_SEC_LEAST: usize = 32 << 10;
-/// How long a silent server is waited for when it is tried again.
+/// Longest time a silent server is waited for when it is tried again.
 const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(10);
-/// How long a connection is kept that nobody uses.
+/// Time for which an unused connection is kept.
 const KEPT_MAX: Duration = Duration::from_secs(120);
 
-/// For how long a server that gave a wrong answer is asked after all others.
+/// Time for which a server that gave a wrong answer is asked last.
 const DISTRUST: Duration = Duration::from_secs(60);
-/// For how long it counts how soon a server has answered.
+/// Time for which a measured answer time counts.
 const MEASURE_AGE_MAX: Duration = Duration::from_secs(60);
-/// A server that takes so many times what it usually does, and not less than this, is not waited for where
-/// another one can be asked.
+/// Multiple of its usual answer time, and the least time, after which a server is given up if another one
+/// can be asked.
 const PATIENCE_TIMES: u32 = 8;
 const PATIENCE_LEAST: Duration = Duration::from_secs(2);
 
-/// Something that is asked of an upstream, in one go on one connection.
+/// A question to an upstream, asked and answered on one connection.
 pub(super) trait Question: Send {
-    /// What comes back.
+    /// Type of the answer.
     type Answer: Send;
 
-    /// Whether it may be asked again after [`Trouble::Broken`].
+    /// Whether it may be repeated after [`Trouble::Broken`].
     const MAY_BREAK: bool = false;
 
-    /// Asks it. May be called again after [`Trouble::Stale`].
+    /// Asks the question. May be called again after [`Trouble::Stale`].
     fn ask(&mut self, line: &mut Line) -> impl Future<Output = Result<Self::Answer, Trouble>> + Send;
 }
 
-/// What was asked of an upstream since the start.
+/// Counts for an upstream since the start.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub connections: AtomicU64,
@@ -65,7 +65,7 @@ pub(super) struct Tally {
     pub bytes: AtomicU64,
 }
 
-/// The connections to one upstream.
+/// Connections to one upstream.
 pub(super) struct Pool {
     name: String,
     dial: Dial,
@@ -74,34 +74,34 @@ pub(super) struct Pool {
     pulse: Arc<Pulse>,
     kept: Leaf<Vec<(Line, Instant)>>,
     health: Leaf<Health>,
-    /// Held by the one that tries a server again.
+    /// Held by the question that tries a server again.
     trying: Turn<()>,
     offline: bool,
-    /// For the task that tries a silent server.
+    /// Reference for the task that tries a silent server.
     own: Weak<Self>,
     pub tally: Tally,
 }
 
-/// Whether the upstream answers.
+/// Availability of the upstream.
 #[derive(Default)]
 struct Health {
     failures: u32,
     retry_at: Option<Instant>,
-    /// It does not answer, and a task tries whether it does again.
+    /// Whether the server is silent, and a task is trying it.
     is_silent: bool,
-    /// How often it fell silent since it last answered a question.
+    /// Attempts to reach the silent server since it last answered a question.
     silences: u32,
-    /// It has asked for a login just after it had accepted ours, and answered nothing since.
+    /// Whether it has asked for a login just after accepting ours, and answered nothing since.
     is_logged_out: bool,
     last_error: String,
     lacking: Arc<Lacking>,
-    /// How long its answers took of late to begin, and when that was found out.
+    /// Usual time until its answers begin, and when that was measured.
     usual: Option<(Duration, Instant)>,
     distrusted_until: Option<Instant>,
 }
 
 impl Health {
-    /// An answer took this long to begin.
+    /// Records that an answer took this long to begin.
     fn took(&mut self, took: Duration) {
         let known = self.usual.filter(|(_, at)| at.elapsed() < MEASURE_AGE_MAX);
         let usual = known.map_or(took, |(usual, _)| (usual * 3 + took) / 4);
@@ -148,7 +148,7 @@ impl Pool {
                 Some(line) => line,
                 None => match self.connected().await? {
                     Some(line) => line,
-                    // One of those that are open answers it.
+                    // One of the open connections answers it.
                     None => {
                         permit.give_up();
                         wants_fresh = false;
@@ -168,7 +168,7 @@ impl Pool {
         }
     }
 
-    /// The same in a task of its own: it goes on if nobody waits for the answer any longer.
+    /// Asks a question in a task of its own, which continues even if the caller stops waiting.
     pub async fn ask_apart<Q: Question + 'static>(
         self: &Arc<Self>,
         question: Q,
@@ -178,17 +178,17 @@ impl Pool {
         asked.unwrap_or_else(|error| Err(Trouble::Away(error.to_string())))
     }
 
-    /// Questions so far.
+    /// Returns the number of questions so far.
     pub fn questions(&self) -> u64 {
         read(&self.tally.questions)
     }
 
-    /// The upstream's name.
+    /// Returns the upstream's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Why nothing is asked now, as far as it is known without asking.
+    /// Returns why no question is asked now, as far as is known without asking.
     fn may_ask(&self) -> Result<(), Trouble> {
         if self.offline {
             return Err(Trouble::Away(format!("{} is offline by the configuration", self.name)));
@@ -201,35 +201,35 @@ impl Pool {
         }
     }
 
-    /// Whether nothing is asked now.
+    /// Returns whether no question is asked now.
     pub fn is_away(&self) -> bool {
         self.may_ask().is_err()
     }
 
-    /// Whether it has answered when it was last asked.
+    /// Returns the last error, if it did not answer the last question.
     pub fn problem(&self) -> Option<String> {
         let health = self.health.lock();
         (health.failures > 0).then(|| health.last_error.clone())
     }
 
-    /// Whether it answers, as far as is known, and has not lied of late.
+    /// Returns whether it answers, as far as is known, and has not given wrong answers recently.
     pub fn is_trusted(&self) -> bool {
         let health = self.health.lock();
         health.failures == 0 && health.distrusted_until.is_none_or(|until| until < Instant::now())
     }
 
-    /// How long its answers take to begin; `None`: it is not known.
+    /// Returns how long its answers take to begin; `None` if unknown.
     pub fn usual_time(&self) -> Option<Duration> {
         let known = self.health.lock().usual.filter(|(_, at)| at.elapsed() < MEASURE_AGE_MAX);
         known.map(|(usual, _)| usual)
     }
 
-    /// How long it is waited for where another server can be asked.
+    /// Returns how long to wait for it if another server can be asked.
     pub fn patience(&self) -> Duration {
         (self.usual_time().unwrap_or_default() * PATIENCE_TIMES).max(PATIENCE_LEAST)
     }
 
-    /// How long an answer took to begin.
+    /// Records how long an answer took to begin.
     pub fn took(&self, took: Duration) {
         self.health.lock().took(took);
     }
@@ -239,7 +239,7 @@ impl Pool {
         self.soon_taken(asked, 0).await
     }
 
-    /// As [`Pool::soon`], of something for which so many bytes are sent first.
+    /// Like [`Pool::soon`], for a question that sends this many bytes first.
     pub async fn soon_taken<T>(
         &self,
         asked: impl Future<Output = Result<T, Trouble>>,
@@ -253,15 +253,15 @@ impl Pool {
         })
     }
 
-    /// An answer to a question of `begun` is not waited for any longer. If nothing else was heard of the
-    /// server since then, it is silent. That says nothing of how long its answers take.
+    /// Records that an answer to a question of `begun` is no longer awaited. If the server was not heard at
+    /// all since then, it is silent. The measured answer time is not affected.
     pub fn was_slow(&self, begun: Instant) {
         if !self.pulse.was_heard_since(begun) {
             self.fell_silent(&format!("no answer within {} s", begun.elapsed().as_secs()));
         }
     }
 
-    /// It is not asked any more until it answers a task of its own.
+    /// Asks it no more questions until it answers a probe.
     fn fell_silent(&self, text: &str) {
         if std::mem::replace(&mut self.health.lock().is_silent, true) {
             return;
@@ -270,7 +270,7 @@ impl Pool {
         tokio::spawn(probe(self.own.clone()));
     }
 
-    /// How long to wait before a silent server is tried again.
+    /// Returns how long to wait before a silent server is tried again.
     fn next_pause(&self) -> Duration {
         let mut health = self.health.lock();
         let pause = paused(health.silences);
@@ -278,7 +278,7 @@ impl Pool {
         pause
     }
 
-    /// Whether a silent server answers again.
+    /// Returns whether a silent server answers again.
     async fn is_back(&self) -> bool {
         let limit = self.limits.answer_timeout.min(PROBE_TIMEOUT_MAX);
         let Ok(Ok(line)) = timeout(limit, self.probed()).await else { return false };
@@ -291,7 +291,7 @@ impl Pool {
         true
     }
 
-    /// A new connection that has answered a command.
+    /// Returns a new connection that has answered a command.
     async fn probed(&self) -> Result<Line, Trouble> {
         let mut line = self.connect(self.allowance.opening()).await?;
         line.request("DATE").await?;
@@ -301,17 +301,17 @@ impl Pool {
         Ok(line)
     }
 
-    /// Whether something was heard of the server since the start.
+    /// Returns whether the server was heard since the start.
     pub fn was_heard(&self) -> bool {
         self.pulse.was_heard()
     }
 
-    /// The most connections that the server lets us have, where it has refused one more.
+    /// Returns the most connections that the server lets us have, if it has refused one more.
     pub fn limit(&self) -> Option<usize> {
         self.allowance.limit()
     }
 
-    /// A connection that was kept.
+    /// Returns a kept connection.
     async fn kept(&self) -> Option<Line> {
         loop {
             let (mut line, since) = self.kept.lock().pop()?;
@@ -322,8 +322,8 @@ impl Pool {
         }
     }
 
-    /// Judges the outcome of a question that was asked at `begun`, and keeps the connection if it is of more
-    /// use. `may_break`: the question is asked again if its answer breaks off.
+    /// Evaluates the outcome of a question asked at `begun`, and keeps the connection if it is still
+    /// usable. `may_break`: the question is repeated if its answer breaks off.
     async fn answered<T>(
         &self,
         answer: Result<T, Trouble>,
@@ -347,7 +347,7 @@ impl Pool {
                 self.health.lock().is_logged_out = true;
             }
             Err(Trouble::Away(text) | Trouble::Broken(text)) => self.failed(text),
-            // An answer that has begun, or another connection, says that the server is not silent.
+            // An answer that has begun, or another connection, shows that the server is not silent.
             Err(Trouble::Silent(text)) if took.is_some() => self.failed(text),
             Err(Trouble::Silent(_)) if self.pulse.was_heard_since(begun) => add(&self.tally.failures, 1),
             Err(Trouble::Silent(text)) => self.fell_silent(text),
@@ -362,7 +362,7 @@ impl Pool {
         answer
     }
 
-    /// Its answer was found to be wrong.
+    /// Records that an answer was wrong.
     pub fn told_wrong(&self) {
         add(&self.tally.wrong, 1);
         self.health.lock().distrusted_until = Some(Instant::now() + DISTRUST);
@@ -379,21 +379,21 @@ impl Pool {
         health.failures = health.failures.saturating_add(1);
         health.retry_at = Some(Instant::now() + pause);
         text.clone_into(&mut health.last_error);
-        // Another one may come back.
+        // Another server may replace it.
         health.lacking = Arc::default();
         drop(health);
         self.kept.lock().clear();
     }
 
-    /// A new connection. While the server is away one tries, and the others learn of it. `None`: the server
-    /// has refused it, and others are open.
+    /// Returns a new connection. While the server is away one caller tries, and the others get its result.
+    /// Returns `None` if the server refused it, and others are open.
     async fn connected(&self) -> Result<Option<Line>, Trouble> {
         let _trying = if self.health.lock().failures > 0 { Some(self.trying.lock().await) } else { None };
         self.may_ask()?;
         match self.connect(self.allowance.opening()).await {
             Ok(line) => {
                 let mut health = self.health.lock();
-                // A login that succeeds says nothing where it was not honoured before: an answer does.
+                // A successful login proves nothing if it was not honoured before: an answer does.
                 let failures = if health.is_logged_out { 0 } else { std::mem::take(&mut health.failures) };
                 drop(health);
                 if failures > 0 {
@@ -437,7 +437,7 @@ async fn probe(pool: Weak<Pool>) {
     }
 }
 
-/// The pause after so many failures before.
+/// Returns the pause after this many earlier failures.
 fn paused(failures: u32) -> Duration {
     PAUSE_FIRST.saturating_mul(1 << failures.min(10)).min(PAUSE_LONGEST)
 }

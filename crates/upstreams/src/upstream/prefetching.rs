@@ -1,10 +1,10 @@
-//! Prefetching: what is fetched from upstreams before a reader asks for it.
+//! Prefetching: fetches data from upstreams before a reader requests it.
 //!
-//! A pass goes through the groups that are wanted: those of the configuration, those that somebody has read
-//! of late, those that are asked for most per byte. Of each it brings the overview of its newest articles,
-//! and, as configured, those that follow up to what is in the cache, or all. What readers asked for while an
-//! upstream was away is brought once it is back. Sources: the NewsCache paper, section 5; leafnode, which
-//! subscribes to what is read, and fetches bodies later.
+//! A pass goes through the wanted groups: those of the configuration, those read recently, and those
+//! requested most per byte. For each it fetches the overview of its newest articles and, as configured, the
+//! articles of threads that are in the cache, or all. Articles that readers requested while an upstream was
+//! away are fetched once it is back. Sources: the NewsCache paper, section 5; leafnode, which subscribes to
+//! groups that are read, and fetches bodies later.
 
 use super::articles::{Place, bring};
 use super::group::Group;
@@ -25,18 +25,18 @@ use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 use tracing::{debug, info};
 
-/// How often it is looked whether what was asked for can be had now.
+/// Interval for retrying requests that failed.
 const LATER_INTERVAL: Duration = Duration::from_secs(5);
-/// How often it is looked whether the hours have come.
+/// Interval for checking whether the configured hours have begun.
 const HOURS_INTERVAL: Duration = Duration::from_secs(60);
-/// As good as for ever.
+/// Practically forever.
 const IDLE: Duration = Duration::from_secs(1 << 30);
-/// Bytes of overview rows that are looked at at once.
+/// Bytes of overview rows examined at once.
 const ROWS_BYTES: usize = 64 << 10;
-/// As many of the Message-IDs in References are looked for.
+/// Message-IDs in References that are looked up.
 const REFERENCES_MAX: usize = 16;
 
-/// What a pass has brought, and what it may.
+/// State and limits of a pass.
 struct Pass {
     config: Arc<Prefetch>,
     table: Arc<Table>,
@@ -49,7 +49,7 @@ struct Pass {
 }
 
 impl Upstreams {
-    /// Makes passes as configured, and in between brings what was asked for.
+    /// Makes passes as configured, and in between fetches articles requested earlier.
     pub(super) async fn keep_prefetching(&self) {
         let mut next_pass = Instant::now();
         loop {
@@ -83,7 +83,7 @@ impl Upstreams {
         Some(Pass { config, table, cache, bandwidth, groups: 0, articles: 0, bytes: 0, bytes_max })
     }
 
-    /// Brings what readers asked for while it could not be had.
+    /// Fetches articles that readers requested when they were not available.
     async fn bring_wanted(&self, pass: &mut Pass) {
         for want in pass.cache.wanted() {
             let place = if want.group.is_empty() {
@@ -126,7 +126,8 @@ impl Upstreams {
         }
     }
 
-    /// The groups of a pass: those of the configuration, those that were read, those that are asked for most.
+    /// Returns the groups of a pass: those of the configuration, those that were read, those that are
+    /// requested most.
     async fn wanted_groups(&self, pass: &Pass) -> Vec<Vec<u8>> {
         let names = match &pass.config.groups {
             Some(_) => self.names().await.unwrap_or_else(|error| {
@@ -172,7 +173,7 @@ impl Pass {
         self.bytes < self.bytes_max && self.config.hours.has(unix_secs())
     }
 
-    /// Counts bytes, and waits as long as the rate says.
+    /// Counts bytes, and waits as the rate requires.
     async fn take(&mut self, bytes: u64) {
         self.bytes += bytes;
         if let Some(bandwidth) = &self.bandwidth {
@@ -181,7 +182,7 @@ impl Pass {
         }
     }
 
-    /// A group whose upstream can be asked.
+    /// Returns a group whose upstream can be asked.
     async fn group(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
         let Some(upstream) = self.table.numbering(name) else { return Ok(None) };
         if upstream.pool.is_away() {
@@ -190,7 +191,7 @@ impl Pass {
         upstream.group(name).await
     }
 
-    /// Whether the article of a row is to be fetched.
+    /// Returns whether the article of a row should be fetched.
     fn is_wanted(&self, row: &[u8]) -> bool {
         let is_here = |id: &[u8]| block_in_place(|| self.cache.has_id(id, unix_secs())).unwrap_or_default();
         let id = field(row, index::MESSAGE_ID).unwrap_or_default();
@@ -210,7 +211,7 @@ impl Pass {
     }
 }
 
-/// How long there is nothing to do, unless another configuration comes.
+/// Returns how long there is nothing to do under this configuration.
 fn pause(config: &Prefetch, next_pass: Instant) -> Duration {
     let until_pass = match config.is_on() {
         true if config.hours.has(unix_secs()) => next_pass.saturating_duration_since(Instant::now()),
@@ -220,7 +221,7 @@ fn pause(config: &Prefetch, next_pass: Instant) -> Duration {
     if config.fetch_later { until_pass.min(LATER_INTERVAL) } else { until_pass }
 }
 
-/// The groups of a pass, of all names and those that were read.
+/// Returns the groups of a pass, from all names and those that were read.
 fn chosen(config: &Prefetch, mut groups: Vec<Vec<u8>>, read: Vec<ReadGroup>, now: u64) -> Vec<Vec<u8>> {
     groups.retain(|name| config.groups.as_ref().is_some_and(|wildmat| wildmat.matches(name)));
     if !config.read_within.is_zero() {
@@ -233,7 +234,7 @@ fn chosen(config: &Prefetch, mut groups: Vec<Vec<u8>>, read: Vec<ReadGroup>, now
     groups
 }
 
-/// Groups by requests per byte, the most first.
+/// Returns groups by requests per byte, highest first.
 fn popular(mut groups: Vec<ReadGroup>) -> Vec<Vec<u8>> {
     groups.retain(|group| group.bytes > 0);
     let rate = |group: &ReadGroup| group.requests as f64 / group.bytes as f64;
@@ -246,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_reads_any_more_is_left_out() {
+    fn groups_no_longer_read_are_left_out() {
         let text = "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n\
             [prefetch]\ngroups = \"a.*\"\nread_within = \"7 days\"\npopular = 1\n";
         let config = site_config::parse(text, std::path::Path::new("/sim/newsreel.toml")).unwrap();
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn popular_is_what_is_asked_for_most_per_byte() {
+    fn popular_groups_have_the_most_requests_per_byte() {
         let group =
             |name: &str, requests, bytes| ReadGroup { name: name.into(), read_at: 1, requests, bytes };
         let groups = vec![group("large", 100, 1_000_000), group("small", 10, 1_000), group("none", 5, 0)];

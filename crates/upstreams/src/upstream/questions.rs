@@ -1,8 +1,8 @@
-//! The questions that an upstream is asked, and the checks of their answers.
+//! Questions to an upstream, and checks of the answers.
 //!
-//! Nothing that an upstream says is believed further than it can be checked: numbers lie in the range that
-//! was asked for and ascend, an overview row has its fields, an article is the one that was asked for.
-//! Sources: RFC 3977 sections 6.1.1, 6.1.2, 6.2.4, 7.4 and 8.3.
+//! Answers of an upstream are checked as far as possible: numbers lie in the requested range and ascend, an
+//! overview row has its fields, an article is the requested one. Sources: RFC 3977 sections 6.1.1, 6.1.2,
+//! 6.2.4, 7.4 and 8.3.
 
 use super::bringing::is_about_an_article;
 use super::line::{Line, Status};
@@ -19,30 +19,30 @@ use netnews::nntp::response::code;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most numbers that one answer may have, those included that were not asked for.
+/// Most numbers in one answer, including those not requested.
 const NUMBERS_MAX: usize = 2 << 20;
-/// The most numbers that may have come since it was found out which there are.
+/// Most numbers that may have been added since the existing ones were determined.
 const NUMBERS_SINCE_MAX: u64 = 1 << 20;
-/// The most bytes that the values of a header may have in one answer.
+/// Most bytes of the values of a header in one answer.
 const HEADERS_BYTES_MAX: usize = 32 << 20;
-/// The most bytes of an answer to a command that was passed on.
+/// Most bytes of an answer to a command that was passed on.
 const PASSED_BYTES_MAX: usize = 16 << 20;
-/// The most bytes of Message-IDs that one answer may have.
+/// Most bytes of Message-IDs in one answer.
 const IDS_BYTES_MAX: usize = 32 << 20;
 
-/// GROUP: the marks of a group, and whether a number is still the article that it was.
+/// GROUP: asks for the marks of a group, and whether a number still has the same article.
 pub(super) struct AskMarks {
     pub group: Box<[u8]>,
-    /// A number of the group, and the Message-ID that it had.
+    /// A number of the group, with its known Message-ID.
     pub known: Option<(u64, Vec<u8>)>,
 }
 
-/// What a server says of a group.
+/// Answer to [`AskMarks`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MarksSaid {
-    /// `None`: there is no such group.
+    /// Marks; `None` if there is no such group.
     pub marks: Option<Marks>,
-    /// The number that was known is another article's.
+    /// Whether the known number has another article.
     pub is_renumbered: bool,
 }
 
@@ -59,7 +59,7 @@ impl Question for AskMarks {
 
 impl Pipelined for AskMarks {
     fn submit(&mut self, line: &mut Line) -> Result<(), Trouble> {
-        // Also where it is selected.
+        // Sent even if the group is selected.
         line.forget_selected();
         line.select(&self.group)?;
         match &self.known {
@@ -78,14 +78,14 @@ impl Pipelined for AskMarks {
         }
         let status = line.answer().await?;
         let marks = marks?;
-        // Of an article that is not there, or of an odd answer, nothing follows.
+        // Nothing follows from a missing article, or an odd answer.
         let other = marks.filter(|_| status.code == code::ARTICLE_EXISTS).and_then(|_| found(&status).ok());
         let is_renumbered = other.is_some_and(|(of, other)| of == *number && other != *id);
         Ok(MarksSaid { marks, is_renumbered })
     }
 }
 
-/// LISTGROUP: the numbers of a range that have articles.
+/// LISTGROUP: asks for the numbers of a range that have articles.
 pub(super) struct AskNumbers {
     pub group: Box<[u8]>,
     pub range: RangeInclusive<u64>,
@@ -115,7 +115,7 @@ impl Question for AskNumbers {
 
 impl AskNumbers {
     async fn ask_by(&self, range: &str, line: &mut Line) -> Result<Vec<u64>, Trouble> {
-        // It selects the group, unless it is refused.
+        // LISTGROUP selects the group, unless it is refused.
         if !line.has_selected(&self.group) {
             line.forget_selected();
         }
@@ -124,7 +124,7 @@ impl AskNumbers {
             return Err(status.refused());
         }
         let (mut numbers, mut count, mut next) = (Vec::new(), 0, 0);
-        // Old servers list all of a group, and some that have come since.
+        // Old servers list the whole group, and some articles that were added since.
         let last = self.range.end().saturating_add(NUMBERS_SINCE_MAX).min(ARTICLE_NUMBER_MAX);
         while let Some(text) = line.block_line().await? {
             count += 1;
@@ -142,7 +142,7 @@ impl AskNumbers {
     }
 }
 
-/// HDR: a header of the articles of a range; `None`: it has no such group, or gives no such header.
+/// HDR: asks for a header of the articles of a range; `None` if there is no such group or header.
 pub(super) struct AskHeader {
     pub group: Box<[u8]>,
     pub range: RangeInclusive<u64>,
@@ -169,7 +169,7 @@ impl Question for AskHeader {
     }
 }
 
-/// No header, where the server does not know the command.
+/// Returns no header if the server does not know the command.
 fn is_none_if_unknown<T>(trouble: Trouble) -> Result<Option<T>, Trouble> {
     if matches!(trouble, Trouble::Refused(code::UNKNOWN_COMMAND, _)) { Ok(None) } else { Err(trouble) }
 }
@@ -208,15 +208,15 @@ impl AskHeader {
     }
 }
 
-/// STAT: whether there is an article with this Message-ID.
+/// STAT: asks whether there is an article with this Message-ID.
 pub(super) struct AskHas(pub Box<[u8]>);
 
-/// A server's answer about a Message-ID.
+/// Answer of a server about a Message-ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdStatus {
     Present,
     Missing,
-    /// It does not show it, in other words than that it has none.
+    /// The server refuses to show it, with a code other than for a missing article.
     Refused,
 }
 
@@ -247,12 +247,12 @@ impl Pipelined for AskHas {
     }
 }
 
-/// A command that is passed on as it is: its answer with all of its lines.
+/// A command passed on unchanged: asks for its answer with all lines.
 pub(super) struct AskPassed {
-    /// What the reader has selected of this server.
+    /// Group of this server selected by the reader.
     pub group: Option<Box<[u8]>>,
     pub command: Box<[u8]>,
-    /// The code of the answer after which a block follows.
+    /// Answer code after which a block follows.
     pub block_code: Option<u16>,
 }
 
@@ -287,13 +287,13 @@ impl Question for AskPassed {
             }
             answer.extend_from_slice(b".\r\n");
         }
-        // What the command has changed of the connection is not known.
+        // The effect of the command on the connection is unknown.
         line.forget_selected();
         Ok(answer)
     }
 }
 
-/// NEWNEWS: the Message-IDs of what has arrived in a group since then, each with CRLF.
+/// NEWNEWS: asks for the Message-IDs of articles that arrived in a group since then, each with CRLF.
 pub(super) struct AskArrived {
     pub group: Box<[u8]>,
     /// Unix seconds.
@@ -325,7 +325,7 @@ impl Question for AskArrived {
     }
 }
 
-/// What the status line of an article says: its number and Message-ID.
+/// Parses the status line of an article: returns its number and Message-ID.
 pub(super) fn found(status: &Status) -> Result<(u64, Vec<u8>), Trouble> {
     let wrong = || Trouble::Wrong(format!("`{} {}` of an article", status.code, shown(&status.text)));
     let mut words = status.text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());

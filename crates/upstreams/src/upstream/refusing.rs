@@ -1,14 +1,14 @@
 //! Articles that are not shown: those with a header of `cache.refuse`.
 //!
-//! They are looked for in what is shown, whether it came from the cache or not, so that a change holds at
-//! once. Source: the NewsCache paper, related work.
+//! They are filtered from everything shown, cached or not, so that a change of the configuration takes
+//! effect at once. Source: the NewsCache paper, related work.
 
 use netnews::Wildmat;
 use netnews::article::Headers;
 use netnews::overview_row::{field, index};
 use site_config::HeaderMatch;
 
-/// The headers that overview rows have.
+/// Headers contained in overview rows.
 const IN_ROWS: [(&[u8], usize); 5] = [
     (b"Subject", index::SUBJECT),
     (b"From", index::FROM),
@@ -17,7 +17,7 @@ const IN_ROWS: [(&[u8], usize); 5] = [
     (b"References", index::REFERENCES),
 ];
 
-/// What is refused.
+/// Refused header values.
 #[derive(Debug, Default)]
 pub(super) struct Refusing(Vec<(String, Wildmat)>);
 
@@ -29,30 +29,30 @@ impl Refusing {
         Self(config.iter().filter_map(pattern).collect())
     }
 
-    /// Whether nothing is.
+    /// Returns whether nothing is refused.
     pub fn is_nothing(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether only the head of an article says whether it is refused.
+    /// Returns whether only the head of an article shows whether it is refused.
     pub fn needs_heads(&self) -> bool {
         let is_in_rows =
             |own: &str| IN_ROWS.iter().any(|(name, _)| own.as_bytes().eq_ignore_ascii_case(name));
         self.0.iter().any(|(own, _)| !is_in_rows(own))
     }
 
-    /// Whether the article with these header lines is refused.
+    /// Returns whether the article with these header lines is refused.
     pub fn refuses(&self, head: &[u8]) -> bool {
         !self.is_nothing()
             && Headers::of(head).fields().any(|(name, text)| self.matches(name, text.trim_ascii()))
     }
 
-    /// Whether the article of an overview row is, as far as the row says it.
+    /// Returns whether the article of an overview row is refused, as far as the row shows.
     pub fn refuses_row(&self, row: &[u8]) -> bool {
         IN_ROWS.iter().any(|(name, at)| field(row, *at).is_some_and(|text| self.matches(name, text)))
     }
 
-    /// Leaves out the rows of articles that are refused, after this many bytes.
+    /// Removes the rows of refused articles, beginning after this many bytes.
     pub fn leave_out(&self, rows: &mut Vec<u8>, from: usize) {
         if self.is_nothing() {
             return;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_and_rows_are_looked_at() {
+    fn headers_and_rows_are_matched() {
         let of = |name: &str, matches: &str| HeaderMatch { name: name.into(), matches: matches.into() };
         let refusing = Refusing::new(&[of("subject", "*make money*"), of("X-Spam", "yes")]);
         assert!(refusing.refuses(b"From: x\r\nSubject: how to make money\r\n"));

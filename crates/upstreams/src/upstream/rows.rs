@@ -1,8 +1,8 @@
-//! Overview rows of an upstream, checked, in the form in which they are sent here.
+//! Overview rows of an upstream, checked and converted to the form sent here.
 //!
-//! They are passed on while they arrive, a few at first and then more at once, and kept when the answer has
-//! come to its end: nothing stays of one that is refused (`group`). A row without its fields is left out, as
-//! if its article were not there. Sources: RFC 3977 section 8.3, RFC 2980 section 2.8.
+//! Rows are passed on while they arrive, a few at first and then more at once, and kept when the answer is
+//! complete: rows of a refused answer are not kept (`group`). A row that lacks fields is left out, as if
+//! its article did not exist. Sources: RFC 3977 section 8.3, RFC 2980 section 2.8.
 
 use super::line::Line;
 use super::pool::Question;
@@ -16,23 +16,23 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes of rows that are passed on at once, at the beginning and at last.
+/// Bytes of rows passed on at once, initially and at most.
 const FIRST_BYTES: usize = 1;
 const LATER_BYTES_MAX: usize = 64 << 10;
-/// The most numbers of which rows are asked for at once, and the most bytes of rows in one answer: several
-/// times what they have.
+/// Most numbers whose rows are requested at once, and most bytes of rows in one answer: several times their
+/// usual size.
 pub(super) const NUMBERS_MAX: u64 = 10_000;
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 
-/// XOVER or OVER: the overview rows of a range.
+/// XOVER or OVER: asks for the overview rows of a range.
 pub(super) struct AskRows<F> {
     pub group: Box<[u8]>,
     pub range: RangeInclusive<u64>,
-    /// Which groups' numbers hold here.
+    /// Decides whose groups' numbers are valid here.
     pub is_here: Holds,
-    /// The further headers that are kept of a row.
+    /// Further headers kept of a row.
     pub headers: Arc<[String]>,
-    /// Takes the rows of a part of the range, all that there are.
+    /// Called with the rows of a part of the range, which are complete.
     pub take: F,
 }
 
@@ -66,7 +66,7 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
         match status.code {
             _ if !is_there => {}
             code::OVERVIEW_FOLLOWS => self.block(line, range).await?,
-            // No article in that range.
+            // There is no article in that range.
             code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER => (self.take)(range, &[]),
             _ => return Err(status.refused()),
         }
@@ -86,7 +86,7 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
             };
             next = number + 1;
             append_fitted(text, (&self.group, number), &*self.is_here, &self.headers, &mut rows);
-            // What reaches to the end of the range is shown when nothing follows it.
+            // Rows that reach to the end of the range are shown when nothing follows them.
             if rows.len() >= enough && number < last {
                 (self.take)(from..=number, &rows);
                 rows.clear();
@@ -99,7 +99,7 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
     }
 }
 
-/// Appends a row as it is shown here; nothing if it lacks fields.
+/// Appends a row as shown here; appends nothing if it lacks fields.
 pub(super) fn append_fitted(
     row: &[u8],
     (group, number): (&[u8], u64),
@@ -133,12 +133,12 @@ pub(super) fn append_fitted(
     append_row(number, &gathered, &value, out);
 }
 
-/// The place in `Xref` and the size that a row says; `None`: it says none.
+/// Returns the size in a row, if it has one.
 pub(super) fn size_in(row: &[u8]) -> Option<u64> {
     field(row, index::BYTES).and_then(parse_decimal).filter(|bytes| *bytes > 0)
 }
 
-/// Puts a number's digits after a word and a blank.
+/// Returns a word followed by a blank and the number's digits.
 pub(super) fn command(word: &str, number: u64) -> Vec<u8> {
     let mut text = word.as_bytes().to_vec();
     text.push(b' ');
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_brought_into_our_form() {
+    fn rows_are_converted_to_our_form() {
         let is_here = |group: &[u8]| group == b"a.b";
         let row = |text: &str| {
             let mut out = Vec::new();

@@ -1,10 +1,10 @@
-//! The search for one article: which server is asked for it, and in which order.
+//! Search for one article: which server is asked for it, and in which order.
 //!
-//! By its number it is asked for at the server that numbers the group, by its Message-ID at the others, in
-//! the order of [`Table::in_order_of`]. What one server of an owner does not have is not asked for at
-//! another. Where there are several, a server whose answer does not begin is not waited for. If it only had
-//! too much to do it is asked once more in the end; one that is silent is not. An article that all have
-//! denied is missing; where one could not be asked, that is said.
+//! By number an article is requested from the server that numbers the group, by Message-ID from the others,
+//! in the order of [`Table::in_order_of`]. After one server of an owner, others of the same owner are not
+//! asked. If there are several servers, one whose answer does not begin is given up. If it was only slow it
+//! is asked once more in the end; a silent one is not. An article that all servers lack is missing; if one
+//! could not be asked, that is reported.
 
 use super::articles::Place;
 use super::bringing::{About, AskArticle, Brought, Expected, Wanted};
@@ -25,21 +25,21 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tracing::warn;
 
-/// How many times as long the last server is waited for as one after which another is asked.
+/// Factor by which the last server is waited for longer than others.
 const PATIENCE_TIMES_LAST: u32 = 2;
 
-/// The search for one article.
+/// Search for one article.
 pub(super) struct Search<'a> {
     pub table: &'a Table,
     pub place: &'a Place,
-    /// The head alone, or all of it.
+    /// Requested part: the head alone, or the whole article.
     pub part: Part,
     pub landing: &'a Arc<Landing<About>>,
-    /// The first question goes out with others, if it is for that upstream.
+    /// Ticket for sending the first question with others, if it is for that upstream.
     pub together: Leaf<Option<Ticket<AskArticle>>>,
 }
 
-/// The upstream that is asked first.
+/// Returns the upstream that is asked first.
 pub(super) fn first_asked(table: &Table, place: &Place) -> Option<Arc<Pool>> {
     let id = known_id(place);
     let owner_has = |upstream: &&Upstream| {
@@ -58,8 +58,8 @@ fn known_id(place: &Place) -> Option<Vec<u8>> {
     }
 }
 
-/// The upstreams in the order in which they are asked. Without a Message-ID the server that numbers the group
-/// must be asked first.
+/// Returns the upstreams in the order in which they are asked. Without a Message-ID the server that numbers
+/// the group must be asked first.
 fn order<'t>(table: &'t Table, place: &Place, has_id: bool) -> Vec<&'t Upstream> {
     let mut order = table.in_order_of(place.group());
     if !has_id {
@@ -68,15 +68,15 @@ fn order<'t>(table: &'t Table, place: &Place, has_id: bool) -> Vec<&'t Upstream>
     order
 }
 
-/// How far a search has got.
+/// Progress of a search.
 struct Progress<'a> {
     id: Option<Vec<u8>>,
     /// Owners whose servers do not have it.
     without: HashSet<&'a str>,
     trouble: Option<Trouble>,
-    /// The server that numbers the group has given a wrong answer for the number.
+    /// Whether the server that numbers the group has given a wrong answer for the number.
     is_wrong_by_number: bool,
-    /// A server has refused to show it, in other words than that it has none.
+    /// Whether a server has refused to show it, with a code other than for a missing article.
     is_refused: bool,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Search<'a> {
         Err(self.not_found(progress))
     }
 
-    /// Asks one server. `Err`: it is not waited for.
+    /// Asks one server. Returns `Err` if it is not waited for.
     async fn step(
         &self,
         upstream: &'a Upstream,
@@ -159,8 +159,8 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    /// Why it is not brought. A number whose article nobody has is forgotten; where another server has it,
-    /// its row is still needed.
+    /// Returns why the article is not fetched. A number whose article no server has is dropped; if another
+    /// server has it, its row is still needed.
     fn not_found(&self, progress: Progress<'_>) -> Trouble {
         if let (None, false, Place::Number(group, number)) =
             (&progress.trouble, progress.is_refused, self.place)
@@ -170,8 +170,8 @@ impl<'a> Search<'a> {
         progress.trouble.unwrap_or(Trouble::Missing)
     }
 
-    /// The Message-ID of an article that the server which numbers the group does not show, by its overview
-    /// row: another server may have it.
+    /// Returns the Message-ID from the overview row, for an article that the numbering server does not
+    /// show: another server may have it.
     async fn id_by_row(&self) -> Option<Vec<u8>> {
         let Place::Number(group, number) = self.place else { return None };
         id_in_row(group, *number).await.ok().flatten()
@@ -189,7 +189,7 @@ impl<'a> Search<'a> {
         Expected { bytes, bytes_max: self.table.article_bytes_max, ..Expected::default() }
     }
 
-    /// Asks a server; with `patience` until that has passed, unless its answer has begun.
+    /// Asks a server; gives up after `patience`, unless its answer has begun.
     async fn ask(
         &self,
         pool: &Arc<Pool>,
@@ -223,8 +223,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Asks the server that numbers the group. Where it has another article by the number than was known,
-    /// either the group was renumbered, or it lies.
+    /// Asks the server that numbers the group. If it has another article by the number than was known,
+    /// either the group was renumbered, or the answer is wrong.
     async fn by_number(
         &self,
         group: &Arc<Group>,
@@ -256,7 +256,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The Message-ID that the overview of the server has for a number now.
+/// Returns the Message-ID that the server's overview has for a number now.
 async fn id_in_row(group: &Group, number: u64) -> Result<Option<Vec<u8>>, Trouble> {
     let said = Arc::<Leaf<Vec<u8>>>::default();
     let rows = said.clone();

@@ -1,7 +1,7 @@
-//! What is cached of one group of an upstream: marks, which numbers have articles, overview rows, articles.
+//! Cached data of one group of an upstream: marks, existing numbers, overview rows, articles.
 //!
-//! A thin layer over the store: times are added, and what the store cannot do costs that the upstream is
-//! asked again, and a line in the log.
+//! A thin layer over the store: adds times, and turns a failure of the store into another request to the
+//! upstream and a line in the log.
 
 use crate::{Marks, Side};
 use disk::Patience;
@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::rows::size_in;
 
-/// What is cached of a group.
+/// Cached data of a group.
 pub(super) struct Shelf(newscache::Group);
 
 fn theirs(marks: Marks) -> newscache::Marks {
@@ -22,17 +22,17 @@ fn theirs(marks: Marks) -> newscache::Marks {
 }
 
 impl Shelf {
-    /// That of a group of the upstream `origin`.
+    /// Returns the shelf of a group of the upstream `origin`.
     pub fn of(cache: &Cache, origin: &str, name: &[u8]) -> Self {
         Self(cache.group(origin, name, unix_secs()))
     }
 
-    /// What the store answers; without one, nothing.
+    /// Runs an operation on the store; returns the default if it fails.
     fn done<T: Default>(&self, done: impl FnOnce(&newscache::Group) -> io::Result<T>) -> T {
         self.judged(block_in_place(|| done(&self.0)))
     }
 
-    /// The same of what the group's index says alone, which is mostly in memory: then nobody is held up.
+    /// Runs an operation on the group's index alone, which is mostly in memory and then does not block.
     fn known<T: Default>(&self, known: impl FnOnce(&newscache::Group) -> io::Result<T>) -> T {
         if self.0.is_at_hand() { self.judged(known(&self.0)) } else { self.done(known) }
     }
@@ -55,28 +55,28 @@ impl Shelf {
         Some(Marks { low: marks.low, high: marks.high, count: marks.count })
     }
 
-    /// The marks as the upstream has them now; true: the group has other numbers, and all that was cached of
-    /// it is gone.
+    /// Sets the marks as the upstream has them now; returns true if the group was renumbered, and its
+    /// cached data dropped.
     pub fn set_marks(&self, marks: Marks) -> bool {
         self.done(|group| Ok(group.set_marks(theirs(marks), unix_secs())? == Change::Anew))
     }
 
-    /// Forgets all of it.
+    /// Drops all data.
     pub fn begin_anew(&self) {
         self.done(|group| group.begin_anew(unix_secs()));
     }
 
-    /// These numbers of a range have articles, ascending, and no others.
+    /// Records that these numbers of a range, ascending, have articles, and no others.
     pub fn set_numbers(&self, range: &RangeInclusive<u64>, numbers: &[u64]) {
         self.done(|group| group.set_numbers(range.clone(), numbers, unix_secs()).map(|_| ()));
     }
 
-    /// How many articles there are in a range; `None`: not known.
+    /// Returns how many articles there are in a range; `None` if unknown.
     pub fn count(&self, range: RangeInclusive<u64>) -> Option<u64> {
         self.known(|group| group.count(range))
     }
 
-    /// The first number of a range of which LISTGROUP has not said whether it has an article.
+    /// Returns the first number of a range that no LISTGROUP has covered yet.
     pub fn unknown(&self, range: RangeInclusive<u64>) -> Option<u64> {
         let (first, last) = range.into_inner();
         match self.known(|group| group.known_numbers()).map(|asked| asked.value) {
@@ -85,56 +85,57 @@ impl Shelf {
         }
     }
 
-    /// Whether it is known at once that LISTGROUP has said nothing of it.
+    /// Returns whether it is known without I/O that no LISTGROUP has covered the group.
     pub fn knows_no_numbers(&self) -> bool {
         self.0.knows_no_numbers()
     }
 
-    /// Whether a number has an article; `None`: not known.
+    /// Returns whether a number has an article; `None` if unknown.
     pub fn exists(&self, number: u64) -> Option<bool> {
         self.known(|group| group.exists(number))
     }
 
-    /// Appends the numbers of a range that have articles, at most so many; false: not all are known.
+    /// Appends the numbers of a range that have articles, at most `max`; returns false if not all are
+    /// known.
     pub fn numbers(&self, range: RangeInclusive<u64>, max: usize, into: &mut Vec<u64>) -> bool {
         self.known(|group| group.numbers(range, max, into))
     }
 
-    /// The rows of a range as OVER sent them: numbers of it without row have no article. False: they cannot
-    /// be kept.
+    /// Stores the rows of a range as sent by OVER: its numbers without a row have no article. Returns false
+    /// if they cannot be kept.
     pub fn put_rows(&self, range: RangeInclusive<u64>, rows: &[u8]) -> bool {
         self.done(|group| group.put_rows(range, rows, unix_secs()).map(|_| true))
     }
 
-    /// Appends the rows of a range until they are more bytes than this.
+    /// Appends the rows of a range until they exceed this many bytes.
     pub fn rows(&self, range: RangeInclusive<u64>, limit_bytes: usize, into: &mut Vec<u8>) -> Rows {
         let missing = Rows::Missing { range: range.clone() };
         self.done(|group| group.rows(range, limit_bytes, into, unix_secs()).map(Some)).unwrap_or(missing)
     }
 
-    /// A row that is known.
+    /// Returns a known row.
     pub fn row(&self, number: u64) -> Option<Box<[u8]>> {
         let mut row = Vec::new();
         let rows = self.rows(number..=number, usize::MAX, &mut row);
         (rows == Rows::Done && !row.is_empty()).then(|| row.into())
     }
 
-    /// The size that a row says.
+    /// Returns the size in a row.
     pub fn size_of(&self, number: u64) -> Option<u64> {
         self.row(number).as_deref().and_then(size_in)
     }
 
-    /// The Message-ID of a number, if it is known.
+    /// Returns the Message-ID of a number, if it is known.
     pub fn id_of(&self, number: u64) -> Option<Vec<u8>> {
         self.done(|group| group.id_of(number))
     }
 
-    /// Whether the article of a number seems to be here.
+    /// Returns whether the article of a number appears to be cached.
     pub fn has(&self, number: u64) -> bool {
         self.done(|group| group.has(number, unix_secs()))
     }
 
-    /// The article next to a number on this side, within a range of which all is known.
+    /// Returns the article next to a number on this side, within a range that is completely known.
     pub fn neighbour(&self, range: RangeInclusive<u64>, side: Side) -> Option<u64> {
         let (from, side) = match side {
             Side::Next => (range.start().saturating_sub(1), newscache::Side::Next),
@@ -146,7 +147,7 @@ impl Shelf {
         }
     }
 
-    /// There is no article with this number any more.
+    /// Records that there is no article with this number any more.
     pub fn forget(&self, number: u64) {
         self.done(|group| group.forget(number, unix_secs()));
     }
@@ -167,7 +168,7 @@ impl Shelf {
         })
     }
 
-    /// Reads an article into a buffer, in the place of what is there; of a large one nothing.
+    /// Reads an article into a buffer, replacing its content; reads nothing of a large one.
     pub fn find(
         &self,
         number: u64,
@@ -178,7 +179,7 @@ impl Shelf {
         self.0.find(number, patience, into, now)
     }
 
-    /// Appends the header lines of an article of which these alone are kept; its Message-ID.
+    /// Appends the header lines of an article of which only these are kept; returns its Message-ID.
     pub fn head(&self, number: u64, patience: Patience, into: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
         self.0.head(number, patience, into, unix_secs())
     }

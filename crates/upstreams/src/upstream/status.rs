@@ -1,35 +1,35 @@
-//! What is known of an upstream since the start, and of the cache.
+//! Status of an upstream since the start, and of the cache.
 
 use super::table::Upstream;
 use newscache::{RequestKind, Stats};
 use serde::{Deserialize, Serialize};
 use site_base::counters::read;
 
-/// An upstream since the start.
+/// Status of an upstream since the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UpstreamStatus {
-    /// Its name.
+    /// Name of the upstream.
     pub name: String,
     /// The server.
     pub host: String,
     /// Connections made.
     pub connections: u64,
-    /// The most connections that the server lets us have at once, if it has refused one more; 0: it has not.
+    /// Most connections that the server lets us have at once, if it has refused one more; 0 if it has not.
     pub connections_limit: u64,
     /// Questions asked.
     pub questions: u64,
     /// Questions without an answer.
     pub failures: u64,
-    /// Answers that were wrong.
+    /// Wrong answers.
     pub wrong: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// Posts that wait for it.
+    /// Posts waiting for the upstream.
     pub posts_waiting: u64,
-    /// Posts that it has refused, and that are kept for the operator.
+    /// Posts refused by the upstream and kept for the operator.
     pub posts_refused: u64,
-    /// Why it is away; empty: it answers, as far as is known.
+    /// Reason why it is away; empty if it answers, as far as is known.
     pub problem: String,
 }
 
@@ -52,21 +52,21 @@ impl UpstreamStatus {
     }
 }
 
-/// The cache, with the counts that it keeps over restarts.
+/// Status of the cache, with the counts that it keeps across restarts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheStatus {
-    /// What its files take.
+    /// Bytes used by its files.
     pub used_bytes: u64,
-    /// What they may take.
+    /// Bytes that its files may use.
     pub size_bytes: u64,
-    /// How many there are.
+    /// Number of files.
     pub files: u64,
-    /// What readers asked for, by kind: "active", "group", "overview", "article".
+    /// Requests of readers by kind: "active", "group", "overview", "article".
     pub kinds: Vec<CacheCounts>,
-    /// The same by upstream.
+    /// Requests of readers by upstream.
     pub upstreams: Vec<CacheCounts>,
-    /// The same by group, the most asked for first.
+    /// Requests of readers by group, most requested first.
     pub groups: Vec<CacheCounts>,
 }
 
@@ -74,15 +74,15 @@ pub struct CacheStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheCounts {
-    /// Of what.
+    /// Name of the kind, upstream or group.
     pub of: String,
-    /// All of them.
+    /// Number of requests.
     pub requests: u64,
-    /// Those that the cache had the whole answer of.
+    /// Requests answered completely from the cache.
     pub hits: u64,
-    /// Bytes that the cache had.
+    /// Bytes from the cache.
     pub cache_bytes: u64,
-    /// Bytes that came from upstream.
+    /// Bytes from upstream.
     pub upstream_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
-//! The upstreams of the configuration, and which of them is whose.
+//! Upstreams of the configuration, and the groups that each numbers.
 //!
-//! Which upstream numbers a group follows from the group's name alone; groups that are carried here are
-//! nobody's.
+//! The upstream that numbers a group is determined by the group's name alone; groups carried here belong to
+//! no upstream.
 
 use super::group::Group;
 use super::kept_headers::KeptHeaders;
@@ -24,17 +24,18 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Says which groups are this server's own.
+/// Decides which groups are this server's own.
 pub(super) type Local = Holds;
 
-/// Who numbers which group.
+/// Determines which upstream numbers a group.
 pub(super) struct Routes {
     sections: Vec<config::Upstream>,
     local: Local,
 }
 
 impl Routes {
-    /// The place of the upstream that numbers a group; `None`: nobody does, or this server.
+    /// Returns the index of the upstream that numbers a group; `None` if there is none, or this server
+    /// does.
     pub fn numbering(&self, group: &[u8]) -> Option<usize> {
         let sections = self.sections.iter().enumerate().filter(|(_, section)| !section.fill);
         let matching =
@@ -43,31 +44,31 @@ impl Routes {
     }
 }
 
-/// One upstream.
+/// An upstream.
 pub(super) struct Upstream {
     pub config: config::Upstream,
     pub pool: Arc<Pool>,
     pub lists: Lists,
     pub headers: Arc<KeptHeaders>,
     pub cache: Cache,
-    /// Which groups' numbers hold here.
+    /// Decides whose groups' numbers are valid here.
     pub is_here: Holds,
-    /// The first request for overview rows of a group has all others fetched as well.
+    /// Whether the first request for overview rows of a group has all others fetched as well.
     pub is_whole: bool,
     groups: Ordered<KnownGroups, { rank::UPSTREAM_GROUPS }>,
-    /// Groups whose marks have changed since these times, as articles were posted to them: older lists do not
-    /// have them.
+    /// Groups whose marks have changed since these times, as articles were posted to them: older lists are
+    /// outdated for them.
     changed: Leaf<HashMap<Box<[u8]>, Instant>>,
 }
 
 impl Upstream {
-    /// A group of it; `None`: it has none of this name. Where marks of the group are known, a silent server
-    /// is not waited for.
+    /// Returns a group of the upstream; `None` if there is none of this name. If marks of the group are
+    /// known, a silent server is not waited for.
     pub async fn group(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
         self.group_within(name, false).await
     }
 
-    /// As [`Upstream::group`], without waiting for a silent server.
+    /// Like [`Upstream::group`], without waiting for a silent server.
     pub async fn group_soon(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
         self.group_within(name, true).await
     }
@@ -89,7 +90,7 @@ impl Upstream {
         let is_soon = is_soon || self.cache.known_marks(&self.config.name, name).is_some();
         let answer = if is_soon { self.pool.soon(asked).await } else { asked.await };
         match answer {
-            // Those that do not exist are not kept.
+            // Nonexistent groups are not kept.
             Ok(said) => Ok(self.group_with(name, said, at)),
             Err(Trouble::Away(text)) => {
                 let group = Group::new(name, self, None);
@@ -100,7 +101,7 @@ impl Upstream {
         }
     }
 
-    /// The question for the marks of a group.
+    /// Returns the question for the marks of a group.
     pub fn question(&self, name: &[u8]) -> AskMarks {
         let known = self.groups.lock().get(name);
         match known {
@@ -112,7 +113,7 @@ impl Upstream {
         }
     }
 
-    /// A group of which the upstream has said this when it was asked; `None`: there is none of this name.
+    /// Returns the group for an answer of the upstream; `None` if there is none of this name.
     pub fn group_with(&self, name: &[u8], said: MarksSaid, at: Instant) -> Option<Arc<Group>> {
         let known = self.groups.lock().get(name);
         let group = match (known, said.marks) {
@@ -127,8 +128,8 @@ impl Upstream {
         Some(group)
     }
 
-    /// Takes the marks of a group from a list that has just come, unless what is known of the group would
-    /// have to be compared with them.
+    /// Takes the marks of a group from a recent list, unless known data of the group would have to be
+    /// compared with them.
     fn take_listed_marks(&self, name: &[u8]) {
         if self.knows_marks(name) {
             return;
@@ -156,7 +157,7 @@ impl Upstream {
         }
     }
 
-    /// Whether the marks of a group are not known, or too old.
+    /// Returns whether the marks of a group are unknown, or too old.
     pub fn must_ask_for_marks(&self, name: &[u8]) -> bool {
         if !newsgroups::valid_name(name) {
             return false;
@@ -165,19 +166,19 @@ impl Upstream {
         !self.knows_marks(name)
     }
 
-    /// When the marks of a group were asked for that the cache has, if they are still new enough.
+    /// Returns when the cached marks of a group were requested, if they are still fresh enough.
     pub(super) fn marks_asked_at(&self, name: &[u8]) -> Option<Instant> {
         let asked = self.cache.known_marks(&self.config.name, name)?;
-        // They may be a second older than whole seconds say.
+        // The marks may be a second older than whole seconds show.
         let age = Duration::from_secs(unix_secs().checked_sub(asked.at)? + 1);
         if age > self.config.group_age { None } else { Instant::now().checked_sub(age) }
     }
 
-    /// The marks of a group are asked for when they are next wanted.
+    /// Has the marks of a group requested when they are next wanted.
     pub fn look_again(&self, name: &[u8]) {
         self.cache.marks_are_old(&self.config.name, name);
         {
-            // Lists that are older than this are not looked at any more.
+            // Lists older than this are not used any more.
             let (now, age_max) = (Instant::now(), self.config.group_age);
             let mut changed = self.changed.lock();
             changed.retain(|_, at| now.duration_since(*at) <= age_max);
@@ -189,7 +190,7 @@ impl Upstream {
         }
     }
 
-    /// Whether nothing was ever heard of it, as far as is known.
+    /// Returns whether the upstream was never heard, as far as is known.
     pub fn is_unheard(&self) -> bool {
         !self.pool.was_heard() && self.cache.known_groups(&self.config.name).is_empty()
     }
@@ -211,30 +212,30 @@ impl Upstream {
     }
 }
 
-/// How soon an upstream is thought to answer of which nothing is known yet.
+/// Assumed answer time of an upstream about which nothing is known yet.
 const ASSUMED_TIME: Duration = Duration::from_millis(20);
 
-/// Whether answers that take this long are worth another order: by a fifth, and by what can be noticed.
+/// Returns whether a difference in answer time justifies another order: a fifth, and a noticeable amount.
 fn is_slower(usual: Duration, least: Duration) -> bool {
     usual > least + least / 5 + Duration::from_millis(5)
 }
 
-/// The upstreams of the configuration.
+/// Upstreams of the configuration.
 pub(super) struct Table {
     pub upstreams: Vec<Arc<Upstream>>,
     pub routes: Arc<Routes>,
-    /// Larger articles are not taken.
+    /// Largest article taken.
     pub article_bytes_max: u64,
-    /// As [`Upstream::is_whole`].
+    /// See [`Upstream::is_whole`].
     pub is_whole: bool,
-    /// Absent where there is no upstream.
+    /// Cache; absent if there is no upstream.
     pub cache: Option<Cache>,
-    /// The order in which they are asked by Message-ID.
+    /// Order in which they are asked by Message-ID.
     order: Vec<usize>,
 }
 
 impl Table {
-    /// The table of a configuration; what is as in `old` keeps its connections.
+    /// Returns the table of a configuration; unchanged upstreams of `old` keep their connections.
     pub fn new(config: &Config, local: &Local, cache: Option<Cache>, old: Option<&Self>) -> Self {
         // Without a cache there is no upstream.
         let sections = if cache.is_some() { config.upstreams.as_slice() } else { &[] };
@@ -271,12 +272,12 @@ impl Table {
         }
     }
 
-    /// The upstream that numbers a group.
+    /// Returns the upstream that numbers a group.
     pub fn numbering(&self, group: &[u8]) -> Option<&Arc<Upstream>> {
         self.upstreams.get(self.routes.numbering(group)?)
     }
 
-    /// The first upstream to which a command is passed on.
+    /// Returns the first upstream to which a command is passed on.
     pub fn passing(&self, command: &[u8]) -> Option<(&Upstream, &PassedCommand)> {
         let verb = command.split(|b| b.is_ascii_whitespace()).find(|word| !word.is_empty())?;
         self.upstreams.iter().find_map(|upstream| {
@@ -286,8 +287,9 @@ impl Table {
         })
     }
 
-    /// The name of the upstream that takes posts to a group which one of them numbers: that one, unless its
-    /// `post` leaves the group out; else the one whose `post` names it with the longest pattern.
+    /// Returns the name of the upstream that takes posts to a group numbered by an upstream: that one,
+    /// unless its `post` excludes the group; otherwise the one whose `post` matches it with the longest
+    /// pattern.
     pub fn taker(&self, group: &[u8]) -> Option<Arc<str>> {
         let numbering = self.numbering(group)?;
         if numbering.config.post.as_ref().is_none_or(|post| post.matches(group)) {
@@ -301,7 +303,7 @@ impl Table {
         named.max().map(|(.., name)| name.as_str().into())
     }
 
-    /// The name of the upstream that takes posts to a group that is carried here, too.
+    /// Returns the name of the upstream that also takes posts to a group carried here.
     pub fn taker_of_carried(&self, group: &[u8]) -> Option<Arc<str>> {
         let named = self.upstreams.iter().enumerate();
         let named = named.filter_map(|(at, upstream)| {
@@ -311,9 +313,10 @@ impl Table {
         named.max().map(|(.., name)| name.as_str().into())
     }
 
-    /// Those that may have an article by its Message-ID, of a group if one is known, in the order in which
-    /// they are asked: as `fill` and `priority` say, of equals the one that answers sooner, and those that
-    /// are away or have lied of late at last. The one that numbers the group is an equal of the first.
+    /// Returns the upstreams that may have an article by its Message-ID, of a group if one is known, in the
+    /// order in which they are asked: by `fill` and `priority`, then the one that answers sooner, and last
+    /// those that are away or gave wrong answers recently. The one that numbers the group ranks with the
+    /// first.
     pub fn in_order_of(&self, group: Option<&[u8]>) -> Vec<&Upstream> {
         let numbering = group.and_then(|group| self.routes.numbering(group));
         let rank = |at: usize| match self.upstreams.get(at).map(|upstream| &upstream.config) {
@@ -347,26 +350,26 @@ impl Table {
         order.iter().filter_map(|(at, _)| self.upstreams.get(*at)).map(|upstream| &**upstream).collect()
     }
 
-    /// An owner's servers do not have an article; they are not asked for it again for a while.
+    /// Records that an owner's servers do not have an article; they are not asked again for a while.
     pub fn is_without(&self, owner: &str, id: &[u8]) {
         if let Some(cache) = &self.cache {
             cache.missing(owner, id, unix_secs() + cache.settings().negative_age);
         }
     }
 
-    /// An upstream has an article; for a while that is not asked again.
+    /// Records that an upstream has an article, so that it is not asked again for a while.
     pub fn is_with(&self, id: &[u8]) {
         if let Some(cache) = &self.cache {
             cache.present(id, unix_secs() + cache.settings().negative_age);
         }
     }
 
-    /// Whether an owner's servers are known not to have an article.
+    /// Returns whether an owner's servers are known not to have an article.
     pub fn is_known_without(&self, owner: &str, id: &[u8]) -> bool {
         self.cache.as_ref().is_some_and(|cache| cache.is_missing(owner, id, unix_secs()))
     }
 
-    /// The place of the upstream with these connections.
+    /// Returns the index of the upstream with these connections.
     pub fn place_of(&self, pool: &Arc<Pool>) -> usize {
         let found = self.upstreams.iter().position(|upstream| Arc::ptr_eq(&upstream.pool, pool));
         found.unwrap_or(usize::MAX)
@@ -378,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_pattern_numbers_a_group() {
+    fn the_longest_pattern_decides_who_numbers_a_group() {
         let text = "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n\
             [[upstream]]\nname = \"all\"\nhost = \"a:1\"\n\
             [[upstream]]\nname = \"comp\"\nhost = \"b:1\"\ngroups = \"comp.*,!comp.lang.*,comp.lang.c\"\n\
@@ -407,12 +410,12 @@ mod tests {
         assert_eq!(order(Some(b"misc.test")), ["all", "all again"]);
         let named =
             |name: &str| table.upstreams.iter().find(|upstream| upstream.config.name == name).unwrap();
-        // Of equals the quicker one; but no other one for that.
+        // Among equals the quicker one is first; upstreams of other ranks are not affected.
         named("all").pool.took(Duration::from_secs(1));
         named("comp").pool.took(Duration::from_millis(15));
         assert_eq!(order(None), ["comp", "all", "all again", "fill"]);
         assert_eq!(order(Some(b"misc.test")), ["all", "all again"]);
-        // Who lies is asked at last.
+        // An upstream with wrong answers is asked last.
         named("comp").pool.told_wrong();
         assert_eq!(order(None), ["all", "all again", "fill", "comp"]);
     }

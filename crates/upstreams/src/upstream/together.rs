@@ -1,8 +1,8 @@
-//! Questions of one session that go out together: all commands at once on one connection, then the answers in
-//! their order.
+//! Questions of one session sent together: all commands at once on one connection, then the answers in
+//! order.
 //!
-//! Each is answered on its own. Where the connection fails among the answers, those whose answers have not
-//! come are returned unanswered, and are asked alone. Called by `ahead` and `searching`.
+//! Each is answered on its own. If the connection fails among the answers, questions without an answer are
+//! returned, and asked alone. Called by `ahead` and `searching`.
 
 use super::line::Line;
 use super::pool::{Pool, Question};
@@ -16,22 +16,22 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// A question whose commands can be sent before the answers to earlier ones have come.
+/// A question whose commands can be sent before earlier answers have arrived.
 pub(super) trait Pipelined: Question {
     /// Queues its commands.
     fn submit(&mut self, line: &mut Line) -> Result<(), Trouble>;
 
-    /// Takes its answer, all of it.
+    /// Reads its whole answer.
     fn take(&mut self, line: &mut Line) -> impl Future<Output = Result<Self::Answer, Trouble>> + Send;
 }
 
-/// The answer to a question that has gone out with others; its sender is dropped if it was not answered.
+/// Answer to a question sent with others; its sender is dropped if there was none.
 pub(super) type Promised<T> = oneshot::Receiver<Result<T, Trouble>>;
 
-/// A question, and where its answer is sent.
+/// A question, and the sender for its answer.
 type Queued<Q> = (Q, oneshot::Sender<Result<<Q as Question>::Answer, Trouble>>);
 
-/// Several questions in one go.
+/// Several questions sent together.
 struct AskTogether<Q: Pipelined> {
     queue: VecDeque<Queued<Q>>,
     has_begun: Arc<AtomicBool>,
@@ -50,7 +50,7 @@ impl<Q: Pipelined> Question for AskTogether<Q> {
                 return Err(Trouble::Stale);
             }
             self.has_begun.store(true, Ordering::Relaxed);
-            // After these the connection is where it should be.
+            // After these the connection is in a known state.
             let broken = match &answer {
                 Ok(_) | Err(Trouble::Refused(..) | Trouble::Missing) => None,
                 Err(trouble) => Some(trouble.clone()),
@@ -80,16 +80,16 @@ pub(super) fn ask_together<Q: Pipelined + 'static>(
         .unzip();
     let (pool, has_begun) = (pool.clone(), Arc::default());
     tokio::spawn(async move {
-        // Those that are not answered learn of it by their senders.
+        // Unanswered questions drop their senders.
         let _answered = pool.ask(AskTogether { queue, has_begun }).await;
     });
     promised
 }
 
-/// Questions to one upstream that are gathered until all have come that were announced.
+/// Questions to one upstream, gathered until all that were announced have arrived.
 struct Gathering<Q: Pipelined> {
     pool: Arc<Pool>,
-    /// How long the first answer is waited for; `None`: as long as the pool does.
+    /// How long the first answer is waited for; `None` for the pool's own limit.
     patience: Option<Duration>,
     gathered: Leaf<Gathered<Q>>,
     was_slow: AtomicBool,
@@ -97,14 +97,14 @@ struct Gathering<Q: Pipelined> {
 
 struct Gathered<Q: Pipelined> {
     queue: VecDeque<Queued<Q>>,
-    /// Questions that are still to come.
+    /// Questions still to come.
     announced: usize,
 }
 
-/// The announcement of one question. Dropped, it announces that there is none.
+/// Announcement of one question. Dropping it withdraws the announcement.
 pub(super) struct Ticket<Q: Pipelined + 'static>(Arc<Gathering<Q>>);
 
-/// Announces so many questions.
+/// Announces `count` questions.
 pub(super) fn tickets<Q: Pipelined + 'static>(
     pool: &Arc<Pool>,
     patience: Option<Duration>,
@@ -117,12 +117,12 @@ pub(super) fn tickets<Q: Pipelined + 'static>(
 }
 
 impl<Q: Pipelined + 'static> Ticket<Q> {
-    /// Whether it is for this upstream.
+    /// Returns whether it is for this upstream.
     pub fn is_for(&self, pool: &Arc<Pool>) -> bool {
         Arc::ptr_eq(&self.0.pool, pool)
     }
 
-    /// Asks together with the others; `None`: there was no answer, and it may be asked alone.
+    /// Asks together with the others; returns `None` if there was no answer, and it may be asked alone.
     pub async fn ask(self, question: Q) -> Option<Result<Q::Answer, Trouble>> {
         let (sender, receiver) = oneshot::channel();
         let gathering = self.0.clone();
@@ -149,7 +149,7 @@ impl<Q: Pipelined + 'static> Drop for Ticket<Q> {
     }
 }
 
-/// Asks what was gathered.
+/// Asks the gathered questions.
 async fn asked<Q: Pipelined>(gathering: Arc<Gathering<Q>>, queue: VecDeque<Queued<Q>>) {
     let has_begun = Arc::<AtomicBool>::default();
     let question = AskTogether { queue, has_begun: has_begun.clone() };

@@ -1,27 +1,28 @@
-//! Why a question to an upstream has no answer.
+//! Errors of questions to an upstream.
 
 use crate::SourceError;
 use nntp_io::{Error, Fault};
 use std::fmt;
 
-/// Why a question to an upstream has no answer. What the upstream says it does not have is an answer.
+/// Reason why a question to an upstream has no answer. A reply that something does not exist is an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It cannot be asked now, or did not answer; for the log.
+    /// The upstream cannot be asked now, or did not answer; for the log.
     Away(String),
-    /// The connection that was kept for it had ended; another one may do.
+    /// The kept connection had ended; another one may do.
     Stale,
-    /// The connection ended in the middle of an answer; another one may do. Questions do not end so.
+    /// The connection ended in the middle of an answer; another one may do. Never the final result of a
+    /// question.
     Broken(String),
-    /// Nothing came in the time that an answer may take. Questions do not end so.
+    /// No data arrived within the time limit of an answer. Never the final result of a question.
     Silent(String),
-    /// It asks for a login though it has just accepted ours.
+    /// The server asks for a login though it has just accepted ours.
     LoggedOut(String),
-    /// It does not answer such questions, or not ours.
+    /// The server does not answer such questions, or not ours.
     Refused(u16, String),
-    /// Its answer is wrong, in this way.
+    /// The answer is wrong, in this way.
     Wrong(String),
-    /// Its answer has not begun within the time after which another server is asked.
+    /// The answer has not begun within the time after which another server is asked.
     Slow,
     /// No server has the article.
     Missing,
@@ -57,7 +58,7 @@ impl From<Error> for Trouble {
 }
 
 impl Trouble {
-    /// As questions end.
+    /// Returns the error as the final result of a question.
     pub fn outward(self) -> Self {
         match self {
             Self::Stale | Self::Broken(_) | Self::Silent(_) | Self::LoggedOut(_) => {
@@ -74,7 +75,7 @@ impl From<Trouble> for SourceError {
     }
 }
 
-/// What a server has sent, as logs may show it.
+/// Returns text of a server in a form that is safe for logs.
 pub(super) fn shown(text: &[u8]) -> String {
     const CHARS_MAX: usize = 100;
     let shown = String::from_utf8_lossy(text);

@@ -1,34 +1,34 @@
-//! Xref, as readers here may see it.
+//! Xref as shown to readers here.
 //!
-//! An upstream names the places that an article has there. Only those hold here whose group it numbers; the
-//! numbers of all others are another server's matter, and would make newsreaders mark wrong articles as read.
-//! Source: RFC 5536 section 3.2.14.
+//! An upstream lists an article's groups and numbers on that server. Only those of groups that it numbers
+//! are valid here; the numbers of all others belong to another server, and would make newsreaders mark
+//! wrong articles as read. Source: RFC 5536 section 3.2.14.
 
 use netnews::article::{Headers, content};
 use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::newsgroups;
 use std::sync::Arc;
 
-/// Whose groups count.
+/// Decides whose groups' numbers are valid here.
 pub(super) type IsHere<'a> = &'a (dyn Fn(&[u8]) -> bool + Send + Sync);
 
-/// The same, to be kept.
+/// Like [`IsHere`], to be stored.
 pub(super) type Holds = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// Named where an upstream does not say who numbers.
+/// Host used if an upstream names none.
 const NOBODY: &[u8] = b"upstream.invalid";
 
-/// Bytes of a place beside the group's name, at most, and of the host's if there is none.
+/// Most bytes of an Xref location beside the group's name, and of the host if there is none.
 const OWN_BYTES: usize = 40;
 
-/// The head of an article, looked at once.
+/// Head of an article, parsed once.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Head<'a> {
-    /// The header lines, each with its CRLF.
+    /// Header lines, each with its CRLF.
     pub head: &'a [u8],
-    /// Where the body begins; where there is none, the article's end.
+    /// Offset of the body, or the article's end if there is none.
     pub body_at: usize,
-    /// What the first Xref says, with its folds; empty if there is none.
+    /// Value of the first Xref, with its folds; empty if there is none.
     pub xref: &'a [u8],
 }
 
@@ -62,7 +62,8 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The value with the places that hold here; `own` is one that is known to, whatever the value says.
+/// Returns the value with the locations valid here; `own` is one known to be valid, whatever the value
+/// contains.
 pub(super) fn fitted(value: &[u8], own: Option<(&[u8], u64)>, is_here: IsHere<'_>) -> Vec<u8> {
     let mut words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let host = words.next().filter(|host| !host.contains(&b':')).unwrap_or(NOBODY);
@@ -94,7 +95,7 @@ pub(super) fn fitted(value: &[u8], own: Option<(&[u8], u64)>, is_here: IsHere<'_
     out
 }
 
-/// Whether the value has this place and no other, and is as [`fitted`] makes it.
+/// Returns whether the value has only this location, in the form of [`fitted`].
 pub(super) fn is_only(value: &[u8], group: &[u8], number: u64) -> bool {
     let Some(space) = memchr::memchr(b' ', value) else { return false };
     let (host, place) = value.split_at_checked(space).unwrap_or_default();
@@ -103,14 +104,14 @@ pub(super) fn is_only(value: &[u8], group: &[u8], number: u64) -> bool {
     is_host && digits.is_some_and(|digits| parse_decimal(digits) == Some(number) && !digits.starts_with(b"0"))
 }
 
-/// Whether the Xref in these header lines has this place.
+/// Returns whether the Xref in these header lines has this location.
 pub(super) fn has_place(head: &[u8], group: &[u8], number: u64) -> bool {
     let mut digits = Vec::new();
     append_decimal(number, &mut digits);
     netnews::article::xref_places(head).any(|place| place == (group, &digits[..]))
 }
 
-/// An article with another value of Xref in its header; without one if it is empty.
+/// Returns an article with another value of Xref; without the header if it is empty.
 pub(super) fn with_xref(article: &[u8], value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(article.len() + value.len() + 8);
     if !value.is_empty() {
@@ -120,7 +121,7 @@ pub(super) fn with_xref(article: &[u8], value: &[u8]) -> Vec<u8> {
     }
     let mut rest = article;
     for (name, lines) in Headers::of(article).fields().lines() {
-        // The last may have been cut off.
+        // The last line may have been cut off.
         let Some(after) = rest.get(lines.len()..).filter(|_| lines.ends_with(b"\r\n")) else { break };
         if !name.eq_ignore_ascii_case(b"Xref") {
             out.extend_from_slice(lines);
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_looked_at_once_and_found_as_elsewhere() {
+    fn a_head_is_parsed_as_elsewhere() {
         let articles: [&[u8]; 10] = [
             b"From: a\r\nXref: h a.b:1\r\nTo: c\r\n\r\nXref: not:1\r\n",
             b"XREF:\r\n h a.b:1\r\n\tc.d:2\r\nTo: c\r\n d\r\n\r\nbody\r\n",
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn only_places_that_hold_here_are_shown() {
+    fn only_locations_valid_here_are_shown() {
         let is_here = |group: &[u8]| group.starts_with(b"comp.");
         let value = |text: &str, own: Option<(&[u8], u64)>| {
             String::from_utf8(fitted(text.as_bytes(), own, &is_here)).unwrap()
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_alone_is_known_without_making_the_value() {
+    fn a_single_location_is_recognized_without_building_the_value() {
         for (value, is) in [
             ("h comp.c:3", true),
             ("h comp.c:3 comp.a:1", false),

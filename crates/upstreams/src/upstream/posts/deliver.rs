@@ -1,4 +1,4 @@
-//! Posts on their way: who takes them, queued for all, then sent to each.
+//! Delivery of posts: finds the upstreams that take them, queues them for all, then sends them to each.
 
 use super::super::Upstreams;
 use super::super::questions::{AskHas, IdStatus};
@@ -14,41 +14,41 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinSet, block_in_place};
 use tracing::{error, info, warn};
 
-/// Who takes posts to a group that another server has.
+/// Upstream that takes posts to a group of another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taker {
     /// The upstream of this name.
     Upstream(Arc<str>),
-    /// No upstream does, by the configuration.
+    /// None, by the configuration.
     Nobody,
 }
 
-/// What became of a post at one upstream.
+/// Result of sending a post to one upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     Taken,
-    /// It waits, for this reason.
+    /// The post waits, for this reason.
     Waits(String),
-    /// The upstream has refused it in these words.
+    /// The upstream has refused it, with this text.
     Refused(String),
 }
 
-/// A post that is queued for some upstreams, and that nobody sends yet. If it is dropped, it is queued no
-/// longer.
+/// A post that is queued for some upstreams, and not being sent yet. If dropped, it is removed from the
+/// queue.
 pub struct Outbox {
     upstreams: Upstreams,
-    /// With the upstream of each.
+    /// Files of the post, each with its upstream.
     names: Vec<(Arc<str>, FileName)>,
 }
 
 impl Upstreams {
-    /// The posts that wait for upstreams.
+    /// Returns the posts that wait for upstreams.
     pub fn posts(&self) -> &Arc<Posts> {
         &self.shared.posts
     }
 
-    /// Who takes posts to a group that is not carried here; `None`: no upstream has the group. While its
-    /// upstream cannot be asked, it counts as there.
+    /// Returns who takes posts to a group that is not carried here; `None` if no upstream has the group. If
+    /// its upstream cannot be asked, the group is taken to exist.
     pub async fn taker(&self, group: &[u8]) -> Option<Taker> {
         let table = self.shared.table.load_full();
         let numbering = table.numbering(group)?;
@@ -60,12 +60,12 @@ impl Upstreams {
         is_there.then(|| table.taker(group).map_or(Taker::Nobody, Taker::Upstream))
     }
 
-    /// The upstream that takes posts to a group that is carried here, too.
+    /// Returns the upstream that also takes posts to a group carried here.
     pub fn taker_of_carried(&self, group: &[u8]) -> Option<Arc<str>> {
         self.shared.table.load().taker_of_carried(group)
     }
 
-    /// Queues a post, which `post` makes for each of these upstreams. Blocks.
+    /// Queues a post, built by `post` for each of these upstreams. Blocks.
     pub fn queue_post(
         &self,
         to: &[Arc<str>],
@@ -79,7 +79,7 @@ impl Upstreams {
         Ok(outbox)
     }
 
-    /// Sends what is queued, for ever.
+    /// Sends queued posts, forever.
     pub(in super::super) async fn keep_posting(&self) {
         loop {
             let pause = self.send_due().await;
@@ -90,7 +90,7 @@ impl Upstreams {
         }
     }
 
-    /// Sends all that is due, to each upstream in order; how long to wait for the next.
+    /// Sends all posts that are due, to each upstream in order; returns how long to wait for the next.
     async fn send_due(&self) -> Duration {
         let mut sending = JoinSet::new();
         for (upstream, names) in self.posts().due() {
@@ -101,7 +101,7 @@ impl Upstreams {
                     if let Some(Fate::Waits(problem)) = upstreams.send(&name, false).await
                         && upstreams.is_away(&upstream)
                     {
-                        // So do the others.
+                        // The others fail as well.
                         names
                             .for_each(|name| upstreams.posts().change(&name, |entry| entry.failed(&problem)));
                         return;
@@ -117,7 +117,7 @@ impl Upstreams {
         self.shared.table.load().named(upstream).is_none_or(|upstream| upstream.pool.is_away())
     }
 
-    /// Sends one post, unless somebody else does. `is_told`: its poster will be told if it is refused.
+    /// Sends one post, unless another task does. `is_told`: its poster gets the answer if it is refused.
     async fn send(&self, name: &FileName, is_told: bool) -> Option<Fate> {
         let posts = self.posts();
         let was_tried = posts.begin(name, is_told)?;
@@ -138,7 +138,7 @@ impl Upstreams {
         Some(fate)
     }
 
-    /// Sends a post. Where its poster waits, a silent upstream is not waited for.
+    /// Sends a post. If its poster waits, a silent upstream is not waited for.
     async fn ask(&self, upstream: &Upstream, post: &QueuedPost, (was_tried, is_told): (bool, bool)) -> Fate {
         let pool = &upstream.pool;
         let has = || AskHas(post.message_id.as_bytes().into());
@@ -163,7 +163,7 @@ impl Upstreams {
 }
 
 impl Posts {
-    /// What is due now, by upstream, the oldest first.
+    /// Returns the posts that are due now, by upstream, oldest first.
     fn due(&self) -> BTreeMap<Arc<str>, Vec<FileName>> {
         let (now, mut due) = (Instant::now(), BTreeMap::<Arc<str>, Vec<(u64, FileName)>>::new());
         for (name, entry) in self.entries.lock().iter() {
@@ -178,7 +178,7 @@ impl Posts {
         due.into_iter().map(|(upstream, names)| (upstream, in_order(names))).collect()
     }
 
-    /// How long until something is due.
+    /// Returns how long until a post is due.
     fn next_due(&self) -> Duration {
         let entries = self.entries.lock();
         let waiting = entries.values().filter(|entry| !entry.refused && !entry.is_busy);
@@ -186,8 +186,8 @@ impl Posts {
         next.unwrap_or(PAUSE_LONGEST)
     }
 
-    /// Somebody begins to send a post: whether it may have arrived before; `None`: it is not to be sent.
-    /// `is_own`: by whom it is held.
+    /// Marks a post as being sent; returns whether it may have arrived before, or `None` if it is not to be
+    /// sent. `is_own`: the caller already holds it.
     fn begin(&self, name: &FileName, is_own: bool) -> Option<bool> {
         let mut entries = self.entries.lock();
         let entry = entries.get_mut(name).filter(|entry| !entry.refused && entry.is_busy == is_own)?;
@@ -195,7 +195,7 @@ impl Posts {
         Some(std::mem::replace(&mut entry.tried, true))
     }
 
-    /// What became of a post that was sent. Blocks.
+    /// Records the result of sending a post. Blocks.
     fn settle(&self, name: &FileName, post: QueuedPost, fate: &Fate, is_told: bool) {
         let (upstream, id) = (post.upstream.clone(), post.message_id.clone());
         match fate {
@@ -204,7 +204,7 @@ impl Posts {
                 if let Err(error) = self.remove(name) {
                     error!(upstream, id, %error, "a post that was sent cannot be removed; it will be sent again");
                 }
-                // Those that wait for the same upstream need not wait longer.
+                // Other posts for the same upstream need not wait longer.
                 let mut entries = self.entries.lock();
                 let others = entries.values_mut().filter(|entry| *entry.upstream == *upstream);
                 others.for_each(|entry| entry.due = Instant::now());
@@ -216,7 +216,7 @@ impl Posts {
                     entry.failed(problem);
                     entry.is_busy = false;
                 });
-                // It is due earlier than what was waited for.
+                // This post may be due earlier than the one waited for.
                 self.fresh.notify_one();
             }
             // The caller decides.
@@ -246,12 +246,13 @@ impl Posts {
 }
 
 impl Table {
-    /// The upstream of this name.
+    /// Returns the upstream of this name.
     fn named(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.upstreams.iter().find(|upstream| upstream.config.name == name)
     }
 
-    /// An upstream has taken a post: it is looked for in its groups, though it was not there a moment ago.
+    /// Records that an upstream has taken a post: it is looked for in its groups even if it was not there a
+    /// moment ago.
     fn is_posted(&self, post: &QueuedPost) {
         let Ok(article) = Article::parse(&post.wire) else { return };
         let names = article.header(Known::Newsgroups).unwrap_or_default();
@@ -265,8 +266,9 @@ impl Table {
 }
 
 impl Outbox {
-    /// Sends the post to each of its upstreams; what became of it, by their names. What is refused is kept
-    /// for the operator if `is_filed` or if another upstream has not refused it. Goes on if nobody waits.
+    /// Sends the post to each of its upstreams; returns the results, by their names. A refused post is kept
+    /// for the operator if `is_filed` or if another upstream has not refused it. Continues if the caller
+    /// stops waiting.
     pub async fn send(mut self, is_filed: bool) -> Vec<(Arc<str>, Fate)> {
         let (upstreams, names) = (self.upstreams.clone(), std::mem::take(&mut self.names));
         let sent = tokio::spawn(async move {
@@ -285,7 +287,7 @@ impl Outbox {
 }
 
 impl Posts {
-    /// Keeps those refused for the operator, or removes them where the poster learns all of it.
+    /// Keeps refused posts for the operator, or removes them if the poster gets all answers.
     fn told(&self, fates: Vec<(Arc<str>, FileName, Fate)>, is_filed: bool) -> Vec<(Arc<str>, Fate)> {
         let is_kept = is_filed || fates.iter().any(|(.., fate)| !matches!(fate, Fate::Refused(_)));
         let mut told = Vec::new();
@@ -301,7 +303,7 @@ impl Posts {
         told
     }
 
-    /// Removes a post whose poster was told that it is refused. Blocks.
+    /// Removes a post whose poster was informed of the refusal. Blocks.
     fn forget(&self, name: &FileName) {
         if let Err(error) = self.remove(name) {
             error!(%name, %error, "a post that was refused cannot be removed");

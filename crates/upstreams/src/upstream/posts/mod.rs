@@ -1,11 +1,11 @@
-//! Posts to groups of other servers: on disk before their posters are told 240, sent in the order in which
-//! they came, until the upstream has taken or refused them.
+//! Posts to groups of other servers: stored on disk before their posters get a 240, and sent in order of
+//! arrival until the upstream has taken or refused them.
 //!
-//! A post is removed once the upstream has it, so a crash sends it twice at worst, with the same Message-ID,
-//! which the upstream then knows; it is never lost. What an upstream refuses after the poster was answered
-//! stays for the operator. `Posts` is the queue, `Outbox` what one post becomes; what asks upstreams is in
-//! `deliver`. Called by `inject`, `operations` and `server`. Sources: RFC 5537 section 3.4.2, the NewsCache
-//! paper.
+//! A post is removed once the upstream has it, so a crash sends it twice at worst, with the same
+//! Message-ID, which the upstream then recognizes; it is never lost. A post refused by an upstream after
+//! the poster was answered is kept for the operator. `Posts` is the queue, `Outbox` a post being delivered;
+//! questions to upstreams are in `deliver`. Called by `inject`, `operations` and `server`. Sources: RFC
+//! 5537 section 3.4.2, the NewsCache paper.
 
 mod deliver;
 mod queue;
@@ -28,66 +28,66 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tracing::error;
 
-/// The first pause before a post is sent again, doubled each time, and the longest.
+/// First pause before a post is sent again, doubled each time, and the longest.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_LONGEST: Duration = Duration::from_secs(60);
 
-/// The posts that wait for upstreams, or were refused by them.
+/// Posts that wait for upstreams, or were refused by them.
 #[derive(Debug)]
 pub struct Posts {
     queue: Queue,
     entries: Leaf<HashMap<FileName, Entry>>,
-    /// Something may be sent.
+    /// Notified when a post may be due.
     fresh: Notify,
 }
 
-/// What is known of a queued post beside its file.
+/// State of a queued post beside its file.
 #[derive(Debug)]
 struct Entry {
     upstream: Arc<str>,
     queued: u64,
     refused: bool,
-    /// Its poster is not answered yet, or it is being sent.
+    /// Whether its poster is not answered yet, or it is being sent.
     is_busy: bool,
-    /// It may have arrived there before.
+    /// Whether it may have arrived there before.
     tried: bool,
     tries: u32,
-    /// When it is sent again.
+    /// Time when it is sent again.
     due: Instant,
-    /// Why it was not taken when it was last sent.
+    /// Reason why it was not taken at the last attempt.
     problem: String,
 }
 
-/// Why a post is not queued.
+/// Reason why a post is not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotQueued {
-    /// It is queued for one of the upstreams already.
+    /// Already queued for one of the upstreams.
     Known,
-    /// As many wait as may.
+    /// The queue is full.
     Full,
-    /// It could not be written.
+    /// The file could not be written.
     Io,
 }
 
-/// A queued post as an operator sees it.
+/// A queued post as shown to an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     pub post: QueuedPost,
-    /// How often it was sent since the start.
+    /// Attempts since the start.
     pub tries: u32,
-    /// Why it was not taken when it was last sent; empty: it was not sent yet.
+    /// Reason why it was not taken at the last attempt; empty if there was none.
     pub problem: String,
 }
 
 impl Posts {
-    /// Those of the site in `data`. Blocks.
+    /// Opens the posts of the site in `data`. Blocks.
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> Self {
         let queue = Queue::of(disk, data);
         let entries = queue.all().into_iter().map(|(name, post)| (name, Entry::of(&post, true))).collect();
         Self { queue, entries: Leaf::new(entries), fresh: Notify::new() }
     }
 
-    /// How many wait for an upstream, and how many it has refused.
+    /// Returns the number of posts that wait for an upstream, and of those it has refused.
     pub fn counts(&self, upstream: &str) -> (u64, u64) {
         let entries = self.entries.lock();
         let of = entries.values().filter(|entry| *entry.upstream == *upstream);
@@ -99,7 +99,7 @@ impl Posts {
         )
     }
 
-    /// All of them, the oldest first. Blocks.
+    /// Returns all posts, oldest first. Blocks.
     pub fn all(&self) -> Vec<Waiting> {
         let mut names: Vec<(u64, FileName)> =
             self.entries.lock().iter().map(|(name, entry)| (entry.queued, name.clone())).collect();
@@ -114,7 +114,7 @@ impl Posts {
         Some(Waiting { post, tries: entry.tries, problem: entry.problem.clone() })
     }
 
-    /// Those of a Message-ID, of one upstream if it is named. Blocks.
+    /// Returns the posts with a Message-ID, of one upstream if it is given. Blocks.
     pub fn of(&self, message_id: &str, upstream: Option<&str>) -> Vec<Waiting> {
         let is_meant = |waiting: &Waiting| {
             waiting.post.message_id == message_id
@@ -123,7 +123,7 @@ impl Posts {
         self.all().into_iter().filter(is_meant).collect()
     }
 
-    /// Has a post sent again now, also if it was refused. Blocks.
+    /// Has a post sent again now, even if it was refused. Blocks.
     pub fn retry(&self, post: &QueuedPost) -> io::Result<()> {
         let name = name_of(&post.message_id, &post.upstream);
         if !post.refused.is_empty() {
@@ -136,7 +136,7 @@ impl Posts {
         Ok(())
     }
 
-    /// Forgets a post. False: it is being sent. Blocks.
+    /// Removes a post. Returns false if it is being sent. Blocks.
     pub fn drop_post(&self, post: &QueuedPost) -> io::Result<bool> {
         let name = name_of(&post.message_id, &post.upstream);
         if self.entries.lock().get(&name).is_some_and(|entry| entry.is_busy) {
@@ -145,7 +145,7 @@ impl Posts {
         self.remove(&name).map(|()| true)
     }
 
-    /// Something may have changed that lets posts be sent.
+    /// Makes all posts due, as conditions may have changed.
     pub fn look(&self) {
         let now = Instant::now();
         self.entries.lock().values_mut().for_each(|entry| entry.due = now);
@@ -198,7 +198,7 @@ impl Entry {
         }
     }
 
-    /// It was sent, and not taken for this reason.
+    /// Records a failed attempt and its reason.
     fn failed(&mut self, problem: &str) {
         let pause = PAUSE_FIRST.saturating_mul(1 << self.tries.min(10)).min(PAUSE_LONGEST);
         self.tries = self.tries.saturating_add(1);

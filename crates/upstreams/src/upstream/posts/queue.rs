@@ -1,8 +1,8 @@
-//! Posts for upstreams on disk: one file for each post and upstream, written whole and durably before it has
+//! Queue of posts on disk: one file for each post and upstream, written whole and durably before it gets
 //! its name.
 //!
-//! The name follows from Message-ID and upstream, so a post is queued for an upstream at most once. Called by
-//! `posts`. Format: `docs/formats/posts.md`.
+//! The name is derived from Message-ID and upstream, so a post is queued for an upstream at most once.
+//! Called by `posts`. Format: `docs/formats/posts.md`.
 
 use disk::{Access, Checked, Disk, durable_create, durable_replace, read_or_set_aside};
 use ring::digest::{SHA256, digest};
@@ -15,14 +15,14 @@ use tracing::error;
 
 /// Directory below `site.data`.
 const DIR: &str = "posts";
-/// How the first line of a file begins.
+/// Beginning of the first line of a file.
 const KIND: &str = "newsreel post";
-/// How the name of a post's file ends, and of one being written.
+/// Suffixes of a post's file, and of one being written.
 const POST: &str = ".post";
 const UNFINISHED: &str = ".new";
 /// Octets of the SHA-256 hash in the name, in hexadecimal.
 const NAME_BYTES: usize = 16;
-/// As much of a file as is read; articles are shorter.
+/// Bytes of a file that are read; articles are shorter.
 const POST_BYTES_MAX: u64 = 2 << 30;
 
 /// A post for one upstream.
@@ -33,24 +33,24 @@ pub struct QueuedPost {
     pub upstream: String,
     /// The address it was posted from.
     pub address: String,
-    /// As whom its poster had logged in; empty: as nobody.
+    /// Login of its poster; empty if there was none.
     pub user: String,
-    /// Unix time in nanoseconds; posts leave in the order of it.
+    /// Unix time in nanoseconds; posts are sent in this order.
     pub queued: u64,
-    /// Why the upstream has refused it for good; empty: it is still to be sent.
+    /// Reason of a final refusal by the upstream; empty if it is still to be sent.
     pub refused: String,
-    /// The proto-article in wire format without the final `.` line; it has Message-ID and Date.
+    /// Proto-article in wire format without the final `.` line; it has Message-ID and Date.
     pub wire: Vec<u8>,
 }
 
-/// The name of the file of a post for an upstream.
+/// Returns the file name of a post for an upstream.
 pub(super) fn name_of(message_id: &str, upstream: &str) -> FileName {
     let hash = digest(&SHA256, format!("{message_id}\n{upstream}").as_bytes());
     let name: String = hash.as_ref().iter().take(NAME_BYTES).map(|b| format!("{b:02x}")).collect();
     FileName::new(name + POST)
 }
 
-/// The files.
+/// Files of the queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     disk: Arc<dyn Disk>,
@@ -58,7 +58,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Those of the site in `data`; files that were being written are removed.
+    /// Opens the queue of the site in `data`; unfinished files are removed.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
         let queue = Self { disk, dir: data.join(DIR) };
         for name in queue.disk.list(&queue.dir).unwrap_or_default() {
@@ -71,7 +71,7 @@ impl Queue {
         queue
     }
 
-    /// All that can be read.
+    /// Returns all readable posts.
     pub fn all(&self) -> Vec<(FileName, QueuedPost)> {
         let names = self.disk.list(&self.dir).unwrap_or_default();
         let names = FileName::ending_with(names, POST);
@@ -91,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// Adds a post; durable when this returns. False: it is there already.
+    /// Adds a post; durable on return. Returns false if it is there already.
     pub fn create(&self, name: &FileName, post: &QueuedPost) -> io::Result<bool> {
         self.disk.create_dir(&self.dir)?;
         let (head, sum) = around(post);
@@ -99,21 +99,21 @@ impl Queue {
         durable_create(&*self.disk, &name.path_in(&self.dir), &parts, Access::Owner)
     }
 
-    /// Replaces a post; durable when this returns.
+    /// Replaces a post; durable on return.
     pub fn replace(&self, name: &FileName, post: &QueuedPost) -> io::Result<()> {
         let (head, sum) = around(post);
         let parts = [head.as_bytes(), &post.wire, sum.as_bytes()];
         durable_replace(&*self.disk, &name.path_in(&self.dir), &parts, Access::Owner)
     }
 
-    /// It is there no longer; durable when this returns.
+    /// Removes a post; durable on return.
     pub fn remove(&self, name: &FileName) -> io::Result<()> {
         self.disk.remove(&name.path_in(&self.dir))?;
         self.disk.sync_dir(&self.dir)
     }
 }
 
-/// What a file says, written again; `None`: it is no post.
+/// Parses a file and writes it again; returns `None` if it is not a post.
 #[cfg(feature = "testing")]
 pub fn rewritten(bytes: &[u8]) -> Option<Vec<u8>> {
     parsed(bytes).map(|post| {
@@ -122,12 +122,12 @@ pub fn rewritten(bytes: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Whether a file of this kind is whole.
+/// Returns whether a file of this kind is complete.
 pub fn is_whole(bytes: &[u8]) -> bool {
     parsed(bytes).is_some()
 }
 
-/// What precedes the post in its file, and what follows it.
+/// Returns the text before and after the post in its file.
 fn around(post: &QueuedPost) -> (String, String) {
     let QueuedPost { message_id, upstream, address, user, queued, refused, .. } = post;
     let queued = queued.to_string();

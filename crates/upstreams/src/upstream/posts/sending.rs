@@ -1,27 +1,27 @@
-//! POST, asked of an upstream, and what its answer means.
+//! POST to an upstream, and the evaluation of its answer.
 //!
-//! What is refused for a reason that passes is sent again later. A post that may have arrived before counts
-//! as taken if the upstream has it, or calls it a duplicate. Sources: RFC 3977 section 6.3.1; 435, 436 and
-//! 437 at the beginning of a 441 are INN's habit.
+//! A post refused for a temporary reason is sent again later. A post that may have arrived before counts as
+//! taken if the upstream has it, or reports a duplicate. Sources: RFC 3977 section 6.3.1; 435, 436 and 437
+//! at the beginning of a 441 are INN's convention.
 
 use super::super::line::Line;
 use super::super::pool::Question;
 use super::super::trouble::{Trouble, shown};
 use netnews::nntp::response::code;
 
-/// What an upstream answers.
+/// Answer of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PostAnswer {
     Taken,
-    /// It has an article of this Message-ID.
+    /// The server has an article with this Message-ID.
     Known(String),
-    /// Not now.
+    /// Temporarily refused.
     Later(String),
-    /// Never.
+    /// Permanently refused.
     Refused(String),
 }
 
-/// POST.
+/// The POST command with its article.
 pub(super) struct AskPost(pub Vec<u8>);
 
 impl Question for AskPost {
@@ -38,7 +38,7 @@ impl Question for AskPost {
     }
 }
 
-/// What an answer other than 340 means.
+/// Evaluates an answer other than 340.
 fn judged(status: u16, text: &[u8]) -> PostAnswer {
     let said = format!("{status} {}", shown(text));
     let lower = said.to_ascii_lowercase();
@@ -48,7 +48,7 @@ fn judged(status: u16, text: &[u8]) -> PostAnswer {
         441 if first == "435" || lower.contains("duplicate") => PostAnswer::Known(said),
         441 if first == "436" || lower.contains("try again later") => PostAnswer::Later(said),
         440 | 441 | 500..600 => PostAnswer::Refused(said),
-        // What is wrong with the connection or the login is not the post's fault.
+        // Faults of the connection or the login are not the post's fault.
         _ => PostAnswer::Later(said),
     }
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         let refused = |text: &str| PostAnswer::Refused(text.into());
         let (known, later) =
             (|text: &str| PostAnswer::Known(text.into()), |text: &str| PostAnswer::Later(text.into()));

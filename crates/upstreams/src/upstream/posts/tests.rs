@@ -24,7 +24,7 @@ fn all(posts: &Posts) -> Vec<QueuedPost> {
 }
 
 #[test]
-fn posts_wait_in_their_order_and_within_their_bound() {
+fn posts_wait_in_order_and_within_the_limit() {
     let sim = SimDisk::new();
     let posts = open(&sim);
     let first = posts.put(&post(3), 2).unwrap();
@@ -33,7 +33,7 @@ fn posts_wait_in_their_order_and_within_their_bound() {
     assert_eq!(posts.put(&QueuedPost { wire: Vec::new(), ..post(3) }, 9), Err(NotQueued::Known));
     assert_eq!(all(&posts), [post(2), post(3)]);
     assert_eq!((posts.counts("isp"), posts.counts("block account")), ((1, 0), (1, 0)));
-    // It is busy until its poster is answered.
+    // The post is busy until its poster is answered.
     assert!(!posts.drop_post(&post(3)).unwrap());
     posts.refuse(&first, post(3), "441 no");
     assert_eq!(posts.counts("isp"), (0, 1));
