@@ -1,6 +1,6 @@
-//! What may be typed, and its help.
+//! Declarations of the command line, with help texts.
 //!
-//! Only declarations: the texts are what `newsreel help COMMAND` prints.
+//! Contains only declarations: the texts are what `newsreel help COMMAND` prints.
 
 use std::path::PathBuf;
 
@@ -458,7 +458,7 @@ pub(super) enum HistoryCommand {
     #[command(after_long_help = "Examples:\n  newsreel history export --out history\n  \
         newsreel history export --form cnews")]
     Export {
-        /// Whose form
+        /// The format
         #[arg(long, value_name = "FORM", default_value = "inn")]
         form: HistoryForm,
         /// Write to this file [default: standard output]
@@ -700,7 +700,7 @@ pub(super) struct NewsreelOptions {
     pub(super) how: SiteOptions,
 }
 
-/// What an import from another server takes over, and how.
+/// Options of an import from another server.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SiteOptions {
     /// Only these groups, such as comp.*,!comp.os.*

@@ -1,4 +1,4 @@
-//! Whether every address can be listened on.
+//! Checks whether every address can be listened on.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -41,8 +41,7 @@ fn is_at(name: &str, port: u16) -> bool {
 }
 
 impl Running {
-    /// Whether it listens there, or on all addresses or any other with that port: what it has it can have
-    /// again.
+    /// Returns whether the server holds this port on any address; what it holds it can bind again.
     fn has(&self, name: &str) -> bool {
         let own: Vec<SocketAddr> =
             self.listen.iter().chain(&self.web).filter_map(|text| text.parse().ok()).collect();

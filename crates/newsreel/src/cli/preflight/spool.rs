@@ -1,4 +1,4 @@
-//! Whether the spool can be opened, and which groups it has.
+//! Checks whether the spool can be opened, and lists its groups.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::super::reach;
 use super::{Findings, Running};
 use crate::config::Config;
 
-/// The groups with their flags.
+/// Returns the groups with their flags.
 pub(super) fn look(
     config: &Config,
     running: Option<&Running>,
