@@ -1,4 +1,4 @@
-//! `newsreel ctl feed` and `newsreel batch`: orders to the feed of a peer.
+//! `newsreel ctl feed` and `newsreel batch`: commands to the feed of a peer.
 
 use super::request::{FeedCommand, Reply};
 use super::sink::Sink;
@@ -6,7 +6,7 @@ use crate::base::units::{about_size, grouped};
 use crate::config::FeedStart;
 use crate::relay::feed::{Feeds, Made, Order, Place};
 
-/// Carries out an order; false if it cannot be done.
+/// Carries out a command; returns false if that is not possible.
 pub(crate) fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_>) -> bool {
     let order = match command {
         FeedCommand::Start => Ok(Order::Start),
@@ -29,7 +29,7 @@ pub(crate) fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut 
     done.is_ok()
 }
 
-/// Says what was made for a peer; false if nothing could be made.
+/// Reports the batches written for a peer; returns false on an error.
 pub(crate) fn batch(made: Result<Made, String>, peer: &str, sink: &mut Sink<'_>) -> bool {
     let is_ok = made.is_ok();
     sink(match made {

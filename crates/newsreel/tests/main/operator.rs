@@ -161,7 +161,7 @@ fn root_makes_no_files_that_the_sites_user_cannot_read() {
 }
 
 #[test]
-fn a_young_site_does_not_foretell() {
+fn young_site_has_no_forecast() {
     let site = Operated::new();
     let article = "From: a@x.example\nPath: x!y\nNewsgroups: local.test\nSubject: s\nMessage-ID: <1@x.example>\n\
                    Date: 15 Apr 2026 12:00:00 GMT\n\nb\n";
