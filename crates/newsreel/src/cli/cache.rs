@@ -79,7 +79,7 @@ pub(super) struct CacheUpOptions {
     /// The other server; its port is 119 if none is named, and on port 563 connections begin with TLS
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(super) upstream: String,
-    /// As whom to log in there
+    /// The user to log in as
     #[arg(long, value_name = "NAME", requires = "password_file")]
     pub(super) user: Option<String>,
     /// A file with the password

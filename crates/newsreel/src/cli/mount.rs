@@ -44,13 +44,13 @@ pub(super) struct MountOptions {
     /// Show the articles of the running server instead, read-only, as files group/name/number
     #[arg(long, value_name = "MOUNTPOINT", conflicts_with_all = ["lower", "mountpoint"])]
     spool: Option<PathBuf>,
-    /// With --spool: show the groups that a reader may read who connects from here
+    /// With --spool: show the groups that readers at this address may read
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), requires = "spool")]
     reader: IpAddr,
     /// With --spool: lines of files end in CRLF, as NNTP sends them, instead of LF
     #[arg(long, requires = "spool")]
     crlf: bool,
-    /// Which buckets managed directories have, called by that of article 123456: 345, 34/56, 56/34 or 456
+    /// The buckets of managed directories, named by that of article 123456: 345, 34/56, 56/34 or 456
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: Scheme,
     /// How long the kernel keeps names and attributes; longer is faster, and safe as long as LOWER is changed
@@ -144,7 +144,7 @@ pub(super) struct ManageOptions {
     /// The directory, below a mount or not
     #[arg(value_name = "DIR", required_unless_present = "suggest")]
     dir: Option<PathBuf>,
-    /// Which buckets it gets; the same as that of the mount
+    /// The directory's buckets; must be those of the mount
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: Scheme,
     /// Show what would be moved, and move nothing
@@ -167,7 +167,7 @@ pub(super) struct UnmanageOptions {
     /// The directory, below a mount or not
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Which buckets it has
+    /// The directory's buckets
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: Scheme,
     /// Show what would be moved, and move nothing

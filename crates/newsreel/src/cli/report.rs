@@ -29,7 +29,7 @@ pub(super) struct ReportOptions {
     /// The output format
     #[arg(long, value_enum, default_value_t = Form::Text)]
     format: Form,
-    /// To whom the mail is addressed
+    /// The address of the mail
     #[arg(long, value_name = "ADDRESS", default_value = "news")]
     to: String,
 }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_that_readers_cannot_use_are_left_out_and_a_long_list_is_cut() {
+    fn unusable_groups_are_omitted_and_long_lists_cut() {
         let group = |name: &str, flag: &str| GroupEntry {
             name: name.into(),
             flag: flag.into(),

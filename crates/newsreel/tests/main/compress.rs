@@ -78,7 +78,7 @@ fn peers_stream_and_readers_pipeline_compressed() {
 }
 
 #[test]
-fn compression_inside_tls() {
+fn compression_works_inside_tls() {
     let site = Site::start();
     let mut client = Client::encrypted(site.server.tls_address.unwrap(), settings(&site.authority, None));
     client.compress();

@@ -380,7 +380,7 @@ fn killed_filter_loses_no_article_and_skips_none() {
 
 #[test]
 #[ignore = "soak: 300,000 articles in a minute"]
-fn a_filter_that_is_killed_each_second_for_a_minute_costs_no_article_and_leaves_none_unjudged() {
+fn filter_killed_each_second_for_a_minute_loses_no_article() {
     const RATE: u64 = 5_000;
     const SECS: u64 = 60;
     if !installed(&[("perl", "perl")]) {

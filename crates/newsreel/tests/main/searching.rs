@@ -230,7 +230,7 @@ fn plain_text(article: &str) -> String {
 /// Needs `NEWSREEL_CORPUS`, a directory of articles.
 #[test]
 #[ignore = "needs a corpus: make soak"]
-fn two_hundred_words_of_a_corpus_have_the_answers_of_grep() {
+fn results_for_two_hundred_words_of_a_corpus_equal_those_of_grep() {
     let corpus = std::env::var_os("NEWSREEL_CORPUS").expect("NEWSREEL_CORPUS names a directory of articles");
     let (mut articles, mut groups) = (Vec::new(), BTreeSet::new());
     let mut dirs = vec![std::path::PathBuf::from(corpus)];
@@ -341,6 +341,6 @@ fn index_catches_up_after_a_kill() {
 
 #[test]
 #[ignore = "long: part of `make soak`"]
-fn the_index_catches_up_after_twenty_kills() {
+fn index_catches_up_after_twenty_kills() {
     killed(20, 45);
 }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_must_be_there_enabled_and_open_to_the_site() {
+    fn missing_disabled_or_too_strict_unit_is_reported() {
         let root = tempfile::tempdir().unwrap();
         let mut config = with_trash("");
         config.site.data = "/srv/news".into();

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::listening::addresses_of;
 
 pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
-    // Held until the end, so that two of ours that exclude each other are noticed.
+    // Held until the end, so that conflicting addresses of ours are noticed.
     let mut bound: Vec<TcpListener> = Vec::new();
     let all = [
         ("listen in [site]", &config.site.listen),

@@ -38,7 +38,7 @@ fn large_site(dir: &TempDir) -> (Arc<Site>, SessionContext, SimDisk) {
 }
 
 #[test]
-fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
+fn report_does_not_wait_for_a_blocked_writer() {
     let dir = TempDir::new().unwrap();
     let (site, context, sim) = large_site(&dir);
     let listen = ["127.0.0.1:119".parse().unwrap()];
@@ -80,7 +80,7 @@ fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
 }
 
 #[test]
-fn fresh_figures_are_waited_for_but_not_for_ever() {
+fn refresh_waits_for_fresh_figures_with_a_limit() {
     let dir = TempDir::new().unwrap();
     let (site, _, _) = large_site(&dir);
     let runtime = tokio::runtime::Runtime::new().unwrap();

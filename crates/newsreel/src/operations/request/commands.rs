@@ -134,8 +134,8 @@ pub enum FilterCommand {
         #[serde(skip)]
         json: bool,
     },
-    /// Show articles again that a filter has hidden, file those that it has set aside, and let those in that
-    /// it has refused when they come again; the filter does not judge them any more
+    /// Show articles hidden by a filter again, file those set aside, and accept those refused when they come
+    /// again; the filter does not judge them any more
     Release {
         /// Message-IDs, with their angle brackets
         #[arg(required = true, value_name = "MESSAGE-ID")]

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexing_waits_for_a_busy_feed_but_not_for_ever() {
+    fn indexing_waits_for_a_busy_feed_with_a_limit() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut pace = Pace::new(start, 1_000);

@@ -166,7 +166,7 @@ fn named(batch: &str) -> Vec<String> {
 
 #[test]
 #[ignore = "needs C News and root: make batches-inn"]
-fn ihave_and_sendme_are_spoken_with_c_news_in_both_directions() {
+fn ihave_and_sendme_work_with_c_news_in_both_directions() {
     let Some(cnews) = CNews::found() else { return };
     cnews.speaks();
     let ids = |numbers: Range<usize>| numbers.map(id).collect::<Vec<_>>();

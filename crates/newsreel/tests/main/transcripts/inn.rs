@@ -247,7 +247,7 @@ fn script() -> Option<PathBuf> {
 
 #[test]
 #[ignore = "needs INN and root: make transcripts-inn"]
-fn inn_answers_as_the_transcripts_say() {
+fn inn_answers_as_in_the_transcripts() {
     let Some(script) = script() else { return };
     let inn = Inn::set_up(script);
     let mut report = Report::default();

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// Configuration of a cache that does not remember missing articles.
 const CACHE: &str = "[cache]\nnegative_age = \"0 s\"\n";
 
-/// Returns the section of an upstream without retry pauses.
+/// Returns the section of an upstream whose lists and marks are never taken from the cache.
 fn section(name: &str, address: SocketAddr, more: &str) -> String {
     format!(
         "[[upstream]]\nname = \"{name}\"\nhost = \"{address}\"\nactive_age = \"0 s\"\ngroup_age = \"0 s\"\n\
@@ -435,7 +435,7 @@ fn best_of_four_upstreams_is_used() {
 
 #[test]
 #[ignore = "long: part of `make soak`"]
-fn with_four_upstreams_readers_wait_as_long_as_for_the_best_one() {
+fn four_upstreams_are_as_fast_as_the_best_one() {
     const ARTICLES: u64 = 100;
     let servers = four(ARTICLES, Duration::from_millis(100));
     let [slow, dead, liar, best] = &servers[..] else { unreachable!() };

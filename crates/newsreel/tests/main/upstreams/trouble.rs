@@ -174,7 +174,7 @@ fn cache_survives_kills_stalls_and_damage() {
 
 #[test]
 #[ignore = "long: part of `make soak`"]
-fn twenty_rounds_of_kills_stalls_and_damage() {
+fn cache_survives_twenty_rounds_of_kills_stalls_and_damage() {
     (1..=20).for_each(|seed| round(seed, LIVES));
 }
 
@@ -217,7 +217,7 @@ fn full_disk_costs_only_uncached_articles() {
 
 #[test]
 #[ignore = "long: part of `make soak`"]
-fn twenty_rounds_on_a_full_disk() {
+fn cache_survives_twenty_rounds_on_a_full_disk() {
     (1..=20).for_each(on_a_full_disk);
 }
 

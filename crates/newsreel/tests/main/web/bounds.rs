@@ -200,7 +200,7 @@ fn thread_of_an_article_is_found_after_large_rows() {
 }
 
 #[test]
-fn thread_page_mbox_and_feed_of_a_long_thread_have_the_article_that_was_asked_for() {
+fn page_mbox_and_feed_of_a_long_thread_contain_the_requested_article() {
     const ARTICLES: usize = 620;
     let answer = |n: usize| {
         let references = if n == 0 { "" } else { "References: <0@x.example>\r\n" };
