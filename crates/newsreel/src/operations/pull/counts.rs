@@ -49,7 +49,7 @@ pub(crate) struct Counts {
     details: Leaf<PullDetails>,
 }
 
-/// Snapshot of [`Counts`].
+/// Snapshot of `Counts`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PullCounts {
