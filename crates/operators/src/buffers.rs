@@ -1,8 +1,8 @@
-//! `newsreel buffer`: buffers are listed, added, grown, retired, moved and removed, and the configuration
-//! with them.
+//! `newsreel buffer`: lists, adds, grows, retires, moves and removes buffers, together with the
+//! configuration.
 //!
-//! The command that changes a buffer changes the configuration's text too, at the one moment the spool says;
-//! the file is read anew for it, so that what its owner has written meanwhile stays. See
+//! A command that changes a buffer also changes the configuration's text, at the one moment the spool names;
+//! the file is read again for it, so that edits made meanwhile are kept. See
 //! `docs/decisions/0023-buffers-change-while-serving.md`.
 
 use spool::{BufferConfig, Glance, Spool, SpoolError};
@@ -14,7 +14,7 @@ use site_config::edit;
 use site_config::edit::Change;
 use site_config::{Buffer, Config};
 
-/// Block of a new buffer where none is named, in bytes: that of the configuration's table.
+/// Default block size of a new buffer, in bytes, as in the configuration's table.
 const BLOCK_BYTES: u32 = 64;
 
 /// Lists the buffers.
@@ -42,7 +42,7 @@ pub fn list_of_closed(glance: &Glance, sink: &mut Sink<'_>) {
     }
 }
 
-/// What is said of a buffer that is there, and of which it is not known when its oldest article arrived.
+/// Returns the row of an existing buffer, without the time of its oldest article.
 fn row(config: &BufferConfig, class: &str, (area_bytes, used_bytes): (u64, u64)) -> BufferRow {
     BufferRow {
         name: config.name.clone(),
@@ -115,7 +115,7 @@ pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut S
     answer(name, result, sink)
 }
 
-/// The path of a new buffer, as the configuration is to have it.
+/// Returns the path of a new buffer for the configuration.
 fn path_of(name: &str, path: Option<&str>) -> String {
     path.map_or_else(|| format!("{name}.cyc"), str::to_owned)
 }
@@ -124,7 +124,7 @@ fn named<'a>(buffers: &'a mut [Buffer], name: &'a str) -> impl Iterator<Item = &
     buffers.iter_mut().filter(move |buffer| buffer.name == name)
 }
 
-/// The configuration after a command.
+/// Returns the configuration after a command.
 pub fn changed(config: &Config, command: &BufferCommand) -> Config {
     let mut config = config.clone();
     let data = config.site.data.clone();

@@ -10,7 +10,7 @@ use site_config::Config;
 use std::io;
 use std::sync::Arc;
 
-/// The cache of a site that is not being served; `None`: there is none yet.
+/// Opens the cache of a site that is not being served; `None` if there is none yet.
 pub fn open(config: &Config) -> io::Result<Option<Cache>> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     if !config.cache.path.is_dir() {
@@ -20,8 +20,8 @@ pub fn open(config: &Config) -> io::Result<Option<Cache>> {
     Ok(Some(cache))
 }
 
-/// Reads all of it; true if nothing was damaged. Damaged files are removed, and fetched again when somebody
-/// asks for what was in them.
+/// Reads the whole cache; returns true if nothing was damaged. Damaged files are removed, and their articles
+/// fetched again on request.
 pub fn verify(cache: Option<&Cache>, sink: &mut Sink<'_>) -> bool {
     let Some(cache) = cache else {
         sink(Reply::Error("there is no cache: it is made when a server with an [[upstream]] starts".into()));

@@ -7,7 +7,7 @@ use super::request::Reply;
 use super::sink::{self, Sink};
 use super::state_files::{self, StateDamage};
 
-/// Checks everything; true if all is well.
+/// Checks everything; returns true if no problem was found.
 pub(super) fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {
     let report = spool.verify(&sink::Relay::new(sink));
     let state = state_of(spool);
@@ -17,7 +17,7 @@ pub(super) fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {
     report.problems() == 0 && state.is_empty()
 }
 
-/// What is wrong with the small files of the site.
+/// Returns the damage in the small files of the site.
 fn state_of(spool: &Spool) -> Vec<StateDamage> {
     state_files::damaged(&**spool.disk(), &spool.config().dir)
 }
@@ -26,7 +26,7 @@ fn state_problem(damage: &StateDamage) -> Reply {
     Reply::Problem(format!("{}: {}", damage.file.display(), damage.what))
 }
 
-/// Mends what can be mended, or tells what would be done; true if nothing is wrong afterwards.
+/// Repairs what can be repaired, or reports what would be done; returns true if no problem is left.
 pub(super) fn repair(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let report = spool.repair(dry_run, &sink::Relay::new(sink));
     if report.repaired.is_empty() {
@@ -40,7 +40,7 @@ pub(super) fn repair(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool 
         let what = repaired.finding.repair().unwrap_or_default().into();
         sink(Reply::Repair { what, error: repaired.result.clone().err() });
     }
-    // What is damaged of them is set aside when it is next read; nothing else knows what it held.
+    // A damaged small file is set aside when it is next read; its contents cannot be restored.
     let state = state_of(spool);
     for damage in &state {
         sink(state_problem(damage));

@@ -1,4 +1,4 @@
-//! The certificate that was made with the site is renewed before it expires. A task of `server`.
+//! Renews the certificate that was created with the site before it expires. A task of `server`.
 
 use access::tls::renew_self_signed;
 use site::Site;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// How often the server checks whether it is time.
+/// Interval at which the certificate is checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// Renews the site's self-signed certificate when it is due, at once and every day, until the server stops.

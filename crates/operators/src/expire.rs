@@ -1,4 +1,4 @@
-//! `newsreel expire`, and the same by itself once in a while in a running server.
+//! `newsreel expire`, and automatic expiry in a running server.
 
 mod explain;
 mod what_if;
@@ -20,9 +20,9 @@ use site_base::units;
 
 /// Shortest time between two passes of a running server.
 const PAUSE_MIN: Duration = Duration::from_secs(600);
-/// Between two looks whether a class must give up articles for room.
+/// Interval of checks whether a class must give up articles for room.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
-/// Longest: articles that came with a short Expires header may be noticed this late.
+/// Longest time between two passes; bounds the delay for articles with a short Expires header.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// Expires the articles that are due, or only reports how many would be.
@@ -61,8 +61,8 @@ fn text(report: &ExpireReport, dry_run: bool) -> String {
     text
 }
 
-/// Expires for as long as the server runs; aborted with its task, between two steps.
-/// `now` is notified when a pass should begin at once.
+/// Expires as long as the server runs; aborted with its task, between two steps. `now` is notified when a
+/// pass should begin at once.
 pub async fn keep_expiring(spool: Arc<Spool>, now: Arc<Notify>) {
     let mut pause = PAUSE_MIN;
     // A pass that frees nothing is not repeated at once.

@@ -1,7 +1,7 @@
-//! The articles of a group, as files have them.
+//! Export of the articles of a group as text.
 //!
-//! Handed out one by one, so that as many are in memory as one; what is gone by the time that it is read is
-//! left out, and so is what was cancelled or hidden. The command writes the files.
+//! Articles are passed on one by one, so that only one is in memory; those removed, cancelled or hidden in
+//! the meantime are skipped. The command writes the files.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -23,7 +23,7 @@ pub(super) fn articles(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> bool 
         match read(spool, id, number, &mut buf) {
             Ok(true) => sink(Reply::Article(text_of(spool, &buf))),
             Ok(false) => {}
-            // One that is damaged keeps no others.
+            // A damaged article does not stop the others.
             Err(error) => {
                 sink(Reply::Error(format!("{group}:{number} cannot be read: {error}")));
                 ok = false;
@@ -33,7 +33,7 @@ pub(super) fn articles(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> bool 
     ok
 }
 
-/// Reads an article; false if it is gone.
+/// Reads an article; returns false if it was removed.
 fn read(spool: &Spool, group: GroupId, number: u64, buf: &mut ArticleBuf) -> Result<bool, ReadError> {
     let token = spool.token_of(group, number, Patience::Wait)?;
     token.map_or(Ok(false), |token| spool.read(&token, None, Patience::Wait, buf))

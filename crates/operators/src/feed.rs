@@ -1,4 +1,4 @@
-//! `newsreel ctl feed` and `newsreel batch`: orders to the feed of a peer.
+//! `newsreel ctl feed` and `newsreel batch`: commands to the feed of a peer.
 
 use super::request::{FeedCommand, Reply};
 use super::sink::Sink;
@@ -6,7 +6,7 @@ use feeds::{Feeds, Made, Order, Place};
 use site_base::units::{about_size, grouped};
 use site_config::FeedStart;
 
-/// Carries out an order; false if it cannot be done.
+/// Carries out a command; returns false if that is not possible.
 pub fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_>) -> bool {
     let order = match command {
         FeedCommand::Start => Ok(Order::Start),
@@ -29,7 +29,7 @@ pub fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_
     done.is_ok()
 }
 
-/// Says what was made for a peer; false if nothing could be made.
+/// Reports the batches written for a peer; returns false on an error.
 pub fn batch(made: Result<Made, String>, peer: &str, sink: &mut Sink<'_>) -> bool {
     let is_ok = made.is_ok();
     sink(match made {

@@ -1,13 +1,13 @@
-//! Whether a feed comes in that others should leave the machine to.
+//! Detects a busy incoming feed, which background work should leave the machine to.
 //!
-//! Called by what works in the background: compressing overview, carrying out control messages.
+//! Used by background work: compressing overview, carrying out control messages.
 
 use std::time::{Duration, Instant};
 
-/// Growth of the journal from which on a feed rages: some 5,000 articles a second.
+/// Growth of the journal from which a feed counts as busy: about 5,000 articles a second.
 const BYTES_PER_SEC_MAX: u64 = 2 << 20;
 
-/// How fast articles come in, by the growth of the journal.
+/// Rate of incoming articles, measured by the growth of the journal.
 #[derive(Debug)]
 pub(crate) struct FeedRate {
     interval: Duration,
@@ -17,12 +17,12 @@ pub(crate) struct FeedRate {
 }
 
 impl FeedRate {
-    /// `position` is that of the spool's ticket; it is looked at over this interval.
+    /// `position` is that of the spool's ticket; the rate is measured over this interval.
     pub fn new(interval: Duration, position: u64, at: Instant) -> Self {
         Self { interval, position, at, rages: false }
     }
 
-    /// Whether so much came in over the last interval that it is to be left alone.
+    /// Returns whether a feed was busy over the last interval.
     pub fn rages(&mut self, position: u64, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.at);
         if passed >= self.interval {
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feed_rages_by_what_came_in_over_a_second() {
+    fn feed_is_busy_by_growth_over_the_interval() {
         let start = Instant::now();
         let mut feed = FeedRate::new(Duration::from_secs(1), 1000, start);
         let after = |ms| start + Duration::from_millis(ms);

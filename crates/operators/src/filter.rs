@@ -1,4 +1,4 @@
-//! `newsreel filter`: what filters found in articles, and what the operator makes of it (`docs/filters.md`).
+//! `newsreel filter`: review of the articles that filters matched (`docs/filters.md`).
 
 use netnews::MessageId;
 

@@ -1,4 +1,4 @@
-//! `newsreel group sync`: the groups of another server, compared with those here (INN's actsync).
+//! `newsreel group sync`: comparison of the groups here with those of another server (INN's actsync).
 
 use super::pull::upstream::{self, There};
 use super::request::{GroupEntry, GroupRow, GroupSetting};
@@ -8,35 +8,35 @@ use site_config::Groups;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
-/// Groups of the server itself, which no other server decides about.
+/// The server's own groups, which no other server decides about.
 const OWN: [&str; 5] = ["control", "control.*", "junk", "to", "to.*"];
 
-/// What a server has.
+/// Lists of a server.
 #[derive(Debug, Default)]
 pub struct Lists {
     groups: BTreeMap<String, There>,
     descriptions: HashMap<String, String>,
-    /// Lines that made no sense.
+    /// Number of invalid lines.
     odd_lines: u64,
 }
 
-/// What would make the groups here like those there.
+/// Changes that would make the groups here like those there.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// There and not here.
+    /// Groups there and not here.
     pub add: Vec<GroupEntry>,
-    /// Another flag or description there.
+    /// Groups with another flag or description there.
     pub set: Vec<GroupSetting>,
-    /// Here and not there.
+    /// Groups here and not there.
     pub surplus: Vec<String>,
-    /// Groups here that were compared.
+    /// Number of groups here that were compared.
     pub compared: usize,
 }
 
-/// Why a server could not be asked.
+/// Reason why a server's lists are not available.
 #[derive(Debug)]
 pub enum NoLists {
-    /// What it was to be connected with.
+    /// The settings of the connection are wrong.
     Config(String),
     Server(nntp_io::Error),
 }
@@ -80,7 +80,7 @@ pub fn compare(here: &[GroupRow], there: &Lists, wanted: &Groups) -> Changes {
         }
         changes.compared += 1;
         let Some(other) = there.groups.get(&group.name) else {
-            // A line that could not be read may have been of this group.
+            // An invalid line may have been of this group.
             if there.odd_lines == 0 {
                 changes.surplus.push(group.name.clone());
             }

@@ -1,7 +1,6 @@
 //! Groups: add, remove, change, list.
 //!
-//! Each group that was asked for gets one reply; a name or flag that is not valid is told and hinders no
-//! other.
+//! Each requested group gets one reply; an invalid name or flag is reported and does not affect the others.
 
 use std::collections::HashSet;
 
@@ -13,7 +12,7 @@ use super::request::{GroupEntry, GroupRow, GroupSetting, Reply};
 use site_base::clock::unix_secs;
 use site_config::Groups;
 
-/// Who is named as the creator of groups added by operators (RFC 3977 section 7.6.4).
+/// Creator of groups added by operators (RFC 3977 section 7.6.4).
 const CREATOR: &str = "newsreel";
 
 fn changed(name: &str, changed: bool) -> Reply {

@@ -1,5 +1,4 @@
-//! `newsreel hide` and `newsreel unhide`: articles that stay stored and are shown to nobody
-//! (`docs/hiding.md`).
+//! `newsreel hide` and `newsreel unhide`: articles that stay stored but are not shown (`docs/hiding.md`).
 
 use netnews::MessageId;
 use spool::{HiddenArticle, Hiding, Key, Lookup, Spool};
@@ -7,10 +6,10 @@ use spool::{HiddenArticle, Hiding, Key, Lookup, Spool};
 use super::request::{HiddenBy, HiddenRow, Reply};
 use super::sink::Sink;
 
-/// Who hides when the operator does.
+/// Issuer recorded for articles hidden by the operator.
 pub(crate) const OPERATOR: &str = "operator";
 
-/// Hides articles; true if each was a Message-ID and is hidden.
+/// Hides articles; returns true if every argument was a Message-ID and is hidden.
 pub(super) fn hide(spool: &Spool, ids: &[String], reason: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let (good, mut ok) = message_ids(ids, sink);
     if dry_run {
@@ -47,8 +46,8 @@ fn would(spool: &Spool, id: MessageId<'_>) -> &'static str {
     }
 }
 
-/// Shows hidden articles again: those named, or all of an issuer or since a time. True if each that is named
-/// was hidden.
+/// Shows hidden articles again: those named, or all of an issuer or since a time. Returns true if each one
+/// named was hidden.
 pub(super) fn unhide(
     spool: &Spool,
     ids: &[String],
@@ -83,7 +82,7 @@ pub(super) fn unhide(
     ok && shown.iter().all(|was_hidden| *was_hidden)
 }
 
-/// Lists what is hidden.
+/// Lists hidden articles.
 pub(super) fn list(spool: &Spool, by: &HiddenBy, sink: &mut Sink<'_>) -> bool {
     chosen(spool, by).for_each(|hidden| {
         sink(Reply::Hidden(HiddenRow {
@@ -104,7 +103,7 @@ fn chosen(spool: &Spool, by: &HiddenBy) -> impl Iterator<Item = std::sync::Arc<H
     })
 }
 
-/// Those that are Message-IDs, and whether all are.
+/// Returns the valid Message-IDs, and whether all are valid.
 fn message_ids<'t>(texts: &'t [String], sink: &mut Sink<'_>) -> (Vec<MessageId<'t>>, bool) {
     let mut good = Vec::with_capacity(texts.len());
     for text in texts {

@@ -1,9 +1,9 @@
-//! History as text: what was seen here, written for another server, and what another has seen, remembered
-//! here.
+//! History as text: Message-IDs seen here, written for another server, and those of another server,
+//! remembered here.
 //!
-//! Both stream, and their memory does not grow with the history. Only Message-IDs that can still be read are
-//! written: those of stored articles, from the overview, and those that the journal still names. Of other ids
-//! history has keyed hashes, which mean nothing elsewhere; they are counted.
+//! Both directions stream, and their memory does not grow with the history. Only Message-IDs that can still
+//! be read are written: those of stored articles, from the overview, and those in the journal. Other IDs
+//! exist only as keyed hashes, which mean nothing elsewhere; they are counted.
 
 use std::collections::HashMap;
 
@@ -17,25 +17,25 @@ use super::request::{HistoryCounts, HistoryForm, Reply};
 use migrate::history::{Seen, parse};
 use site_base::clock::unix_secs;
 
-/// Ids that are remembered in one commit.
+/// Message-IDs that are remembered in one commit.
 const IDS_PER_COMMIT: usize = 1024;
-/// Bytes of lines that are replied at once.
+/// Size of the replies, in bytes.
 const REPLY_BYTES: usize = 64 << 10;
-/// Bytes of overview that are read at once.
+/// Read size for overview, in bytes.
 const ROWS_BYTES: usize = 256 << 10;
-/// Articles with an Expires header that are noted.
+/// Maximum number of articles whose Expires header is noted.
 const EXPIRES_MAX: usize = 1_000_000;
-/// Lines without sense that are quoted.
+/// Maximum number of invalid lines quoted.
 const QUOTED_MAX: usize = 5;
 
-/// What follows the server's name in the Xref field of a row.
+/// Returns the text after the server's name in the Xref field of a row.
 fn places(field: &[u8]) -> &[u8] {
     let value = field.strip_prefix(b"Xref: ").unwrap_or(field).trim_ascii();
     let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
     value.get(end..).unwrap_or_default()
 }
 
-/// Its groups and numbers.
+/// Returns the groups and numbers of this text.
 fn pairs(places: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     places.split(|byte| *byte == b' ').filter_map(|word| {
         let (name, number) = word.split_at_checked(memchr::memrchr(b':', word)?)?;
@@ -43,7 +43,7 @@ fn pairs(places: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     })
 }
 
-/// Remembers the ids of `lines`.
+/// Remembers the Message-IDs in `lines`.
 pub(super) fn import(spool: &Spool, lines: &str, sink: &mut Sink<'_>) -> bool {
     let now = unix_secs();
     let mut counts = HistoryCounts::default();
@@ -88,7 +88,7 @@ fn of(counts: &mut HistoryCounts, fate: MovedFate) -> &mut u64 {
     }
 }
 
-/// Replies a line for each id that can be named.
+/// Replies a line for each Message-ID that can be named.
 pub(super) fn export(spool: &Spool, form: HistoryForm, sink: &mut Sink<'_>) -> bool {
     match Export::new(spool, form, sink).run() {
         Ok(()) => true,
@@ -99,16 +99,16 @@ pub(super) fn export(spool: &Spool, form: HistoryForm, sink: &mut Sink<'_>) -> b
     }
 }
 
-/// An export under way.
+/// An export in progress.
 struct Export<'a, 'b> {
     spool: &'a Spool,
     form: HistoryForm,
     sink: &'a mut Sink<'b>,
     lines: String,
     named: u64,
-    /// Entries of history when it began.
+    /// Number of history entries at the start.
     entries: u64,
-    /// The time of Expires of articles that have it, as far as the journal still names them.
+    /// Expiry times of articles with an Expires header, as far as the journal still has them.
     expires: HashMap<Key, u32>,
 }
 
@@ -126,7 +126,7 @@ impl<'a, 'b> Export<'a, 'b> {
     }
 
     fn run(mut self) -> std::io::Result<()> {
-        // What arrives from here on is named from the journal.
+        // Articles that arrive from here on are named from the journal.
         let begun = self.spool.journal_end().position;
         self.note_expires()?;
         for group in self.spool.groups().iter() {
@@ -140,7 +140,7 @@ impl<'a, 'b> Export<'a, 'b> {
         Ok(())
     }
 
-    /// The living articles of a group that are in no group before it in their Xref.
+    /// Exports the living articles of a group that are in no earlier group by their Xref.
     fn group(&mut self, group: &Group) -> std::io::Result<()> {
         let Some(marks) = self.spool.marks(group.id) else { return Ok(()) };
         let mut rows = Vec::new();
@@ -173,7 +173,7 @@ impl<'a, 'b> Export<'a, 'b> {
         self.put(&Seen { message_id, arrived, expires, posted, bytes, places });
     }
 
-    /// Notes what the overview does not have.
+    /// Reads from the journal the expiry times, which the overview does not have.
     fn note_expires(&mut self) -> std::io::Result<()> {
         let mut tail = self.spool.tail("history export", Start::Oldest)?;
         let mut batch = Batch::default();
@@ -193,7 +193,7 @@ impl<'a, 'b> Export<'a, 'b> {
         }
     }
 
-    /// What the journal still names and no group has.
+    /// Exports the articles that are only in the journal.
     fn journal(&mut self, begun: u64) -> std::io::Result<()> {
         let mut tail = self.spool.tail("history export", Start::Oldest)?;
         let mut batch = Batch::default();

@@ -1,8 +1,8 @@
-//! Files the batches that wait in the incoming directory, as long as the server runs.
+//! Files the batches in the incoming directory while the server runs.
 //!
-//! A batch is removed when everything in it has its fate and is as durable as an acknowledgement promises;
-//! after a crash it is filed again, and what was filed of it is a duplicate. While the spool accepts nothing,
-//! batches wait. What a peer sent by XBATCH is filed as if the peer had offered it.
+//! A batch is removed once everything in it has its fate and is as durable as an acknowledgement promises;
+//! after a crash it is filed again, and its articles already filed are duplicates. While the spool accepts
+//! nothing, batches wait. Articles sent by a peer with XBATCH are filed as if the peer had offered them.
 
 use std::fs::File;
 use std::io;
@@ -21,16 +21,16 @@ use site::Site;
 use site_base::counters::add;
 use site_config::Config;
 
-/// Between two looks into the directory.
+/// Interval at which the directory is read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two tries to file what could not be filed.
+/// Pause before a failed batch is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why a batch stays where it is.
+/// Reason why a batch stays where it is.
 enum Stays {
     /// The spool accepts nothing, or the server stops.
     Later(String),
-    /// It cannot be read, or something about it cannot be written.
+    /// The batch cannot be read, or its results cannot be written.
     Broken(io::Error),
 }
 
@@ -64,7 +64,7 @@ pub async fn file_incoming(site: Arc<Site>) {
     }
 }
 
-/// Files all that waits, unless it is only to be counted.
+/// Files all waiting batches, or only counts them.
 fn pass(site: &Site, only_counts: bool) -> Result<(), Stays> {
     let config = site.config.current();
     let incoming = Incoming::of(&config, site.spool.disk());
@@ -84,7 +84,7 @@ fn pass(site: &Site, only_counts: bool) -> Result<(), Stays> {
                 info!(batch = %found.path.display(), "{}", tally.summary());
                 site.waiting.problem.lock().clear();
             }
-            // One that cannot be read does not keep others waiting.
+            // An unreadable batch does not delay the others.
             Err(broken @ Stays::Broken(_)) if first.is_ok() => first = Err(broken),
             Err(Stays::Broken(_)) => {}
             Err(later) => return Err(later),
@@ -134,7 +134,7 @@ fn file(site: &Site, config: &Config, incoming: &Incoming, found: &Found) -> Res
     count(&site.waiting.filed, 1);
     count(&site.waiting.accepted, tally.accepted);
     count(&site.waiting.damaged, tally.damaged);
-    // Nothing of it is kept for later.
+    // No article is kept for later.
     let _none = ledger.end();
     Ok(tally)
 }

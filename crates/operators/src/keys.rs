@@ -1,4 +1,4 @@
-//! The keys of those who may sign control messages: import, list, trust, remove.
+//! Keys of issuers of control messages: import, list, trust, remove.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -54,7 +54,7 @@ fn import(keyring: &Keyring, content: &str, sink: &mut Sink<'_>) -> Result<(), S
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
-/// The one key of that name.
+/// Returns the only key of that name.
 fn found(keyring: &Keyring, name: &str) -> Result<Key, String> {
     let keys = keyring.keys().map_err(|error| error.to_string())?;
     let mut called = keys.iter().filter(|key| key.is_called(name));
@@ -65,7 +65,7 @@ fn found(keyring: &Keyring, name: &str) -> Result<Key, String> {
     }
 }
 
-/// A key in a line.
+/// Describes a key in a line.
 fn line(key: &Key) -> String {
     let state = match (key.unusable, key.is_trusted) {
         (Some(why), _) => format!("cannot be used: {why}"),
@@ -79,7 +79,7 @@ fn line(key: &Key) -> String {
     format!("{}  {state}{expires}  {}", key.fingerprint, key.users.join(", "))
 }
 
-/// A day, as in the Date of an article.
+/// Formats a day, as in the Date of an article.
 fn date_text(secs: i64) -> String {
     let mut text = Vec::new();
     netnews::date::format_rfc5322(secs, &mut text);

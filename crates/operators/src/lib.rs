@@ -1,7 +1,7 @@
-//! What operators ask for, carried out on an open spool.
+//! Requests of operators, carried out on an open spool.
 //!
-//! The same for a running server (`control_socket` calls it) and for a command that opened the spool itself
-//! (`cli`), so that both answer alike. Filing articles is not here: that is `ingest`. Everything blocks.
+//! Shared by a running server (`control_socket`) and commands that open the spool themselves (`cli`), so that
+//! both answer alike. Filing articles is in `ingest`. Everything blocks.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -63,9 +63,9 @@ pub use resting::{look_over_indexes, rest_when_quiet};
 pub use sink::Sink;
 pub use why::why;
 
-/// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The
+/// Carries out `request` and sends replies to `sink`; returns whether it succeeded and found no problem. The
 /// caller sends the final [`Reply::Done`]. Requests that need more than a spool, those of the last arm, are
-/// the caller's own.
+/// left to the caller.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
         Request::GroupAdd { groups } => groups::add(spool, groups, sink),

@@ -1,4 +1,4 @@
-//! `newsreel moderation`: posts that wait here for a moderator.
+//! `newsreel moderation`: posts that wait for a moderator.
 
 use super::Sink;
 use super::request::{HeldRow, ModerationCommand, Reply};
@@ -9,23 +9,23 @@ use site::moderation::{HeldPost, Moderation, NotQueued};
 use site_base::clock::unix_now;
 use std::{fmt, io};
 
-/// Files a post as approved by an address; false if it was filed before. An error says why it is not.
+/// Files a post as approved by an address; returns false if it was filed before, or the reason for a refusal.
 pub(crate) type Approve<'a> = dyn Fn(&HeldPost, &str) -> Result<bool, Refusal> + 'a;
 
-/// Why a post waits on.
+/// Reason why a post stays held.
 enum NotDone {
-    /// None of this Message-ID does.
+    /// No post has this Message-ID.
     NotHere,
-    /// Somebody else decides about it.
+    /// Another command decides about the post.
     Claimed,
-    /// This is no mail address, which Approved needs.
+    /// The name is not a mail address, which Approved needs.
     NoAddress(String),
-    /// Nobody is there who could file it.
+    /// No server runs that could file the post.
     NoServer,
     NotFiled(Refusal),
     Malformed(Malformed),
     NotMailed(NotQueued),
-    /// It is done with, and cannot be removed.
+    /// The post was handled, but cannot be removed.
     Stays(io::Error),
 }
 
@@ -140,14 +140,14 @@ fn removed(moderation: &Moderation, id: &str) -> Result<(), NotDone> {
     moderation.held().remove(id).map_err(NotDone::Stays)
 }
 
-/// A post in wire format, as files have it.
+/// Converts a post from wire format to text.
 pub(super) fn text_of(post: &[u8]) -> String {
     let mut text = Vec::new();
     wire::to_text(post, &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The first address in a list of mailboxes to which mail can go.
+/// Returns the first address in a list of mailboxes that can receive mail.
 fn address_in(value: &[u8]) -> Option<String> {
     let value = std::str::from_utf8(value).ok()?;
     let ends = |c: char| c.is_ascii_whitespace() || "<>,;()\"".contains(c);
@@ -182,7 +182,7 @@ mod tests {
     use super::address_in;
 
     #[test]
-    fn mail_goes_to_the_first_address_that_can_be_mailed() {
+    fn mail_goes_to_the_first_valid_address() {
         for (value, address) in [
             ("a@x.example", Some("a@x.example")),
             ("Fred \"me\" <a@x.example>, b@x.example", Some("a@x.example")),

@@ -1,8 +1,8 @@
-//! The spool's articles as a mount shows them (`newsreel mount --spool`).
+//! The spool's articles as files of a mount (`newsreel mount --spool`).
 //!
-//! [`SpoolArticles`] answers [`usenetfs`] from the spool, without its writer's lock, with the eyes of a
-//! reader who has connected from some address: the `[[access]]` section that decides for it says which groups
-//! there are, and a reload changes that. Called by `control_socket`.
+//! [`SpoolArticles`] answers [`usenetfs`] from the spool, without its writer's lock, with the rights of a
+//! reader connected from a given address: the `[[access]]` section for that address determines the visible
+//! groups, and follows reloads. Used by `control_socket`.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -27,43 +27,43 @@ use site::session::Client;
 use site_base::lock::Leaf;
 use upstreams::{ArticleBytes, Fetched, LocalSpool, NewsSource, Part, Place, is_bodiless};
 
-/// The line that the stored form ends with.
+/// Final line of the stored form.
 const END: &[u8] = b".\r\n";
-/// Bytes of memory that a thread keeps for reading.
+/// Memory that a thread keeps for reading, in bytes.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
-/// The time over which it is found out whether a feed is busy.
+/// Interval over which a busy feed is detected.
 const FEED_LOOK: Duration = Duration::from_millis(200);
-/// The wait before each answer while one is: whoever asks waits as well, and takes nothing from the feed.
+/// Delay of each answer while a feed is busy, which leaves the machine to the feed.
 const PAUSE: Duration = Duration::from_millis(2);
 
 thread_local! {
-    /// Kept from one read to the next.
+    /// Buffer kept from one read to the next.
     static ARTICLE: RefCell<ArticleBuf> = RefCell::default();
 }
 
-/// How files look, and to whom.
+/// Format and audience of the files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Looks {
-    /// Where the reader would connect from.
+    /// Address that the reader would connect from.
     pub reader: IpAddr,
     /// Whether lines end in CRLF instead of LF.
     pub crlf: bool,
 }
 
-/// The articles of a running server.
+/// Articles of a running server.
 pub(crate) struct SpoolArticles {
     site: Arc<Site>,
-    /// Has the bodies that are not here.
+    /// Source of bodies that are not stored here.
     source: LocalSpool,
     looks: Looks,
-    /// What the reader sees, and after how many reloads that was found out.
+    /// The reader's view, and the number of reloads at which it was computed.
     view: ArcSwap<(u64, View)>,
     feed: Leaf<FeedRate>,
     runtime: Handle,
 }
 
 impl SpoolArticles {
-    /// Those that the reader sees; an error says why there are none. Needs the runtime's context.
+    /// Creates the view of the reader, or an error if the reader may not read. Needs the runtime's context.
     pub fn new(site: &Arc<Site>, looks: Looks) -> Result<Self, String> {
         let client = client_of(site, looks.reader);
         if !client.may_read() {
@@ -93,7 +93,7 @@ impl SpoolArticles {
         view
     }
 
-    /// Reads what is stored at a token, and makes a file of it.
+    /// Reads an article by its token, and converts it to a file.
     fn read(
         &self,
         (token, key): (Token, Option<&Key>),
@@ -126,7 +126,7 @@ impl SpoolArticles {
         })
     }
 
-    /// An article of which only the headers are here, with the body that another server has.
+    /// Returns an article of which only the headers are stored, with the body from another server.
     fn with_body(&self, id: &[u8]) -> Result<Option<Vec<u8>>, NotRead> {
         let id = MessageId::parse(id).ok_or(NotRead::Failed)?;
         let mut bytes = ArticleBytes::default();
@@ -138,7 +138,7 @@ impl SpoolArticles {
         }
     }
 
-    /// A file's content, from what ARTICLE sends.
+    /// Converts the text that ARTICLE sends to a file.
     fn file_of(&self, article: &[u8]) -> Vec<u8> {
         let wire = article.strip_suffix(END).unwrap_or(article);
         let mut text = Vec::new();
@@ -151,7 +151,7 @@ impl SpoolArticles {
     }
 }
 
-/// The groups and numbers in which an article was filed.
+/// Returns the groups and numbers of an article.
 fn places(head: &[u8]) -> Vec<(Arc<str>, u64)> {
     let place = |(group, number): (&[u8], &[u8])| {
         let (group, number) = (std::str::from_utf8(group).ok()?, std::str::from_utf8(number).ok()?);
@@ -178,7 +178,7 @@ fn not_read(error: ReadError) -> NotRead {
     }
 }
 
-/// How long whoever asks is to wait, with the journal at this position.
+/// Returns the delay of an answer, with the journal at this position.
 fn pause(feed: &mut FeedRate, position: u64, now: Instant) -> Duration {
     if feed.rages(position, now) { PAUSE } else { Duration::ZERO }
 }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_reads_waits_while_a_feed_is_busy() {
+    fn reads_are_delayed_while_a_feed_is_busy() {
         let start = Instant::now();
         let mut feed = FeedRate::new(FEED_LOOK, 0, start);
         assert_eq!(pause(&mut feed, 10 << 20, start), Duration::ZERO, "not known yet");

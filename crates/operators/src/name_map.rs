@@ -1,4 +1,4 @@
-//! A group's name.map, made of what lives in it now (CNFS-31, CNFS-33).
+//! A group's name.map, generated from its living articles (CNFS-31, CNFS-33).
 
 use disk::Patience;
 use spool::Spool;
@@ -8,7 +8,7 @@ use super::request::Reply;
 use migrate::name_map::{BODY_START, GONE, Head, line};
 use site_base::clock::unix_now;
 
-/// Longest map, in lines: a group whose numbers lie further apart is not told.
+/// Longest map, in lines; groups with a wider range of numbers are refused.
 const LINES_MAX: u64 = 100_000_000;
 
 pub(super) fn name_map(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> bool {
@@ -35,7 +35,7 @@ fn lines(spool: &Spool, group: &str, sink: &mut Sink<'_>) -> Result<(), String> 
         let token = spool.token_of(id, number, Patience::Wait).map_err(|error| error.to_string())?;
         let text = match token {
             None => line(GONE),
-            // The short form where the buffer's name is long.
+            // The short form, if the buffer's name is long.
             Some(token) => line(&spool.token_text(&token)).or_else(|| line(&token.to_string())),
         };
         sink(Reply::Text(text.ok_or_else(|| too_long(&format!("the token of {group}:{number}")))?));

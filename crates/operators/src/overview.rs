@@ -1,8 +1,7 @@
-//! Compresses cold overview while the server runs: in a thread of its own, at leisure, and not while a feed
-//! rages.
+//! Compresses cold overview while the server runs, in a low-rate thread that pauses while a feed is busy.
 //!
-//! What is done is `Spool::pack_overview`; here is only when. A pass that fails has changed nothing and is
-//! tried again later.
+//! The work is done by `Spool::pack_overview`; this module schedules it. A failed pass has changed nothing
+//! and is tried again later.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +15,16 @@ use tracing::{debug, warn};
 use crate::feed_rate::FeedRate;
 use site_base::units::about_size;
 
-/// Between two passes.
+/// Time between two passes.
 const PASS_INTERVAL: Duration = Duration::from_secs(20);
-/// After a pass that failed.
+/// Pause after a failed pass.
 const RETRY_INTERVAL: Duration = Duration::from_secs(600);
-/// It rests so many times as long as it works: it takes a tenth of one processor at most.
+/// Ratio of rest to work, which limits the thread to a tenth of one processor.
 const REST_PER_WORK: u32 = 9;
-/// Over so long the feed's rate is measured, and so long it is left alone at least.
+/// Interval over which the feed's rate is measured, and the shortest pause for a busy feed.
 const FEED_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The thread; it ends when this is dropped.
+/// The thread; ends when this is dropped.
 #[derive(Debug)]
 pub struct Packing {
     thread: Option<JoinHandle<()>>,
@@ -33,7 +32,7 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// Starts it.
+    /// Starts the thread.
     pub fn start(spool: &Arc<Spool>) -> io::Result<Self> {
         Self::start_every(spool, PASS_INTERVAL)
     }
@@ -47,7 +46,7 @@ impl Packing {
         Ok(Self { thread: Some(thread), stop })
     }
 
-    /// Waits for its end, which is a matter of milliseconds.
+    /// Waits a few milliseconds for the thread to end.
     pub fn end(mut self) {
         let thread = self.thread.take();
         self.stop(thread.as_ref());
@@ -96,7 +95,7 @@ fn pass(spool: &Spool, stop: &AtomicBool) -> io::Result<PackReport> {
     })
 }
 
-/// Waits; false if it is to stop.
+/// Waits; returns false if the thread is to stop.
 fn rest(stop: &AtomicBool, time: Duration) -> bool {
     let until = Instant::now() + time;
     loop {
@@ -124,7 +123,7 @@ fn tell(report: &PackReport) {
 mod tests {
     use super::*;
 
-    /// Files `articles` in one group; text before the Message-ID is the same in all.
+    /// Files `articles` in one group; the text before the Message-ID is identical in all.
     fn file(spool: &Spool, articles: std::ops::Range<u64>) {
         let group = spool.group_id(b"local.test").unwrap();
         for n in articles {
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_compresses_while_the_spool_is_open_and_ends_when_told() {
+    fn thread_compresses_until_it_is_stopped() {
         let dir = tempfile::tempdir().unwrap();
         let text = "[site]\ncompress_overview_after = \"0 s\"\n[[buffer]]\nname = \"b\"\npath = \"b.cyc\"\nsize = \"1 MiB\"\n\
                     [[class]]\nname = \"c\"\nbuffers = [\"b\"]\n[[rule]]\nclass = \"c\"\n";

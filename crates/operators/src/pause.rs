@@ -9,7 +9,7 @@ use site::Site;
 use site_base::clock::unix_now;
 use site_base::units::about_span;
 
-/// Takes no more articles; false if the reason cannot stand in an answer.
+/// Pauses the acceptance of articles; returns false if the reason cannot be sent in a response.
 pub(crate) fn begin(site: &Site, reason: &str, sink: &mut Sink<'_>) -> bool {
     let reason = reason.trim();
     if reason.len() > PAUSE_REASON_BYTES_MAX || reason.chars().any(char::is_control) {
@@ -18,7 +18,7 @@ pub(crate) fn begin(site: &Site, reason: &str, sink: &mut Sink<'_>) -> bool {
     }
     site.filer.pause(reason.to_owned());
     warn!(reason, "paused: no articles are accepted");
-    // What was taken before is durable when the operator goes on.
+    // Articles accepted before are durable when the command returns.
     let settled = site.spool.settle();
     sink(match &settled {
         Ok(()) => Reply::Text("paused: no articles are accepted until newsreel ctl go".into()),
@@ -27,7 +27,7 @@ pub(crate) fn begin(site: &Site, reason: &str, sink: &mut Sink<'_>) -> bool {
     settled.is_ok()
 }
 
-/// Takes articles again.
+/// Resumes the acceptance of articles.
 pub(crate) fn end(site: &Site, sink: &mut Sink<'_>) -> bool {
     let text = match site.filer.go() {
         Some(paused) => {

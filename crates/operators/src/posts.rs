@@ -1,4 +1,4 @@
-//! `newsreel cache posts`: posts that wait for upstreams, or were refused by them.
+//! `newsreel cache posts`: posts that wait for upstreams, or that upstreams refused.
 
 use super::Sink;
 use super::moderation::text_of;
@@ -6,7 +6,7 @@ use super::request::{PostRow, PostsCommand, Reply};
 use netnews::{Article, Known};
 use upstreams::{Posts, Waiting};
 
-/// Carries out a command; true: all was done.
+/// Carries out a command; returns whether it succeeded.
 pub fn execute(posts: &Posts, command: &PostsCommand, sink: &mut Sink<'_>) -> bool {
     match command {
         PostsCommand::List { .. } => {
@@ -35,7 +35,7 @@ pub fn execute(posts: &Posts, command: &PostsCommand, sink: &mut Sink<'_>) -> bo
     }
 }
 
-/// Does something to each post of a Message-ID, of one upstream if it is named.
+/// Carries out an action on each post of a Message-ID, or only on that for the named upstream.
 fn each(
     posts: &Posts,
     message_id: &str,

@@ -1,9 +1,9 @@
-//! Everything that can be known of a running server, as one value: what `newsreel status` and its JSON print,
-//! and what every other view of a server shows.
+//! A report of everything known about a running server, as one value: the output of `newsreel status`, its
+//! JSON, and the source of every other view of a server.
 //!
 //! A report ([`of_server`]) is taken without the spool's writer lock and without reading a disk, in well
 //! under a millisecond for thousands of groups and a hundred peers. Figures that need the disk are measured
-//! every few seconds by a task ([`measure`]). Knows no socket: the caller says where the server listens.
+//! every few seconds by a task ([`measure`]). Knows no socket: the caller provides the server's addresses.
 
 use super::archive::Archives;
 use super::days;
@@ -35,36 +35,36 @@ use tracing::warn;
 use upstreams::Upstreams;
 pub use upstreams::{CacheCounts, CacheStatus, UpstreamStatus};
 
-/// Between two measurements of the spool.
+/// Time between two measurements of the spool.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a request for fresh figures waits for them, as the disk may not answer.
+/// Time that a request for fresh figures waits for them, as the disk may not answer.
 pub(crate) const FRESH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How the server and its spool are. Fields that only a running server knows are absent when `newsreel
+/// State of the server and its spool. Fields that only a running server knows are absent when `newsreel
 /// status` reads the spool itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// newsreel's version.
+    /// Version of newsreel.
     pub version: String,
     /// Our name in Path.
     pub path_identity: String,
-    /// The running server; absent: none runs.
+    /// The running server; absent if none runs.
     pub server: Option<ServerStatus>,
     /// The spool.
     pub spool: SpoolStatus,
 }
 
-/// What a running server knows of itself.
+/// State that only a running server knows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerStatus {
-    /// Its process number.
+    /// Process number.
     pub pid: u32,
-    /// Seconds since it began to listen.
+    /// Seconds since the server began to listen.
     pub uptime_secs: u64,
-    /// The addresses it listens on, ports resolved.
+    /// Addresses it listens on, with resolved ports.
     pub listen: Vec<String>,
-    /// The addresses it listens on for HTTP.
+    /// Addresses it listens on for HTTP.
     pub web: Vec<String>,
     /// Connections open now.
     pub connections: u64,
@@ -74,45 +74,45 @@ pub struct ServerStatus {
     pub refused: u64,
     /// Connections of readers served since the start.
     pub readers_served: u64,
-    /// How clients log in.
+    /// Logins of clients.
     pub logins: LoginStatus,
-    /// Unix seconds at which the first of the certificates expires; absent: there is none.
+    /// Unix seconds at which the first of the certificates expires; absent if there is none.
     pub certificate_expires: Option<i64>,
-    /// Times that another configuration took effect since the start.
+    /// Changes of the configuration that took effect since the start.
     pub reloads: u64,
-    /// The peers of the configuration, in its order.
+    /// Peers, in the order of the configuration.
     pub peers: Vec<PeerStatus>,
-    /// Unix seconds since when no article is accepted, by order of the operator; absent: they are.
+    /// Unix seconds since when the operator has paused the acceptance of articles; absent if not paused.
     pub paused_since: Option<u64>,
-    /// Why, in the operator's words.
+    /// Reason for the pause, in the operator's words.
     pub paused_reason: String,
-    /// Articles accepted since the start, from anyone.
+    /// Articles accepted since the start, from all sources.
     pub accepted: u64,
-    /// Articles rejected since the start, from anyone.
+    /// Articles rejected since the start, from all sources.
     pub rejected: u64,
-    /// Answers "try later" since the start.
+    /// Articles deferred with "try later" since the start.
     pub try_later: u64,
     /// Bytes of receive buffers beyond those that every connection has.
     pub receive_bytes: u64,
     /// Cancels and Supersedes that wait for the article they withdraw.
     pub early_cancels: u64,
-    /// Articles that NoCeM notices listed before they came.
+    /// Articles that NoCeM notices listed before their arrival.
     pub early_hides: u64,
     /// Posts to moderated groups.
     pub moderation: ModerationStatus,
     /// Batches that wait in batches.incoming.
     pub batches: BatchesStatus,
-    /// The pulls of the configuration, in its order.
+    /// Standing pulls, in the order of the configuration.
     pub pulls: Vec<PullStatus>,
-    /// The upstreams of the configuration, in its order.
+    /// Upstreams, in the order of the configuration.
     pub upstreams: Vec<UpstreamStatus>,
-    /// What the cache was asked for; absent: there is none.
+    /// Requests to the cache; absent if there is none.
     pub cache: Option<CacheStatus>,
-    /// The search index; absent: there is none.
+    /// The search index; absent if there is none.
     pub search: Option<SearchStatus>,
-    /// The filter programs of the configuration, in its order.
+    /// Filter programs, in the order of the configuration.
     pub filters: Vec<FilterStatus>,
-    /// The archives of the configuration, in its order.
+    /// Archives, in the order of the configuration.
     pub archives: Vec<ArchiveStatus>,
 }
 
@@ -120,27 +120,27 @@ pub struct ServerStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ArchiveStatus {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its directory.
+    /// Directory.
     pub path: String,
     /// When articles are copied, as the configuration writes it.
     pub when: String,
-    /// What it is made of, as the configuration writes it.
+    /// Form of the archive, as the configuration writes it.
     pub form: String,
-    /// Articles copied, ever.
+    /// Number of articles ever copied.
     pub archived: u64,
-    /// Unix seconds of the last copy since the start; absent: there was none.
+    /// Unix seconds of the last copy since the start; absent if there was none.
     pub last: Option<u64>,
-    /// Bytes of journal that are to be looked at; absent: it copies articles when they leave.
+    /// Bytes of journal that are still to be read; absent if articles are copied on expiry.
     pub waiting_bytes: Option<u64>,
-    /// Articles that went without a copy, ever.
+    /// Number of articles ever removed without a copy.
     pub missed: u64,
-    /// Articles that are due and wait for it, as it fails.
+    /// Articles due that wait because the archive fails.
     pub held: u64,
-    /// How long they wait at most, in seconds; absent: none does.
+    /// Longest time they still wait, in seconds; absent if none waits.
     pub gives_up_secs: Option<u64>,
-    /// Why nothing can be copied now; empty: nothing is wrong.
+    /// Reason why nothing can be copied now; empty if there is none.
     pub problem: String,
 }
 
@@ -148,26 +148,26 @@ pub struct ArchiveStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SearchStatus {
-    /// Articles that it knows, among them some that are gone.
+    /// Articles in the index, including some that have been removed.
     pub articles: u64,
-    /// Whether it knows all that were here when it was begun.
+    /// Whether it has all articles that were here when it was begun.
     pub is_complete: bool,
     /// Bytes of journal that it has not read yet.
     pub waiting_bytes: u64,
-    /// How long it has not known all that has arrived, seconds.
+    /// Delay of the index behind the latest arrivals, in seconds.
     pub late_secs: u64,
     /// Whether it waits because a feed is busy.
     pub gives_way: bool,
-    /// Why nothing is added now; empty: nothing is wrong.
+    /// Reason why nothing is added now; empty if there is none.
     pub problem: String,
 }
 
 /// Logins since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoginStatus {
-    /// Those that succeeded.
+    /// Successful logins.
     pub succeeded: u64,
-    /// Those with a wrong name, password or proof.
+    /// Logins with a wrong name, password or proof.
     pub failed: u64,
     /// Failures that locked out an address or a user.
     pub lock_outs: u64,
@@ -175,21 +175,21 @@ pub struct LoginStatus {
     pub refused: u64,
 }
 
-/// Batches that come as files.
+/// Batches that arrive as files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BatchesStatus {
     /// Batches that wait to be filed.
     pub waiting: u64,
-    /// Their bytes.
+    /// Bytes of waiting batches.
     pub waiting_bytes: u64,
     /// Batches filed since the start.
     pub filed: u64,
-    /// Articles accepted from them.
+    /// Articles accepted from batches.
     pub accepted: u64,
-    /// Damaged pieces of them in quarantine.
+    /// Damaged pieces of batches in quarantine.
     pub damaged: u64,
-    /// Why the oldest one waits; empty: it does not, or nobody has looked yet.
+    /// Reason why the oldest batch waits; empty if it does not, or has not been tried yet.
     pub problem: String,
 }
 
@@ -197,100 +197,101 @@ pub struct BatchesStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PullStatus {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The server.
+    /// Server to pull from.
     pub from: String,
-    /// Unix seconds of the beginning of the run that is going on; absent: none is.
+    /// Unix seconds of the start of the current run; absent if none is in progress.
     pub running_since: Option<u64>,
-    /// Unix seconds of the end of the last run, however it ended; absent: none has.
+    /// Unix seconds of the end of the last run, with or without an error; absent if there was none.
     pub last_run: Option<u64>,
-    /// Everything that the server had then is here, Unix seconds; absent: no run was complete.
+    /// Start in Unix seconds of the last complete run, as of which everything on the server is here; absent
+    /// if there was none.
     pub complete: Option<u64>,
     /// Runs since the start.
     pub runs: u64,
     /// Articles fetched since the start.
     pub fetched: u64,
-    /// Articles filed of them.
+    /// Articles filed since the start.
     pub accepted: u64,
-    /// Counts of the run that is going on, or of the last one.
+    /// Counts of the current or the last run.
     pub run: PullCounts,
-    /// What they do not say.
+    /// Details besides the counts.
     pub details: PullDetails,
-    /// Why the last run ended early; empty: it did not.
+    /// Reason why the last run ended early; empty if it did not.
     pub last_error: String,
 }
 
 /// The queue of mails to moderators.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModerationStatus {
-    /// Mails that are to be sent.
+    /// Mails to be sent.
     pub waiting: u64,
     /// Mails sent since the start.
     pub sent: u64,
-    /// Mails put aside since the start, as they cannot be sent.
+    /// Mails set aside since the start because they cannot be sent.
     pub failed: u64,
-    /// Posts that wait for newsreel moderation.
+    /// Posts that wait for `newsreel moderation`.
     pub held: u64,
 }
 
-/// What one peer did since the start.
+/// Figures of one peer since the start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PeerStatus {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its connections now.
+    /// Open connections from the peer.
     pub connections: u64,
-    /// Message-IDs it offered (IHAVE, CHECK, and TAKETHIS without CHECK).
+    /// Message-IDs offered by the peer (IHAVE, CHECK, and TAKETHIS without CHECK).
     pub offered: u64,
-    /// Articles accepted from it.
+    /// Articles accepted from the peer.
     pub accepted: u64,
-    /// Articles it sent that were rejected.
+    /// Articles from the peer that were rejected.
     pub rejected: u64,
-    /// What it is sent; absent: nothing.
+    /// The feed to the peer; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feed: Option<FeedStatus>,
 }
 
-/// How the spool is.
+/// State of the spool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SpoolStatus {
-    /// Its directory.
+    /// Directory.
     pub dir: String,
-    /// When an article counts as safely stored, as the configuration writes it.
+    /// Durability of stored articles, as the configuration writes it.
     pub durability: String,
-    /// Why it stopped accepting articles; absent: it accepts.
+    /// Reason why the spool stopped accepting articles; absent if it accepts them.
     pub stopped: Option<String>,
-    /// Why it cannot be opened; the figures are then those of its last checkpoint and of the headers of its
-    /// buffers. Absent: it is open.
+    /// Reason why the spool cannot be opened; the figures are then those of its last checkpoint and of the
+    /// headers of its buffers. Absent if it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unopened: Option<String>,
-    /// Articles that are stored.
+    /// Articles stored.
     pub articles: u64,
-    /// Of these, articles that are hidden.
+    /// Hidden articles among these.
     pub hidden: u64,
     /// Groups.
     pub groups: u64,
     /// Message-IDs in history.
     pub history_entries: u64,
-    /// Message-IDs that peers were asked to send and have not sent yet.
+    /// Message-IDs of articles that peers were asked to send and have not sent yet.
     pub offers: u64,
-    /// When what lies on disk was measured, Unix seconds: buffers, kept volumes, classes and sizes of files.
+    /// Unix seconds of the last measurement of data on disk: buffers, kept volumes, classes and file sizes.
     pub measured: u64,
     /// Bytes of journal.
     pub journal_bytes: u64,
     /// Bytes ever written to the journal.
     pub journal_position: u64,
-    /// Bytes of journal that a power cut now could take.
+    /// Bytes of journal that a power failure now could lose.
     pub undurable_bytes: u64,
-    /// How much of what a busy feed has just written stays in memory, in bytes; absent: all.
+    /// Bytes of recent writes of a busy feed that stay in memory; absent if all do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot_memory_bytes: Option<u64>,
-    /// Bytes that busy feeds wrote and whose memory was given back, since the start.
+    /// Bytes written by busy feeds whose memory was released, since the start.
     #[serde(default)]
     pub released_bytes: u64,
-    /// What follows the journal.
+    /// Readers of the journal.
     #[serde(default)]
     pub readers: Vec<ReaderStatus>,
     /// Journal rows that a start after a crash now would replay.
@@ -305,58 +306,58 @@ pub struct SpoolStatus {
     pub checkpoint_bytes: u64,
     /// Pages of mapped files that could not be read and were rebuilt.
     pub mended_pages: u64,
-    /// Names of articles' files that were passed over, as files that no index knows have them.
+    /// File names of articles that were skipped, because files unknown to the indexes have them.
     pub passed_over: u64,
-    /// Articles filed without numbers since the start (site.numbers), and what that saved.
+    /// Articles filed without numbers since the start (site.numbers), and the savings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unnumbered: Option<Unnumbered>,
-    /// Bytes on disk for each article beyond its own; absent: there are too few articles to tell.
+    /// Bytes on disk for each article beyond its own; absent with too few articles for an estimate.
     pub overhead: Option<Overhead>,
     /// The classes.
     pub classes: Vec<ClassStatus>,
     /// The buffers.
     pub buffers: Vec<BufferStatus>,
-    /// The volumes that keep their articles until they are due.
+    /// Volumes that keep their articles until they are due.
     pub kept: Vec<KeptStatus>,
 }
 
-/// What follows the journal, such as a feed.
+/// A reader of the journal, such as a feed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReaderStatus {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// It has a cursor file: its position outlives a restart, and its claim a stop.
+    /// Whether the reader has a cursor file, by which its position and its claim survive a restart.
     pub durable: bool,
-    /// Rows from this position on are claimed for it.
+    /// Position from which rows are claimed for the reader.
     pub position: u64,
     /// Bytes of journal from there to the end.
     pub backlog_bytes: u64,
-    /// Bytes of journal that were removed before it read them.
+    /// Bytes of journal that were removed before the reader reached them.
     pub lost_bytes: u64,
     /// Articles that it lost with them.
     pub lost_articles: u64,
-    /// What was found wrong with its file since the start, and what was done.
+    /// Damage found in the cursor file since the start, and its consequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
 }
 
-/// What articles without numbers have saved.
+/// Savings by articles without numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Unnumbered {
-    /// How many there were.
+    /// Number of these articles.
     pub articles: u64,
-    /// Bytes of overview that they would have, uncompressed.
+    /// Bytes of overview saved, uncompressed.
     pub overview_bytes: u64,
-    /// The least time that numbers and overview would have taken, in nanoseconds.
+    /// Lower bound for the time that numbers and overview would have taken, in nanoseconds.
     pub nanos: u64,
 }
 
 /// Bytes on disk for each article beyond its own, on average.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Header, padding and usage bits of its record.
+    /// Header, padding and usage bits of the record.
     pub record_bytes: u64,
-    /// What is kept of the journal.
+    /// Retained journal.
     pub journal_bytes: u64,
     /// History.
     pub history_bytes: u64,
@@ -364,12 +365,12 @@ pub struct Overhead {
     pub overview_bytes: u64,
     /// Residents.
     pub residents_bytes: u64,
-    /// Both copies of the checkpoint: living numbers, and overview that is in no file of its own yet.
+    /// Both copies of the checkpoint: living numbers, and overview that is not in a file of its own yet.
     pub checkpoint_bytes: u64,
 }
 
 impl Overhead {
-    /// All of it.
+    /// Returns the total.
     pub fn sum(&self) -> u64 {
         let Self {
             record_bytes,
@@ -383,75 +384,75 @@ impl Overhead {
     }
 }
 
-/// How a class is.
+/// State of a class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassStatus {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its method.
+    /// Storage method.
     pub method: String,
-    /// Unix seconds of the arrival of its oldest article; absent: it has none.
+    /// Unix seconds of the arrival of the oldest article; absent if there is none.
     pub oldest_arrival: Option<u64>,
-    /// Bytes written in a second, over the last hour.
+    /// Bytes written per second, over the last hour.
     pub hour_bytes_per_sec: f64,
-    /// The same over the last day.
+    /// Bytes written per second, over the last day.
     pub day_bytes_per_sec: f64,
-    /// So many seconds an article stays at the last day's rate; absent: nothing was written, or not for an
+    /// Seconds that an article stays at the last day's rate; absent if nothing was written, or not for an
     /// hour yet.
     pub stays_secs: Option<u64>,
-    /// Bytes that it has room for.
+    /// Capacity in bytes.
     #[serde(default)]
     pub room_bytes: u64,
-    /// The day of the last year on which most was stored, such as 2026-01-31; absent: no day is recorded.
+    /// Day of the last year on which most was stored, such as 2026-01-31; absent if no day is recorded.
     #[serde(default)]
     pub worst_day: Option<String>,
-    /// How many seconds an article would stay if every day were like that.
+    /// Seconds that an article would stay if every day were like that.
     #[serde(default)]
     pub stays_worst_secs: Option<u64>,
-    /// From when on articles will not stay as long as they should, Unix seconds; absent: they will, at the
+    /// Unix seconds from which articles will not stay as long as they should; absent if they will, at the
     /// last day's rate.
     #[serde(default)]
     pub target_missed: Option<u64>,
-    /// From when on they will not stay as long as is promised, likewise.
+    /// Unix seconds from which articles will not stay as long as promised, likewise.
     #[serde(default)]
     pub promise_missed: Option<u64>,
-    /// How long articles should stay, in seconds.
+    /// Target for how long articles stay, in seconds.
     pub keep_target_secs: Option<u64>,
-    /// How long they are promised to stay, in seconds.
+    /// Promise of how long articles stay, in seconds.
     pub keep_at_least_secs: Option<u64>,
-    /// Articles that went to its overflow since the start.
+    /// Articles that went to the overflow class since the start.
     pub spilled: u64,
-    /// Articles rejected since the start, as only what is promised to stay could have made room.
+    /// Articles rejected since the start, because only articles under the promise could have made room.
     pub turned_away: u64,
 }
 
 impl ClassStatus {
-    /// Whether its articles are thrown away.
+    /// Returns whether the class discards its articles.
     pub fn keeps_nothing(&self) -> bool {
         self.method == "trash"
     }
 
-    /// Whether its articles will not stay as long as they should.
+    /// Returns whether the class will not keep articles as long as it should.
     pub fn is_below_target(&self) -> bool {
         self.stays_secs.zip(self.keep_target_secs).is_some_and(|(stays, target)| stays < target)
     }
 }
 
-/// How a buffer is.
+/// State of a buffer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BufferStatus {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// Bytes of it that hold articles when it is full; 0 if that cannot be seen.
+    /// Bytes for articles when the buffer is full; 0 if unknown.
     #[serde(default)]
     pub area_bytes: u64,
-    /// Bytes of it that hold articles.
+    /// Bytes that hold articles.
     pub used_bytes: u64,
-    /// Its cycle number: 1 until it wraps for the first time.
+    /// Cycle number: 1 until the buffer wraps for the first time.
     pub cycle: u64,
-    /// Where in the area of articles it is written next; 0 if the spool cannot be opened.
+    /// Write position in the area of articles; 0 if the spool cannot be opened.
     #[serde(default)]
     pub head_bytes: u64,
     /// Bytes written in the last hour.
@@ -460,39 +461,41 @@ pub struct BufferStatus {
     /// Bytes written in the last day.
     #[serde(default)]
     pub written_day_bytes: u64,
-    /// How much of what lies there is compressed, from 0 to 1, from samples; absent: nothing lies there.
+    /// Share of the stored articles that is compressed, from 0 to 1, from samples; absent if nothing is
+    /// stored.
     #[serde(default)]
     pub compressed_share: Option<f64>,
-    /// How much of it belongs to no article any more, as that was withdrawn; from samples, likewise.
+    /// Share of the used bytes that belongs to withdrawn articles, from samples, likewise.
     #[serde(default)]
     pub holes_share: Option<f64>,
-    /// Unix seconds of the arrival of its oldest article; absent: it is empty, or the spool cannot be opened.
+    /// Unix seconds of the arrival of the oldest article; absent if the buffer is empty, or the spool not
+    /// open.
     pub oldest_arrival: Option<u64>,
-    /// There is no file of it: its disk is not mounted, and the spool cannot be opened.
+    /// Whether the file is missing: its disk is not mounted, and the spool cannot be opened.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub away: bool,
 }
 
-/// How a volume is that keeps its articles until they are due.
+/// State of a volume that keeps its articles until they are due.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeptStatus {
-    /// Its name, which is that of its class.
+    /// Name, which is that of the class.
     pub name: String,
-    /// Its method.
+    /// Storage method.
     pub method: String,
-    /// Articles in it; cancelled ones are counted until expiry has passed them.
+    /// Number of articles; cancelled ones are counted until expiry has passed them.
     pub articles: u64,
-    /// Bytes of them as stored.
+    /// Stored size of the articles, in bytes.
     pub bytes: u64,
-    /// Bytes that it has room for, those in it included.
+    /// Capacity in bytes, including the articles.
     pub room_bytes: u64,
-    /// It accepts no more for now.
+    /// Whether the volume accepts no more articles for now.
     pub full: bool,
-    /// Unix seconds of the arrival of its oldest article; absent: it is empty.
+    /// Unix seconds of the arrival of the oldest article; absent if the volume is empty.
     pub oldest_arrival: Option<u64>,
 }
 
-/// The report of a running server that listens on these addresses.
+/// Returns the report of a running server that listens on these addresses.
 pub(crate) fn of_server(
     site: &Site,
     context: &SessionContext,
@@ -509,7 +512,7 @@ pub(crate) fn of_server(
     Report { server: Some(server), ..of_status(&site.spool.report(), &config) }
 }
 
-/// The report of a spool that no server has open; reads the disk.
+/// Returns the report of a spool that no server has open; reads the disk.
 pub fn of_spool(spool: &Spool, config: &Config) -> io::Result<Report> {
     let mut report = of_status(&spool.status()?, config);
     let history = days::history(&**spool.disk(), &config.site.data);
@@ -517,7 +520,7 @@ pub fn of_spool(spool: &Spool, config: &Config) -> io::Result<Report> {
     Ok(report)
 }
 
-/// The report of a spool that cannot be opened, and why.
+/// Returns the report of a spool that cannot be opened, with the reason.
 pub fn of_closed(glance: &Glance, why: String, config: &Config) -> Report {
     let buffer = |buffer: &GlancedBuffer| BufferStatus {
         name: buffer.config.name.clone(),
@@ -545,13 +548,13 @@ pub fn of_closed(glance: &Glance, why: String, config: &Config) -> Report {
     }
 }
 
-/// Asks for measurements: the side of those who want fresh figures.
+/// Requests for fresh measurements.
 #[derive(Debug)]
 pub struct Measuring {
-    /// How often a measurement was asked for.
+    /// Number of measurements requested.
     asked: AtomicU64,
     wake: Notify,
-    /// What `asked` was when the latest finished measurement began.
+    /// Value of `asked` when the latest finished measurement began.
     done: watch::Sender<u64>,
 }
 
@@ -560,7 +563,7 @@ impl Measuring {
         Arc::new(Self { asked: AtomicU64::new(0), wake: Notify::new(), done: watch::Sender::new(0) })
     }
 
-    /// Resolves after a measurement that begins after this call, or after so long if the disk does not
+    /// Resolves after a measurement that begins after this call, or after `at_most` if the disk does not
     /// answer.
     pub async fn refresh(&self, at_most: Duration) {
         let mut done = self.done.subscribe();
@@ -594,7 +597,7 @@ pub async fn measure(site: Arc<Site>, measuring: Arc<Measuring>) {
             () = sleep(MEASURE_INTERVAL) => {}
         }
     }
-    // Nobody is to wait for another one.
+    // Requests for another measurement must not wait.
     measuring.done.send_replace(u64::MAX);
 }
 
@@ -670,7 +673,7 @@ fn of_status(status: &spool::Status, config: &Config) -> Report {
     }
 }
 
-/// What was wrong with the file of a durable reader, and what it did.
+/// Describes the damage to the file of a durable reader, and its consequence.
 fn cursor_damage(damage: spool::CursorDamage) -> &'static str {
     match damage {
         spool::CursorDamage::OneCopy => "one of two copies was damaged; it continued with the other",

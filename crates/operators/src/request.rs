@@ -1,6 +1,6 @@
 //! Operators' requests and their replies: [`Request`] and [`Reply`].
 //!
-//! The same whether a running server answers over its control socket (as lines of JSON) or a command that
+//! Identical whether a running server answers over its control socket (as lines of JSON) or a command that
 //! opened the spool itself.
 
 mod commands;
@@ -22,103 +22,103 @@ use site_config::FeedStart;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// One request: what an operator types, with its help, and what the socket carries. Options that only concern
-/// printing are not sent; requests that nobody types are skipped on the command line.
+/// One request: a command with its help, and a message on the socket. Options that only concern printing are
+/// not sent; requests without a command are skipped on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Whether the server is running, and with which configuration; answered by [`Reply::Serving`].
+    /// Asks whether the server is running, and with which configuration; answered by [`Reply::Serving`].
     #[command(skip)]
     Ping,
     /// Add groups; those that exist already are counted as unchanged. Answered by [`Reply::Changed`] each.
     #[command(skip)]
     GroupAdd {
-        /// The groups.
+        /// Groups to add.
         groups: Vec<GroupEntry>,
     },
     /// Remove groups; answered by [`Reply::Changed`] each.
     #[command(skip)]
     GroupRemove {
-        /// Their names.
+        /// Names of the groups.
         names: Vec<String>,
     },
     /// Change flag or description of a group; answered by [`Reply::Changed`].
     #[command(skip)]
     GroupSet {
-        /// Its name.
+        /// Name of the group.
         name: String,
-        /// New flag, as in [`GroupEntry::flag`]; absent: as before.
+        /// New flag, as in [`GroupEntry::flag`]; absent if unchanged.
         flag: Option<String>,
-        /// New description; absent: as before.
+        /// New description; absent if unchanged.
         description: Option<String>,
     },
     /// Add, change and remove groups, all in one commit or none; answered by [`Reply::Changed`] with an error
     /// for each that prevents it.
     #[command(skip)]
     GroupUpdate {
-        /// Those to add; those that exist already are not changed.
+        /// Groups to add; existing ones are not changed.
         add: Vec<GroupEntry>,
-        /// Those to change, if they exist.
+        /// Groups to change, if they exist.
         set: Vec<GroupSetting>,
-        /// Those to remove, if they exist.
+        /// Groups to remove, if they exist.
         remove: Vec<String>,
     },
-    /// The groups whose names match; answered by [`Reply::Group`] each, in order of name.
+    /// List the groups whose names match; answered by [`Reply::Group`] each, in order of name.
     #[command(skip)]
     GroupList {
-        /// A wildmat; absent: all.
+        /// A wildmat; absent for all groups.
         wildmat: Option<String>,
     },
-    /// A group's name.map; answered by its lines, one [`Reply::Text`] each.
+    /// Return a group's name.map; answered by its lines, one [`Reply::Text`] each.
     #[command(skip)]
     NameMap {
-        /// Its name.
+        /// Name of the group.
         group: String,
     },
-    /// The articles of a group, in order of number; answered by [`Reply::Article`] each.
+    /// Return the articles of a group, in order of number; answered by [`Reply::Article`] each.
     #[command(skip)]
     Articles {
-        /// Its name.
+        /// Name of the group.
         group: String,
     },
     /// Read the configuration file again and apply it; answered by [`Reply::Text`], or by [`Reply::Error`] if
     /// nothing was changed.
     #[command(skip)]
     Reload,
-    /// Take no articles from now on; answered by [`Reply::Text`].
+    /// Accept no articles from now on; answered by [`Reply::Text`].
     #[command(skip)]
     Pause {
-        /// Why, for those who are told to come later; may be empty.
+        /// Reason sent to clients that should try later; may be empty.
         reason: String,
     },
-    /// Take articles again; answered by [`Reply::Text`].
+    /// Accept articles again; answered by [`Reply::Text`].
     #[command(skip)]
     Go,
-    /// What a reload of a configuration file would change; answered by [`Reply::Text`], or by
+    /// Describe what a reload of a configuration file would change; answered by [`Reply::Text`], or by
     /// [`Reply::Error`] with what prevents it.
     #[command(skip)]
     Compare {
-        /// Its name, absolute: what relative paths start from.
+        /// Absolute path of the file, from which relative paths start.
         file: PathBuf,
-        /// What it says.
+        /// Contents of the file.
         text: String,
     },
     /// File articles, which follow in parcels: bytes and number of its articles, the bytes of each (four
-    /// bytes each, big-endian), and their wire format, one after the other. A parcel without articles is the
-    /// end. Each other is answered by one [`Reply::Articles`].
+    /// bytes each, big-endian), and their wire format, concatenated. A parcel without articles marks the end.
+    /// Every other parcel is answered by one [`Reply::Articles`].
     #[command(skip)]
     Rnews,
     /// File articles of another server, which follow, each after its length (four bytes, big-endian), and a
-    /// length of 0 after the last; the bytes of each are
-    /// its arrival (Unix seconds, four bytes, big-endian; 0: now), the length of its places (two bytes,
-    /// big-endian), its places (`group:number` words with a space between, a number of 0 for a new one) and
-    /// its wire format. Answered by one [`Reply::Imported`].
+    /// length of 0 after the last; the bytes of each are its arrival (Unix seconds, four bytes, big-endian;
+    /// 0: now), the length of its placements (two bytes, big-endian), its placements (`group:number` words
+    /// separated by spaces, a number of 0 for a new one) and its wire format. Answered by one
+    /// [`Reply::Imported`].
     #[command(skip)]
     Import,
     /// Fetch articles from another server; answered by [`Reply::Progress`] and [`Reply::Pulled`].
     #[command(skip)]
     Pull {
-        /// Which, from where.
+        /// Server, groups and limits of the pull.
         spec: Box<PullSpec>,
     },
     /// Send the articles of a group to a server; answered by [`Reply::Progress`], a [`Reply::Text`] for each
@@ -130,44 +130,45 @@ pub enum Request {
         /// The server.
         dial: Box<Dial>,
     },
-    /// Answer for a mount of the spool: [`Reply::Done`] asks for its device, the next one says that the mount
-    /// works, the last that it has ended. Only of servers that are built with mounts.
+    /// Answer for a mount of the spool: the first [`Reply::Done`] asks for its device, the next one reports
+    /// that the mount works, the last that it has ended. Only in servers built with mounts.
     #[command(skip)]
     Mount {
-        /// Shows the groups that a reader sees who connects from there.
+        /// Address of the reader whose groups are shown.
         reader: IpAddr,
         /// Whether lines of files end in CRLF instead of LF.
         crlf: bool,
     },
-    /// Articles that a query finds, the newest first; answered by [`Reply::FoundArticle`] each. Only of
-    /// servers that are built with search.
+    /// Search for articles, the newest first; answered by [`Reply::FoundArticle`] each. Only in servers built
+    /// with search.
     #[command(skip)]
     Search {
         /// The query.
         query: String,
-        /// How many articles at most.
+        /// Maximum number of articles.
         limit: usize,
     },
-    /// Build the search index again, in the background; answered by [`Reply::Text`]. Likewise.
+    /// Build the search index again, in the background; answered by [`Reply::Text`]. Only in servers built
+    /// with search.
     #[command(skip)]
     RebuildSearch,
-    /// How many of the articles that were imported are still stored; answered by [`Reply::Count`].
+    /// Count the imported articles that are still stored; answered by [`Reply::Count`].
     #[command(skip)]
     CountLiving {
-        /// The tokens of [`ImportResult`].
+        /// Tokens from [`ImportResult`].
         tokens: Vec<String>,
     },
     /// Remember the Message-IDs of another server's history; answered by [`Reply::HistoryImported`].
     #[command(skip)]
     HistoryImport {
-        /// Lines of its history file.
+        /// Lines of the history file.
         lines: String,
     },
-    /// What history knows, as text; answered by [`Reply::Text`] with many lines each, and
+    /// Export history as text; answered by [`Reply::Text`] with many lines each, and
     /// [`Reply::HistoryExported`].
     #[command(skip)]
     HistoryExport {
-        /// Whose form.
+        /// Format of the lines.
         form: HistoryForm,
     },
     /// Continue groups after another server's numbers; answered by [`Reply::Done`] alone.
@@ -187,7 +188,7 @@ pub enum Request {
         newsreel buffer retire text1\n  newsreel buffer remove text1 --articles")]
     Buffer {
         #[command(subcommand)]
-        /// What to do with which buffer.
+        /// Action on a buffer.
         command: BufferCommand,
     },
 
@@ -242,7 +243,7 @@ pub enum Request {
     Feed {
         /// The peer's name.
         peer: String,
-        /// What to do.
+        /// Command for the feed.
         command: FeedCommand,
     },
 
@@ -286,7 +287,7 @@ pub enum Request {
         /// Show what the rules of this configuration file would delete
         #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
         what_if: Option<PathBuf>,
-        /// What it says.
+        /// Contents of the file.
         #[arg(skip)]
         text: Option<String>,
         /// With --what-if: also show what would be gone in N days
@@ -306,17 +307,17 @@ pub enum Request {
     #[command(after_long_help = "Examples:\n  newsreel archive status\n  newsreel archive missed")]
     Archive {
         #[command(subcommand)]
-        /// What to show.
+        /// State to show.
         command: ArchiveCommand,
     },
 
-    /// Read all of the cache; typed as `cache verify`. Answered by [`Reply::Progress`] and [`Reply::Text`].
+    /// Verify the whole cache; typed as `cache verify`. Answered by [`Reply::Progress`] and [`Reply::Text`].
     #[command(skip)]
     VerifyCache,
-    /// Posts that wait for upstreams; typed as `cache posts`.
+    /// Manage posts that wait for upstreams; typed as `cache posts`.
     #[command(skip)]
     Posts {
-        /// What to do with which post.
+        /// Action on a post.
         command: PostsCommand,
     },
 
@@ -330,7 +331,7 @@ pub enum Request {
         newsreel moderation reject --reason \"Please post to misc.forsale\" '<1993Apr5.012345@example.org>'")]
     Moderation {
         #[command(subcommand)]
-        /// What to do with which post.
+        /// Action on a post.
         command: ModerationCommand,
     },
 
@@ -343,7 +344,7 @@ pub enum Request {
         newsreel keys trust news.announce.newgroups\n  newsreel keys remove 3D2A...")]
     Keys {
         #[command(subcommand)]
-        /// What to do with which key.
+        /// Action on a key.
         command: KeysCommand,
     },
 
@@ -356,7 +357,7 @@ pub enum Request {
         newsreel filter review --filter spam --json\n  newsreel filter release '<1993Apr5.012345@example.org>'")]
     Filter {
         #[command(subcommand)]
-        /// What to do.
+        /// Action on filtered articles.
         command: FilterCommand,
     },
 
@@ -398,7 +399,7 @@ pub enum Request {
         /// List what is hidden
         #[arg(long, conflicts_with_all = ["message_ids", "reason", "dry_run"])]
         list: bool,
-        /// Which to list.
+        /// Selection for the list.
         #[command(flatten)]
         by: HiddenBy,
         /// Print JSON
@@ -423,7 +424,7 @@ pub enum Request {
             conflicts_with_all = ["issuer", "since"]
         )]
         message_ids: Vec<String>,
-        /// Which, without Message-IDs.
+        /// Selection, without Message-IDs.
         #[command(flatten)]
         by: HiddenBy,
         /// Only show what would be done
@@ -456,16 +457,16 @@ pub enum Request {
 }
 
 impl Request {
-    /// The state of the server.
+    /// Request for the state of the server.
     pub const STATUS: Self = Self::Status { json: false };
 
-    /// The buffers.
+    /// Returns the request for the list of buffers.
     pub fn buffers() -> Self {
         Self::Buffer { command: BufferCommand::List { json: false } }
     }
 }
 
-/// Which hidden articles.
+/// Selection of hidden articles.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields)]
 pub struct HiddenBy {
@@ -477,7 +478,7 @@ pub struct HiddenBy {
     pub since: Option<u64>,
 }
 
-/// Reads a date, or for how long.
+/// Parses a date or a time span before now.
 fn since(text: &str) -> Result<u64, String> {
     if let Ok(start @ FeedStart::Day(_)) = FeedStart::parse(text) {
         return Ok(start.since());
@@ -488,7 +489,7 @@ fn since(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("`{text}` is neither a date such as 2026-01-31 nor a time span such as 2h"))
 }
 
-/// What to do with the feed to a peer.
+/// Command for the feed to a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FeedCommand {
@@ -509,8 +510,7 @@ pub enum FeedCommand {
     },
 }
 
-/// What to do with a buffer; answered by [`Reply::Buffer`] each, or by [`Reply::Progress`] and
-/// [`Reply::Text`].
+/// Action on a buffer; answered by [`Reply::Buffer`] each, or by [`Reply::Progress`] and [`Reply::Text`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum BufferCommand {
@@ -560,7 +560,7 @@ pub enum BufferCommand {
     Move {
         /// Its name
         name: String,
-        /// Where to
+        /// The new file or block device
         path: String,
     },
     /// Remove a retired buffer from the spool; its file is not deleted
@@ -573,7 +573,7 @@ pub enum BufferCommand {
     },
 }
 
-/// Whose history files are written.
+/// Format of history files that are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryForm {
@@ -583,67 +583,68 @@ pub enum HistoryForm {
     Cnews,
 }
 
-/// What became of the lines of [`Request::HistoryImport`].
+/// Result of [`Request::HistoryImport`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryCounts {
-    /// Ids that are remembered now.
+    /// Message-IDs newly remembered.
     pub remembered: u64,
-    /// Ids that were known already.
+    /// Message-IDs that were known already.
     pub known: u64,
-    /// Ids that are older than what is remembered here.
+    /// Message-IDs older than the history here remembers.
     pub old: u64,
-    /// Lines that make no sense.
+    /// Invalid lines.
     pub damaged: u64,
-    /// The first of them.
+    /// The first invalid lines.
     pub quoted: Vec<String>,
 }
 
-/// A buffer, as it is listed.
+/// A buffer in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferRow {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The class that it belongs to.
+    /// Class that the buffer belongs to.
     pub class: String,
-    /// Its file or device.
+    /// File or device.
     pub path: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// Bytes of it that hold articles when it is full.
+    /// Bytes for articles when the buffer is full.
     #[serde(default)]
     pub area_bytes: u64,
-    /// Its block in bytes.
+    /// Block size in bytes.
     pub block_bytes: u32,
-    /// Bytes between its oldest article and its write position.
+    /// Bytes between the oldest article and the write position.
     pub used_bytes: u64,
-    /// Whether it takes no more articles.
+    /// Whether the buffer accepts no more articles.
     pub retired: bool,
-    /// Unix seconds of the arrival of its oldest article; absent: it is empty, or the spool cannot be opened.
+    /// Unix seconds of the arrival of the oldest article; absent if the buffer is empty, or the spool not
+    /// open.
     pub oldest_arrival: Option<u64>,
-    /// There is no file of it: its disk is not mounted, and the spool cannot be opened.
+    /// Whether the file is missing: its disk is not mounted, and the spool cannot be opened.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub away: bool,
 }
 
-/// A group, as it is added or listed.
+/// A group to add.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupEntry {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// `y`, `n`, `m`, `j`, `x` or `=other.name`.
     pub flag: String,
-    /// One line; empty: none.
+    /// Description in one line; empty if there is none.
     #[serde(default)]
     pub description: String,
-    /// The number its first article comes after; 0 unless the group comes from another server with its
+    /// Number after which the first article comes; 0 unless the group comes from another server with its
     /// numbers.
     #[serde(default)]
     pub high: u64,
-    /// Unix seconds of its creation elsewhere; 0: it is made now.
+    /// Unix seconds of the creation elsewhere; 0 if created now.
     #[serde(default)]
     pub created: u64,
-    /// Who created it; empty: newsreel's operator.
+    /// Creator; empty for newsreel's operator.
     #[serde(default)]
     pub creator: String,
 }
@@ -652,34 +653,34 @@ pub struct GroupEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSetting {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its new flag, as in [`GroupEntry::flag`]; absent: as before.
+    /// New flag, as in [`GroupEntry::flag`]; absent if unchanged.
     pub flag: Option<String>,
-    /// Its new description; absent: as before.
+    /// New description; absent if unchanged.
     pub description: Option<String>,
 }
 
-/// One reply line; `{"kind": {...}}`.
+/// One line of an answer; `{"kind": {...}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// The answer to [`Request::Status`].
     Status(Box<Report>),
-    /// The answer to [`Request::Ping`]: the file of the server's configuration, as an absolute path.
+    /// The answer to [`Request::Ping`].
     Serving {
-        /// The file.
+        /// Absolute path of the server's configuration.
         file: PathBuf,
     },
     /// A group.
     Group(GroupRow),
-    /// What became of a change to a group.
+    /// Result of a change to a group.
     Changed {
-        /// The group.
+        /// Name of the group.
         name: String,
         /// Whether anything changed (adding a group that exists changes nothing).
         changed: bool,
-        /// Why it could not be done.
+        /// Reason why the change failed.
         error: Option<String>,
     },
     /// A buffer.
@@ -690,57 +691,56 @@ pub enum Reply {
     Article(ArticleText),
     /// The progress of a long operation.
     Progress {
-        /// What is being done.
+        /// Name of the work.
         what: String,
         /// Steps done.
         done: u64,
-        /// Steps in all.
+        /// Total number of steps.
         total: u64,
     },
-    /// Something wrong that `verify` found.
+    /// A problem found by `verify`.
     Problem(String),
-    /// What was done about the problem reported before, or would be.
+    /// Repair of the problem reported before, done or planned.
     Repair {
-        /// What; empty: nothing can be done.
+        /// The repair; empty if there is none.
         what: String,
-        /// Why it could not be done; absent: it was done, or the run is dry.
+        /// Reason why the repair failed; absent if it was done, or the run is dry.
         error: Option<String>,
     },
     /// An archive.
     Archive(ArchiveStatus),
-    /// A post that waits here for a moderator.
+    /// A post that waits for a moderator here.
     Held(HeldRow),
-    /// A post that waits for an upstream, or that it has refused.
+    /// A post that waits for an upstream, or was refused by one.
     Post(PostRow),
     /// An article that a query has found.
     FoundArticle(FoundRow),
     /// A hidden article.
     Hidden(HiddenRow),
-    /// What a filter found.
+    /// A filter's finding.
     Review(ReviewRow),
-    /// What [`Request::Purge`] did.
+    /// Result of [`Request::Purge`].
     Purged(Purged),
-    /// The answer to [`Request::Expire`] that names a file: what becomes of the articles that a section
-    /// decides about.
+    /// Part of the answer to [`Request::Expire`] with a file: effect of one section on its articles.
     WouldExpire(WouldExpire),
-    /// What became of the articles of a parcel of [`Request::Rnews`], in order.
+    /// Fates of the articles of a parcel of [`Request::Rnews`], in order.
     Articles(Vec<Fate>),
-    /// What [`Request::Pull`] did.
+    /// Result of [`Request::Pull`].
     Pulled {
-        /// Its counts.
+        /// Counts of the run.
         counts: PullCounts,
-        /// Seconds that it took.
+        /// Duration in seconds.
         seconds: f64,
-        /// What counts do not say.
+        /// Details besides the counts.
         #[serde(default)]
         details: PullDetails,
     },
-    /// What [`Request::Send`] did.
+    /// Result of [`Request::Send`].
     Sent {
-        /// Its counts.
+        /// Counts of the articles.
         counts: SendCounts,
     },
-    /// What became of the articles of [`Request::Import`], in order.
+    /// Results of the articles of [`Request::Import`], in order.
     Imported(Vec<ImportResult>),
     /// The answer to [`Request::CountLiving`].
     Count(u64),
@@ -748,16 +748,16 @@ pub enum Reply {
     HistoryImported(HistoryCounts),
     /// The end of the answer to [`Request::HistoryExport`].
     HistoryExported {
-        /// Ids that were written.
+        /// Number of Message-IDs written.
         named: u64,
-        /// Ids of which only this site's own hash is known.
+        /// Number of entries known only by this site's own hash.
         unnamed: u64,
     },
-    /// The request was not understood or could not be carried out.
+    /// The request was invalid or could not be carried out.
     Error(String),
     /// The last line of an answer.
     Done {
-        /// Whether all that was asked was done and nothing wrong was found.
+        /// Whether the request succeeded and no problem was found.
         ok: bool,
     },
 }
@@ -765,7 +765,7 @@ pub enum Reply {
 /// A group with its counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupRow {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// `y`, `n`, `m`, `j`, `x` or `=other.name`.
     pub flag: String,
@@ -773,12 +773,12 @@ pub struct GroupRow {
     pub low: u64,
     /// High water mark.
     pub high: u64,
-    /// Articles it holds now.
+    /// Number of articles.
     pub count: u64,
-    /// One line; empty: none.
+    /// Description in one line; empty if there is none.
     pub description: String,
-    /// Unix seconds of its creation.
+    /// Unix seconds of the creation.
     pub created: u64,
-    /// Who created it.
+    /// Creator.
     pub creator: String,
 }

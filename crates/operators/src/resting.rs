@@ -1,4 +1,4 @@
-//! What was kept while a burst of articles or readers lasted is given up when it is over. A task of `server`.
+//! Frees memory kept for a burst of articles or readers once it is over. A task of `server`.
 
 use site::Site;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use tokio::task::block_in_place;
 use tracing::warn;
 
-/// See nice(2).
+/// Lowest priority; see nice(2).
 const NICE_MAX: i32 = 19;
-/// From one look to the next.
+/// Interval of the task.
 const PAUSE: Duration = Duration::from_secs(10);
-/// A group is quiet when nothing was filed in it for so long.
+/// Time without new articles after which a group is quiet.
 const QUIET_SECS: u64 = 20;
-/// A compressed article is kept for others until it was not sent for so long.
+/// Time without use after which a compressed article is dropped.
 const UNUSED: Duration = Duration::from_secs(30);
 
-/// Frees what quiet groups and readers do not need, again and again until the server stops.
+/// Frees memory that quiet groups and readers do not need, periodically until the server stops.
 pub async fn rest_when_quiet(site: Arc<Site>) {
     let mut stopping = std::pin::pin!(site.stopping());
     loop {
@@ -28,12 +28,12 @@ pub async fn rest_when_quiet(site: Arc<Site>) {
     }
 }
 
-/// Looks over the indexes of a spool that is too large for the opening to do it, once, in a thread to which
-/// all others go first. What it finds is logged there.
+/// Checks the indexes of a spool that is too large for a check when it is opened, once, in a thread of the
+/// lowest priority, which logs its findings.
 pub fn look_over_indexes(site: &Arc<Site>) {
     let spool = site.spool.clone();
     let thread = std::thread::Builder::new().name("look-over".into()).spawn(move || {
-        // Of the calling thread alone.
+        // Affects the calling thread only.
         let _as_before = rustix::process::setpriority_process(None, NICE_MAX);
         spool.look_over_indexes()
     });

@@ -1,8 +1,8 @@
-//! How long articles stay: age of the oldest, rate of writing, what follows from it, and what is to be logged
-//! of it.
+//! How long articles stay: age of the oldest, rate of writing, conclusions from these, and log messages about
+//! them.
 //!
-//! Pure: a spool's figures in, reports out; [`watch`] is the server's clock for them. Called by `operations`
-//! and `server`.
+//! Pure: takes a spool's figures and returns reports; [`watch`] calls it periodically in a server. Used by
+//! `operations` and `server`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use site_base::clock::unix_now;
 use site_base::units;
 use site_config::Config;
 
-/// Between two looks at what was turned away.
+/// Interval of checks for rejected articles.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
-/// Looks between two warnings that a class is below its target: a day.
+/// Checks between two warnings that a class is below its target: a day.
 const LOOKS_PER_WARNING: u64 = 24 * 60;
-/// With fewer articles, what every spool has on disk is most of what each of them seems to take.
+/// Number of articles below which the fixed size of the files dominates the overhead per article.
 const OVERHEAD_ARTICLES_MIN: u64 = 10_000;
-/// Over a shorter time there is no rate to foretell from, in seconds.
+/// Shortest period, in seconds, from which a rate is computed.
 const RATE_SECS_MIN: u64 = HOUR_SECS;
 const HOUR_SECS: u64 = 3_600;
 const DAY_SECS: u64 = 86_400;
 
-/// Bytes on disk for each article beyond its own; `None`: there are too few articles to tell from.
+/// Returns the bytes on disk for each article beyond its own; `None` with too few articles for an estimate.
 pub fn overhead(status: &spool::Status) -> Option<Overhead> {
     if status.articles < OVERHEAD_ARTICLES_MIN {
         return None;
     }
     let each = |bytes: u64| bytes.checked_div(status.articles).unwrap_or(0);
-    // Weighted by what lies in the buffers.
+    // Weighted by the contents of the buffers.
     let known = status.buffers.iter().filter_map(|b| Some((b.record_overhead_bytes?, b.used_bytes.max(1))));
     let (sum, used) = known.fold((0u128, 0u128), |(sum, all), (bytes, used)| {
         (sum + u128::from(bytes) * u128::from(used), all + u128::from(used))
@@ -48,7 +48,7 @@ pub fn overhead(status: &spool::Status) -> Option<Overhead> {
     })
 }
 
-/// How the classes are, at `now` (Unix seconds).
+/// Returns the status of the classes, at `now` (Unix seconds).
 pub fn classes(status: &spool::Status, config: &Config, now: i64) -> Vec<ClassStatus> {
     let now = u64::try_from(now).unwrap_or_default();
     status.classes.iter().map(|class| one(class, status, config, now)).collect()
@@ -62,7 +62,7 @@ fn one(class: &spool::ClassStatus, status: &spool::Status, config: &Config, now:
     let kept = || status.kept.iter().filter(|k| class.buffers.contains(&k.name));
     let oldest = buffers().filter_map(|b| b.oldest_arrival).chain(kept().filter_map(|k| k.oldest_arrival));
     let oldest_arrival = oldest.min();
-    // A class that is younger than the time asked for is judged by what there is.
+    // A class younger than the period is judged by its age.
     let age = oldest_arrival.map_or(0, |at| now.saturating_sub(at));
     let rate = |bytes: u64, secs: u64| bytes as f64 / age.clamp(1, secs) as f64;
     let hour_bytes = buffers().map(|b| b.written_hour_bytes).chain(kept().map(|k| k.written_hour_bytes));
@@ -90,16 +90,16 @@ fn one(class: &spool::ClassStatus, status: &spool::Status, config: &Config, now:
     }
 }
 
-/// What of the figures goes into the log.
+/// State for log messages about the figures.
 #[derive(Debug, Default)]
 pub struct Watch {
     looks: u64,
-    /// Spilled and turned away at the last look, by class.
+    /// Counts of spilled and rejected articles at the last check, by class.
     counted: HashMap<String, (u64, u64)>,
 }
 
 impl Watch {
-    /// What there is to say after another minute.
+    /// Returns the messages to log after another minute.
     pub fn look(&mut self, classes: &[ClassStatus]) -> Vec<String> {
         let mut said = Vec::new();
         for class in classes {
@@ -133,8 +133,8 @@ impl Watch {
     }
 }
 
-/// Logs once a minute what classes could not keep, and once a day which are below their target, until the
-/// server stops.
+/// Logs once a minute what classes could not keep, and once a day which ones are below their target, until
+/// the server stops.
 pub async fn watch(site: Arc<Site>) {
     let mut stopping = std::pin::pin!(site.stopping());
     let mut watch = Watch::default();
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_minute_tells_what_is_new_and_a_day_what_is_below() {
+    fn changes_are_logged_each_minute_and_missed_targets_each_day() {
         let mut class = ClassStatus { name: "text".into(), ..ClassStatus::default() };
         let mut watch = Watch::default();
         assert!(watch.look(&[class.clone()]).is_empty());

@@ -1,4 +1,4 @@
-//! Where the replies of an operation go, and the spool's progress among them.
+//! Destination of the replies of an operation, including the spool's progress.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use site_base::lock::rank;
 
 use super::request::Reply;
 
-/// Takes replies, one after the other.
+/// Receives replies, one after the other.
 pub type Sink<'a> = dyn FnMut(Reply) + Send + 'a;
 
 /// Least time between two [`Reply::Progress`] lines of the same work.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Turns the spool's progress into replies, a few a second.
+/// Converts the spool's progress to replies, a few per second.
 pub(super) struct Relay<'a, 'b> {
     state: Ordered<State<'a, 'b>, { rank::PROGRESS }>,
 }

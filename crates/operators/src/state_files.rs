@@ -1,8 +1,8 @@
-//! `newsreel verify` of the small files of state in `site.data`: what damage of each means is in its page of
-//! `docs/formats`.
+//! `newsreel verify` of the small state files in `site.data`; the consequences of damage are described in
+//! each file's page of `docs/formats`.
 //!
-//! One row of a table for each kind of file. Reads only. What was damaged and set aside is reported until
-//! somebody removes it. The files of the journal's readers are the spool's.
+//! A table with one row for each kind of file. Only reads. A damaged file that was set aside is reported
+//! until it is removed. The files of the journal's readers belong to the spool.
 
 use super::{archive, days, group_control, pull};
 use access::users;
@@ -14,12 +14,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use upstreams as source;
 
-/// As much of a file as is read.
+/// Maximum number of bytes of a file that are read.
 const FILE_BYTES_MAX: u64 = 2 << 30;
 
-/// How a file is looked at.
+/// How a file is checked.
 enum Check {
-    /// As a whole: its name, and what is in it.
+    /// As a whole, by name and contents.
     Whole(fn(&str, &[u8]) -> bool),
     /// Line by line.
     Lines(fn(Line<'_>) -> bool),
@@ -27,12 +27,12 @@ enum Check {
 
 /// A kind of file.
 struct Kind {
-    /// Below `site.data`; empty: there.
+    /// Directory below `site.data`; empty for `site.data` itself.
     dir: &'static str,
-    /// Whether a file of this name in that directory is one.
+    /// Returns whether a file name in that directory is of this kind.
     is_one: fn(&str) -> bool,
     check: Check,
-    /// What follows from damage.
+    /// Consequence of damage.
     costs: &'static str,
 }
 
@@ -135,14 +135,14 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Something wrong with a file.
+/// Damage to a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StateDamage {
     pub file: PathBuf,
     pub what: String,
 }
 
-/// What is wrong with the small files of the site in `data`.
+/// Returns the damage to the small files of the site in `data`.
 pub(super) fn damaged(disk: &dyn Disk, data: &Path) -> Vec<StateDamage> {
     let mut damaged = Vec::new();
     let mut dirs: Vec<&str> = KINDS.iter().map(|kind| kind.dir).collect();
@@ -207,7 +207,7 @@ mod tests {
         String::from_utf8(read_small(&*sim, &path, 4_096).unwrap().unwrap()).unwrap()
     }
 
-    /// A small whole file of each kind that is named here: its path below `site.data`, and what is in it.
+    /// Returns a valid small file of each kind: its path below `site.data`, and its contents.
     fn samples() -> Vec<(&'static str, Vec<u8>)> {
         let key = "0".repeat(31) + "7";
         let digest = "ab".repeat(32);
@@ -272,21 +272,21 @@ mod tests {
                 for bit in [0, 1, 7] {
                     let mut flipped = whole.clone();
                     flipped[at] ^= 1 << bit;
-                    // The last line end of lines: they end with a line that a crash may have left so.
+                    // The last line end is an exception: without it, the line may be the result of a crash.
                     let is_last = lines && at + 1 == whole.len();
                     assert!(is_found(&flipped) != is_last, "{file}: bit {bit} of byte {at}");
                 }
-                // Lines that are cut are those before, and an unfinished one.
+                // A file that was cut consists of earlier lines and an unfinished one.
                 assert!(is_found(&whole[..at]) != lines, "{file}: cut at {at}");
             }
             assert!(is_found(&vec![0; whole.len()]) != lines, "{file}: zeros");
         }
-        // The others have tests of their own: `inject::secret::tests`, `ingest::control::keyring::tests`.
+        // The other kinds have their own tests: `inject::secret::tests`, `ingest::control::keyring::tests`.
         assert_eq!(kinds + 2, KINDS.len());
     }
 
     #[test]
-    fn what_was_set_aside_is_reported_until_it_is_removed() {
+    fn files_set_aside_are_reported_until_removed() {
         for file in ["users.damaged", "posts/00.post.damaged-2", "moderation/held/00.post.damaged"] {
             let found = found(Some((file, b"whatever")));
             assert_eq!(found.len(), 1, "{file}");

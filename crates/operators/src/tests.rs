@@ -38,7 +38,7 @@ fn changed(name: &str, changed: bool, error: Option<&str>) -> Reply {
 }
 
 #[test]
-fn groups_are_added_once_and_bad_ones_hinder_no_other() {
+fn groups_are_added_once_and_bad_ones_do_not_stop_others() {
     let (_dir, spool) = spool();
     let groups = vec![
         entry("local.test", "y", "For\ttrying\n things out"),
@@ -98,7 +98,7 @@ fn groups_are_changed_and_removed() {
 }
 
 #[test]
-fn what_is_unknown_is_explained_as_unknown() {
+fn unknown_subjects_are_explained_as_unknown() {
     let (_dir, spool) = spool();
     let (ok, replies) = run(&spool, &Request::Explain { subject: "<a@example.org>".into() });
     assert!(!ok);
@@ -137,7 +137,7 @@ fn an_article_is_explained_with_the_date_of_its_arrival() {
 }
 
 #[test]
-fn a_problem_is_told_with_its_repair_and_repaired() {
+fn problem_is_reported_with_its_repair_and_repaired() {
     let (dir, spool) = spool();
     let secret =
         std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().path()).find(|p| p.ends_with("secret"));

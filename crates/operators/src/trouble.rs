@@ -1,34 +1,35 @@
-//! What is wrong, in words, and what to do about it.
+//! Problems in words, with advice.
 //!
-//! Pure: a report in, sentences out, the worst first. Called by the operator's page and `newsreel top`.
+//! Pure: takes a report and returns sentences, the worst first. Used by the operator's page and `newsreel
+//! top`.
 
 use crate::report::{ArchiveStatus, ClassStatus, FeedStatus, PullStatus, Report, ServerStatus, SpoolStatus};
 use site_base::units::{about_span, counted, grouped};
 
-/// A certificate that ends within this time is pointed out, in seconds.
+/// Remaining validity below which a certificate is reported, in seconds.
 const CERTIFICATE_SECS: i64 = 14 * 86_400;
-/// A feed that is so far behind, in seconds.
+/// Lag from which a feed is reported, in seconds.
 const LAG_SECS: u64 = 3_600;
-/// Measurements are older than usual, in seconds.
+/// Age from which measurements are reported, in seconds.
 const MEASURED_SECS: u64 = 60;
 
-/// How bad it is.
+/// Severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
     /// Something does not work.
     Bad,
-    /// It will not, or does not for somebody.
+    /// Something will stop working, or does not work for some clients.
     Warn,
-    /// Somebody waits for the operator.
+    /// Something waits for the operator.
     Note,
 }
 
-/// Something to look at.
+/// A problem to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     pub weight: Weight,
     pub what: String,
-    /// What to do: a sentence, or a command.
+    /// Advice: a sentence, or a command.
     pub advice: String,
 }
 
@@ -36,7 +37,7 @@ fn trouble(weight: Weight, what: impl Into<String>, advice: impl Into<String>) -
     Trouble { weight, what: what.into(), advice: advice.into() }
 }
 
-/// All that is wrong, at `now` (Unix seconds).
+/// Returns all problems at `now` (Unix seconds).
 pub fn all(report: &Report, now: u64) -> Vec<Trouble> {
     let mut found = Vec::new();
     spool(&report.spool, now, &mut found);
@@ -98,7 +99,7 @@ fn spool(spool: &SpoolStatus, now: u64, found: &mut Vec<Trouble>) {
     }
 }
 
-/// The day of a moment, UTC.
+/// Returns the day of a time, UTC.
 fn day_of(secs: u64) -> String {
     super::days::day_text(secs / 86_400)
 }
@@ -175,7 +176,7 @@ fn of_server(server: &ServerStatus, now: u64, found: &mut Vec<Trouble>) {
     waiting(server, found);
 }
 
-/// What waits for somebody.
+/// Reports work that waits for other systems or the operator.
 fn waiting(server: &ServerStatus, found: &mut Vec<Trouble>) {
     if !server.batches.problem.is_empty() {
         let what = format!("Batches wait: {}", server.batches.problem);
@@ -259,14 +260,14 @@ mod tests {
     use crate::report::{ModerationStatus, PeerStatus};
 
     #[test]
-    fn a_server_that_is_well_has_no_trouble() {
+    fn healthy_server_has_no_trouble() {
         let spool = SpoolStatus { measured: 1_000, ..SpoolStatus::default() };
         let report = Report { server: Some(ServerStatus::default()), spool, ..Report::default() };
         assert_eq!(all(&report, 1_030), []);
     }
 
     #[test]
-    fn the_worst_comes_first_and_each_with_advice() {
+    fn problems_are_sorted_by_severity_and_have_advice() {
         let feed = |error: Option<&str>, missed| FeedStatus {
             last_error: error.map(str::to_owned),
             missed,

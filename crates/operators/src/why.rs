@@ -1,4 +1,4 @@
-//! `newsreel why`: each step of the decision whether an article goes to a peer, for articles of the past too.
+//! `newsreel why`: each step of the decision whether an article is sent to a peer, also for past articles.
 
 use super::request::Reply;
 use super::sink::Sink;
@@ -13,18 +13,18 @@ use spool::{ArticleBuf, ArticleKind, Batch, Event, Key, Lookup, Spool, Start};
 use std::convert::Infallible;
 use std::io;
 
-/// What the journal still says of an article.
+/// Data about an article that the journal still has.
 struct Recorded {
     origin: String,
-    /// The peer was to get it.
+    /// Whether the article was to be sent to the peer.
     wanted: bool,
     wire_bytes: Option<u64>,
-    /// A filter lets it go to no peer.
+    /// Whether a filter keeps it from all peers.
     kept_here: bool,
 }
 
-/// Explains why an article goes to a peer, or does not; false if it cannot be explained. `feed`: the peer's,
-/// if it runs.
+/// Explains why an article is sent to a peer, or is not; returns false if it cannot be explained. `feed` is
+/// that of the peer, if it runs.
 pub fn why(
     spool: &Spool,
     config: &Config,
@@ -78,7 +78,7 @@ fn explain(
     let origin = recorded.as_ref().map_or("", |recorded| recorded.origin.as_str());
     let wire_bytes = recorded.as_ref().and_then(|recorded| recorded.wire_bytes);
     let facts = Facts::of(&article, kind(&article), origin, wire_bytes.unwrap_or_else(|| sent(stored)));
-    // Whatever numbers peers have, the decision is the same.
+    // The peers' numbers do not affect the decision.
     let numbers = |name: &str| {
         let at = config.peers.iter().position(|own| own.name == name).unwrap_or_default();
         Ok::<_, Infallible>(at as u32)
@@ -112,20 +112,20 @@ fn explain(
     Ok(())
 }
 
-/// The odd answers to an article, and their consequence.
+/// Describes unexpected responses to an article, and their consequence.
 fn answers(article: &SetAsideArticle) -> String {
     let consequence = if article.given_up { "given up" } else { "set aside, and offered again later" };
     let SetAsideArticle { answer, answers, .. } = article;
     format!("{consequence}: unexpected answer, {answers} times, the last `{answer}`")
 }
 
-/// How many bytes of a stored article are sent: without its Xref line.
+/// Returns how many bytes of a stored article are sent, which excludes its Xref line.
 fn sent(stored: &[u8]) -> u64 {
     let xref = stored.iter().position(|b| *b == b'\n').map_or(0, |at| at + 1);
     stored.len().saturating_sub(xref) as u64
 }
 
-/// What the journal says of an article, as far back as it is kept.
+/// Returns what the journal has about an article, as far back as it is kept.
 fn recorded(spool: &Spool, key: Key, number: Option<u32>) -> io::Result<Option<Recorded>> {
     let mut tail = spool.tail("why", Start::Oldest)?;
     let mut batch = Batch::default();

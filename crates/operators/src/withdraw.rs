@@ -1,4 +1,4 @@
-//! `newsreel cancel` and `newsreel purge`: articles that the operator takes away, whatever their locks say.
+//! `newsreel cancel` and `newsreel purge`: articles withdrawn by the operator, regardless of their locks.
 
 use netnews::{MessageId, Wildmat};
 use spool::{Entry, Lookup, PurgeReport, Spool, Trouble};
@@ -7,8 +7,8 @@ use super::request::{Purged, Reply};
 use super::sink::{self, Sink};
 use site_base::clock::unix_now;
 
-/// Takes these articles away; what is not here yet is refused when it comes. True if each was a Message-ID
-/// and done.
+/// Cancels these articles; those not here yet are refused when they arrive. Returns true if each was a
+/// Message-ID and was handled.
 pub(super) fn cancel(spool: &Spool, message_ids: &[String], dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let mut ok = true;
     for text in message_ids {
@@ -28,7 +28,7 @@ pub(super) fn cancel(spool: &Spool, message_ids: &[String], dry_run: bool, sink:
     ok
 }
 
-/// What is wrong with a text that should be a Message-ID.
+/// Returns the message about a text that should be a Message-ID.
 pub(super) fn not_an_id(text: &str) -> String {
     format!("`{text}` is not a Message-ID; write it like <left@right>")
 }
@@ -49,7 +49,7 @@ fn one(spool: &Spool, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, 
     })
 }
 
-/// Takes all articles out of the groups that match.
+/// Removes all articles from the groups that match.
 pub(super) fn purge(spool: &Spool, groups: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let wildmat = match Wildmat::parse(groups.as_bytes()) {
         Ok(wildmat) => wildmat,

@@ -1,11 +1,11 @@
-//! Zip files for tests, of the program and of its module that reads them.
+//! Zip files for tests of the program and of the module that reads them.
 
 use std::io::Write;
 
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
 
-/// A zip file of these members: name, content, and whether it is deflated.
+/// Returns a zip file of these members: name, content, and whether it is deflated.
 pub fn zipped(members: &[(&str, &[u8], bool)]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (name, content, is_deflated) in members {

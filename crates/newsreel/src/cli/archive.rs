@@ -11,7 +11,7 @@ impl Listed for ArchiveStatus {
     }
 }
 
-/// The archives as a table, and below it what is wrong with them.
+/// Returns the archives as a table, followed by their problems.
 pub(super) fn text(archives: &[ArchiveStatus], now: u64) -> String {
     if archives.is_empty() {
         return "there is no [[archive]] in the configuration".to_owned();
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn archives_are_listed_with_what_is_wrong() {
+    fn archives_are_listed_with_their_problems() {
         let works = ArchiveStatus {
             name: "comp".into(),
             path: "/archive".into(),

@@ -1,4 +1,4 @@
-//! `batch`: makes batches for a peer now.
+//! `batch`: writes batches for a peer now.
 
 use std::sync::Arc;
 

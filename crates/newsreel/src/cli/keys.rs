@@ -1,4 +1,4 @@
-//! `keys`: the file of keys is read here, by whoever may read it.
+//! `keys`: the file of keys is read here, with the rights of the user who runs the command.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,7 +8,7 @@ use super::reach;
 use super::screen::Failure;
 use operators::request::{KeysCommand, Request};
 
-/// The longest file of keys.
+/// Longest file of keys, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) fn keys(at: &Where, mut command: KeysCommand) -> Result<(), Failure> {

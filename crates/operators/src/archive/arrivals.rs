@@ -1,30 +1,30 @@
-//! Copies articles when they have arrived: a durable reader of the journal for each archive.
+//! Copies articles after their arrival: a durable reader of the journal for each archive.
 
 use super::copy::{Copy, Found, fetch};
 use super::section::Section;
 use spool::{ArticleBuf, ArticleRow, Batch, Cursor, Event, Mark, Spool, Start};
 use std::io;
 
-/// Bytes of articles that are copied at once.
+/// Bytes of articles that are copied together.
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// The reader of an archive.
+/// Reader of an archive.
 pub(super) struct Arrivals {
     pub cursor: Cursor,
-    /// Up to where all is done with.
+    /// Position up to which all articles are done.
     mark: Mark,
     batch: Batch,
     buf: ArticleBuf,
 }
 
 impl Arrivals {
-    /// Goes on where it was; a new archive begins with what arrives now.
+    /// Continues at the cursor; a new archive begins with articles that arrive now.
     pub fn open(spool: &Spool, section: &Section) -> io::Result<Self> {
         let cursor = spool.cursor(&section.reader(), Start::Now)?;
         Ok(Self { mark: cursor.mark(), cursor, batch: Batch::default(), buf: ArticleBuf::default() })
     }
 
-    /// Copies the next articles; false if there are none yet. After an error they come again.
+    /// Copies the next articles; returns false if there are none yet. After an error they are read again.
     pub fn step(&mut self, spool: &Spool, section: &Section) -> io::Result<bool> {
         let done = self.try_step(spool, section);
         if done.is_err() {
@@ -68,7 +68,7 @@ impl Arrivals {
     }
 }
 
-/// The groups of an article that are still carried, with its numbers.
+/// Returns the groups of an article that are still carried, with its numbers.
 fn named(spool: &Spool, row: &ArticleRow<'_>) -> Vec<(String, u64)> {
     let mut numbers = Vec::new();
     if !row.numbers(&mut numbers) {

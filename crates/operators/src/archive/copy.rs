@@ -1,23 +1,23 @@
-//! A copy of an article, as archives take it.
+//! A copy of an article for an archive.
 
 use disk::Patience;
 use netnews::nntp::wire;
 use spool::{ArticleBuf, Key, Lookup, Spool, Token};
 
-/// An article that is to be copied.
+/// An article to be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copy {
     pub key: Key,
-    /// When it arrived, Unix seconds.
+    /// Time of arrival, in Unix seconds.
     pub arrived: u64,
-    /// Its groups that the archive is for, with its numbers there; at least one.
+    /// Groups of the article that the archive is for, with its numbers there; at least one.
     pub numbers: Vec<(String, u64)>,
-    /// The article as files have it: lines end in LF, no dot-stuffing.
+    /// The article as stored in files: lines end in LF, no dot-stuffing.
     pub text: Vec<u8>,
 }
 
 impl Copy {
-    /// Of what was read.
+    /// Creates a copy of the article in `buf`.
     pub fn of(key: Key, numbers: Vec<(String, u64)>, buf: &ArticleBuf) -> Self {
         let article = buf.article();
         let mut text = Vec::new();
@@ -26,8 +26,8 @@ impl Copy {
     }
 }
 
-/// Whether its author asks that an article be in no archive: `Archive: no` (RFC 5536 section 3.2.2), or
-/// `X-No-Archive: yes`, as Google has it.
+/// Returns whether the author asks for no archiving: `Archive: no` (RFC 5536 section 3.2.2), or Google's
+/// `X-No-Archive: yes`.
 pub(super) fn declines(head: &[u8]) -> bool {
     head.split(|b| *b == b'\n').any(|line| {
         let Some(colon) = memchr::memchr(b':', line) else { return false };
@@ -38,18 +38,18 @@ pub(super) fn declines(head: &[u8]) -> bool {
     })
 }
 
-/// What was found at a token.
+/// Result of reading a token.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// The article.
+    /// The article was read.
     Here,
-    /// It was cancelled or is hidden (CN-25), or its author declines: it is not for archives.
+    /// The article was cancelled or is hidden (CN-25), or its author declines: it is not for archives.
     Withdrawn,
-    /// It was overwritten or has expired, or cannot be read.
+    /// The article was overwritten, has expired, or cannot be read.
     Lost,
 }
 
-/// Reads an article; with `asks`, one whose author may decline.
+/// Reads an article; with `asks`, respects authors who decline.
 pub(super) fn fetch(spool: &Spool, asks: bool, (key, token): (&Key, &Token), buf: &mut ArticleBuf) -> Found {
     match spool.read(token, Some(key), Patience::Wait, buf) {
         Ok(true) if asks && declines(buf.head()) => Found::Withdrawn,

@@ -1,6 +1,7 @@
-//! Archives that are a maildir: a file for each article, in `new` until a mail reader moves it to `cur`.
+//! Archives in the form of a maildir: a file for each article, in `new` until a mail reader moves it to
+//! `cur`.
 //!
-//! The name follows from the article, so one that comes twice is recognised, in `cur` too.
+//! The name derives from the article, so a second copy is recognized, even in `cur`.
 
 use super::copy::Copy;
 use super::tree::{linked, write};
@@ -9,7 +10,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-/// How the names end that are ours.
+/// Suffix of our file names.
 const SUFFIX: &str = ".newsreel";
 
 /// Copies articles to the maildir at `root`, durably; returns how many were not there. With `again`, some may

@@ -1,8 +1,8 @@
-//! Archives that are one file of mails, in the form mboxrd.
+//! Archives in the form of one file of mails (mboxrd).
 //!
-//! Before something is appended the memory says how long the file is, and after it that it is whole: what a
-//! crash or an error has left in between is cut off. The memory also has the articles that came last, so none
-//! comes twice.
+//! Before an append the memory records the length of the file, and after it that the file is whole: a part
+//! left by a crash or an error is truncated. The memory also lists the latest articles, so none is written
+//! twice.
 
 use super::copy::Copy;
 use super::state::{Memory, MemoryFile, Written};
@@ -11,7 +11,7 @@ use netnews::mbox::append_mail;
 use std::io::{self, IoSlice};
 use std::path::Path;
 
-/// The sender in the line that begins a mail.
+/// Sender in the line that begins a mail.
 const SENDER: &str = "newsreel-archive";
 
 /// Appends articles to the mbox at `path`, durably; returns how many were not there.
@@ -48,7 +48,7 @@ pub(super) fn put(
     Ok(fresh.len() as u64)
 }
 
-/// An article as a mail of an mbox.
+/// Formats an article as a mail of an mbox.
 fn mail(copy: &Copy) -> Vec<u8> {
     let mut mail = Vec::new();
     append_mail(SENDER, i64::try_from(copy.arrived).unwrap_or_default(), &copy.text, &mut mail);

@@ -1,4 +1,4 @@
-//! Which articles went without a copy: lines in a bounded file (`docs/formats/archive.md`).
+//! Articles that were removed without a copy: lines in a bounded file (`docs/formats/archive.md`).
 
 use super::section::log_path;
 use disk::{Access, AppendLog, Disk, Line};
@@ -7,25 +7,25 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Length of the file at most; beyond half of that its older half goes.
+/// Maximum length of the file, in bytes; beyond half of it, the older half is dropped.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The file.
+/// The log of missed articles.
 #[derive(Debug)]
 pub(super) struct MissedLog {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// Held while it is written.
+    /// Held while the file is written.
     writing: Leaf<()>,
 }
 
 impl MissedLog {
-    /// That of the site in `data`.
+    /// Returns the log of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
         Self { disk, path: log_path(data), writing: Leaf::default() }
     }
 
-    /// Adds a line for each article of which the numbers are known; durable when this returns.
+    /// Adds a line for each article whose numbers are known; durable on return.
     pub fn add(&self, now: u64, name: &str, why: &str, numbers: &[Vec<(String, u64)>]) -> io::Result<()> {
         if numbers.is_empty() {
             return Ok(());
@@ -45,7 +45,7 @@ impl MissedLog {
         log.sync()
     }
 
-    /// All lines: Unix seconds, the archive, groups and numbers, and why.
+    /// Returns all lines: Unix seconds, the archive, groups and numbers, and the reason.
     pub fn lines(&self) -> io::Result<Vec<String>> {
         Ok(self.open()?.1)
     }

@@ -1,10 +1,11 @@
 //! Copies of articles that outlive them: the `[[archive]]` sections (`docs/archive.md`; CN-25, CN-46, CN-47).
 //!
 //! With `when = "arrival"` a durable cursor follows the journal ([`arrivals`]). With `when = "expiry"`
-//! articles of cyclic volumes are copied when the write position comes near ([`overwriting`]), and expiry
-//! asks before it removes a kept one ([`Archives`] is the spool's [`Archivist`]): what is not copied yet is
-//! held back, copied between two passes, and goes with the next. An archive that fails is tried again and
-//! keeps nothing else waiting; after `wait_max` what is due goes without a copy, counted and listed.
+//! articles of cyclic volumes are copied when the write position approaches ([`overwriting`]), and expiry
+//! asks before it removes a kept one ([`Archives`] is the spool's [`Archivist`]): an article without a copy
+//! is held back, copied between two passes, and removed by the next. An archive that fails is retried and
+//! delays nothing else; after `wait_max` articles that are due are removed without a copy, counted and
+//! listed.
 
 mod arrivals;
 mod copy;
@@ -39,11 +40,11 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Articles that are held back in one pass of expiry; further ones come in the next.
+/// Articles held back in one pass of expiry; further ones follow in the next.
 const HELD_MAX: usize = 4_096;
-/// Bytes of articles that are copied at once.
+/// Bytes of articles that are copied together.
 const CHUNK_BYTES: usize = 8 << 20;
-/// Why articles go without a copy.
+/// Reason for articles removed without a copy.
 const NO_ARCHIVE: &str = "its archive could not be written";
 
 /// An article that waits to be copied.
@@ -54,13 +55,13 @@ struct Held {
     numbers: Vec<(String, u64)>,
 }
 
-/// What is known of articles that are due.
+/// State of articles that are due.
 #[derive(Debug, Default)]
 struct Due {
     held: Vec<Held>,
-    /// By archive: articles that it has.
+    /// Articles that have been copied, by archive.
     done: HashSet<(String, Key)>,
-    /// By archive: articles that went without a copy, and are not counted yet.
+    /// Articles removed without a copy and not counted yet, by archive.
     missed: Vec<(String, Vec<(String, u64)>)>,
 }
 
@@ -75,7 +76,7 @@ pub struct Archives {
 }
 
 impl Archives {
-    /// Those of a configuration.
+    /// Creates the archives of a configuration.
     pub fn of(config: &Config, disk: &Arc<dyn Disk>) -> Self {
         let data = config.site.data.clone();
         let log = Arc::new(MissedLog::of(disk.clone(), &data));
@@ -85,14 +86,14 @@ impl Archives {
         archives
     }
 
-    /// Those of a server, which from now on hear of what expires.
+    /// Creates the archives of a server, and registers them with the spool's expiry.
     pub fn of_site(site: &Site) -> Arc<Self> {
         let archives = Arc::new(Self::of(&site.config.load(), site.spool.disk()));
         site.spool.set_archivist(Some(archives.clone()));
         archives
     }
 
-    /// Lets another configuration hold; archives that are as they were go on.
+    /// Applies another configuration; archives that are unchanged continue.
     pub fn apply(&self, config: &Config) {
         let mut sections = self.sections.lock();
         let section = |config: &site_config::Archive| {
@@ -109,17 +110,17 @@ impl Archives {
         self.sections.lock().clone()
     }
 
-    /// Whether articles that are due wait for one of them, which fails.
+    /// Returns whether articles that are due wait for a failing archive.
     pub fn are_awaited(&self) -> bool {
         self.sections().iter().any(|section| section.is_awaited())
     }
 
-    /// How they are, in the order of the configuration.
+    /// Returns the status of all archives, in the order of the configuration.
     pub fn status(&self, spool: &Spool) -> Vec<ArchiveStatus> {
         self.sections().iter().map(|section| section.status(spool)).collect()
     }
 
-    /// Copies what one archive wants of the articles that are held back; whether it may let one go.
+    /// Copies the held articles that one archive wants; returns whether any may now be removed.
     fn copy_held(&self, spool: &Spool, section: &Section, held: &[Held]) -> bool {
         let is_done = {
             let due = self.due.lock();
@@ -146,7 +147,7 @@ impl Archives {
             }
             if bytes >= CHUNK_BYTES || all.peek().is_none() {
                 if section.put(&copies).is_err() {
-                    // What could not be read is looked at again with the rest.
+                    // Articles that could not be read are tried again with the rest.
                     return false;
                 }
                 copies.clear();
@@ -159,7 +160,7 @@ impl Archives {
         !keys.is_empty()
     }
 
-    /// Counts what went without a copy.
+    /// Counts the articles that were removed without a copy.
     fn count_missed(&self) {
         let missed = std::mem::take(&mut self.due.lock().missed);
         for section in self.sections() {
@@ -186,7 +187,7 @@ impl MayLeave for Archives {
             if wanted.is_empty() || due.done.contains(&(name.clone(), article.key)) {
                 continue;
             }
-            // Room that is needed now is not waited for.
+            // An article whose space is needed now does not wait for a failing archive.
             if section.has_failed_long() || article.is_given_up && section.is_failing() {
                 missed.push((name.clone(), wanted));
                 continue;
@@ -213,7 +214,7 @@ impl Archivist for Archives {
         let held = {
             let mut due = self.due.lock();
             let held = std::mem::take(&mut due.held);
-            // What the pass has not asked about again is gone some other way.
+            // Articles that this pass did not ask about again have been removed in another way.
             let keys: HashSet<Key> = held.iter().map(|article| article.key).collect();
             due.done.retain(|(_, key)| keys.contains(key));
             held

@@ -1,35 +1,35 @@
-//! Copies articles of cyclic volumes before they are overwritten: a reader that keeps ahead of the write
-//! position, in the order of the places.
+//! Copies articles of cyclic volumes before they are overwritten: a reader that stays ahead of the write
+//! position.
 
 use super::copy::{Copy, declines};
 use super::section::Section;
 use spool::{ArticleBuf, CyclicVolume, Spool};
 use std::io;
 
-/// Articles are copied when so much of the volume, as a part of it, is left before they are overwritten.
+/// Fraction of the volume (one part of this many) that is copied in advance of the write position.
 const AHEAD_PARTS: u64 = 8;
-/// Bytes of articles that are copied at once.
+/// Bytes of articles that are copied together.
 const CHUNK_BYTES: usize = 8 << 20;
-/// Articles that are looked at in a step.
+/// Maximum number of articles examined in a step.
 const ARTICLES_MAX: usize = 2_000;
 
-/// The reader of an archive.
+/// Reader of an archive.
 #[derive(Default)]
 pub(super) struct Overwriting {
     buf: ArticleBuf,
 }
 
-/// What was found in a part of a volume.
+/// Articles read from a part of a volume.
 #[derive(Default)]
 struct Part {
     copies: Vec<Copy>,
     unreadable: u64,
-    /// All before this place was looked at.
+    /// Offset up to which the volume has been read.
     to: u64,
 }
 
 impl Overwriting {
-    /// Copies the next articles; false if none is near enough. After an error they come again.
+    /// Copies the next articles; returns false if none is near enough. After an error they are read again.
     pub fn step(&mut self, spool: &Spool, section: &Section) -> io::Result<bool> {
         let mut more = Ok(false);
         for volume in spool.cyclic_volumes() {
@@ -49,7 +49,7 @@ impl Overwriting {
         let reader = section.reader();
         let from = section.place(volume.id)?.unwrap_or(volume.tail).max(volume.tail);
         let target = volume.tail.saturating_add(volume.area_bytes / AHEAD_PARTS).min(volume.head);
-        // From here on what is overwritten is counted.
+        // From here on, overwritten articles are counted.
         spool.watch_overwriting(&reader, volume.id, from);
         if from >= target {
             return Ok(false);

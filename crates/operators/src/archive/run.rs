@@ -15,12 +15,12 @@ use tokio::task::{JoinSet, block_in_place};
 use tokio::time::sleep;
 use tracing::{error, warn};
 
-/// So long articles gather before they are copied: a copy costs some syncs, however many they are.
+/// Time that articles gather before they are copied, as each copy costs several syncs, whatever its size.
 const GATHER: Duration = Duration::from_secs(1);
-/// After an error.
+/// Pause after an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Longest time after which what is due is tried again: a pass looks at all of it.
+/// Longest pause before articles that are due are tried again, as each pass examines all of them.
 const EXPIRY_RETRY_MAX: Duration = Duration::from_secs(600);
 
 /// Copies articles until the server stops.
@@ -47,8 +47,8 @@ pub async fn keep_archiving(site: Arc<Site>, archives: Arc<Archives>) {
     }
 }
 
-/// Waits for a signal; has expiry begin again and again meanwhile as long as articles that are due wait for
-/// an archive: nothing else tries what failed there.
+/// Waits for a signal; meanwhile starts passes of expiry as long as articles that are due wait for an
+/// archive, as nothing else retries them.
 async fn retrying(site: &Site, archives: &Archives) -> Signal {
     let (mut signal, mut pause) = (pin!(site.signal()), RETRY_INTERVAL);
     loop {
@@ -65,7 +65,7 @@ async fn retrying(site: &Site, archives: &Archives) -> Signal {
     }
 }
 
-/// Gives up what archives claim that the configuration has no longer.
+/// Removes the cursors of archives that are no longer configured.
 fn forget_others(spool: &Spool, archives: &Archives) {
     let sections = archives.sections();
     for reader in spool.journal_readers() {
@@ -80,7 +80,7 @@ fn forget_others(spool: &Spool, archives: &Archives) {
     spool.end_watching_but(&|reader| sections.iter().any(|s| s.is_for_expiry() && s.reader() == reader));
 }
 
-/// Copies for one archive.
+/// Copies articles for one archive.
 async fn copy(spool: Arc<Spool>, section: Arc<Section>) {
     loop {
         let Err(error) = follow(&spool, &section).await;
@@ -89,7 +89,7 @@ async fn copy(spool: Arc<Spool>, section: Arc<Section>) {
     }
 }
 
-/// Ends with an error only.
+/// Follows new articles; returns only on an error.
 async fn follow(spool: &Arc<Spool>, section: &Section) -> Result<std::convert::Infallible, io::Error> {
     if section.is_for_expiry() {
         let mut overwriting = Overwriting::default();

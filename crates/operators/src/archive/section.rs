@@ -1,4 +1,4 @@
-//! One archive: where its copies go, what it remembers, and how it is.
+//! One archive: its directory, its memory and its status.
 
 use super::copy::Copy;
 use super::missed::MissedLog;
@@ -18,25 +18,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tracing::{error, info, warn};
 
-/// The file that says which directory is an archive.
+/// File that marks a directory as an archive.
 const MARKER: &str = ".newsreel-archive";
-/// What is in it.
+/// Contents of this file.
 const MARKER_TEXT: &[u8] =
     b"This directory is an archive of newsreel. Where this file is missing, nothing is copied.\n";
 
-/// Why an archive cannot be written, and since when.
+/// Reason why an archive cannot be written, and since when.
 #[derive(Debug, Clone)]
 struct Trouble {
     since: Instant,
     text: String,
 }
 
-/// Where copies go, and how far they have.
+/// State of the copying.
 #[derive(Debug)]
 struct Store {
     memory: Option<Memory>,
-    /// What is to be copied may have been before: nothing was copied since the start, or an error came
-    /// between.
+    /// Whether the next articles may have been copied already: set at the start and after an error.
     again: bool,
 }
 
@@ -50,23 +49,23 @@ pub(super) struct Section {
     store: Ordered<Store, { rank::ARCHIVE_STORE }>,
     trouble: Leaf<Option<Trouble>>,
     counts: Leaf<Counts>,
-    /// Articles that are due and that the last pass of expiry held back, since they could not be copied.
+    /// Articles due that the last pass of expiry held back, because they could not be copied.
     held: AtomicU64,
 }
 
-/// What its status says: not what the memory says, which is held while something is copied.
+/// Figures for the status, kept apart from the memory, which is locked during copying.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     archived: u64,
     missed: u64,
-    /// Unix seconds of the last copy since the start.
+    /// Time of the last copy since the start, in Unix seconds.
     last: Option<u64>,
 }
 
 impl Section {
     pub fn new(config: Archive, disk: Arc<dyn Disk>, data: &Path, log: Arc<MissedLog>) -> Self {
         let file = MemoryFile::of(disk.clone(), data, &config.name);
-        // One that cannot be read is tried again when something is to be copied.
+        // A file that cannot be read is tried again at the next copy.
         let memory = file.read().ok();
         let counts = memory.as_ref().map(|memory| {
             let Memory { archived, missed, .. } = *memory;
@@ -77,23 +76,23 @@ impl Section {
         Self { config, disk, file, log, store: Ordered::new(store), trouble, counts, held }
     }
 
-    /// The name of its cursor, and of what reads cyclic volumes for it.
+    /// Returns the name of the archive's cursor and of its reader of cyclic volumes.
     pub fn reader(&self) -> String {
         reader_of(&self.config.name)
     }
 
-    /// Whether it copies articles when they leave.
+    /// Returns whether the archive copies articles on expiry.
     pub fn is_for_expiry(&self) -> bool {
         self.config.when == ArchiveWhen::Expiry
     }
 
-    /// Those of these numbers that it is for.
+    /// Returns the numbers in groups that the archive is for.
     pub fn wanted(&self, numbers: &[(String, u64)]) -> Vec<(String, u64)> {
         let is_wanted = |(group, _): &&(String, u64)| self.config.groups.matches(group.as_bytes());
         numbers.iter().filter(is_wanted).cloned().collect()
     }
 
-    /// Copies articles; they are durable when this returns without an error.
+    /// Copies articles; they are durable on success.
     pub fn put(&self, copies: &[Copy]) -> io::Result<()> {
         if copies.is_empty() {
             return Ok(());
@@ -136,14 +135,14 @@ impl Section {
         }
     }
 
-    /// Whether the directory is the archive, and not the place where its disk should be.
+    /// Checks that the directory is the archive, and not an empty mount point.
     fn check_root(&self, memory: &mut Memory) -> io::Result<()> {
         let root = &self.config.path;
         let missing = |text: String| Err(io::Error::new(io::ErrorKind::NotFound, text));
         if !self.disk.has_dir(root)? {
             return missing(format!("there is no directory {}", root.display()));
         }
-        // No line of the memory has a line end in it.
+        // Lines of the memory must not contain line ends.
         let dir = root.to_string_lossy().replace('\n', "?");
         memory.forget_other(&dir);
         let marker = root.join(MARKER);
@@ -162,13 +161,13 @@ impl Section {
         Ok(())
     }
 
-    /// Articles of a cyclic volume before this place are done with.
+    /// Returns the offset in a cyclic volume before which all articles are done.
     pub fn place(&self, volume: u16) -> io::Result<Option<u64>> {
         let mut store = self.store.lock();
         Ok(self.memory(&mut store)?.places.get(&volume).copied())
     }
 
-    /// Articles of cyclic volumes before these places are done with; durable when this returns.
+    /// Records offsets in cyclic volumes before which all articles are done; durable on return.
     pub fn set_places(&self, places: &[(u16, u64)]) -> io::Result<()> {
         let mut store = self.store.lock();
         let memory = self.memory(&mut store)?;
@@ -181,7 +180,7 @@ impl Section {
         written
     }
 
-    /// Articles went without a copy: how many, and the numbers of those that are known.
+    /// Records articles that were removed without a copy, with the numbers known.
     pub fn missed(&self, articles: u64, why: &str, numbers: &[Vec<(String, u64)>]) {
         if articles == 0 {
             return;
@@ -200,7 +199,7 @@ impl Section {
         }
     }
 
-    /// It cannot be written; said once for each reason.
+    /// Records that the archive cannot be written; logs each reason once.
     pub fn fails(&self, error: &io::Error) {
         let text = error.to_string();
         let mut trouble = self.trouble.lock();
@@ -217,17 +216,17 @@ impl Section {
         }
     }
 
-    /// Whether it fails now.
+    /// Returns whether the archive fails now.
     pub fn is_failing(&self) -> bool {
         self.trouble.lock().is_some()
     }
 
-    /// Whether articles that are due wait for it no longer.
+    /// Returns whether it has failed for so long that articles due no longer wait for it.
     pub fn has_failed_long(&self) -> bool {
         self.trouble.lock().as_ref().is_some_and(|trouble| trouble.since.elapsed() >= self.config.wait_max)
     }
 
-    /// Says that it has failed for so long.
+    /// Pretends that the archive has failed for `time`.
     #[cfg(test)]
     pub fn has_failed_for(&self, time: std::time::Duration) {
         if let (Some(trouble), Some(since)) = (&mut *self.trouble.lock(), Instant::now().checked_sub(time)) {
@@ -235,17 +234,17 @@ impl Section {
         }
     }
 
-    /// How many articles the last pass of expiry held back for it.
+    /// Records how many articles the last pass of expiry held back for the archive.
     pub fn set_held(&self, articles: u64) {
         self.held.store(articles, Ordering::Relaxed);
     }
 
-    /// Whether articles that are due wait for it.
+    /// Returns whether articles that are due wait for the archive.
     pub fn is_awaited(&self) -> bool {
         self.held.load(Ordering::Relaxed) > 0
     }
 
-    /// How it is.
+    /// Returns the status of the archive.
     pub fn status(&self, spool: &Spool) -> ArchiveStatus {
         let Counts { archived, missed, last } = *self.counts.lock();
         let trouble = self.trouble.lock().clone();
@@ -271,12 +270,12 @@ impl Section {
     }
 }
 
-/// The name of an archive's cursor.
+/// Returns the name of an archive's cursor.
 pub(super) fn reader_of(name: &str) -> String {
     format!("{CURSOR_PREFIX}{name}")
 }
 
-/// What the names of archives' cursors begin with.
+/// Prefix of the names of archives' cursors.
 pub(super) const CURSOR_PREFIX: &str = "archive.";
 
 fn word_of<W: site_config::Word + PartialEq>(value: W) -> String {
@@ -284,7 +283,7 @@ fn word_of<W: site_config::Word + PartialEq>(value: W) -> String {
     found.map(|(word, _)| (*word).to_owned()).unwrap_or_default()
 }
 
-/// Where an archive's files of memory lie.
+/// Returns the path of the log of missed articles.
 pub(super) fn log_path(data: &Path) -> PathBuf {
     data.join(super::state::DIR).join("missed")
 }

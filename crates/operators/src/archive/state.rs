@@ -1,4 +1,4 @@
-//! What an archive remembers, durably (`docs/formats/archive.md`).
+//! The durable memory of an archive (`docs/formats/archive.md`).
 
 use disk::{Access, Disk, durable_replace, read_or_set_aside};
 use site_base::summed::{text_without_sum, with_sum};
@@ -11,46 +11,46 @@ use std::sync::Arc;
 /// Directory below `site.data`.
 pub(super) const DIR: &str = "archive";
 const FIRST_LINE: &str = "newsreel archive 1";
-/// The largest file that is read, in bytes.
+/// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Articles of a mailbox that are remembered: more than are copied between two points to which a crash can
-/// lead back.
+/// Articles of an mbox that are remembered: more than are copied between two states to which a crash can
+/// return.
 const DONE_MAX: usize = 8_192;
 
-/// How far an mbox was written.
+/// Progress of writing an mbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Written {
-    /// Its length before, or after what was appended last.
+    /// Length of the file before or after the last append.
     pub bytes: u64,
-    /// What was appended is whole; else what follows `bytes` is not.
+    /// Whether the append is complete; if not, data after `bytes` is partial.
     pub is_whole: bool,
 }
 
-/// What an archive remembers.
+/// The memory of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// The directory to which something was copied, as the configuration has it; empty: nothing was yet.
+    /// Directory of the first copy, as configured; empty before any copy.
     pub begun: String,
-    /// Articles copied, ever.
+    /// Number of articles ever copied.
     pub archived: u64,
-    /// Articles that went without a copy, ever.
+    /// Number of articles ever removed without a copy.
     pub missed: u64,
-    /// By cyclic volume: articles before this place are done with.
+    /// Offset in each cyclic volume before which all articles are done.
     pub places: BTreeMap<u16, u64>,
-    /// The mbox.
+    /// State of the mbox.
     pub mbox: Option<Written>,
-    /// The articles in the mbox that came last.
+    /// Latest articles in the mbox.
     done: VecDeque<Key>,
     known: HashSet<Key>,
 }
 
 impl Memory {
-    /// Whether the mbox has the article, as far as is remembered.
+    /// Returns whether the mbox has the article, as far as is remembered.
     pub fn is_done(&self, key: &Key) -> bool {
         self.known.contains(key)
     }
 
-    /// The mbox has the article.
+    /// Records that the mbox has the article.
     pub fn add_done(&mut self, key: Key) {
         if self.known.insert(key) {
             self.done.push_back(key);
@@ -60,7 +60,7 @@ impl Memory {
         }
     }
 
-    /// Everything that is about the directory, if it is another one now.
+    /// Clears everything that depends on the directory, if that has changed.
     pub fn forget_other(&mut self, dir: &str) {
         if self.begun != dir {
             let (archived, missed, places) = (self.archived, self.missed, std::mem::take(&mut self.places));
@@ -110,12 +110,12 @@ impl Memory {
     }
 }
 
-/// Whether the file of an archive's memory is whole.
+/// Returns whether the file of an archive's memory is whole.
 pub(crate) fn is_whole(bytes: &[u8]) -> bool {
     Memory::parsed(bytes).is_some()
 }
 
-/// The file of an archive's memory.
+/// File of an archive's memory.
 #[derive(Debug)]
 pub(super) struct MemoryFile {
     disk: Arc<dyn Disk>,
@@ -123,19 +123,19 @@ pub(super) struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// That of the archive of this name, of the site in `data`.
+    /// Returns the file for the archive of this name, of the site in `data`.
     pub fn of(disk: Arc<dyn Disk>, data: &Path, name: &str) -> Self {
         Self { disk, path: data.join(DIR).join(format!("{name}.state")) }
     }
 
-    /// What it says. A damaged one is as good as none: what is not known to be done is done again.
+    /// Reads the memory. A damaged file counts as empty: articles not known to be copied are copied again.
     pub fn read(&self) -> io::Result<Memory> {
         let costs = "what is not known to be in the archive is copied again; an mbox may get articles twice";
         let read = read_or_set_aside(&*self.disk, &self.path, FILE_BYTES_MAX, costs, Memory::parsed)?;
         Ok(read.whole().unwrap_or_default())
     }
 
-    /// Durable when this returns.
+    /// Writes the memory; durable on return.
     pub fn write(&self, memory: &Memory) -> io::Result<()> {
         if let Some(dir) = self.path.parent() {
             self.disk.create_dir(dir)?;
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_is_read_back_and_damage_is_noticed() {
+    fn memory_is_read_back_and_damage_is_noticed() {
         let mut memory = Memory { begun: "/an archive".into(), archived: 7, missed: 2, ..Memory::default() };
         memory.places = [(3, 99), (4, 5)].into();
         memory.mbox = Some(Written { bytes: 4_096, is_whole: false });

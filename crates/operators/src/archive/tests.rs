@@ -1,4 +1,4 @@
-//! Archives of a spool in memory: crashes at every step, full and missing disks, what is overwritten.
+//! Archives of a spool in memory: crashes at every step, full and missing disks, overwritten articles.
 
 use super::arrivals::Arrivals;
 use super::overwriting::Overwriting;
@@ -43,10 +43,10 @@ keep = "1 day"
 
 const DAY_SECS: u64 = 86_400;
 const ROOT: &str = "/arch";
-/// Articles of a scenario.
+/// Number of articles in a scenario.
 const ARTICLES: usize = 5;
 
-/// A site, and its one archive.
+/// A site with one archive.
 struct Archived {
     disk: SimDisk,
     spool: Arc<Spool>,
@@ -55,7 +55,7 @@ struct Archived {
 }
 
 impl Archived {
-    /// The site on this disk, with an archive of these keys; `None` if the disk crashes first.
+    /// Opens the site on this disk, with an archive of these keys; `None` if the disk crashes first.
     fn open(disk: &SimDisk, keys: &str) -> Option<Self> {
         let text = format!("{CONFIG}\n[[archive]]\nname = \"a\"\npath = \"{ROOT}\"\n{keys}\n");
         let config =
@@ -74,7 +74,7 @@ impl Archived {
         Some(Self { disk, spool, filer, archives })
     }
 
-    /// A new site with groups, and the directory of the archive.
+    /// Creates a new site with groups, and the directory of the archive.
     fn new(keys: &str) -> Self {
         let disk = SimDisk::new();
         disk.create_dir(Path::new(ROOT)).unwrap();
@@ -133,7 +133,7 @@ fn content(disk: &SimDisk, path: &str) -> Option<String> {
     bytes.map(|bytes| String::from_utf8(bytes).unwrap())
 }
 
-/// The articles of a tree, a maildir or an mbox, each as often as it is there, and the files that hold them.
+/// Returns the articles of a tree, a maildir or an mbox, with duplicates, and the files that hold them.
 fn copies(disk: &SimDisk, form: &str) -> (Vec<usize>, Vec<String>) {
     let mut texts = Vec::new();
     match form {
@@ -169,7 +169,7 @@ fn copies(disk: &SimDisk, form: &str) -> (Vec<usize>, Vec<String>) {
     (numbers, texts.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Copies what has arrived.
+/// Copies all articles that have arrived.
 fn catch_up(site: &Archived) -> std::io::Result<()> {
     let section = site.section();
     let mut arrivals = Arrivals::open(site.spool(), &section)?;
@@ -200,13 +200,13 @@ fn a_tree_has_each_article_under_all_its_numbers() {
     assert_eq!((site.status().archived, site.status().missed), (2, 0));
 }
 
-/// The kinds of crashes, in turn.
+/// Returns each kind of crash in turn.
 fn kind_of(step: u64) -> CrashKind {
     [CrashKind::Kill, CrashKind::Power, CrashKind::Lost][(step % 3) as usize]
 }
 
 #[test]
-fn a_copy_that_a_crash_cuts_short_is_made_whole_and_once_at_every_step() {
+fn copy_interrupted_at_any_step_is_completed_exactly_once() {
     for form in ["tree", "mbox", "maildir"] {
         let text = format!("{CONFIG}\n[[archive]]\nname = \"a\"\npath = \"{ROOT}\"\nform = \"{form}\"\n");
         let config =
@@ -246,7 +246,7 @@ fn a_copy_that_a_crash_cuts_short_is_made_whole_and_once_at_every_step() {
 }
 
 #[test]
-fn what_arrives_is_copied_once_wherever_a_crash_comes() {
+fn arriving_articles_are_copied_once_despite_a_crash_at_any_step() {
     for form in ["tree", "mbox"] {
         let keys = format!("when = \"arrival\"\ngroups = \"misc.*\"\nform = \"{form}\"");
         for step in (1..).step_by(8) {
@@ -273,7 +273,7 @@ fn what_arrives_is_copied_once_wherever_a_crash_comes() {
 }
 
 #[test]
-fn what_expires_is_copied_first_wherever_a_crash_comes() {
+fn expiring_articles_are_copied_first_despite_a_crash_at_any_step() {
     for form in ["tree", "mbox"] {
         let keys = format!("groups = \"kept.*\"\nform = \"{form}\"");
         for step in (1..).step_by(10) {
@@ -299,7 +299,7 @@ fn what_expires_is_copied_first_wherever_a_crash_comes() {
 }
 
 #[test]
-fn a_full_or_missing_disk_keeps_nothing_waiting_but_what_is_due() {
+fn full_or_missing_disk_delays_only_articles_that_are_due() {
     let site = Archived::new("groups = \"kept.*\"");
     site.file(0..2, "kept.test", "");
     site.file(2..3, "kept.other,misc.test", "");
@@ -333,7 +333,7 @@ fn a_full_or_missing_disk_keeps_nothing_waiting_but_what_is_due() {
 }
 
 #[test]
-fn after_wait_max_what_is_due_goes_and_is_listed() {
+fn articles_due_are_removed_and_listed_after_wait_max() {
     let site = Archived::new("groups = \"kept.*\"\nwait_max = \"1 h\"");
     site.file(0..1, "kept.test", "");
     site.expire();
@@ -359,7 +359,7 @@ fn after_wait_max_what_is_due_goes_and_is_listed() {
 }
 
 #[test]
-fn what_is_overwritten_was_copied_or_is_listed() {
+fn overwritten_articles_were_copied_or_are_listed() {
     let site = Archived::new("groups = \"misc.*\"");
     let (section, spool) = (site.section(), site.spool());
     let body = format!("\r\n{}", "0123456789abcdef".repeat(700));
@@ -385,7 +385,7 @@ fn what_is_overwritten_was_copied_or_is_listed() {
     assert!((1..30).contains(&ahead), "{ahead} are copied and not overwritten");
     assert_eq!(site.status().missed, 0);
 
-    // While the archive is away the buffer goes on.
+    // Writing to the buffer continues while the archive is away.
     site.disk.remove(Path::new("/arch/.newsreel-archive")).unwrap();
     site.file(200..260, "misc.test", &body);
     copy(&site).unwrap_err();

@@ -1,14 +1,14 @@
-//! Archives that are a tree: a file for each number, by group, such as `comp/lang/c/4711`.
+//! Archives in the form of a tree: a file for each number, by group, such as `comp/lang/c/4711`.
 //!
-//! Files are written below [`NEW_DIR`], synced, and then linked to their names: a name is there only with the
-//! whole article. An article that is there already is left, so a copy that comes twice changes nothing.
+//! Files are written below [`NEW_DIR`], synced, and then linked to their names: a name exists only with the
+//! whole article. An existing article stays as it is, so a second copy changes nothing.
 
 use super::copy::Copy;
 use disk::{Disk, Open, read_small};
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 
-/// Where files are until they have their names.
+/// Directory of files that do not have their names yet.
 const NEW_DIR: &str = ".newsreel-new";
 
 /// Copies articles to the tree at `root`, durably; returns how many were not there.
@@ -34,17 +34,17 @@ pub(super) fn put(disk: &dyn Disk, root: &Path, copies: &[Copy]) -> io::Result<u
     Ok(fresh)
 }
 
-/// Writes a new file; it is durable with the next sync of its directory's tree.
+/// Writes a new file; durable after the next sync of its directory's tree.
 pub(super) fn write(disk: &dyn Disk, path: &Path, text: &[u8]) -> io::Result<()> {
     disk.open(path, Open::CreateNew)?.write_all_at(&[IoSlice::new(text)], 0)
 }
 
-/// Removes what a crash or an error has left.
+/// Removes files that a crash or an error has left.
 fn clear(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     disk.list(dir)?.iter().try_for_each(|name| disk.remove(&dir.join(name)))
 }
 
-/// The directory of a group. A part of its name that is digits alone would be taken for an article, and gets
+/// Returns the directory of a group. A name component of digits alone, which would look like an article, gets
 /// a final dot.
 fn group_dir(root: &Path, group: &str) -> PathBuf {
     let mut dir = root.to_path_buf();
@@ -55,8 +55,8 @@ fn group_dir(root: &Path, group: &str) -> PathBuf {
     dir
 }
 
-/// Gives a file its name; false if the article has it already. Where another article has it, this one gets
-/// one with its key.
+/// Links a file to its name; returns false if the article is there already. If another article has the name,
+/// the file gets one with the article's key.
 fn link(disk: &dyn Disk, new: &Path, dir: &Path, number: u64, copy: &Copy) -> io::Result<bool> {
     disk.make_dirs(dir, false)?;
     let path = dir.join(number.to_string());
@@ -70,7 +70,7 @@ fn link(disk: &dyn Disk, new: &Path, dir: &Path, number: u64, copy: &Copy) -> io
     linked(disk, new, &dir.join(format!("{number}.{:032x}", copy.key.0)))
 }
 
-/// Adds a name; false if there is a file of that name.
+/// Adds a name; returns false if there is a file of that name.
 pub(super) fn linked(disk: &dyn Disk, new: &Path, path: &Path) -> io::Result<bool> {
     match disk.link(new, path) {
         Ok(()) => Ok(true),
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_digits_is_no_article() {
+    fn name_component_of_digits_is_no_article() {
         let dir = |group| group_dir(Path::new("/a"), group).display().to_string();
         assert_eq!(dir("comp.lang.c"), "/a/comp/lang/c");
         assert_eq!(dir("alt.2600.17"), "/a/alt/2600./17.");

@@ -1,24 +1,24 @@
-//! How long articles will stay, from what was stored on past days. Pure.
+//! Forecast of how long articles will stay, from the bytes stored on past days. Pure.
 //!
-//! An article is overwritten when as many bytes were stored after it as its class has room for. So at the
-//! rate of the last day, and with what the records say of the days before, it can be said on which day the
-//! articles that are overwritten will first be younger than they should.
+//! An article is overwritten once as many bytes have been stored after it as its class has room for. From the
+//! rate of the last day, and the records of the days before, follows the day on which overwritten articles
+//! will first be younger than they should be.
 
 use super::{DAY_SECS, History, day_text};
 use crate::report::ClassStatus;
 
-/// Days that are looked back to for the worst one.
+/// Number of past days among which the worst one is sought.
 const WORST_DAYS: u64 = 365;
-/// Into so many steps the time ahead is divided.
+/// Number of steps into which the time ahead is divided.
 const STEPS: u64 = 200;
 
-/// Adds to how classes are what past days say, at `now` (Unix seconds).
+/// Adds the forecast from past days to the status of classes, at `now` (Unix seconds).
 pub(crate) fn foretell(classes: &mut [ClassStatus], history: &History, now: u64) {
     for class in classes.iter_mut().filter(|class| class.room_bytes > 0) {
         let today = now / DAY_SECS;
         let past = history.range(today.saturating_sub(WORST_DAYS)..today);
         let stored = past.filter_map(|(day, classes)| Some((*day, *classes.get(&class.name)?)));
-        // Of equal days the last.
+        // The last one of equal days.
         if let Some((day, bytes)) = stored.max_by_key(|(_, bytes)| *bytes).filter(|(_, bytes)| *bytes > 0) {
             class.worst_day = Some(day_text(day));
             class.stays_worst_secs = Some(seconds(class.room_bytes, bytes));
@@ -28,13 +28,14 @@ pub(crate) fn foretell(classes: &mut [ClassStatus], history: &History, now: u64)
     }
 }
 
-/// How long so many bytes take at so many a day.
+/// Returns how long so many bytes take at this daily rate, in seconds.
 fn seconds(bytes: u64, bytes_a_day: u64) -> u64 {
     let secs = u128::from(bytes) * u128::from(DAY_SECS) / u128::from(bytes_a_day.max(1));
     u64::try_from(secs).unwrap_or(u64::MAX)
 }
 
-/// When articles will be overwritten that are younger than `wanted`, Unix seconds; `None`: not at this rate.
+/// Returns when articles younger than `wanted` will first be overwritten, in Unix seconds; `None`: not at
+/// this rate.
 fn missed(class: &ClassStatus, wanted: Option<u64>, history: &History, now: u64) -> Option<u64> {
     let (wanted, stays, rate) = (wanted?, class.stays_secs?, class.day_bytes_per_sec);
     if stays >= wanted || rate <= 0.0 {
@@ -49,7 +50,7 @@ fn missed(class: &ClassStatus, wanted: Option<u64>, history: &History, now: u64)
     Some(now + ahead.unwrap_or(wanted))
 }
 
-/// Bytes that were stored in the last `secs` seconds.
+/// Returns the bytes that were stored in the last `secs` seconds.
 fn before(class: &ClassStatus, secs: u64, history: &History, now: u64) -> f64 {
     let rate = class.day_bytes_per_sec;
     let age = class.oldest_arrival.map_or(0, |at| now.saturating_sub(at));
@@ -59,7 +60,7 @@ fn before(class: &ClassStatus, secs: u64, history: &History, now: u64) -> f64 {
         let piece = (secs - at).min(DAY_SECS);
         let known = history.get(&(now.saturating_sub(at) / DAY_SECS)).and_then(|day| day.get(&class.name));
         bytes += match known {
-            // The day that is not over is judged by its rate.
+            // The unfinished day is extrapolated from its rate.
             Some(stored) if at >= DAY_SECS => *stored as f64 * piece as f64 / DAY_SECS as f64,
             _ if at < age => rate * piece.min(age - at) as f64,
             _ => 0.0,
@@ -76,7 +77,7 @@ mod tests {
 
     const NOW: u64 = 20_000 * DAY_SECS;
 
-    /// A class with room for 1,000 bytes that gets so many a day, and should keep articles 10 days.
+    /// Returns a class with room for 1,000 bytes that gets so many a day, and should keep articles 10 days.
     fn class(bytes_a_day: f64) -> ClassStatus {
         let rate = bytes_a_day / DAY_SECS as f64;
         ClassStatus {
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_day_says_how_short_it_could_be() {
+    fn worst_day_bounds_the_retention() {
         let class = told(class(50.0), &history([(1, 50), (3, 500), (400, 900)]));
         assert_eq!(class.worst_day.as_deref(), Some("2024-10-01"), "of the last year");
         assert_eq!((class.stays_worst_secs, class.target_missed), (Some(2 * DAY_SECS), None));
@@ -112,20 +113,20 @@ mod tests {
     }
 
     #[test]
-    fn the_day_is_foretold_before_it_comes() {
+    fn missed_target_is_forecast_in_advance() {
         // 50 bytes a day for long, and 300 since yesterday: the buffer will have turned over within 10 days
         // once 10 days have brought 1,000 bytes: 300 n + 50 (10 - n) = 1,000 at n = 2, of which one is over.
         let class = told(class(300.0), &history((1..40).map(|ago| (ago, 50))));
         let ahead = class.target_missed.unwrap() - NOW;
         assert!((DAY_SECS * 9 / 10..DAY_SECS * 12 / 10).contains(&ahead), "{ahead}");
-        // It was so all the time.
+        // The rate was the same all the time.
         let class = told(self::class(300.0), &history((1..40).map(|ago| (ago, 300))));
         assert_eq!(class.target_missed, Some(NOW));
         assert_eq!(class.promise_missed, None, "nothing was promised");
     }
 
     #[test]
-    fn a_buffer_that_is_not_full_yet_has_its_time() {
+    fn forecast_allows_for_the_unfilled_part_of_a_buffer() {
         // A day old, and filled at 200 bytes a day: full after 5 days.
         let young = ClassStatus { oldest_arrival: Some(NOW - DAY_SECS), ..class(200.0) };
         let ahead = told(young, &History::new()).target_missed.unwrap() - NOW;

@@ -1,9 +1,8 @@
-//! The thread that keeps the record of the day.
+//! The thread that keeps the daily record.
 //!
-//! Articles are counted as the journal has them, with a cursor that is moved after the record is durable:
-//! after a crash the rows that come again are those that the record knows already, by their sequence numbers.
-//! What counters say between two writes of the record, a minute, is lost with the process. The thread has the
-//! lowest priority.
+//! Articles are counted from the journal, with a cursor that is moved after the record is durable: rows read
+//! again after a crash are recognized by their sequence numbers. Growth of the counters between two writes of
+//! the record, a minute apart, is lost with the process. The thread has the lowest priority.
 
 use super::record::{self, ClassDay, DayRecord, PeerDay, count};
 use super::{DAY_SECS, Days, history};
@@ -20,29 +19,29 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tracing::warn;
 
-/// The priority of the thread: what others leave.
+/// Niceness of the thread: the lowest priority.
 const NICE: i32 = 19;
-/// The name of the cursor.
+/// Name of the cursor.
 const CURSOR: &str = "days";
-/// How often it looks whether it is to stop.
+/// Interval of checks whether to stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// How often the journal is read.
+/// Interval at which the journal is read.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
-/// How often the record is written.
+/// Interval at which the record is written.
 const WRITE_INTERVAL: Duration = Duration::from_secs(60);
-/// The Path of one in so many articles is looked at.
+/// Sampling of Path headers: one article in this many.
 const PATH_SAMPLE: u64 = 8;
-/// Servers of a Path that are counted.
+/// Maximum number of servers counted in a Path.
 const HOPS_MAX: usize = 30;
 
-/// The thread; it ends with the server.
+/// The thread; ends with the server.
 #[derive(Debug)]
 pub struct DayKeeper {
     thread: JoinHandle<()>,
 }
 
 impl DayKeeper {
-    /// Waits for its end. The server must be stopping.
+    /// Waits for the thread to end. The server must be stopping.
     pub fn end(self) {
         if self.thread.join().is_err() {
             warn!("the thread that records the day has failed");
@@ -50,17 +49,17 @@ impl DayKeeper {
     }
 }
 
-/// Starts the thread; `report` says how the server is, as long as there is one.
+/// Starts the thread; `report` returns the status of the server, as long as there is one.
 pub fn start(
     site: &Arc<Site>,
     days: &Arc<Days>,
     report: impl Fn() -> Option<Report> + Send + 'static,
 ) -> io::Result<DayKeeper> {
-    // From now on nothing is missed.
+    // From here on no article is missed.
     drop(site.spool.cursor(CURSOR, Start::Now)?);
     let (site, days) = (site.clone(), days.clone());
     let thread = thread::Builder::new().name("days".into()).spawn(move || {
-        // Without it the thread only takes more than it should.
+        // A failure only leaves the thread its usual priority.
         let _as_before = rustix::process::setpriority_process(None, NICE);
         while !site.is_stopping() {
             if let Err(error) = run(&site, &days, &report) {
@@ -90,7 +89,7 @@ fn run(site: &Site, days: &Days, report: &dyn Fn() -> Option<Report>) -> io::Res
         let today = unix_secs() / DAY_SECS;
         let is_due = site.is_stopping() || today != keeping.day || written.elapsed() >= WRITE_INTERVAL;
         let done = keeping.read().and_then(|()| if is_due { keeping.write(report()) } else { Ok(()) });
-        // What was counted stays counted.
+        // Counts are kept in memory after an error.
         if let Err(error) = done {
             warn!(%error, "the day cannot be recorded now");
         }
@@ -106,14 +105,14 @@ fn run(site: &Site, days: &Days, report: &dyn Fn() -> Option<Report>) -> io::Res
     Ok(())
 }
 
-/// The record of a day that is being kept.
+/// The daily record that is being kept.
 struct Keeping<'a> {
     site: &'a Site,
     day: u64,
     record: DayRecord,
     cursor: Cursor,
     batch: Batch,
-    /// What the counters said when they were last looked at.
+    /// State of the counters at the last update.
     before: ServerStatus,
     numbers: Vec<(GroupId, u64)>,
 }
@@ -125,7 +124,7 @@ impl<'a> Keeping<'a> {
         let cursor = spool.cursor(CURSOR, Start::Now)?;
         let last = match record::read(&**spool.disk(), &data, day)? {
             Some(record) => record,
-            // What the last day has counted comes again only where the cursor says so.
+            // The sequence number of the last record avoids counting articles twice.
             None => {
                 let days = record::days(&**spool.disk(), &data);
                 let last = days.last().and_then(|last| record::read(&**spool.disk(), &data, *last).ok()?);
@@ -136,7 +135,7 @@ impl<'a> Keeping<'a> {
         Ok(Self { site, day, record: last, cursor, batch: Batch::default(), before, numbers: Vec::new() })
     }
 
-    /// Counts the articles that the journal has got.
+    /// Counts the new articles in the journal.
     fn read(&mut self) -> io::Result<()> {
         let mut batch = std::mem::take(&mut self.batch);
         loop {
@@ -185,7 +184,7 @@ impl<'a> Keeping<'a> {
         }
     }
 
-    /// Adds by how much the counters have grown.
+    /// Adds the growth of the counters.
     fn grow(&mut self, report: &Report) {
         let Some(server) = &report.server else { return };
         let (now, before, record) = (unix_secs(), &self.before, &mut self.record);
@@ -214,7 +213,7 @@ impl<'a> Keeping<'a> {
         self.before = server.clone();
     }
 
-    /// Makes the record durable, with what a report says, and then moves the cursor.
+    /// Makes the record durable, with the figures of a report, and then moves the cursor.
     fn write(&mut self, report: Option<Report>) -> io::Result<()> {
         report.iter().for_each(|report| self.grow(report));
         let config = self.site.config.current();

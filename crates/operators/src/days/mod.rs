@@ -1,9 +1,9 @@
-//! What happened on each day: for `newsreel report`, and for what can be foretold of how long articles stay.
+//! Daily records of the server: for `newsreel report`, and for forecasts of how long articles stay.
 //!
-//! A record of each day (UTC) is a small file (`record`, `docs/formats/days.md`). A thread (`keeping`) adds
-//! what the journal says of articles, and by how much the server's counters have grown. `forecast` is pure:
-//! the records of past days in, the day on which articles will no longer stay as long as they should out.
-//! Called by `server`, by reports and by the command.
+//! The record of each day (UTC) is a small file (`record`, `docs/formats/days.md`). A thread (`keeping`) adds
+//! articles from the journal, and the growth of the server's counters. `forecast` is pure: from the records
+//! of past days it computes the day on which articles will no longer stay as long as they should. Called by
+//! `server`, by reports and by the command.
 
 mod forecast;
 mod keeping;
@@ -20,28 +20,28 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Days of which records are kept.
+/// Number of days whose records are kept.
 pub(crate) const DAYS_KEPT: u64 = 400;
 /// Seconds of a day.
 const DAY_SECS: u64 = 86_400;
 
-/// Bytes stored on past days: by the day's number since 1970, and by class.
+/// Bytes stored on past days: by day since 1970, and by class.
 pub(crate) type History = BTreeMap<u64, BTreeMap<String, u64>>;
 
-/// What is known of past days, and kept of this one.
+/// Totals of past days.
 #[derive(Debug, Default)]
 pub struct Days {
     history: ArcSwap<History>,
 }
 
 impl Days {
-    /// What was stored on past days.
+    /// Returns the bytes stored on past days.
     pub fn history(&self) -> Arc<History> {
         self.history.load_full()
     }
 }
 
-/// What was stored on past days, as the records say; those that cannot be read are left out.
+/// Reads the bytes stored on past days from the records; unreadable ones are skipped.
 pub(crate) fn history(disk: &dyn Disk, data: &Path) -> History {
     let known = |day: u64| {
         let record = read(disk, data, day).ok()??;

@@ -1,4 +1,4 @@
-//! The record of a day: a small file of JSON that is replaced whole.
+//! The record of a day: a small JSON file that is replaced as a whole.
 
 use super::{DAY_SECS, DAYS_KEPT};
 use crate::report::LoginStatus;
@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 /// Directory below `site.data`.
 const DIR: &str = "days";
 const FIRST_LINE: &str = "newsreel day 1\n";
-/// The largest file that is read, in bytes.
+/// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Names of a kind that are counted each by itself; the others are counted together.
+/// Maximum number of names counted individually in each table; further ones are counted together.
 const NAMES_MAX: usize = 5_000;
-/// What those are called.
+/// Name under which these are counted.
 const OTHERS: &str = "(others)";
-/// Kinds of trouble that are recorded.
+/// Maximum number of troubles recorded.
 const TROUBLES_MAX: usize = 50;
 
-/// What happened on a day.
+/// Record of a day.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DayRecord {
-    /// Articles with a lower sequence number are counted, here or before.
+    /// Sequence number below which all articles have been counted, in this record or earlier ones.
     pub next: u64,
-    /// Articles accepted, rejected, and answers "try later".
+    /// Articles accepted, rejected, and deferred with "try later".
     pub accepted: u64,
     pub rejected: u64,
     pub try_later: u64,
@@ -35,31 +35,31 @@ pub struct DayRecord {
     pub refused: u64,
     pub readers: u64,
     pub logins: LoginStatus,
-    /// Why articles were rejected.
+    /// Reasons for which articles were rejected.
     pub reasons: BTreeMap<String, u64>,
     pub peers: BTreeMap<String, PeerDay>,
-    /// How articles came: `peer NAME`, `injected`, `rnews`, `import`.
+    /// Origins of articles: `peer NAME`, `injected`, `rnews`, `import`.
     pub origins: BTreeMap<String, u64>,
-    /// Articles by group, and how often readers selected one.
+    /// Articles by group, and selections by readers.
     pub groups: BTreeMap<String, u64>,
     pub selections: BTreeMap<String, u64>,
-    /// In how many Paths a server stood, of the articles that were looked at.
+    /// Occurrences of servers in the Paths that were sampled, and the number of these.
     pub path: BTreeMap<String, u64>,
     pub paths: u64,
     pub classes: BTreeMap<String, ClassDay>,
-    /// What was wrong, and since when, Unix seconds.
+    /// Troubles, and since when, in Unix seconds.
     pub trouble: BTreeMap<String, u64>,
 }
 
-/// What a peer did on a day.
+/// Figures of a peer on a day.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PeerDay {
-    /// What it offered, and what was accepted and rejected of it.
+    /// Articles that the peer offered, and those of them accepted and rejected.
     pub offered: u64,
     pub accepted: u64,
     pub rejected: u64,
-    /// What it was offered, and what it did with that.
+    /// Articles offered to the peer, and what became of them.
     pub sent_offered: u64,
     pub sent_refused: u64,
     pub sent_accepted: u64,
@@ -69,18 +69,18 @@ pub struct PeerDay {
     pub missed: u64,
 }
 
-/// What a class got on a day.
+/// Articles stored in a class on a day.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClassDay {
     pub articles: u64,
     pub bytes: u64,
-    /// How long articles stay, as was known last; seconds.
+    /// Last estimate of how long articles stay, in seconds.
     pub stays_secs: Option<u64>,
 }
 
 impl DayRecord {
-    /// Adds what was wrong.
+    /// Adds a trouble.
     pub fn note(&mut self, what: String, now: u64) {
         if self.trouble.len() < TROUBLES_MAX {
             self.trouble.entry(what).or_insert(now);
@@ -88,7 +88,7 @@ impl DayRecord {
     }
 }
 
-/// Counts `n` for a name.
+/// Adds `n` to the count of a name.
 pub(super) fn count(counts: &mut BTreeMap<String, u64>, name: &str, n: u64) {
     if n == 0 {
         return;
@@ -101,7 +101,7 @@ pub(super) fn count(counts: &mut BTreeMap<String, u64>, name: &str, n: u64) {
     *counts.entry(name.to_owned()).or_default() += n;
 }
 
-/// The date of a day: `2026-11-23`.
+/// Returns the date of a day: `2026-11-23`.
 pub fn day_text(day: u64) -> String {
     let stamp = netnews::date::format_nntp(i64::try_from(day * DAY_SECS).unwrap_or(i64::MAX));
     let digits = String::from_utf8_lossy(stamp.get(..8).unwrap_or_default()).into_owned();
@@ -113,7 +113,7 @@ fn path(data: &Path, day: u64) -> PathBuf {
     data.join(DIR).join(day_text(day))
 }
 
-/// The days of which there are records, the oldest first.
+/// Returns the days that have records, oldest first.
 pub fn days(disk: &dyn Disk, data: &Path) -> Vec<u64> {
     let names = disk.list(&data.join(DIR)).unwrap_or_default();
     let day = |name: &String| {
@@ -125,7 +125,7 @@ pub fn days(disk: &dyn Disk, data: &Path) -> Vec<u64> {
     names.iter().filter_map(day).collect()
 }
 
-/// The record of a day; `None`: there is none, or it was damaged.
+/// Reads the record of a day; `None` if there is none, or it was damaged.
 pub fn read(disk: &dyn Disk, data: &Path, day: u64) -> io::Result<Option<DayRecord>> {
     let costs = "what was counted on that day is lost";
     Ok(read_or_set_aside(disk, &path(data, day), FILE_BYTES_MAX, costs, parsed)?.whole())
@@ -136,13 +136,12 @@ fn parsed(bytes: &[u8]) -> Option<DayRecord> {
     serde_json::from_str(json.trim_end()).ok()
 }
 
-/// Whether the record of a day is whole.
+/// Returns whether the record of a day is whole.
 pub(crate) fn is_whole(bytes: &[u8]) -> bool {
     parsed(bytes).is_some()
 }
 
-/// Replaces the record of a day; durable when this returns. The first one of a day removes those that are too
-/// old.
+/// Replaces the record of a day; durable on return. The first write of a day removes outdated records.
 pub(super) fn write(disk: &dyn Disk, data: &Path, day: u64, record: &DayRecord) -> io::Result<()> {
     let dir = data.join(DIR);
     disk.create_dir(&dir)?;
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_and_old_ones_go() {
+    fn records_are_read_back_and_old_ones_removed() {
         let disk = SimDisk::new();
         let data = Path::new(DATA);
         for day in [19_000, 20_000, 20_001] {
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_at_any_write_leaves_the_record_before_or_after() {
+    fn crash_at_any_write_leaves_old_or_new_record() {
         let run = |disk: &SimDisk| (1..=3).try_for_each(|n| write(disk, Path::new(DATA), 20_000, &record(n)));
         let whole = SimDisk::new();
         run(&whole).unwrap();

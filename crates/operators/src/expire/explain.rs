@@ -1,4 +1,4 @@
-//! `newsreel expire --explain`: when an article goes, and why.
+//! `newsreel expire --explain`: when an article expires, and why.
 
 use spool::{ExpireConfig, Expiry, ExpiryFate, ExpiryOfNumber, Lookup, Spool};
 
@@ -7,7 +7,7 @@ use super::super::request::Reply;
 use site_base::clock::unix_secs;
 use site_base::units::{about_size, about_span, counted};
 
-/// Tells when the article with a Message-ID goes; true if it is here.
+/// Reports when the article with a Message-ID expires; returns true if it is here.
 pub(crate) fn explain(spool: &Spool, message_id: &str, sink: &mut Sink<'_>) -> bool {
     match spool.explain_expiry(message_id.as_bytes()) {
         Ok(Ok(expiry)) => {
@@ -77,7 +77,7 @@ fn lines(expiry: &Expiry, rules: &[ExpireConfig], now: u64) -> Vec<String> {
     lines
 }
 
-/// What becomes of a number.
+/// Describes the expiry of a number.
 fn of_number(number: &ExpiryOfNumber, rules: &[ExpireConfig], now: u64) -> String {
     let ExpiryOfNumber { group, number, rule, due, newer, is_capped } = number;
     let Some((at, config)) = rule.and_then(|at| Some((at, rules.get(at)?))) else {
@@ -94,7 +94,7 @@ fn of_number(number: &ExpiryOfNumber, rules: &[ExpireConfig], now: u64) -> Strin
     text
 }
 
-/// Which articles a section decides about.
+/// Describes which articles a section applies to.
 fn conditions(config: &ExpireConfig) -> String {
     let text = |key: &str, value: &Option<String>| value.as_ref().map(|value| format!("{key} = \"{value}\""));
     let moderated = config.moderated.map(|moderated| format!("moderated = {moderated}"));
@@ -114,7 +114,7 @@ fn goes(numbers: &[ExpiryOfNumber], now: u64) -> String {
     }
 }
 
-/// A date, and how far away it is.
+/// Formats a date with its distance from now.
 fn date(at: u64, now: u64) -> String {
     let mut text = Vec::new();
     netnews::date::format_rfc5322(i64::try_from(at).unwrap_or(i64::MAX), &mut text);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_number_decides_and_one_that_never_goes_holds_all() {
+    fn last_number_to_expire_decides() {
         let due = |days: u64| number(Some(0), Some(NOW + days * DAY), false);
         assert!(goes(&[due(3), due(5)], NOW).ends_with("(in 5 d), with its last number"));
         assert_eq!(goes(&[due(3), number(Some(0), None, false)], NOW), "never, by these rules");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_told_with_its_section_and_cap() {
+    fn number_is_explained_with_section_and_cap() {
         let config = ExpireConfig {
             groups: Some("a.*".into()),
             moderated: Some(true),

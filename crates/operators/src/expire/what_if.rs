@@ -1,4 +1,4 @@
-//! `newsreel expire --what-if`: what the rules of another configuration would remove.
+//! `newsreel expire --what-if`: effect of another configuration's expiry rules.
 
 use spool::{Spool, WhatIfRow};
 use std::path::Path;
@@ -10,7 +10,7 @@ use site_config::Config;
 
 const DAY_SECS: u64 = 86_400;
 
-/// Counts what the rules of a file would remove, now and in some days; true if that could be done.
+/// Counts what the rules of a file would remove, now and in `days` days; returns true on success.
 pub(crate) fn what_if(
     spool: &Spool,
     (file, text): (&Path, &str),

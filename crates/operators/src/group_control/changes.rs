@@ -1,7 +1,7 @@
-//! Changes of groups that newgroup and rmgroup messages ask for, until they are made: many in one commit.
+//! Pending group changes of newgroup and rmgroup messages, made many in one commit.
 //!
-//! A change is recorded in [`Done`] once it is made; the reader's place stays before its message until then,
-//! so a crash in between repeats it, which changes nothing. No two of those that wait are of one group.
+//! A change is recorded in [`Done`] once it is made; until then the reader's position stays before its
+//! message, so after a crash it is repeated, which changes nothing. No two pending changes are of one group.
 
 use super::done::Done;
 use super::not::Not;
@@ -12,28 +12,28 @@ use std::mem::take;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// Changes that are made together at most.
+/// Maximum number of changes made together.
 const TOGETHER_MAX: usize = 512;
-/// Bytes of the mails about them at most, but for that of the last one.
+/// Maximum size of the pending mails in bytes, except for the last one.
 const MAILS_BYTES_MAX: usize = 4 << 20;
-/// Of so many at most each has a line of its own in the log.
+/// Maximum number of changes that are logged individually.
 const LINES_MAX: usize = 16;
 
-/// What a message asks for.
+/// A change that a message asks for.
 pub(super) struct Change {
-    /// The group.
+    /// Name of the group.
     pub name: String,
-    /// The date of the message.
+    /// Date of the message.
     pub date: i64,
-    /// `None`: the group is so already.
+    /// The update; `None` if the group is as requested already.
     pub update: Option<GroupUpdate>,
-    /// What to say once it is made.
+    /// Text for the log once the change is made.
     pub text: String,
-    /// The command, its sender and its Message-ID, for the log.
+    /// Command, sender and Message-ID, for the log.
     pub what: String,
     pub from: String,
     pub id: String,
-    /// What is mailed once it is made.
+    /// Mail to send once the change is made.
     pub mail: Option<Mail>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Mail {
 }
 
 impl Mail {
-    /// Queues it; the message is one with this Message-ID.
+    /// Queues the mail about the message with this Message-ID.
     pub fn send(&self, mail: &Moderation, id: &str, now: i64) {
         if let Err(why) = mail.notify(&self.to, &self.subject, &self.text, now) {
             warn!(id, to = self.to, ?why, "a control message cannot be mailed");
@@ -53,12 +53,12 @@ impl Mail {
     }
 }
 
-/// The changes that wait.
+/// Pending changes.
 #[derive(Default)]
 pub(super) struct Changes {
     waiting: Vec<Change>,
     mails_bytes: usize,
-    /// For how long changes were being made since somebody asked.
+    /// Time spent making changes since [`took`](Self::took) was last called.
     took: Duration,
 }
 
@@ -67,12 +67,12 @@ impl Changes {
         self.waiting.is_empty()
     }
 
-    /// Whether no more are to wait.
+    /// Returns whether no more changes may be added.
     pub fn is_full(&self) -> bool {
         self.waiting.len() >= TOGETHER_MAX || self.mails_bytes >= MAILS_BYTES_MAX
     }
 
-    /// Whether one of them is of this group.
+    /// Returns whether one of the changes is of this group.
     pub fn has_group(&self, name: &str) -> bool {
         self.waiting.iter().any(|change| change.name == name)
     }
@@ -82,18 +82,18 @@ impl Changes {
         self.waiting.push(change);
     }
 
-    /// Forgets what waits: its messages will be read again.
+    /// Drops the pending changes; their messages will be read again.
     pub fn clear(&mut self) {
         (self.waiting, self.mails_bytes) = Default::default();
     }
 
-    /// For how long changes were being made since this was asked last: the writer of the spool was theirs.
+    /// Returns the time spent making changes since the last call, in which the writer of the spool was held.
     pub fn took(&mut self) -> Duration {
         take(&mut self.took)
     }
 
-    /// Makes those that wait in one commit, or one by one if the spool refuses one of them. On an error they
-    /// are to be read again.
+    /// Makes the pending changes in one commit, or one by one if the spool refuses one of them. After an
+    /// error they must be read again.
     pub fn make(&mut self, spool: &Spool, done: &mut Done, mail: &Moderation, now: i64) -> io::Result<()> {
         if self.is_empty() {
             return Ok(());
@@ -132,7 +132,7 @@ fn update(spool: &Spool, changes: &[Change]) -> Result<(), Not> {
     Ok(())
 }
 
-/// Records what was made, and says so.
+/// Records the changes made, and logs them.
 fn made(changes: &[Change], done: &mut Done, mail: &Moderation, now: i64) -> io::Result<()> {
     done.add_groups(changes.iter().map(|change| (&*change.name, change.date)))?;
     let is_flood = changes.len() > LINES_MAX;

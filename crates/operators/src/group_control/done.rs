@@ -1,7 +1,7 @@
-//! What was carried out last, for each group and hierarchy: so that neither an old message that comes late
-//! nor a replayed one undoes it.
+//! The last message carried out for each group and hierarchy, so that neither a late old message nor a
+//! replayed one undoes it.
 //!
-//! One line a change in a file below `site.data`; bounded. Format: `docs/formats/control.md`.
+//! One line for each change in a bounded file below `site.data`. Format: `docs/formats/control.md`.
 
 use disk::{Disk, Line};
 use netnews::control::group_info::{is_older_serial, is_within};
@@ -10,19 +10,19 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a message is about.
+/// Subject of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Subject {
     Group(String),
     Hierarchy(String),
 }
 
-/// The last message about it.
+/// Last message about a subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Last {
-    /// Its date, Unix seconds.
+    /// Date of the message, in Unix seconds.
     date: i64,
-    /// Digits of its serial number; empty: it had none.
+    /// Digits of the serial number; empty if it had none.
     serial: String,
 }
 
@@ -37,12 +37,12 @@ impl Entry for Last {
     }
 }
 
-/// What was carried out last.
+/// Messages carried out last.
 #[derive(Debug)]
 pub(super) struct Done(DurableTable<Last>);
 
 impl Done {
-    /// That of the site in `data`.
+    /// Opens the table of the site in `data`.
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
         let table = DurableTable::open(disk, data, |table, line| {
             let Some((subject, last)) = entry(line) else { return false };
@@ -52,7 +52,7 @@ impl Done {
         Ok(Self(table))
     }
 
-    /// Whether something was carried out about the group by a message that is not older.
+    /// Returns whether a message about the group that is not older was carried out.
     pub fn has_group(&self, group: &str, date: i64) -> bool {
         let own = self.0.get(&Subject::Group(group.into())).is_some_and(|last| last.date >= date);
         own || prefixes(group).any(|hierarchy| {
@@ -60,12 +60,12 @@ impl Done {
         })
     }
 
-    /// Whether a newgroup or rmgroup was carried out for the group that is newer than a checkgroups message.
+    /// Returns whether a newgroup or rmgroup for the group newer than a checkgroups message was carried out.
     pub fn has_newer_group(&self, group: &str, date: i64) -> bool {
         self.0.get(&Subject::Group(group.into())).is_some_and(|last| last.date > date)
     }
 
-    /// What keeps a checkgroups message about `hierarchy` from being carried out.
+    /// Returns the reason why a checkgroups message about `hierarchy` is outdated.
     pub fn is_outdated(&self, hierarchy: &str, date: i64, serial: &[u8]) -> Option<&'static str> {
         let last = self.0.get(&Subject::Hierarchy(hierarchy.into()))?;
         if is_older_serial(serial, last.serial.as_bytes()) {
@@ -74,7 +74,7 @@ impl Done {
         (last.date >= date).then_some(NOT_NEWER)
     }
 
-    /// Something was carried out about these groups by messages of these dates; durable when this returns.
+    /// Records that messages of these dates about these groups were carried out; durable on return.
     pub fn add_groups<'g>(&mut self, groups: impl Iterator<Item = (&'g str, i64)>) -> io::Result<()> {
         for (group, date) in groups {
             self.add(Subject::Group(group.into()), Last { date, serial: String::new() })?;
@@ -82,13 +82,13 @@ impl Done {
         self.0.sync().map(drop)
     }
 
-    /// A checkgroups message about these hierarchies was carried out; durable when this returns.
+    /// Records that a checkgroups message about these hierarchies was carried out; durable on return.
     pub fn add_hierarchies(&mut self, hierarchies: &[&str], date: i64, serial: &[u8]) -> io::Result<()> {
         let serial = String::from_utf8_lossy(serial).into_owned();
         for hierarchy in hierarchies {
             let last = Last { date, serial: serial.clone() };
             self.add(Subject::Hierarchy((*hierarchy).into()), last)?;
-            // What it says of its groups is what the hierarchy's line says.
+            // The hierarchy's line covers its groups.
             let is_covered = |subject: &Subject, last: &Last| match subject {
                 Subject::Group(group) => {
                     last.date <= date && is_within(group.as_bytes(), hierarchy.as_bytes())
@@ -108,10 +108,10 @@ impl Done {
     }
 }
 
-/// Why a message is not carried out that was, or is older than one that was.
+/// Reason for refusing a message that was carried out, or is older than one that was.
 pub(super) const NOT_NEWER: &str = "it is not newer than the last one that was carried out";
 
-/// The group's name and those of the hierarchies that it is in.
+/// Returns the group's name and those of its hierarchies.
 fn prefixes(group: &str) -> impl Iterator<Item = &str> {
     let ends = group.bytes().enumerate().filter(|(_, b)| *b == b'.').map(|(at, _)| at);
     ends.chain([group.len()]).filter_map(|end| group.get(..end))
@@ -130,7 +130,7 @@ fn entry(line: Line<'_>) -> Option<(Subject, Last)> {
     if let Line::Whole(text) = line { parsed(text) } else { None }
 }
 
-/// Whether a line of the file is whole.
+/// Returns whether a line of the file is whole.
 pub(crate) fn is_whole(line: Line<'_>) -> bool {
     entry(line).is_some()
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_newer_is_known_after_a_restart_too() {
+    fn outdated_messages_are_recognized_after_a_restart() {
         let sim = disk();
         let mut done = open(&sim);
         done.add_groups([("x.a", 100), ("x.late", 500)].into_iter()).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_the_first_are_forgotten() {
+    fn oldest_entries_beyond_the_limit_are_forgotten() {
         let mut done = open(&disk());
         for n in 0..Last::ENTRIES_MAX as i64 + 1_000 {
             done.add(Subject::Group(format!("x.g{n}")), Last { date: n, serial: String::new() }).unwrap();

@@ -1,4 +1,4 @@
-//! One control message: whether it is carried out, and what then happens.
+//! One control message: whether it is carried out, and how.
 
 use super::changes::{Change, Changes, Mail};
 use super::done::{Done, NOT_NEWER};
@@ -17,12 +17,12 @@ use std::io;
 use std::sync::Arc;
 use tracing::info;
 
-/// How far ahead the date of a message may be.
+/// Maximum distance of a message's date in the future, in seconds.
 const AHEAD_SECS_MAX: i64 = 86_400;
-/// The longest body that is looked at.
+/// Maximum number of bytes of a body that are read.
 const BODY_BYTES_MAX: usize = 16 << 20;
 
-/// Where control messages are carried out.
+/// Context in which control messages are carried out.
 pub(super) struct Messages<'a> {
     pub spool: &'a Spool,
     pub mail: &'a Moderation,
@@ -32,7 +32,7 @@ pub(super) struct Messages<'a> {
 }
 
 impl Messages<'_> {
-    /// Makes the changes that wait: what comes next depends on them, or must not be done a second time.
+    /// Makes the pending changes, because the next step depends on them or must not be repeated.
     pub fn make_changes(&mut self) -> io::Result<()> {
         self.changes.make(self.spool, self.done, self.mail, self.now)
     }
@@ -45,14 +45,14 @@ pub(super) struct Message<'a> {
     id: &'a str,
     policy: Policy,
     asked: Asked<'a>,
-    /// Its Control header.
+    /// Value of the Control header.
     control: &'a [u8],
-    /// Its body, without dot-stuffing.
+    /// Body, without dot-stuffing.
     body: Vec<u8>,
 }
 
 impl<'a> Message<'a> {
-    /// `None`: it is none, or a cancel.
+    /// Returns the control message in an article; `None` if there is none, or a cancel.
     pub fn of(
         (article, proof): (&'a Article<'a>, &'a Proof<'a>),
         id: &'a str,
@@ -65,8 +65,7 @@ impl<'a> Message<'a> {
         Some(Self { article, proof, id, policy: Policy::of(config.clone()), asked, control, body })
     }
 
-    /// Does what is to be done about it; an error if it must be tried again. A change of a group may wait for
-    /// others.
+    /// Carries out the message; after an error it must be tried again. A change of a group may stay pending.
     pub fn carry_out(&self, on: &mut Messages<'_>) -> io::Result<()> {
         let outcome = match self.asked.what {
             ControlType::Checkgroups => self.checkgroups(on).map(Some),
@@ -75,7 +74,7 @@ impl<'a> Message<'a> {
         let (what, from, id) = (self.subject(), &self.asked.sender, self.id);
         match outcome {
             Ok(Some(text)) => info!(what, from, id, "control message carried out: {text}"),
-            // It is said once it is made.
+            // Logged once the change is made.
             Ok(None) => {}
             Err(Not::Carried(reason)) => {
                 let remark = self.proof.remark();
@@ -86,13 +85,13 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// Its command, in a line.
+    /// Returns the command, in one line.
     fn subject(&self) -> String {
         let text = String::from_utf8_lossy(self.control.get(..200).unwrap_or(self.control)).into_owned();
         printable::line(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
     }
 
-    /// A message that one section decides: a change that is to be made.
+    /// Carries out a message that one section decides, by adding a pending change.
     fn decided(&self, on: &mut Messages<'_>) -> Result<(), Not> {
         let section = self.policy.decide(&self.asked, &|names| self.proof.is_by(names)).ok_or(UNDECIDED)?;
         match section.action {
@@ -168,8 +167,8 @@ impl<'a> Message<'a> {
         Ok((update, text))
     }
 
-    /// The update that makes a group as the message has it; `None`: it is so already. Flags that only an
-    /// operator sets stay.
+    /// Returns the update that makes a group as the message has it; `None` if it is so already. Flags that
+    /// only an operator sets stay.
     fn update(&self, line: &GroupLine, present: Option<&Group>) -> Option<GroupUpdate> {
         let flag = if line.is_moderated { Flag::Moderated } else { Flag::Open };
         let Some(group) = present else {
@@ -231,7 +230,7 @@ impl<'a> Message<'a> {
         Ok(text)
     }
 
-    /// Of what is planned the updates that are to be done, and what else there is to say.
+    /// Returns the planned updates to carry out, and remarks.
     fn chosen(
         &self,
         plan: Plan,
@@ -267,7 +266,7 @@ impl<'a> Message<'a> {
         if decides { Ok((updates, said)) } else { Err(Not::Carried(said.join(", "))) }
     }
 
-    /// What is to be added, changed and removed.
+    /// Plans the groups to add, change and remove.
     fn plan(&self, spool: &Spool, sections: &[&Control], scope: &Scope<'_>, listed: &[GroupLine]) -> Plan {
         let table = spool.group_table();
         let (mut plan, mut seen) = (Plan::default(), HashSet::new());
@@ -286,7 +285,7 @@ impl<'a> Message<'a> {
         plan
     }
 
-    /// What it asks for, if it says so as it must.
+    /// Returns the command, if the message is well-formed.
     fn well_formed(&self) -> Result<Command<'a>, Not> {
         for known in [Known::Control, Known::From, Known::Sender, Known::Date, Known::Approved] {
             if self.article.count(known) > 1 {
@@ -306,7 +305,7 @@ impl<'a> Message<'a> {
         Ok(command)
     }
 
-    /// Its date: that of injection if that is earlier.
+    /// Returns the date: that of injection if it is earlier.
     fn date(&self) -> Result<i64, Not> {
         let read = |known| match self.article.header(known) {
             None => Ok(None),
@@ -316,7 +315,7 @@ impl<'a> Message<'a> {
         Ok(read(Known::InjectionDate)?.map_or(posted, |injected| injected.min(posted)))
     }
 
-    /// Its date, if it is neither too old nor too far ahead.
+    /// Returns the date, if it is neither too old nor too far ahead.
     fn timely(&self, section: &Control, now: i64) -> Result<i64, Not> {
         let date = self.date()?;
         let age_max = i64::try_from(section.age_max.as_secs()).unwrap_or(i64::MAX);
@@ -329,14 +328,14 @@ impl<'a> Message<'a> {
         Ok(date)
     }
 
-    /// Mails it where the section says so.
+    /// Mails the message if the section asks for it.
     fn mail(&self, on: &Messages<'_>, section: &Control, what: &str) {
         if let Some(letter) = self.letter(section, what) {
             letter.send(on.mail, self.id, on.now);
         }
     }
 
-    /// The mail with it, where the section says so.
+    /// Returns the mail about the message if the section asks for it.
     fn letter(&self, section: &Control, what: &str) -> Option<Mail> {
         let to = section.mail_to.clone()?;
         let subject = format!("{} from {}", self.subject(), printable::line(&self.asked.sender));
@@ -368,17 +367,17 @@ fn public_name(name: &[u8]) -> Result<&str, Not> {
         .ok_or_else(|| "the group's name is not valid".into())
 }
 
-/// What a checkgroups message changes.
+/// Updates that a checkgroups message asks for.
 #[derive(Default)]
 struct Plan {
-    /// By the place of the section that decides.
+    /// Updates by the index of the section that decides.
     of_sections: BTreeMap<usize, Vec<GroupUpdate>>,
-    /// Groups that none decides.
+    /// Number of updates without a deciding section.
     undecided: usize,
 }
 
 impl Plan {
-    /// Adds an update of a group, or that it needs none, to the section that decides.
+    /// Adds an update of a group (or none, if it needs none) to the section that decides.
     fn add(&mut self, sections: &[&Control], group: &str, update: impl Into<Option<GroupUpdate>>) {
         let update = update.into();
         match sections.iter().position(|section| section.groups.matches(group.as_bytes())) {
@@ -395,7 +394,7 @@ fn name_of(update: &GroupUpdate) -> &str {
     }
 }
 
-/// How many groups are added, changed and removed, and what else there is to say.
+/// Describes how many groups are added, changed and removed, followed by remarks.
 fn counted(updates: &[GroupUpdate], mut said: Vec<String>) -> String {
     let count = |of: fn(&GroupUpdate) -> bool| updates.iter().filter(|update| of(update)).count();
     let counts = [
@@ -408,7 +407,7 @@ fn counted(updates: &[GroupUpdate], mut said: Vec<String>) -> String {
     words.join(", ")
 }
 
-/// One line an update.
+/// Formats the updates, one in each line.
 fn listing(updates: &[GroupUpdate]) -> String {
     let line = |update: &GroupUpdate| {
         let word = match update {

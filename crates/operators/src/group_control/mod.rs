@@ -1,10 +1,10 @@
-//! Carries out newgroup, rmgroup and checkgroups messages, and NoCeM notices, as long as the server runs.
+//! Carries out newgroup, rmgroup and checkgroups messages, and NoCeM notices, while the server runs.
 //!
-//! They are read from the journal with a durable cursor, off the road on which they were filed: what was not
-//! carried out before a crash is carried out after it. So that a flood of them costs the feeds next to
-//! nothing, groups are changed many at a time (`changes`), and the work, with the time for which that keeps
-//! the spool's writer, is a small part of the time while a feed comes in (`pace`); of the journal only what
-//! may hold a control message is read. Sources: RFC 5537 section 5.2, INN's `controlchan`.
+//! Messages are read from the journal with a durable cursor, apart from filing: those not carried out before
+//! a crash are carried out after it. So that a flood of them costs the feeds next to nothing, groups are
+//! changed many at a time (`changes`), and the work, including the time in which it holds the spool's writer,
+//! is limited to a small share of the time while a feed comes in (`pace`); only rows of the journal that may
+//! be control messages are read. Sources: RFC 5537 section 5.2, INN's `controlchan`.
 
 mod changes;
 mod done;
@@ -40,13 +40,13 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tracing::{error, warn};
 
-/// The cursor's name.
+/// Name of the cursor.
 const CURSOR: &str = "control";
-/// How often the cursor is moved over what holds no control message.
+/// Interval at which the cursor is moved over rows without control messages.
 const SKIP_INTERVAL: Duration = Duration::from_secs(30);
-/// How often is looked whether a feed comes in, while there is something to do.
+/// Interval of checks whether a feed comes in, while there is work to do.
 const FEED_INTERVAL: Duration = Duration::from_millis(100);
-/// After an error of the disk.
+/// Pause after a disk error.
 const ERROR_PAUSE: Duration = Duration::from_secs(10);
 
 /// Carries out control messages.
@@ -57,12 +57,12 @@ pub struct ControlMessages {
 }
 
 impl ControlMessages {
-    /// Those that come from now on, and those that were not carried out before. Blocks.
+    /// Opens the cursor on messages from now on, and on those not carried out before. Blocks.
     pub fn open(site: &Arc<Site>, mail: &Arc<Moderation>) -> io::Result<Self> {
         Ok(Self { reader: Reader::open(site)?, site: site.clone(), mail: mail.clone() })
     }
 
-    /// Carries out what comes, until the server stops.
+    /// Carries out messages until the server stops.
     pub async fn carry_out(mut self) {
         let stopping = self.site.stopping();
         let work = async {
@@ -70,7 +70,7 @@ impl ControlMessages {
                 let Err(error) = self.reader.follow(&self.site, &self.mail).await else { continue };
                 error!(%error, "control messages are not carried out now");
                 sleep(ERROR_PAUSE).await;
-                // From the last place that is done with.
+                // Continue at the last position that is done.
                 if let Err(error) = block_in_place(|| self.reader.rewind()) {
                     error!(%error, "cannot go back to the control messages that were not carried out");
                 }
@@ -85,16 +85,16 @@ impl ControlMessages {
 
 struct Reader {
     cursor: Cursor,
-    /// Up to where all is done with.
+    /// Position up to which everything is done.
     mark: Mark,
     done: Done,
-    /// What was read, and is not done yet.
+    /// Changes that were read but not made.
     changes: Changes,
     notices_done: NoticesDone,
     keyring: Keyring,
     pace: Pace,
     feed: FeedRate,
-    /// How many that were filed since the start have been read.
+    /// Number of control messages filed since the start that have been read.
     read: u64,
     buf: ArticleBuf,
 }
@@ -111,7 +111,7 @@ impl Reader {
         Ok(Self { mark, cursor, done, changes, notices_done, keyring, pace, feed, read: 0, buf })
     }
 
-    /// Follows the journal; ends with an error only.
+    /// Follows the journal; returns only on an error.
     async fn follow(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
         let mut fresh = true;
         loop {
@@ -127,14 +127,14 @@ impl Reader {
         }
     }
 
-    /// Goes back to what is not done.
+    /// Returns to the first message that is not done.
     fn rewind(&mut self) -> io::Result<()> {
         self.changes.clear();
         self.cursor.seek(self.mark);
         self.cursor.save_at(self.mark)
     }
 
-    /// Moves on over what holds no control message, without reading it.
+    /// Moves over rows without control messages, without reading them.
     fn skip(&mut self, site: &Site) -> io::Result<()> {
         let end = site.spool.journal_mark(Start::Now)?;
         if site.filer.controls.begun() == self.read && self.mark.position < end.position {
@@ -145,7 +145,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What may be done of the time now.
+    /// Returns the share of the time that the work may take now.
     fn share(&mut self, site: &Site) -> Share {
         match self.feed.rages(site.spool.ticket().position(), Instant::now()) {
             true => Share::BESIDE_A_FEED,
@@ -153,7 +153,7 @@ impl Reader {
         }
     }
 
-    /// Waits until there may be work again.
+    /// Waits until the next work is allowed.
     async fn rest(&mut self, site: &Site) {
         loop {
             let share = self.share(site);
@@ -166,15 +166,15 @@ impl Reader {
         }
     }
 
-    /// So much work was done, and the spool's writer kept.
+    /// Accounts for work done, and for the time in which the spool's writer was held.
     fn worked(&mut self, work: Duration, site: &Site) {
         let work = work + self.changes.took();
         let share = self.share(site);
         self.pace.worked(work, share);
     }
 
-    /// Reads up to the last one that is filed, and carries out what is found. What a feed brings behind that
-    /// is not read.
+    /// Reads up to the last control message filed, and carries out those found. Articles of a feed after it
+    /// are not read.
     async fn catch_up(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
         let filed = site.filer.controls.done();
         let end = block_in_place(|| site.spool.journal_mark(Start::Now))?.position;
@@ -183,7 +183,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads up to this place of the journal at least.
+    /// Reads at least up to this position of the journal.
     async fn read_to(&mut self, end: u64, site: &Site, mail: &Moderation) -> io::Result<()> {
         let mut batch = Batch::default();
         loop {
@@ -198,13 +198,13 @@ impl Reader {
                     self.worked(work, site);
                     carried?;
                     if self.changes.is_empty() {
-                        // After a crash this one comes again at most.
+                        // At most this message is repeated after a crash.
                         self.mark = Mark { position, sequence: Some(row.sequence) };
                         self.cursor.note(self.mark)?;
                     }
                 }
             }
-            // What waits is to be read again after a crash.
+            // Pending changes must be read again after a crash.
             if self.changes.is_empty() && !batch.is_empty() {
                 block_in_place(|| self.cursor.save())?;
                 self.mark = self.cursor.mark();
@@ -215,7 +215,7 @@ impl Reader {
         }
     }
 
-    /// Makes the changes that wait; all that was read is done then.
+    /// Makes the pending changes, after which everything read is done.
     fn make_changes(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
         if self.changes.is_empty() {
             return Ok(());
@@ -233,7 +233,7 @@ impl Reader {
         let id = String::from_utf8_lossy(row.message_id).into_owned();
         match spool.read(&row.token, Some(&row.key), Patience::Wait, &mut self.buf) {
             Ok(true) => {}
-            // It was cancelled or overwritten meanwhile.
+            // Cancelled or overwritten meanwhile.
             Ok(false) => return Ok(()),
             Err(error) => {
                 warn!(id, %error, "cannot read a control message");
@@ -246,7 +246,7 @@ impl Reader {
         let (done, changes) = (&mut self.done, &mut self.changes);
         let mut on = Messages { spool, mail, done, changes, now: unix_now() };
         if article.count(Known::Control) == 0 {
-            // It must not come again once it is done.
+            // A notice must not be repeated, so earlier changes are made first.
             on.make_changes()?;
             let (hides, keyring, now) = (&site.filer.hides, &self.keyring, unix_now());
             let notices = Notices { spool, hides, keyring, config: &config, now };
@@ -258,12 +258,12 @@ impl Reader {
     }
 }
 
-/// Whether a row may be of one; rows that recovery wrote do not say.
+/// Returns whether a row may be a control message; rows written by recovery do not record that.
 fn is_control(row: &ArticleRow<'_>) -> bool {
     row.tagged.kind().is_none_or(is_from_journal)
 }
 
-/// Does something that may wait for the disk; what it returns, and how much work of this thread it was.
+/// Runs work that may wait for the disk; returns its result and the CPU time it took.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let spent = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);

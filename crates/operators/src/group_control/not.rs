@@ -1,13 +1,13 @@
-//! Why a control message or a notice is not carried out.
+//! Reasons why a control message or a notice is not carried out.
 
 use spool::{Trouble, TroubleKind};
 use std::io;
 
-/// Why.
+/// Reason why a message is not carried out.
 pub(super) enum Not {
-    /// It is not to be.
+    /// The message is refused.
     Carried(String),
-    /// The spool accepts no change now; it is tried again.
+    /// The spool accepts no change now; the message is tried again.
     Now(io::Error),
 }
 

@@ -1,8 +1,8 @@
-//! One NoCeM notice: whether it is carried out, and what then happens (`docs/nocem.md`).
+//! One NoCeM notice: whether it is carried out, and how (`docs/nocem.md`).
 //!
-//! What it lists and is here is hidden, what is not here yet is hidden when it comes; then the notice is
-//! recorded. A crash in between repeats it, which changes nothing that was done. Sources: the NoCeM form of
-//! version 0.9, RFC 4880 section 7.
+//! Listed articles that are here are hidden, those not here yet are hidden on arrival; then the notice is
+//! recorded. After a crash in between it is repeated, which changes nothing already done. Sources: the NoCeM
+//! format, version 0.9, RFC 4880 section 7.
 
 use super::not::Not;
 use super::notices_done::{DoneNotice, NoticesDone};
@@ -21,10 +21,10 @@ use std::io;
 use std::sync::Arc;
 use tracing::info;
 
-/// The limits of issuers are for so long.
+/// Period of the issuers' limits, in seconds.
 const HOUR_SECS: i64 = 3_600;
 
-/// Where notices are carried out.
+/// Context in which notices are carried out.
 pub(super) struct Notices<'a> {
     pub spool: &'a Spool,
     pub hides: &'a Hides,
@@ -33,7 +33,7 @@ pub(super) struct Notices<'a> {
     pub now: i64,
 }
 
-/// What became of the articles of a notice.
+/// Counts of a notice's articles by result.
 #[derive(Default)]
 struct Counts {
     changed: usize,
@@ -44,7 +44,7 @@ struct Counts {
 }
 
 impl Notices<'_> {
-    /// Does what is to be done about an article that may be a notice; an error if it must be tried again.
+    /// Carries out an article that may be a notice; after an error it must be tried again.
     pub fn carry_out(&self, article: &Article<'_>, id: &str, done: &mut NoticesDone) -> io::Result<()> {
         let names = article.header(Known::Newsgroups).unwrap_or_default();
         let reads = |section: &&Control| {
@@ -129,7 +129,7 @@ impl Notices<'_> {
         Ok(text)
     }
 
-    /// Neither old, nor carried out before, nor too much.
+    /// Refuses a notice that is too old, was carried out before, or exceeds the issuer's limits.
     fn check_limits(
         &self,
         notice: &Form<'_>,
@@ -193,7 +193,7 @@ impl Notices<'_> {
         Ok(counts.text("hidden"))
     }
 
-    /// Has articles that are not here hidden when they come; returns those that are here.
+    /// Registers absent articles to be hidden on arrival; returns those that are here.
     fn await_absent<'n>(
         &self,
         notice: &'n Form<'n>,
@@ -203,7 +203,7 @@ impl Notices<'_> {
         let (mut here, mut counts) = (Vec::new(), Counts::default());
         let mut absent: BTreeMap<usize, Vec<Key>> = BTreeMap::new();
         let mut seen = HashSet::new();
-        // Nothing is filed between the look-up and the entry.
+        // Nothing is filed between the lookup and the registration.
         let _closed = self.hides.closed();
         for listed in &notice.listed {
             let key = self.spool.key(listed.id.as_bytes());
@@ -233,7 +233,7 @@ impl Notices<'_> {
         Ok((here, counts))
     }
 
-    /// Shows again what the same issuer has hidden.
+    /// Unhides articles that the same issuer has hidden.
     fn show(&self, notice: &Form<'_>, by: &str) -> Result<String, Not> {
         let keys: Vec<Key> =
             notice.listed.iter().map(|listed| self.spool.key(listed.id.as_bytes())).collect();

@@ -1,8 +1,7 @@
-//! Which NoCeM notices were carried out: so that none is carried out again that was sent again, and for the
-//! limits of their issuers.
+//! NoCeM notices that were carried out, so that none is repeated, and for the limits of their issuers.
 //!
-//! One line a notice in a file below `site.data`; bounded. Of what is forgotten the date is kept: nothing
-//! older is carried out. Format: `docs/formats/notices.md`.
+//! One line for each notice in a bounded file below `site.data`. For forgotten notices a date is kept:
+//! nothing older is carried out. Format: `docs/formats/notices.md`.
 
 use disk::{Disk, Line};
 use site_base::durable_table::{DurableTable, Entry};
@@ -10,21 +9,21 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the first line of the file says of a time begins so.
+/// Prefix of the file's first line if it records a date.
 const FORGOTTEN: &str = "forgotten ";
 
-/// The SHA-256 of what is signed.
+/// SHA-256 of the signed text.
 pub(super) type Digest = [u8; 32];
 
 /// A notice that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DoneNotice {
-    /// When it was signed, and when it was carried out; Unix seconds.
+    /// Times of signing and of carrying out, in Unix seconds.
     pub signed: i64,
     pub at: i64,
-    /// How many articles it listed.
+    /// Number of articles listed.
     pub listed: usize,
-    /// The fingerprint of the key.
+    /// Fingerprint of the key.
     pub key: String,
 }
 
@@ -39,16 +38,16 @@ impl Entry for DoneNotice {
     }
 }
 
-/// What was carried out.
+/// Notices that were carried out.
 #[derive(Debug)]
 pub(super) struct NoticesDone {
     table: DurableTable<DoneNotice>,
-    /// Notices that were signed before this may have been forgotten.
+    /// Notices signed before this time may have been forgotten.
     forgotten: i64,
 }
 
 impl NoticesDone {
-    /// That of the site in `data`.
+    /// Opens the table of the site in `data`.
     pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
         let mut forgotten = 0;
         let table = DurableTable::open(disk, data, |table, line| {
@@ -70,7 +69,7 @@ impl NoticesDone {
         self.table.head = (self.forgotten > 0).then(|| format!("{FORGOTTEN}{}", self.forgotten));
     }
 
-    /// Why a notice that was signed then is not carried out.
+    /// Returns the reason why a notice signed at this time is refused.
     pub fn refuses(&self, digest: &Digest, signed: i64) -> Option<&'static str> {
         if self.table.get(digest).is_some() {
             return Some("it was carried out before");
@@ -78,13 +77,13 @@ impl NoticesDone {
         (signed < self.forgotten).then_some("it is older than what is remembered of notices")
     }
 
-    /// How many notices of a key were carried out since then, and how many articles they listed.
+    /// Returns the number of a key's notices carried out since `time`, and of the articles they listed.
     pub fn since(&self, time: i64, key: &str) -> (usize, usize) {
         let of_key = self.table.values().filter(|done| done.at >= time && done.key == key);
         of_key.fold((0, 0), |(notices, listed), done| (notices + 1, listed + done.listed))
     }
 
-    /// A notice was carried out; durable when this returns.
+    /// Records that a notice was carried out; durable on return.
     pub fn add(&mut self, digest: Digest, notice: DoneNotice) -> io::Result<()> {
         let line = text(&digest, &notice);
         if let Some(time) = went(self.table.insert(digest, notice)) {
@@ -99,7 +98,7 @@ impl NoticesDone {
 /// A line of the file.
 enum NoticeLine {
     Done(Digest, DoneNotice),
-    /// Notices that were signed before this may have been forgotten.
+    /// Notices signed before this time may have been forgotten.
     Forgotten(i64),
 }
 
@@ -111,12 +110,12 @@ fn entry(line: Line<'_>) -> Option<NoticeLine> {
     }
 }
 
-/// Whether a line of the file is whole.
+/// Returns whether a line of the file is whole.
 pub(crate) fn is_whole(line: Line<'_>) -> bool {
     entry(line).is_some()
 }
 
-/// Before when the notices were signed that are forgotten with this one.
+/// Returns the date before which notices may be forgotten once this one is.
 fn went(notice: Option<DoneNotice>) -> Option<i64> {
     notice.map(|notice| notice.signed.saturating_add(1))
 }
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_carried_out_is_known_after_a_restart_too() {
+    fn notices_done_are_known_after_a_restart() {
         let sim = disk();
         let mut done = open(&sim);
         done.add(digest(1), notice(100, "A")).unwrap();
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_too_old() {
+    fn forgotten_notices_are_too_old() {
         let sim = disk();
         let mut done = open(&sim);
         for n in 0..DoneNotice::ENTRIES_MAX as u64 {

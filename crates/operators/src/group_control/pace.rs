@@ -1,27 +1,27 @@
-//! How much of the time may be spent.
+//! Limit on the share of the time spent on control messages.
 
 use std::time::{Duration, Instant};
 
-/// A part of the time.
+/// A share of the time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
-    /// Work is one of so many parts of the time.
+    /// Work takes one of this many parts of the time.
     parts: u32,
-    /// Beyond so much of it, which may be done at once.
+    /// Work that may be done in excess, at once.
     burst: Duration,
 }
 
 impl Share {
-    /// While a feed comes in.
+    /// Share while a feed comes in.
     pub const BESIDE_A_FEED: Self = Self { parts: 250, burst: Duration::from_millis(4) };
-    /// At all other times.
+    /// Share at all other times.
     pub const ALONE: Self = Self { parts: 20, burst: Duration::from_millis(200) };
 }
 
-/// Work is a share of the time.
+/// Limits work to a share of the time.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// When all that was done would have been done at that rate; `None`: nobody counts.
+    /// Time at which the work done so far would have been done at that rate; `None` for no limit.
     even_at: Option<Instant>,
 }
 
@@ -30,20 +30,20 @@ impl Pace {
         Self { even_at: Some(now) }
     }
 
-    /// All of the time.
+    /// Returns a pace without limit.
     #[cfg(test)]
     pub fn of_all() -> Self {
         Self { even_at: None }
     }
 
-    /// So much work was done.
+    /// Accounts for work done.
     pub fn worked(&mut self, work: Duration, share: Share) {
         if let Some(even_at) = &mut self.even_at {
             *even_at += work.saturating_mul(share.parts);
         }
     }
 
-    /// How long to rest before the next piece.
+    /// Returns how long to rest before the next piece.
     pub fn rest(&mut self, now: Instant, share: Share) -> Duration {
         let Some(even_at) = &mut self.even_at else { return Duration::ZERO };
         *even_at = (*even_at).max(now);
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_takes_its_share_of_the_time_after_the_first_moment() {
+    fn flood_takes_its_share_of_the_time_after_a_burst() {
         for share in [Share::ALONE, Share::BESIDE_A_FEED] {
             let begun = Instant::now();
             let (mut pace, mut now, piece) = (Pace::new(begun), begun, share.burst / 20);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_at_once_is_made_up_for_when_a_feed_begins() {
+    fn burst_is_compensated_when_a_feed_begins() {
         let now = Instant::now();
         let mut pace = Pace::new(now);
         pace.worked(Share::ALONE.burst, Share::ALONE);

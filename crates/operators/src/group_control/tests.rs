@@ -1,4 +1,4 @@
-//! A flood of messages on a spool in memory: what it costs, and what a crash leaves of it.
+//! A flood of messages on a spool in memory: its cost, and recovery after crashes.
 
 use super::*;
 use disk::{CrashKind, SimDisk};
@@ -60,7 +60,7 @@ impl Fixture {
         Ok(Self { site, mail, reader, runtime })
     }
 
-    /// Files messages of a day in April 1993, a minute apart.
+    /// Files messages dated a minute apart on a day in April 1993.
     fn file(&self, day: u32, messages: &[String]) {
         let wires: Vec<_> = messages.iter().enumerate().map(|message| wire(day, message)).collect();
         let batch: Vec<Incoming<'_>> = wires
@@ -96,27 +96,28 @@ fn wire(day: u32, (n, command): (usize, &String)) -> (String, String) {
 }
 
 #[test]
-fn a_flood_is_a_few_commits() {
+fn flood_needs_few_commits() {
     let disk = SimDisk::new();
     let mut fixture = Fixture::open(&disk).unwrap();
     fixture.file(15, &(0..1_200).map(|n| format!("newgroup x.g{n}")).collect::<Vec<_>>());
     let steps = disk.steps();
     fixture.catch_up().unwrap();
     assert_eq!(fixture.groups().len(), 1_201);
-    // A line for each message is written; all else is of three commits, and of the spool's own thread. It was
-    // three syncs a message once.
+    // A line is written for each message; everything else takes three commits, and the spool's own thread.
+    // Earlier versions needed three syncs for each message.
     let steps = disk.steps() - steps - 1_200;
     assert!(steps < 150, "{steps} writes and syncs");
-    // What two messages say of one group is done in their order.
+    // Two messages about one group are carried out in order.
     fixture.file(16, &["rmgroup x.g1", "newgroup x.g1", "rmgroup x.old"].map(String::from));
     fixture.catch_up().unwrap();
     let groups = fixture.groups();
     assert!(groups.contains(&"x.g1".into()) && !groups.contains(&"x.old".into()));
 }
 
-/// It was read up to the end, as long as a feed ran: a twentieth of what the feed could have had.
+/// Regression: the journal was read up to its end while a feed ran, which cost the feed a twentieth of its
+/// rate.
 #[test]
-fn what_a_feed_brings_behind_them_is_not_read() {
+fn articles_after_the_last_control_message_are_not_read() {
     let mut fixture = Fixture::open(&SimDisk::new()).unwrap();
     let place = |fixture: &Fixture| fixture.site.spool.journal_mark(Start::Now).unwrap().position;
     fixture.file(15, &["newgroup x.a", "newgroup x.b"].map(String::from));
@@ -134,7 +135,7 @@ fn what_a_feed_brings_behind_them_is_not_read() {
 }
 
 #[test]
-fn one_that_is_refused_does_not_hinder_the_others() {
+fn refused_message_does_not_stop_the_others() {
     let mut fixture = Fixture::open(&SimDisk::new()).unwrap();
     let change = |name: &str| changes::Change {
         name: name.into(),
@@ -155,7 +156,7 @@ fn one_that_is_refused_does_not_hinder_the_others() {
 }
 
 #[test]
-fn a_crash_at_any_step_leaves_no_change_undone() {
+fn crash_at_any_step_loses_no_change() {
     let messages: Vec<String> = (0..12)
         .map(|n| format!("newgroup x.g{n}"))
         .chain(["rmgroup x.old", "rmgroup x.g3"].map(String::from))

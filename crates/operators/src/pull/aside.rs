@@ -1,41 +1,41 @@
-//! Articles that a server lists and refuses to send: set aside, so that the others are fetched, and asked for
-//! again on later runs, with pauses that grow, until they are given up.
+//! Articles that a server lists but refuses to send: set aside, so that the others are fetched, and requested
+//! again on later runs, at growing intervals, until they are given up.
 //!
-//! Kept with the marks of the server (`state`), a line for each. Called by `worker`, `state` and `pull::run`.
-//! Format: `docs/formats/pull.md`.
+//! Stored with the marks of the server (`state`), one line for each. Used by `worker`, `state` and
+//! `pull::run`. Format: `docs/formats/pull.md`.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest text of an answer that is kept, in bytes.
+/// Longest text of a response that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 200;
-/// The longest first pause before an article is asked for again, in seconds; each later one is twice as long.
+/// Longest first pause before an article is requested again, in seconds; each later one is twice as long.
 const PAUSE_FIRST_SECS_MAX: u64 = 300;
-/// The longest pause, in seconds.
+/// Longest pause, in seconds.
 const PAUSE_SECS_MAX: u64 = 24 * 3600;
-/// Stands for a group or Message-ID that is not known.
+/// Placeholder for an unknown group or Message-ID.
 const NONE: &str = "-";
 
-/// An article of the server, as far as it is known: it is asked for by its Message-ID, or by its number where
-/// that is not known.
+/// An article of the server, as far as it is known: requested by its Message-ID, or by its number if that is
+/// not known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct RemoteArticle {
-    /// Its group; empty: not known.
+    /// Group; empty if not known.
     pub group: Arc<str>,
-    /// Its number there; 0: not known.
+    /// Number in the group; 0 if not known.
     pub number: u64,
-    /// Empty: not known.
+    /// Message-ID; empty if not known.
     pub id: Box<str>,
 }
 
 impl RemoteArticle {
-    /// One that is known by its Message-ID alone.
+    /// Returns an article that is known by its Message-ID alone.
     pub fn of_id(id: Box<str>) -> Self {
         Self { group: "".into(), number: 0, id }
     }
 }
 
-/// `comp.lang.c 17 <1@x>`, as far as it is known.
+/// Formats `comp.lang.c 17 <1@x>`, as far as it is known.
 impl fmt::Display for RemoteArticle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.group.is_empty() {
@@ -49,22 +49,22 @@ impl fmt::Display for RemoteArticle {
     }
 }
 
-/// The server's answer in place of what was asked for.
+/// Response of the server to a request for an article or group that it refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// 0: the connection ended.
+    /// Response code; 0 if the connection ended.
     pub code: u16,
-    /// One line without control characters.
+    /// Text, in one line without control characters.
     pub text: Box<str>,
 }
 
 impl Refusal {
-    /// The answer with this code.
+    /// Creates a refusal from a response.
     pub fn answer(code: u16, text: &[u8]) -> Self {
         Self { code, text: line(&String::from_utf8_lossy(text)) }
     }
 
-    /// No answer: the connection ends there again and again.
+    /// Creates a refusal for an article or group at which the connection ends repeatedly.
     pub fn hang_up(error: &nntp_io::Error) -> Self {
         match error {
             nntp_io::Error::Refused { code, text, .. } => Self { code: *code, text: text.clone() },
@@ -87,32 +87,32 @@ fn line(text: &str) -> Box<str> {
     text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default().trim().into()
 }
 
-/// How an article stands that was set aside.
+/// State of an article that was set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AsideArticle {
-    /// Runs in which it was refused.
+    /// Number of runs in which it was refused.
     pub tries: u32,
-    /// When it was refused first and last, Unix seconds.
+    /// Times of the first and the last refusal, in Unix seconds.
     pub first: u64,
     pub last: u64,
     pub refusal: Refusal,
 }
 
 impl AsideArticle {
-    /// Whether it is to be asked for again now, if it is given up after so many seconds.
+    /// Returns whether the article is to be requested again now, if it is given up after `give_up_secs`.
     pub fn is_due(&self, now: u64, give_up_secs: u64) -> bool {
         let first = (give_up_secs / 100).min(PAUSE_FIRST_SECS_MAX);
         let pause = first.saturating_mul(1 << self.tries.saturating_sub(1).min(20)).min(PAUSE_SECS_MAX);
-        // After the clock was set back it is due, too.
+        // Also due after the clock was set back.
         now >= self.last.saturating_add(pause) || now < self.last
     }
 
-    /// Whether it was refused for so many seconds.
+    /// Returns whether the article was refused for so many seconds.
     pub fn is_given_up(&self, give_up_secs: u64) -> bool {
         self.last.saturating_sub(self.first) >= give_up_secs
     }
 
-    /// Its line among the marks, without the first word.
+    /// Returns the line among the marks, without the first word.
     pub fn to_line(&self, article: &RemoteArticle) -> String {
         let Self { tries, first, last, refusal: Refusal { code, text } } = self;
         let word = |text: &str| if text.is_empty() { NONE.to_owned() } else { text.to_owned() };
@@ -120,7 +120,7 @@ impl AsideArticle {
         format!("{tries} {first} {last} {code} {} {group} {id} {text}", article.number)
     }
 
-    /// Reads what [`to_line`](Self::to_line) has written.
+    /// Parses the output of [`to_line`](Self::to_line).
     pub fn of_line(text: &str) -> Option<(RemoteArticle, Self)> {
         let mut words = text.splitn(8, ' ');
         let mut number = || words.next()?.parse::<u64>().ok();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_back() {
+    fn line_is_read_back() {
         let by_number = RemoteArticle { group: "a.b".into(), number: 7, id: "".into() };
         let whole = RemoteArticle { id: "<1@x>".into(), ..by_number.clone() };
         for article in [by_number, whole.clone(), RemoteArticle::of_id("<1@x>".into())] {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_and_end_with_giving_up() {
+    fn pauses_grow_until_the_article_is_given_up() {
         const GIVE_UP: u64 = 3 * 24 * 3600;
         let at = |tries| aside(tries, 0, 1_000_000);
         for (tries, pause) in [(1, 300), (2, 600), (4, 2400), (30, PAUSE_SECS_MAX)] {

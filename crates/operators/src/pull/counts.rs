@@ -1,4 +1,4 @@
-//! What a pull counts, while it runs and when it has ended.
+//! Counts of a pull, during and after it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,119 +9,119 @@ use site_base::counters::{add, read};
 use site_base::lock::Leaf;
 use site_base::units::counted;
 
-/// Reasons of rejections that are told apart; others count as one.
+/// Maximum number of reasons for rejection that are distinguished; others count as one.
 const REASONS_MAX: usize = 20;
-/// Articles named for each of them.
+/// Examples of articles for each reason.
 const EXAMPLES_MAX: usize = 3;
-/// Lines about what was left out.
+/// Maximum number of lines about omitted articles.
 const LINES_MAX: usize = 20;
 
 /// Counts of one run, or of all runs of a section since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Numbers, or Message-IDs, that the run looks at, and those dealt with.
+    /// Numbers, or Message-IDs, that the run examines, and those done.
     pub total: AtomicU64,
     pub done: AtomicU64,
-    /// Groups with something new.
+    /// Groups with new articles.
     pub groups: AtomicU64,
     /// Groups that match there and are not carried here.
     pub not_carried: AtomicU64,
-    /// Groups that were made.
+    /// Groups that were created.
     pub groups_made: AtomicU64,
-    /// Articles that came, and their bytes.
+    /// Articles received, and their bytes.
     fetched: AtomicU64,
     bytes: AtomicU64,
     pub accepted: AtomicU64,
     rejected: AtomicU64,
-    /// Articles that came and were known by then.
+    /// Articles received that were known by then.
     pub duplicates: AtomicU64,
-    /// Articles that were not asked for, as they are known here.
+    /// Articles not requested because they are known here.
     pub known: AtomicU64,
-    /// Articles that the server has listed and not sent.
+    /// Articles that the server listed but did not have.
     pub missing: AtomicU64,
-    /// Articles that the server has refused to send, and those that were given up.
+    /// Articles that the server refused to send, and those given up.
     pub set_aside: AtomicU64,
     pub given_up: AtomicU64,
     /// Groups that the server does not let us read.
     pub groups_skipped: AtomicU64,
-    /// Lines of the server's lists that make no sense.
+    /// Invalid lines in the server's lists.
     pub odd_lines: AtomicU64,
     details: Leaf<PullDetails>,
 }
 
-/// The same as values.
+/// Snapshot of `Counts`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PullCounts {
-    /// Numbers, or Message-IDs, that were to be looked at.
+    /// Numbers, or Message-IDs, to be examined.
     pub total: u64,
-    /// Those that were.
+    /// Numbers, or Message-IDs, that were examined.
     pub done: u64,
-    /// Groups with something new.
+    /// Groups with new articles.
     pub groups: u64,
     /// Groups that match there and are not carried here.
     pub not_carried: u64,
-    /// Groups that were made here.
+    /// Groups that were created here.
     pub groups_made: u64,
-    /// Articles that came.
+    /// Articles received.
     pub fetched: u64,
-    /// Their bytes.
+    /// Bytes received.
     pub bytes: u64,
     /// Articles that were filed.
     pub accepted: u64,
-    /// Articles that came and were rejected.
+    /// Articles received and rejected.
     pub rejected: u64,
-    /// Articles that came and were known by then.
+    /// Articles received that were known by then.
     pub duplicates: u64,
-    /// Articles that were not asked for, as they are known here.
+    /// Articles not requested because they are known here.
     pub known: u64,
-    /// Articles that the server has listed and not sent.
+    /// Articles that the server listed but did not have.
     pub missing: u64,
-    /// Articles that the server has refused to send; they are asked for again later.
+    /// Articles that the server refused to send; they are requested again later.
     pub set_aside: u64,
-    /// Articles that it has refused for too long; they are not asked for any more.
+    /// Articles refused for too long, which are not requested any more.
     pub given_up: u64,
-    /// Groups that it does not let us read.
+    /// Groups that the server does not let us read.
     pub groups_skipped: u64,
-    /// Lines of its lists that make no sense.
+    /// Invalid lines in the server's lists.
     pub odd_lines: u64,
 }
 
 impl PullCounts {
-    /// Whether something was left out that the server says it has.
+    /// Returns whether something that the server listed was omitted.
     pub fn lacks_some(&self) -> bool {
         self.set_aside + self.given_up + self.groups_skipped > 0
     }
 }
 
-/// Why articles were rejected.
+/// A reason for rejecting articles.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RejectReason {
-    /// In words.
+    /// Text of the reason.
     pub reason: String,
-    /// Articles that were.
+    /// Number of articles rejected for it.
     pub count: u64,
-    /// Message-IDs of some.
+    /// Message-IDs of some of them.
     pub examples: Vec<String>,
 }
 
-/// What counts do not say of a run.
+/// Details of a run besides the counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PullDetails {
-    /// Why articles were rejected.
+    /// Reasons for which articles were rejected.
     pub rejected: Vec<RejectReason>,
-    /// What the server lists and did not send, with its answers: some of it.
+    /// Some of the listed articles that were not sent, with the server's responses.
     pub left_out: Vec<String>,
-    /// Articles that wait for a later run.
+    /// Number of articles that wait for a later run.
     pub waiting: u64,
-    /// Some of them, with the server's last answers.
+    /// Some of these, with the server's last responses.
     pub asides: Vec<String>,
 }
 
 impl PullDetails {
-    /// Lines for people.
+    /// Returns the details as lines for people.
     pub fn lines(&self) -> Vec<String> {
         use site_base::units::grouped;
         let rejected = self.rejected.iter().map(|RejectReason { reason, count, examples }| {
@@ -131,7 +131,7 @@ impl PullDetails {
         rejected.chain(left_out).chain(self.waiting_lines()).collect()
     }
 
-    /// Those about articles that wait.
+    /// Returns the lines about articles that wait.
     pub fn waiting_lines(&self) -> Vec<String> {
         let others = self.waiting.saturating_sub(self.asides.len() as u64);
         let more = (others > 0).then(|| format!("waiting: {others} more"));
@@ -140,18 +140,18 @@ impl PullDetails {
 }
 
 impl Counts {
-    /// An article of so many bytes has come.
+    /// Counts an article received, and its size.
     pub fn count_fetched(&self, bytes: usize) {
         add(&self.fetched, 1);
         add(&self.bytes, bytes);
     }
 
-    /// Articles that came.
+    /// Returns the number of articles received.
     pub fn fetched(&self) -> u64 {
         read(&self.fetched)
     }
 
-    /// An article was rejected.
+    /// Counts a rejected article.
     pub fn reject(&self, reason: &str, message_id: &str) {
         add(&self.rejected, 1);
         let mut details = self.details.lock();
@@ -170,7 +170,7 @@ impl Counts {
         }
     }
 
-    /// Something was left out; returns whether it is among those that are named.
+    /// Records an omission; returns whether it is among those named.
     pub fn leave_out(&self, line: String) -> bool {
         let mut details = self.details.lock();
         let is_named = details.left_out.len() < LINES_MAX;
@@ -180,7 +180,7 @@ impl Counts {
         is_named
     }
 
-    /// These articles wait for a later run.
+    /// Records the articles that wait for a later run.
     pub(super) fn note_waiting<'a>(
         &self,
         asides: impl ExactSizeIterator<Item = (&'a RemoteArticle, &'a AsideArticle)>,
@@ -193,12 +193,12 @@ impl Counts {
         details.asides = asides.take(LINES_MAX).map(line).collect();
     }
 
-    /// What counts do not say.
+    /// Returns the details of the run.
     pub fn details(&self) -> PullDetails {
         self.details.lock().clone()
     }
 
-    /// How they stand.
+    /// Returns a snapshot.
     pub fn now(&self) -> PullCounts {
         PullCounts {
             total: read(&self.total),
@@ -220,7 +220,7 @@ impl Counts {
         }
     }
 
-    /// Counts `n` of something.
+    /// Adds `n` to a counter.
     pub fn count(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! The end of a pull: articles are filed in the order of the plan, and marks follow them.
+//! The last stage of a pull: articles are filed in the order of the plan, and the marks follow.
 //!
-//! What the server refuses to send is set aside, what it does not let us read is left out; both are named in
-//! the log and in the details of the run, and keep nothing else up. Called by `pull::fetch`.
+//! Refused articles are set aside, unreadable groups are left out; both are named in the log and in the
+//! details of the run, and delay nothing else. Called by `pull::fetch`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use site_base::clock::unix_secs;
 use site_base::counters::add;
 use site_base::units::counted;
 
-/// Articles that are filed together, and their bytes.
+/// Limits of articles filed together, in number and bytes.
 const BATCH_ARTICLES_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 1 << 20;
-/// Between two times that marks are written, each of which waits for the disk.
+/// Time between two writes of the marks, each of which waits for the disk.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Files what workers fetch.
+/// Files what the workers fetch.
 pub(super) struct Filing<'a> {
     spec: &'a PullSpec,
     origin: Origin,
@@ -38,14 +38,14 @@ pub(super) struct Filing<'a> {
     fetching: &'a Fetching,
     marks: &'a mut Marks,
     batch: Vec<(Vec<u8>, OwnedSemaphorePermit)>,
-    /// Marks that hold once the batch is filed.
+    /// Marks to set once the batch is filed.
     dealt_with: BTreeMap<Arc<str>, u64>,
-    /// Articles that were set aside before and are dealt with then, unless they are refused again.
+    /// Articles set aside earlier that are done once the batch is filed, unless they are refused again.
     tried: Vec<RemoteArticle>,
     refused: Vec<(RemoteArticle, Refusal)>,
-    /// Groups whose marks stay where they are, as something of them is missing.
+    /// Groups whose marks must not advance, because something of them is missing.
     stuck: HashSet<Arc<str>>,
-    /// Numbers and Message-IDs that are dealt with then.
+    /// Numbers and Message-IDs that are done once the batch is filed.
     done: u64,
     saved: Instant,
 }
@@ -74,8 +74,8 @@ impl<'a> Filing<'a> {
         }
     }
 
-    /// Files all chunks; returns whether each was whole. After one that is not, those that were begun are
-    /// filed too, so that nothing that came is fetched again.
+    /// Files all chunks; returns whether each was whole. After an incomplete one, those already begun are
+    /// filed too, so that no received article is fetched again.
     pub async fn all(&mut self, mut coming: UnboundedReceiver<Coming>) -> Result<bool, PullError> {
         let mut are_whole = true;
         while let Some(Coming { part, mut pieces, place }) = coming.recv().await {
@@ -115,7 +115,7 @@ impl<'a> Filing<'a> {
         Ok(are_whole)
     }
 
-    /// A chunk is whole.
+    /// Accounts for a complete chunk.
     fn end(&mut self, part: Part) {
         match part {
             Part::Numbers { name, numbers, .. } => {
@@ -131,7 +131,7 @@ impl<'a> Filing<'a> {
         }
     }
 
-    /// The server does not let us read a group, or the rest of it.
+    /// Leaves out the rest of a group that the server does not let us read.
     fn leave_group(&mut self, part: &Part, refusal: &Refusal) {
         let Part::Numbers { name, .. } = part else { return };
         if self.stuck.insert(name.clone()) {
@@ -142,7 +142,7 @@ impl<'a> Filing<'a> {
         }
     }
 
-    /// Files what was gathered, and lets the marks hold.
+    /// Files the gathered articles, and updates the marks.
     fn file(&mut self) -> Result<(), PullError> {
         self.file_batch()?;
         for (group, mark) in std::mem::take(&mut self.dealt_with) {
@@ -188,7 +188,7 @@ impl<'a> Filing<'a> {
         Ok(())
     }
 
-    /// Sets aside what the server has refused, and takes back what it has sent now.
+    /// Sets aside the articles that were refused, and takes back those sent now.
     fn set_aside(&mut self) -> Result<(), PullError> {
         let refused: HashSet<&RemoteArticle> = self.refused.iter().map(|(article, _)| article).collect();
         let came = |article: &&RemoteArticle| !refused.contains(article);

@@ -1,10 +1,10 @@
 //! Pulling: fetching articles from another server, as a reader does, and filing them.
 //!
-//! A run asks the server what it has (`upstream`), plans what to fetch from the marks of earlier runs
+//! A run asks the server for its groups (`upstream`), plans from the marks of earlier runs what to fetch
 //! (`state`, `plan`), fetches it over several connections with pipelines (`worker`), and files it in the
-//! server's order, many articles a commit (`filing`). Marks are written only after what they stand for is
-//! durable, so a run that is killed at any moment is resumed by the next: what it fetched twice is known by
-//! its Message-ID. Called by the standing pulls of a server (`standing`) and by `newsreel pull`.
+//! server's order, many articles in a commit (`filing`). Marks are written only after the articles they cover
+//! are durable, so a run killed at any moment is resumed by the next: articles fetched twice are recognized
+//! by their Message-IDs. Used by the standing pulls of a server (`standing`) and by `newsreel pull`.
 
 mod aside;
 mod counts;
@@ -46,41 +46,41 @@ use state::Marks;
 use upstream::There;
 use worker::{CHUNKS_AT_ONCE, Fetching, Worker};
 
-/// What NEWNEWS is asked for again each time: articles arrive while others are listed.
+/// Overlap of successive NEWNEWS requests, in seconds, as articles arrive while others are listed.
 const NEWNEWS_OVERLAP_SECS: u64 = 600;
-/// What NEWNEWS is asked for the first time.
+/// Period of the first NEWNEWS request, in seconds.
 const NEWNEWS_FIRST_SECS: u64 = 24 * 3600;
-/// Named as the creator of groups.
+/// Creator recorded for new groups.
 const CREATOR: &str = "pull";
 
-/// What is pulled from where.
+/// A pull: its server, groups and limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PullSpec {
-    /// Its name, for logs and storage rules.
+    /// Name, for logs and storage rules.
     pub name: String,
-    /// The server.
+    /// Server to pull from.
     pub dial: Dial,
-    /// The groups, a wildmat.
+    /// Groups, as a wildmat.
     pub groups: String,
-    /// How it is found out what is new.
+    /// Method for finding new articles.
     pub by: PullBy,
-    /// Whether groups that match and are not carried here are made.
+    /// Whether to create groups that match and are not carried here.
     pub create_groups: bool,
-    /// Of a group that was never fetched from, at most so many of its newest articles.
+    /// Maximum number of newest articles of a group that was never fetched from.
     #[serde(default)]
     pub first_max: Option<u64>,
-    /// Connections at once.
+    /// Number of simultaneous connections.
     pub connections: usize,
-    /// Bytes of articles per second.
+    /// Limit on bytes of articles per second.
     #[serde(default)]
     pub bytes_per_sec_max: Option<u64>,
-    /// How long an article that the server refuses is asked for, in seconds.
+    /// Time for which a refused article is requested, in seconds.
     #[serde(default = "give_up_secs")]
     pub give_up_secs: u64,
 }
 
-/// How long such an article is asked for without a `[[pull]]` section, in seconds.
+/// Returns that time without a `[[pull]]` section, in seconds.
 pub fn give_up_secs() -> u64 {
     3 * 24 * 3600
 }
@@ -101,33 +101,33 @@ impl From<&Pull> for PullSpec {
     }
 }
 
-/// The site that files what is fetched.
+/// The site that files the articles fetched.
 #[derive(Clone)]
 pub struct Ground {
     pub filer: Arc<Filer>,
     pub spool: Arc<Spool>,
-    /// The spool's directory.
+    /// Directory of the spool.
     pub data: PathBuf,
     /// Our name in Path.
     pub identity: String,
-    /// Larger articles are not taken.
+    /// Size limit of articles.
     pub article_bytes_max: u64,
 }
 
-/// Why a run ended early. What was filed stays, and the next run continues.
+/// Reason why a run ended early. Articles filed stay, and the next run continues.
 #[derive(Debug)]
 pub(crate) enum PullError {
-    /// The configuration, or a file that it names.
+    /// The configuration, or a file that it names, is wrong.
     Config(String),
-    /// The server, or the way to it.
+    /// The server failed, or the connection to it.
     Server(Error),
-    /// Our spool takes nothing.
+    /// Our spool accepts nothing.
     Spool(String),
-    /// The server refuses more articles than can be set aside; the last of them.
+    /// The server refuses more articles than can be set aside; contains the last of them.
     RefusesAll(String),
     /// The marks cannot be read or written.
     Marks(io::Error),
-    /// The server stops, or nobody waits for the end any more.
+    /// The server stops, or the client no longer waits for the end.
     Stopped,
 }
 
@@ -156,7 +156,7 @@ impl From<io::Error> for PullError {
     }
 }
 
-/// Fetches and files all that is new. If the future is dropped, the next run continues.
+/// Fetches and files everything new. If the future is dropped, the next run continues.
 pub(crate) async fn run(spec: &PullSpec, ground: &Ground, counts: &Arc<Counts>) -> Result<(), PullError> {
     let groups = Groups::parse(&spec.groups).map_err(PullError::Config)?;
     let target =
@@ -194,7 +194,7 @@ pub(crate) async fn run(spec: &PullSpec, ground: &Ground, counts: &Arc<Counts>) 
         marks.set_newnews(&spec.groups, now);
     }
     counts.note_waiting(marks.asides().iter());
-    // What was fetched before a failure need not be looked at again.
+    // Articles fetched before a failure need not be examined again.
     let saved = save(ground, &mut marks);
     fetched.and(saved)
 }
@@ -229,7 +229,7 @@ async fn fetch(
     }
     let origin = Origin::pulled(&ground.identity, &spec.name, spec.dial.host(), groups);
     let mut filing = Filing::new(spec, origin, ground, &fetching, marks);
-    // Their plan ends with the filer.
+    // Dropping the filer ends the workers' plan.
     let filed = filing.all(coming).await;
     drop(filing);
     drop(fetching);
@@ -237,7 +237,7 @@ async fn fetch(
         Ok(true) => Ok(()),
         Err(error) => Err(error),
         Ok(false) => {
-            // A chunk is not whole: its worker says why.
+            // After an incomplete chunk, its worker returns the reason.
             while let Some(ended) = workers.join_next().await {
                 if let Ok(Err(error)) = ended {
                     return Err(error.into());
@@ -248,7 +248,7 @@ async fn fetch(
     }
 }
 
-/// The groups that match there and are carried here; those that are missing are made if that is asked for.
+/// Returns the groups that match there and are carried here; creates missing ones if requested.
 async fn carried(
     client: &mut Client,
     spec: &PullSpec,
@@ -276,7 +276,7 @@ async fn carried(
             .filter(|name| may_create(spec, name, counts))
             .map(|name| NewGroup {
                 name: (*name).to_owned(),
-                // An alias is of no use without its group, and junk is where they file it.
+                // An alias is useless without its group, and flag j would file into junk here.
                 flag: there
                     .get(*name)
                     .and_then(|g| Flag::parse(&g.flag))
@@ -299,7 +299,7 @@ async fn carried(
     Ok(there)
 }
 
-/// Whether a group of this name may be created; says what there is against it.
+/// Returns whether a group of this name may be created; logs and records what is wrong with the name.
 fn may_create(spec: &PullSpec, name: &str, counts: &Counts) -> bool {
     let Some(fault) = newsgroups::naming_fault(name.as_bytes()) else { return true };
     let is_refused = fault == NamingFault::Poster;
@@ -313,12 +313,12 @@ fn is_plain(flag: &Flag) -> bool {
     matches!(flag, Flag::Open | Flag::Moderated | Flag::Closed)
 }
 
-/// What is new in these groups.
+/// Returns the new numbers of these groups.
 fn wanted(spec: &PullSpec, there: &BTreeMap<String, There>, marks: &mut Marks) -> Vec<Wanted> {
     let mut all = Vec::new();
     for (name, There { low, high, .. }) in there {
         let mark = match marks.group(name) {
-            // Its numbers begin again: it was made anew there.
+            // The numbers begin again because the group was created again there.
             Some(mark) if mark > *high => {
                 info!(pull = spec.name, group = name, mark, high, "numbers fell: all articles are looked at");
                 low.saturating_sub(1)
@@ -341,7 +341,7 @@ fn wanted(spec: &PullSpec, there: &BTreeMap<String, There>, marks: &mut Marks) -
     all
 }
 
-/// Writes the marks, once what they stand for is durable.
+/// Writes the marks, once the articles they cover are durable.
 fn save(ground: &Ground, marks: &mut Marks) -> Result<(), PullError> {
     block_in_place(|| {
         ground.spool.settle().map_err(|trouble| PullError::Spool(trouble.text))?;

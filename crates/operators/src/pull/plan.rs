@@ -1,8 +1,8 @@
-//! What is to be fetched, in the order in which it is filed: chunks of a group's numbers, or of Message-IDs.
+//! The work of a run, in the order in which it is filed: chunks of a group's numbers, or of Message-IDs.
 //!
-//! Workers take chunks one after the other; each has a channel to the filer, which reads them in the order in
-//! which they were given out. How many chunks are given out and not yet filed is bounded, and so are the
-//! bytes that wait in each, so memory is bounded however slow the filer or one of the connections is.
+//! Workers take chunks one after the other; each has a channel to the filer, which reads the channels in the
+//! order in which the chunks were issued. The number of chunks issued and not yet filed is bounded, and so
+//! are the bytes waiting in each, so memory is bounded however slow the filer or one of the connections is.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -13,63 +13,63 @@ use site_base::lock::{Leaf, rank};
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-/// Numbers of the first chunk of a group.
+/// Numbers in the first chunk of a group.
 const SPAN_FIRST: u64 = 100;
-/// Numbers of a chunk where few articles are left of many numbers.
+/// Maximum of numbers in a chunk, for groups with few articles left.
 const SPAN_MAX: u64 = 20_000;
-/// Articles that a chunk should have at least and at most.
+/// Desired number of articles in a chunk.
 const ARTICLES_WANTED: RangeInclusive<u64> = 25..=200;
-/// Message-IDs of a chunk.
+/// Message-IDs in a chunk.
 const IDS_PER_CHUNK: usize = 100;
-/// Pieces of a chunk that wait to be filed.
+/// Pieces of a chunk that may wait to be filed.
 const PIECES_MAX: usize = 64;
-/// KiB of articles of a chunk that wait to be filed, unless one has more.
+/// KiB of articles of a chunk that may wait to be filed; a larger article waits alone.
 const WAITING_KIB_MAX: u32 = 1024;
 
 /// A group to fetch from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub name: Arc<str>,
-    /// The first and the last number.
+    /// First and last number.
     pub numbers: RangeInclusive<u64>,
 }
 
-/// All that a run is to fetch.
+/// Everything that a run is to fetch.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    /// Articles that were set aside on earlier runs.
+    /// Articles that earlier runs set aside.
     pub again: Vec<RemoteArticle>,
     pub groups: Vec<Wanted>,
-    /// Message-IDs.
+    /// Message-IDs to fetch.
     pub ids: Vec<Box<str>>,
 }
 
-/// What a chunk is of.
+/// Contents of a chunk.
 #[derive(Debug, Clone)]
 pub(super) enum Part {
-    /// Numbers of the group with this place in the plan.
+    /// Numbers of the group at this index of the plan.
     Numbers { group: usize, name: Arc<str>, numbers: RangeInclusive<u64> },
-    /// Articles one by one.
+    /// Individual articles.
     Articles {
         articles: Vec<RemoteArticle>,
-        /// They were set aside on earlier runs.
+        /// Whether earlier runs set them aside.
         again: bool,
     },
 }
 
-/// What a chunk consists of, for the filer.
+/// A piece of a chunk, for the filer.
 #[derive(Debug)]
 pub(super) enum Piece {
     Article(Vec<u8>, OwnedSemaphorePermit),
-    /// The server refuses to send an article.
+    /// An article that the server refuses to send.
     Aside(RemoteArticle, Refusal),
-    /// It does not let us read the group: the rest of the chunk is not there.
+    /// A group that the server does not let us read: the rest of the chunk is missing.
     NoGroup(Refusal),
-    /// The end of the chunk, without which it is not whole.
+    /// End of the chunk; without it the chunk is incomplete.
     End,
 }
 
-/// A chunk, as a worker has it.
+/// A chunk in the hands of a worker.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub part: Part,
@@ -77,16 +77,16 @@ pub(super) struct Chunk {
     room: Arc<Semaphore>,
 }
 
-/// A chunk, as the filer has it.
+/// A chunk from the filer's side.
 #[derive(Debug)]
 pub(super) struct Coming {
     pub part: Part,
     pub pieces: Receiver<Piece>,
-    /// Given back when the chunk is filed.
+    /// Released when the chunk is filed.
     pub place: OwnedSemaphorePermit,
 }
 
-/// The filer is gone: the run has ended.
+/// Error: the filer has ended, and with it the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Over;
 
@@ -98,18 +98,18 @@ impl Chunk {
         self.pieces.send(Piece::Article(wire, room)).await.map_err(|_| Over)
     }
 
-    /// Reports what will not come.
+    /// Reports a refusal to the filer.
     pub async fn report(&self, piece: Piece) -> Result<(), Over> {
         self.pieces.send(piece).await.map_err(|_| Over)
     }
 
-    /// All of it is handed over.
+    /// Ends the chunk, once all of it was handed over.
     pub async fn end(self) -> Result<(), Over> {
         self.pieces.send(Piece::End).await.map_err(|_| Over)
     }
 }
 
-/// The plan.
+/// The plan of a run, from which workers take chunks.
 #[derive(Debug)]
 pub(super) struct Plan {
     state: Leaf<State>,
@@ -118,7 +118,7 @@ pub(super) struct Plan {
     headers: Leaf<Headers>,
 }
 
-/// How headers of many articles are asked for.
+/// Command for the headers of many articles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Headers {
     Xhdr,
@@ -128,7 +128,7 @@ pub(super) enum Headers {
 }
 
 impl Headers {
-    /// The command.
+    /// Returns the name of the command.
     pub fn command(self) -> Option<&'static str> {
         match self {
             Self::Xhdr => Some("XHDR"),
@@ -141,17 +141,17 @@ impl Headers {
 #[derive(Debug)]
 struct State {
     groups: Vec<Wanted>,
-    /// The group at hand, and how many numbers its next chunk has.
+    /// Index of the current group, and the span of numbers of its next chunk.
     at: usize,
     span: u64,
-    /// Articles that were set aside, then those that are asked for by Message-ID.
+    /// Articles that were set aside, and those requested by Message-ID.
     again: std::vec::IntoIter<RemoteArticle>,
     ids: std::vec::IntoIter<RemoteArticle>,
 }
 
 impl Plan {
-    /// A plan to fetch what was set aside, then from groups, then articles by their Message-IDs; at most
-    /// `places` chunks at once. The filer reads what is returned with it.
+    /// Creates a plan to fetch articles that were set aside, then from groups, then by Message-ID, with at
+    /// most `places` chunks at once. The filer reads from the receiver.
     pub fn new(work: Work, places: usize) -> (Arc<Self>, UnboundedReceiver<Coming>) {
         let (coming, filer) = unbounded_channel();
         let Work { again, groups, ids } = work;
@@ -167,7 +167,7 @@ impl Plan {
         (Arc::new(plan), filer)
     }
 
-    /// The next chunk if there is a place for it now; the error says whether there is another later.
+    /// Returns the next chunk if there is a place for it now; the error indicates whether to try later.
     pub fn try_next(&self) -> Result<Chunk, Later> {
         match self.places.clone().try_acquire_owned() {
             Ok(place) => self.give_out(place).ok_or(Later::Never),
@@ -176,13 +176,13 @@ impl Plan {
         }
     }
 
-    /// The next chunk; `None`: there is none left.
+    /// Waits for the next chunk; `None` if there is none left.
     pub async fn next(&self) -> Option<Chunk> {
         let place = self.places.clone().acquire_owned().await.ok()?;
         self.give_out(place)
     }
 
-    /// Nothing of this group is fetched any more.
+    /// Stops fetching from this group.
     pub fn leave_group(&self, group: usize) {
         let mut state = self.state.lock();
         if state.at == group {
@@ -191,7 +191,7 @@ impl Plan {
         }
     }
 
-    /// No chunk is given out any more: the filer ends with those that are.
+    /// Stops issuing chunks: the filer ends with those issued.
     pub fn close(&self) {
         self.places.close();
         *self.coming.lock() = None;
@@ -209,7 +209,7 @@ impl Plan {
         Some(Chunk { part, pieces: sender, room: Arc::new(Semaphore::new(WAITING_KIB_MAX as usize)) })
     }
 
-    /// Notes how many articles there were among so many numbers of a group.
+    /// Adapts the span of chunks to the number of articles found in the last one.
     pub fn found(&self, group: usize, span: u64, articles: u64) {
         let mut state = self.state.lock();
         if state.at != group {
@@ -222,12 +222,12 @@ impl Plan {
         }
     }
 
-    /// How headers are asked for.
+    /// Returns the command for headers.
     pub fn headers(&self) -> Headers {
         *self.headers.lock()
     }
 
-    /// The server does not have this way.
+    /// Records that the server does not have this command.
     pub fn has_no(&self, way: Headers) {
         let next = if way == Headers::Xhdr { Headers::Hdr } else { Headers::None };
         let mut headers = self.headers.lock();
@@ -235,12 +235,12 @@ impl Plan {
     }
 }
 
-/// Why there is no chunk now.
+/// Reason why no chunk is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Later {
-    /// Others must be filed first.
+    /// Other chunks must be filed first.
     Wait,
-    /// All were given out.
+    /// All chunks were issued.
     Never,
 }
 
@@ -303,7 +303,7 @@ mod tests {
             parts.push(chunk.part.clone());
             chunk.end().await.unwrap();
         }
-        // Where few articles are, chunks have more numbers.
+        // Chunks span more numbers where articles are sparse.
         assert!(next == 1_001 && parts.len() < 7, "{parts:?}");
         assert!(
             matches!(parts.last(), Some(Part::Articles { articles, again: false }) if articles.len() == 2)
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_chunks_and_bytes_wait_than_may() {
+    async fn waiting_chunks_and_bytes_are_bounded() {
         let work = Work { groups: vec![wanted("a", 1..=10_000)], ..Work::default() };
         let (plan, mut filer) = Plan::new(work, 2);
         let (one, _two) = (plan.try_next().unwrap(), plan.try_next().unwrap());
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_group_that_is_left_and_a_plan_that_is_closed_give_out_nothing_more() {
+    async fn left_groups_and_closed_plans_issue_no_chunks() {
         let groups = vec![wanted("a", 1..=10_000), wanted("b", 1..=10_000)];
         let (plan, mut filer) = Plan::new(Work { groups, ..Work::default() }, 9);
         plan.try_next().unwrap();

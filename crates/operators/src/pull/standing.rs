@@ -1,8 +1,8 @@
-//! Standing pulls: each `[[pull]]` section fetched again and again, as long as the server runs.
+//! Standing pulls: each `[[pull]]` section is fetched repeatedly while the server runs.
 //!
-//! A section that a reload has changed or removed ends at once, and begins again as it then is; what it had
-//! fetched stays. `newsreel pull` runs one besides ([`once`]); the lock of the server's marks keeps two runs
-//! from the same server apart.
+//! The pull of a section that a reload has changed or removed ends at once, and a changed one begins again;
+//! articles fetched stay. `newsreel pull` runs one in addition ([`once`]); the lock of the server's marks
+//! prevents two runs from the same server at once.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use site::{Signal, Site};
 use site_base::clock::unix_secs;
 use site_config::{Config, Pull};
 
-/// Between two replies about how far a pull is.
+/// Interval of progress replies.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What is known of the standing pulls, by name.
+/// Status of the standing pulls, by name.
 #[derive(Debug, Default)]
 pub struct Pulls(Leaf<HashMap<String, PullStatus>>);
 
 impl Pulls {
-    /// The status of those in `config`, in its order.
+    /// Returns the status of the pulls in `config`, in order.
     pub fn status(&self, config: &Config) -> Vec<PullStatus> {
         let known = self.0.lock();
         let status = |pull: &Pull| PullStatus {
@@ -46,7 +46,7 @@ impl Pulls {
     }
 }
 
-/// What files what a site fetches.
+/// Returns what a site needs to file the articles fetched.
 pub(crate) fn ground(site: &Site, config: &Config) -> Ground {
     Ground {
         filer: site.filer.clone(),
@@ -64,7 +64,7 @@ pub async fn keep_pulling(site: Arc<Site>, pulls: Arc<Pulls>) {
     loop {
         let signal = site.signal();
         let config = site.config.current();
-        // What is no longer there, or otherwise, ends; marks are whole at any moment.
+        // Pulls removed or changed are aborted; the marks are whole at any moment.
         running.retain(|_, (pull, task)| {
             let stays = config.pulls.contains(pull);
             if !stays {
@@ -92,7 +92,7 @@ pub async fn keep_pulling(site: Arc<Site>, pulls: Arc<Pulls>) {
     }
 }
 
-/// One standing pull.
+/// Runs one standing pull.
 async fn stand(site: Arc<Site>, pulls: Arc<Pulls>, pull: Pull) {
     let spec = PullSpec::from(&pull);
     let mut last_error = String::new();
@@ -144,7 +144,7 @@ async fn stand(site: Arc<Site>, pulls: Arc<Pulls>, pull: Pull) {
     }
 }
 
-/// One line about a run.
+/// Summarizes a run in one line.
 pub fn summary(run: &PullCounts) -> String {
     use site_base::units::{about_size, counted, grouped};
     let mut text = format!(
@@ -180,8 +180,8 @@ pub fn summary(run: &PullCounts) -> String {
     text
 }
 
-/// Runs one pull now, with its progress, until it is to end (`is_over`); blocks. Returns whether all was
-/// fetched that the server lists.
+/// Runs one pull now, with its progress, until `is_over` returns true; blocks. Returns whether everything
+/// that the server lists was fetched.
 pub fn once(
     spec: &PullSpec,
     ground: &Ground,

@@ -1,8 +1,8 @@
-//! How far articles were fetched from a server: a mark for each group, and what was set aside, durable.
+//! Durable progress of fetching from a server: a mark for each group, and articles that were set aside.
 //!
-//! One file for each server, replaced as a whole. A mark never passes an article that is neither filed nor
-//! decided about nor set aside, so what a crash takes is fetched again and known. A lock beside the file
-//! keeps two pulls from one server apart. Format: `docs/formats/pull.md`. Called by `pull::run`.
+//! One file for each server, replaced as a whole. A mark never passes an article that is neither filed,
+//! decided about nor set aside, so articles lost in a crash are fetched again. A lock beside the file
+//! prevents two simultaneous pulls from one server. Format: `docs/formats/pull.md`. Called by `pull::run`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,36 +18,36 @@ use site_base::summed::{text_without_sum, with_sum};
 /// Directory below `site.data`.
 const DIR: &str = "pull";
 const FIRST_LINE: &str = "newsreel pull 2";
-/// That of files without articles that were set aside, as earlier versions wrote them.
+/// First line of files without articles that were set aside, as earlier versions wrote them.
 const FIRST_LINE_BEFORE: &str = "newsreel pull 1";
-/// The largest file that is read, in bytes.
+/// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// Articles of one server that are set aside.
+/// Maximum number of articles of one server that are set aside.
 const ASIDES_MAX: usize = 10_000;
 
-/// How far articles were fetched.
+/// Progress of fetching.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Known {
-    /// By group: the highest number that is dealt with.
+    /// Highest number done, by group.
     groups: BTreeMap<String, u64>,
-    /// By wildmat: since when NEWNEWS is to be asked, Unix seconds by the server's clock.
+    /// Time for the next NEWNEWS request by wildmat, in Unix seconds by the server's clock.
     newnews: BTreeMap<String, u64>,
-    /// What the server refuses to send.
+    /// Articles that the server refuses to send.
     asides: BTreeMap<RemoteArticle, AsideArticle>,
 }
 
-/// What a refusal makes of an article.
+/// Effect of a refusal on an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SetAside {
-    /// It is asked for again on a later run; it was refused so many times.
+    /// Requested again on a later run; contains the number of refusals.
     Waits(u32),
-    /// It was refused for too long, so many times, and is not asked for any more.
+    /// Refused for too long, this many times, and not requested any more.
     GivenUp(u32),
     /// More articles are refused than can wait.
     TooMany,
 }
 
-/// The marks of one server.
+/// Marks of one server.
 pub(super) struct Marks {
     file: PathBuf,
     known: Known,
@@ -63,15 +63,15 @@ impl fmt::Debug for Marks {
 }
 
 impl Marks {
-    /// Those of the server at `address`, for a site whose spool is in `data`. Those of a damaged file are as
-    /// good as none: says so in the second value.
+    /// Opens the marks of the server at `address`, for a site whose spool is in `data`. A damaged file counts
+    /// as empty, and the second value is true.
     pub fn open(data: &Path, address: &str) -> io::Result<(Self, bool)> {
         let dir = data.join(DIR);
         if !dir.is_dir() {
             fs::create_dir(&dir)?;
         }
         let name = file_name(address);
-        // It ends with the value, though a program that is being started has its descriptor.
+        // Released with this value, even if a program being started has inherited the descriptor.
         let lock =
             RealDisk::new().lock(&dir.join(format!("{name}.lock"))).map_err(|error| match error.kind() {
                 io::ErrorKind::WouldBlock => io::Error::new(
@@ -88,39 +88,39 @@ impl Marks {
         Ok((Self { file, known, is_changed: false, _lock: lock }, is_damaged))
     }
 
-    /// The mark of a group; `None`: it was never fetched from.
+    /// Returns the mark of a group; `None` if it was never fetched from.
     pub fn group(&self, name: &str) -> Option<u64> {
         self.known.groups.get(name).copied()
     }
 
-    /// Everything up to `mark` is dealt with.
+    /// Records that everything up to `mark` is done.
     pub fn set_group(&mut self, name: &str, mark: u64) {
         self.is_changed |= self.known.groups.insert(name.to_owned(), mark) != Some(mark);
     }
 
-    /// Since when NEWNEWS is to be asked about these groups.
+    /// Returns the time for the next NEWNEWS request about these groups.
     pub fn newnews(&self, groups: &str) -> Option<u64> {
         self.known.newnews.get(groups).copied()
     }
 
-    /// What had arrived by `since` is dealt with.
+    /// Records that everything that had arrived by `since` is done.
     pub fn set_newnews(&mut self, groups: &str, since: u64) {
         self.is_changed |= self.known.newnews.insert(groups.to_owned(), since) != Some(since);
     }
 
-    /// The articles that the server has refused and is to be asked for again at `now` (Unix seconds), if they
-    /// are given up after so many seconds.
+    /// Returns the refused articles that are to be requested again at `now` (Unix seconds), if they are given
+    /// up after `give_up_secs`.
     pub fn due(&self, now: u64, give_up_secs: u64) -> Vec<RemoteArticle> {
         let due = |(_, aside): &(&RemoteArticle, &AsideArticle)| aside.is_due(now, give_up_secs);
         self.known.asides.iter().filter(due).map(|(article, _)| article.clone()).collect()
     }
 
-    /// The articles that were set aside.
+    /// Returns the articles that were set aside.
     pub fn asides(&self) -> &BTreeMap<RemoteArticle, AsideArticle> {
         &self.known.asides
     }
 
-    /// The server refuses to send an article at `now` (Unix seconds).
+    /// Records that the server refuses to send an article at `now` (Unix seconds).
     pub fn set_aside(
         &mut self,
         article: &RemoteArticle,
@@ -142,12 +142,12 @@ impl Marks {
         SetAside::Waits(tries)
     }
 
-    /// An article that was set aside is dealt with.
+    /// Removes an article that was set aside and is now done.
     pub fn take_back(&mut self, article: &RemoteArticle) {
         self.is_changed |= self.known.asides.remove(article).is_some();
     }
 
-    /// Writes them durably, if they have changed. What they stand for must be durable already.
+    /// Writes the marks durably, if they have changed. The articles they cover must be durable already.
     pub fn save(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.is_changed) {
             let written =
@@ -170,7 +170,7 @@ impl Marks {
     }
 }
 
-/// Whether a file of marks is whole.
+/// Returns whether a file of marks is whole.
 pub(crate) fn is_whole(bytes: &[u8]) -> bool {
     parse(bytes).is_some()
 }
@@ -200,7 +200,8 @@ fn parse(text: &[u8]) -> Option<Known> {
     Some(known)
 }
 
-/// `news.example.net:119` as the name of a file: what is not a letter, digit, `.` or `-` is `_`.
+/// Converts `news.example.net:119` to a file name: characters other than letters, digits, `.` and `-` become
+/// `_`.
 fn file_name(address: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' };
     address.to_ascii_lowercase().chars().map(kept).collect()
@@ -212,7 +213,7 @@ mod tests {
     const SERVER: &str = "News.example.net:119";
 
     #[test]
-    fn marks_are_read_as_they_were_saved_and_only_one_pull_has_them() {
+    fn marks_are_read_back_and_locked_by_one_pull() {
         let data = tempfile::tempdir().unwrap();
         let (mut marks, is_damaged) = Marks::open(data.path(), SERVER).unwrap();
         assert!(!is_damaged && marks.group("a.b").is_none());
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_set_aside_waits_and_is_given_up() {
+    fn articles_set_aside_wait_until_given_up() {
         let data = tempfile::tempdir().unwrap();
         let (mut marks, _) = Marks::open(data.path(), SERVER).unwrap();
         let article = RemoteArticle { group: "a.b".into(), number: 7, id: "<1@x>".into() };
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_version_before_is_read() {
+    fn file_of_version_1_is_read() {
         let data = tempfile::tempdir().unwrap();
         let (marks, _) = Marks::open(data.path(), SERVER).unwrap();
         let file = marks.file.clone();
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_noticed_whatever_the_damage() {
+    fn any_damage_to_the_file_is_noticed() {
         let data = tempfile::tempdir().unwrap();
         let (mut marks, _) = Marks::open(data.path(), SERVER).unwrap();
         marks.set_group("a.b", 17);

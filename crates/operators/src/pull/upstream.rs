@@ -1,4 +1,4 @@
-//! What a server has: its groups with their numbers, and what has arrived there.
+//! Contents of a server: its groups with their numbers, and new articles.
 //!
 //! Sources: RFC 3977 sections 7.1, 7.4 and 7.6, RFC 977 section 3.1.
 
@@ -12,16 +12,16 @@ use nntp_io::{Client, Error};
 
 use site_config::Groups;
 
-/// Groups that are taken from one server.
+/// Maximum number of groups accepted from one server.
 const GROUPS_MAX: usize = 1_000_000;
-/// Message-IDs that are taken from one answer to NEWNEWS.
+/// Maximum number of Message-IDs accepted from one response to NEWNEWS.
 const IDS_MAX: usize = 2_000_000;
-/// The longest wildmat that is sent, in bytes; with a longer one everything is listed.
+/// Longest wildmat that is sent, in bytes; with a longer one everything is listed.
 const WILDMAT_BYTES_MAX: usize = 400;
-/// Lines that make no sense and are named, and how much of each.
+/// Maximum number of invalid lines quoted, and maximum length of each quote.
 const ODD_LINES_MAX: usize = 3;
 const ODD_LINE_CHARS_MAX: usize = 80;
-/// The longest description of a group that is taken, in bytes.
+/// Longest description of a group accepted, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 
 /// A group of the server.
@@ -29,21 +29,21 @@ const DESCRIPTION_BYTES_MAX: usize = 1024;
 pub(crate) struct There {
     pub low: u64,
     pub high: u64,
-    /// As LIST ACTIVE has it.
+    /// Flag as in LIST ACTIVE.
     pub flag: String,
 }
 
-/// What LIST ACTIVE says.
+/// Result of LIST ACTIVE.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ListedGroups {
-    /// The groups that match, by name.
+    /// Matching groups, by name.
     pub groups: BTreeMap<String, There>,
-    /// Lines that make no sense here, and some of them.
+    /// Number of invalid lines, and some of them.
     pub odd: u64,
     pub odd_lines: Vec<String>,
 }
 
-/// The groups of the server that match.
+/// Asks for the groups of the server that match.
 pub(crate) async fn groups(client: &mut Client, wanted: &Groups) -> Result<ListedGroups, Error> {
     let mut found = ListedGroups::default();
     list(client, "LIST ACTIVE", wanted, &mut |line: &str| match active_line(line) {
@@ -64,8 +64,8 @@ pub(crate) async fn groups(client: &mut Client, wanted: &Groups) -> Result<Liste
     Ok(found)
 }
 
-/// A line of LIST ACTIVE about a group that could be here: a name, two numbers that may be article numbers,
-/// a flag.
+/// Parses a line of LIST ACTIVE about a group that could be here: a name, two numbers that may be article
+/// numbers, a flag.
 fn active_line(line: &str) -> Option<(&str, There)> {
     let mut words = line.split_ascii_whitespace();
     let name = words.next().filter(|name| newsgroups::valid_name(name.as_bytes()))?;
@@ -76,7 +76,7 @@ fn active_line(line: &str) -> Option<(&str, There)> {
     Some((name, There { low, high, flag: flag.to_owned() }))
 }
 
-/// The descriptions of those groups.
+/// Asks for the descriptions of those groups.
 pub(crate) async fn descriptions(
     client: &mut Client,
     wanted: &Groups,
@@ -97,7 +97,7 @@ pub(crate) async fn descriptions(
     Ok(found)
 }
 
-/// Reads a list, of the groups that match if the server takes a wildmat.
+/// Reads a list, restricted to the groups that match if the server accepts a wildmat.
 async fn list(
     client: &mut Client,
     command: &str,
@@ -123,8 +123,8 @@ async fn list(
     refused.map_or(Ok(()), Err)
 }
 
-/// The Message-IDs of what has arrived in these groups since `since`, and what time it is there; Unix
-/// seconds.
+/// Asks for the Message-IDs of articles that have arrived in these groups since `since`; also returns the
+/// server's time, in Unix seconds.
 pub(super) async fn newnews(
     client: &mut Client,
     groups: &Groups,
@@ -158,7 +158,7 @@ pub(super) async fn newnews(
     Ok((ids, now))
 }
 
-/// Unix seconds of `yyyymmddhhmmss`.
+/// Converts `yyyymmddhhmmss` to Unix seconds.
 fn seconds_of(digits: &str) -> Option<u64> {
     let (day, time) = digits.split_at_checked(8)?;
     netnews::date::parse_nntp(day.as_bytes(), time.as_bytes(), site_base::clock::unix_now())

@@ -1,11 +1,11 @@
-//! One connection that fetches: commands of several chunks in one pipeline, their answers in order.
+//! One fetching connection: commands of several chunks in one pipeline, with responses in order.
 //!
-//! Of each chunk of numbers the Message-IDs are asked for first (HDR or XHDR), so that articles that are here
-//! already, or are on their way in another chunk, are not fetched; the others are asked for by Message-ID,
-//! which does not depend on the group that is selected by then. A server that has neither is asked for every
-//! number. Chunks stay with their worker until they are handed over; after a broken connection what is left
-//! of them is asked for again. An article that the server refuses, or at which the connection ends again and
-//! again, is reported to the filer and keeps nothing up; so is a group. The table of answers is in
+//! For each chunk of numbers the Message-IDs are requested first (HDR or XHDR), so that articles that are
+//! here already, or are being fetched in another chunk, are skipped; the others are requested by Message-ID,
+//! which does not depend on the selected group. A server without both commands is asked for every number.
+//! Chunks stay with their worker until they are handed over; after a broken connection the rest of them is
+//! requested again. An article that the server refuses, or at which the connection ends repeatedly, is
+//! reported to the filer and delays nothing; likewise a group. The table of responses is in
 //! `docs/pulling.md`. Sources: RFC 3977 sections 6.2 and 8.5, RFC 2980 section 2.6.
 
 use std::collections::VecDeque;
@@ -28,44 +28,44 @@ use netnews::MessageId;
 use netnews::nntp::response::code;
 use site_base::counters::add;
 
-/// Chunks of one connection at once.
+/// Maximum number of chunks in progress on one connection.
 pub(super) const CHUNKS_AT_ONCE: usize = 3;
-/// Articles that are asked for and have not come yet, per connection.
+/// Maximum number of outstanding articles on one connection.
 const ARTICLES_AT_ONCE: usize = 200;
-/// The first pause before a broken connection is made again, doubled each time.
+/// First pause before a broken connection is opened again, doubled each time.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
-/// The longest one.
+/// Longest such pause.
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
-/// Connections that fail one after the other, after which the run is given up.
+/// Number of consecutive failed connections after which the run is given up.
 const TRIES_MAX: u32 = 6;
-/// Connections that end at one article or group, after which it is taken for the cause.
+/// Number of connections that end at one article or group before it is taken for the cause.
 const BREAKS_MAX: u32 = 2;
-/// Articles that are asked for one by one after a connection broke, so that it is seen at which it ends;
-/// twice as many after the next one.
+/// Articles requested one by one after a connection broke, to find the one at which it ends; twice as many
+/// after the next break.
 const CAREFUL_FIRST: usize = 4;
-/// Articles that are refused one after the other, after which it is not them.
+/// Number of consecutive refusals after which the articles are not to blame.
 const REFUSED_IN_A_ROW_MAX: u32 = 200;
 
-/// What all workers of a run share.
+/// State shared by all workers of a run.
 pub(super) struct Fetching {
     pub target: Target,
     pub plan: Arc<Plan>,
     pub spool: Arc<Spool>,
     pub counts: Arc<Counts>,
     pub bandwidth: Option<Bandwidth>,
-    /// Larger articles are not kept.
+    /// Size limit of articles.
     pub article_bytes_max: usize,
-    /// Articles that are being fetched; an article in several groups is fetched once.
+    /// Articles being fetched; an article in several groups is fetched once.
     pub on_the_way: Arc<Leaf<HashSet<Key>>>,
-    /// Those that earlier runs have set aside.
+    /// Articles that earlier runs have set aside.
     pub asides: HashSet<RemoteArticle>,
-    /// Articles refused since the last one that came.
+    /// Articles refused since the last one received.
     pub refused_in_a_row: AtomicU32,
 }
 
-/// Why a connection ends.
+/// Reason why a connection ends.
 enum End {
-    /// All is fetched, or the run has ended.
+    /// Everything is fetched, or the run has ended.
     Done,
     Broken(Error),
 }
@@ -82,22 +82,22 @@ impl From<Over> for End {
     }
 }
 
-/// A chunk that is being fetched.
+/// A chunk being fetched.
 struct Open {
     chunk: Chunk,
-    /// What of its numbers or Message-IDs is not handed over yet.
+    /// Numbers or Message-IDs that are not handed over yet.
     rest: Rest,
-    /// Answers that are still to come, once they are known.
+    /// Outstanding responses, once their number is known.
     left: Option<usize>,
 }
 
 enum Rest {
     Numbers(RangeInclusive<u64>),
-    /// From this one on.
+    /// Index of the first article that is not handed over.
     Articles(usize),
 }
 
-/// What an answer belongs to; of the chunk with this place in the sequence of this connection.
+/// Request that a response belongs to, with the sequence number of its chunk on this connection.
 #[derive(Clone)]
 enum Asked {
     Group,
@@ -105,37 +105,37 @@ enum Asked {
     Article(u64, RemoteArticle),
 }
 
-/// At what a connection has ended.
+/// Request at which a connection has ended.
 #[derive(Clone, PartialEq, Eq)]
 enum Suspect {
     Article(u64, RemoteArticle),
     Group(u64),
 }
 
-/// One connection, over all the times it is made.
+/// One worker, which reconnects when its connection breaks.
 pub(super) struct Worker {
     fetching: Arc<Fetching>,
     open: VecDeque<Open>,
-    /// The place of the first open chunk in the sequence.
+    /// Sequence number of the first open chunk.
     first: u64,
-    /// At what the last connection ended, and how many did.
+    /// Request at which the last connections ended, and how many did.
     suspect: Option<(Suspect, u32)>,
-    /// Articles that the next connection asks for one by one.
+    /// Articles that the next connection requests one by one.
     careful: usize,
 }
 
-/// The state of one connection.
+/// State of one connection.
 struct Pipeline {
     client: Client,
     asked: VecDeque<Asked>,
-    /// Not yet asked for.
+    /// Articles not yet requested.
     wishes: VecDeque<(u64, RemoteArticle)>,
-    /// The group that is selected once all commands are answered.
+    /// Group that is selected once all commands are answered.
     selected: Option<Arc<str>>,
-    /// Why the group is not selected that the next answers are to be of.
+    /// Refusal of the group to which the next responses would belong.
     refused: Option<Refusal>,
     articles: usize,
-    /// Articles that are still asked for one by one.
+    /// Articles still to be requested one by one.
     careful: usize,
     /// Articles that were answered.
     answered: usize,
@@ -146,10 +146,10 @@ impl Worker {
         Self { fetching, open: VecDeque::new(), first: 0, suspect: None, careful: 0 }
     }
 
-    /// Fetches until nothing is left, first on this connection if there is one.
+    /// Fetches until nothing is left, first on the given connection, if any.
     ///
     /// # Errors
-    /// What keeps the connection from being made, if chunks are left that only this worker has.
+    /// Returns the connection error if chunks are left that only this worker has.
     pub async fn run(mut self, mut client: Option<Client>) -> Result<(), Error> {
         let mut failures = 0;
         loop {
@@ -175,7 +175,7 @@ impl Worker {
             failures += 1;
             debug!(%error, failures, "connection for a pull failed");
             if error.retry() == Retry::Never || failures >= error.tries_max(TRIES_MAX) {
-                // Others fetch what this one has not begun.
+                // Other workers fetch chunks that this one has not begun.
                 return if self.open.is_empty() { Ok(()) } else { Err(error) };
             }
             if !matches!(error, Error::LoggedOut(_)) {
@@ -186,16 +186,16 @@ impl Worker {
         }
     }
 
-    /// Fetches on one connection, to its end.
+    /// Fetches on one connection until it ends.
     async fn fetch(&mut self, client: Client) -> End {
         let mut pipeline = Pipeline::new(client, self.careful);
         let end = self.converse(&mut pipeline).await;
         if let Err(end) = end {
-            // A login that has lapsed is not the fault of what was asked for.
+            // An expired login is not the fault of the last request.
             if !matches!(end, End::Broken(Error::LoggedOut(_))) {
                 self.note_break(&pipeline);
             }
-            // What did not come is asked for again, and is on its way no longer.
+            // Unanswered articles are requested again, and no longer count as being fetched.
             for asked in &pipeline.asked {
                 if let Asked::Article(_, article) = asked {
                     self.fetching.forget(article);
@@ -204,7 +204,7 @@ impl Worker {
             pipeline.wishes.iter().for_each(|(_, article)| self.fetching.forget(article));
             return end;
         }
-        // It was all answered.
+        // All commands were answered.
         let _gone = pipeline.client.quit().await;
         End::Done
     }
@@ -237,7 +237,7 @@ impl Worker {
         }
     }
 
-    /// Asks for what there is of a chunk.
+    /// Requests the rest of a chunk.
     fn begin(&mut self, pipeline: &mut Pipeline, at: usize) -> Result<(), End> {
         let sequence = self.first + at as u64;
         let headers = self.fetching.plan.headers();
@@ -271,9 +271,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes the next answer.
+    /// Handles the next response.
     async fn answer(&mut self, pipeline: &mut Pipeline) -> Result<(), End> {
-        // It stays there until it is dealt with.
+        // The request stays in the queue until it is done.
         let Some(asked) = pipeline.asked.front().cloned() else { return Ok(()) };
         let answer = pipeline.client.answer().await?;
         let (code, has_block) = (answer.code, answer.has_block);
@@ -283,7 +283,7 @@ impl Worker {
             Asked::Group if is_refusal(code) => pipeline.refused = Some(refusal),
             Asked::Headers(sequence, headers) => {
                 if let Some(refusal) = pipeline.refused.clone() {
-                    // What follows is of the group before.
+                    // Lines that follow are of the previous group.
                     while has_block && pipeline.client.block_line().await?.is_some() {}
                     self.skip(pipeline, sequence, refusal).await?;
                 } else if is_unknown(code) {
@@ -326,7 +326,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The server does not send an article: it is set aside.
+    /// Sets aside an article that the server does not send.
     async fn set_aside(
         &mut self,
         sequence: u64,
@@ -345,13 +345,13 @@ impl Worker {
         Ok(())
     }
 
-    /// The server does not let us read the group of a chunk: the rest of it is left out.
+    /// Leaves out the rest of a chunk, because the server does not let us read its group.
     async fn skip(&mut self, pipeline: &mut Pipeline, sequence: u64, refusal: Refusal) -> Result<(), End> {
         pipeline.wishes.retain(|(of, article)| *of != sequence || !article.id.is_empty());
         self.leave_group(sequence, refusal, pipeline.waiting_for(sequence)).await
     }
 
-    /// Leaves out the rest of a chunk, of which so many articles are still to come.
+    /// Leaves out the rest of a chunk with `left` articles outstanding.
     async fn leave_group(&mut self, sequence: u64, refusal: Refusal, left: usize) -> Result<(), End> {
         let at = self.place(sequence);
         let Some(open) = at.and_then(|at| self.open.get_mut(at)) else { return Ok(()) };
@@ -362,17 +362,17 @@ impl Worker {
         if let Rest::Numbers(rest) = &mut open.rest
             && !rest.is_empty()
         {
-            // Nothing of it is asked for again.
+            // No number of the chunk is requested again.
             *rest = rest.end().saturating_add(1)..=*rest.end();
             open.chunk.report(Piece::NoGroup(refusal)).await?;
         }
         Ok(())
     }
 
-    /// Notes at what a connection ended.
+    /// Records the request at which a connection ended.
     fn note_break(&mut self, pipeline: &Pipeline) {
         let suspect = match pipeline.asked.front() {
-            // Of several that were on their way it may have been any.
+            // Any of several outstanding articles may be the cause.
             Some(Asked::Article(sequence, article)) if pipeline.articles == 1 => {
                 Some(Suspect::Article(*sequence, article.clone()))
             }
@@ -390,13 +390,13 @@ impl Worker {
             (suspect, same.map_or(1, |(_, breaks)| breaks + 1))
         });
         if pipeline.articles > 0 {
-            // One that has worked for long starts over.
+            // A connection that has worked for long starts over.
             let before = if pipeline.answered > 8 * self.careful { 0 } else { self.careful };
             self.careful = (before * 2).clamp(CAREFUL_FIRST, ARTICLES_AT_ONCE);
         }
     }
 
-    /// Leaves out what connections have ended at too often; the filer's end is noticed elsewhere.
+    /// Leaves out the request at which too many connections have ended. The filer's end is noticed elsewhere.
     async fn convict(&mut self, error: &Error) {
         let refusal = Refusal::hang_up(error);
         let _over = match self.suspect.take() {
@@ -411,17 +411,17 @@ impl Worker {
         };
     }
 
-    /// Asks for a chunk in another way.
+    /// Requests a chunk again by another command.
     fn begin_again(&mut self, pipeline: &mut Pipeline, sequence: u64) -> Result<(), End> {
         self.place(sequence).map_or(Ok(()), |at| self.begin(pipeline, at))
     }
 
-    /// Where an open chunk is.
+    /// Returns the index of an open chunk.
     fn place(&self, sequence: u64) -> Option<usize> {
         sequence.checked_sub(self.first).and_then(|at| usize::try_from(at).ok())
     }
 
-    /// The Message-IDs of a chunk: those of articles that are not here are asked for.
+    /// Reads the Message-IDs of a chunk, and queues the articles that are not here.
     async fn headers(&mut self, pipeline: &mut Pipeline, sequence: u64, has_block: bool) -> Result<(), End> {
         let at = self.place(sequence);
         let open = at.and_then(|at| self.open.get_mut(at));
@@ -439,7 +439,7 @@ impl Worker {
                 None => add(&self.fetching.counts.odd_lines, 1),
             }
         }
-        // What is dealt with is known by its number.
+        // Finished articles are recognized by their numbers.
         articles.sort_by_key(|article| article.number);
         articles.dedup_by_key(|article| article.number);
         self.fetching.plan.found(*group, span, articles.len() as u64);
@@ -449,7 +449,7 @@ impl Worker {
         Ok(())
     }
 
-    /// An article, which follows.
+    /// Receives an article.
     async fn article(
         &mut self,
         pipeline: &mut Pipeline,
@@ -481,7 +481,7 @@ impl Worker {
         Ok(())
     }
 
-    /// An article of a chunk is handed over, or will not come.
+    /// Records that an article of a chunk is handed over, or will not come.
     fn dealt_with(&mut self, sequence: u64, article: &RemoteArticle) {
         let at = self.place(sequence);
         let Some(open) = at.and_then(|at| self.open.get_mut(at)) else { return };
@@ -497,7 +497,7 @@ impl Worker {
         }
     }
 
-    /// Lets go of the chunks that are whole, in order.
+    /// Ends the chunks that are complete, in order.
     async fn hand_over_ends(&mut self) -> Result<(), End> {
         while self.open.front().is_some_and(|open| open.left == Some(0)) {
             self.first += 1;
@@ -515,7 +515,8 @@ impl Pipeline {
         Self { client, asked, wishes, selected: None, refused: None, articles: 0, careful, answered: 0 }
     }
 
-    /// Articles of a chunk that are asked for by Message-ID, or will be: a group does not matter to them.
+    /// Returns the number of articles of a chunk that are or will be requested by Message-ID, independently
+    /// of the group.
     fn waiting_for(&self, sequence: u64) -> usize {
         let asked = self.asked.iter().skip(1).filter(|asked| match asked {
             Asked::Article(of, article) => *of == sequence && !article.id.is_empty(),
@@ -524,7 +525,7 @@ impl Pipeline {
         asked.count() + self.wishes.iter().filter(|(of, _)| *of == sequence).count()
     }
 
-    /// Selects a group, unless it is.
+    /// Selects a group, unless it is selected.
     fn select(&mut self, group: &Arc<str>) -> Result<(), Error> {
         if self.selected.as_ref() != Some(group) {
             self.client.submit(format!("GROUP {group}"))?;
@@ -534,8 +535,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Asks for as many articles as may be on their way, once half of them have come: many commands in a few
-    /// writes.
+    /// Requests as many articles as allowed once half of the outstanding ones have arrived, to send many
+    /// commands in few writes.
     fn ask(&mut self) -> Result<(), Error> {
         let at_once = if self.careful > 0 { 1 } else { ARTICLES_AT_ONCE };
         if self.articles > at_once / 2 {
@@ -557,8 +558,8 @@ impl Pipeline {
 }
 
 impl Fetching {
-    /// Of these articles those that are not here and not on their way, as far as their Message-IDs are known;
-    /// without those that were set aside, unless it is their turn (`again`).
+    /// Returns the articles that are not here and not being fetched, as far as their Message-IDs are known;
+    /// leaves out those set aside, unless they are due (`again`).
     fn unknown(&self, mut articles: Vec<RemoteArticle>, again: bool) -> Vec<RemoteArticle> {
         articles.retain(|article| again || !self.asides.contains(article));
         let texts: Vec<&[u8]> = articles.iter().map(|article| article.id.as_bytes()).collect();
@@ -576,7 +577,7 @@ impl Fetching {
         unknown
     }
 
-    /// An article will not come.
+    /// Stops counting an article as being fetched.
     fn forget(&self, article: &RemoteArticle) {
         if !article.id.is_empty() {
             self.on_the_way.lock().remove(&self.spool.key(article.id.as_bytes()));
@@ -584,8 +585,8 @@ impl Fetching {
     }
 }
 
-/// The article of a line of HDR or XHDR about a group, by its number alone if what follows is no Message-ID;
-/// `None`: the line has no number.
+/// Parses a line of HDR or XHDR about a group; the article has only a number if no Message-ID follows. `None`
+/// if the line has no number.
 fn article_of(line: &[u8], group: &Arc<str>) -> Option<RemoteArticle> {
     let text = std::str::from_utf8(line.split(|b| *b == b' ').next()?).ok()?;
     let id = line.get(text.len()..)?.trim_ascii();
@@ -593,23 +594,23 @@ fn article_of(line: &[u8], group: &Arc<str>) -> Option<RemoteArticle> {
     Some(RemoteArticle { group: group.clone(), number: text.parse().ok()?, id: id.into() })
 }
 
-/// Whether the server does not have the command.
+/// Returns whether the server does not have the command.
 fn is_unknown(code: u16) -> bool {
     matches!(code, code::UNKNOWN_COMMAND | code::SYNTAX_ERROR | code::NOT_PERMITTED | code::NOT_SUPPORTED)
 }
 
-/// Whether there is nothing of what was asked for.
+/// Returns whether nothing matches the request.
 fn is_absent(code: u16) -> bool {
     matches!(code, code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER | code::NO_SUCH_ARTICLE)
 }
 
-/// Whether an answer refuses what was asked for and leaves the connection as it was: 400 ends it, and what is
-/// no refusal belongs to something else.
+/// Returns whether a response refuses the request but keeps the connection: 400 ends it, and codes that
+/// refuse nothing belong to something else.
 fn is_refusal(code: u16) -> bool {
     (401..600).contains(&code)
 }
 
-/// A refusal after which the connection is of no more use.
+/// Returns the error for a refusal after which the connection is useless.
 pub(super) fn refused(code: u16, text: &str) -> Error {
     Error::Refused { step: nntp_io::Step::Command, code, text: text.into() }
 }

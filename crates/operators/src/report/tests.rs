@@ -1,4 +1,4 @@
-//! What a report costs on a large site: neither the writer's lock nor the disk, and next to no time.
+//! Cost of a report on a large site: neither the writer's lock nor the disk, and very little time.
 
 use super::*;
 use disk::SimDisk;
@@ -15,10 +15,10 @@ use tempfile::TempDir;
 
 const PEERS: usize = 100;
 const GROUPS: usize = 3_000;
-/// Only a test that fails waits for so long.
+/// Time limit that only a failing test reaches.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A site of [`PEERS`] and [`GROUPS`], measured once, and its disk.
+/// Returns a site of [`PEERS`] and [`GROUPS`], measured once, and its disk.
 fn large_site(dir: &TempDir) -> (Arc<Site>, SessionContext, SimDisk) {
     let mut text = format!("[site]\ndata = {:?}\n", dir.path());
     text += "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
@@ -40,11 +40,11 @@ fn large_site(dir: &TempDir) -> (Arc<Site>, SessionContext, SimDisk) {
 }
 
 #[test]
-fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
+fn report_does_not_wait_for_a_blocked_writer() {
     let dir = TempDir::new().unwrap();
     let (site, context, sim) = large_site(&dir);
     let listen = ["127.0.0.1:119".parse().unwrap()];
-    // What is not durable yet would be waited for without the writer's lock.
+    // Undurable rows would delay the report even without the writer's lock.
     site.spool.settle().unwrap();
     sim.hold_syncs(true);
     std::thread::scope(|scope| {
@@ -82,12 +82,12 @@ fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
 }
 
 #[test]
-fn fresh_figures_are_waited_for_but_not_for_ever() {
+fn refresh_waits_for_fresh_figures_with_a_limit() {
     let dir = TempDir::new().unwrap();
     let (site, _, _) = large_site(&dir);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let measuring = Measuring::new();
-    // Nobody measures, as if the disk did not answer.
+    // No measuring task runs, as if the disk did not answer.
     runtime.block_on(measuring.refresh(Duration::from_millis(1)));
     let task = runtime.spawn(measure(site.clone(), measuring.clone()));
     runtime.block_on(measuring.refresh(DEADLINE));

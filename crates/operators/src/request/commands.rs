@@ -1,11 +1,11 @@
-//! What the commands of a request are.
+//! Subcommands of requests.
 
 use super::since;
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What to show of archives.
+/// Display of the archives' state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ArchiveCommand {
@@ -21,7 +21,7 @@ pub enum ArchiveCommand {
     Missed,
 }
 
-/// What to do with the site's keys; answered by [`Reply::Text`].
+/// Action on the site's keys; answered by [`Reply::Text`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum KeysCommand {
@@ -30,7 +30,7 @@ pub enum KeysCommand {
         /// The file
         #[serde(skip)]
         file: PathBuf,
-        /// What it holds, in Base64.
+        /// Contents of the file, in Base64.
         #[arg(skip)]
         content: String,
     },
@@ -48,7 +48,7 @@ pub enum KeysCommand {
     },
 }
 
-/// What to do with posts that wait for a moderator.
+/// Action on posts that wait for a moderator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ModerationCommand {
@@ -83,7 +83,7 @@ pub enum ModerationCommand {
     },
 }
 
-/// What to do with posts that wait for upstreams.
+/// Action on posts that wait for upstreams.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum PostsCommand {
@@ -117,7 +117,7 @@ pub enum PostsCommand {
     },
 }
 
-/// What to do about what filters found.
+/// Action on the findings of filters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FilterCommand {
@@ -134,8 +134,8 @@ pub enum FilterCommand {
         #[serde(skip)]
         json: bool,
     },
-    /// Show articles again that a filter has hidden, file those that it has set aside, and let those in that
-    /// it has refused when they come again; the filter does not judge them any more
+    /// Show articles hidden by a filter again, file those set aside, and accept those refused when they come
+    /// again; the filter does not judge them any more
     Release {
         /// Message-IDs, with their angle brackets
         #[arg(required = true, value_name = "MESSAGE-ID")]

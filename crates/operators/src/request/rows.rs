@@ -4,9 +4,9 @@ use super::{BufferRow, GroupRow, HistoryCounts, Reply};
 use crate::report::{ArchiveStatus, Report};
 use serde::{Deserialize, Serialize};
 
-/// What one kind of reply carries.
+/// A value that one kind of reply carries.
 pub trait Carried: Sized {
-    /// The value, if the reply is of that kind.
+    /// Returns the value, if the reply is of that kind.
     fn of(reply: Reply) -> Option<Self>;
 }
 
@@ -35,144 +35,144 @@ carried! {
     WouldExpire(WouldExpire),
 }
 
-/// An article that a query has found.
+/// An article found by a query.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundRow {
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: String,
-    /// When it was written, Unix seconds; 0: it does not say.
+    /// Unix seconds of the Date header; 0 if it has none.
     pub date: i64,
-    /// Its From header, decoded.
+    /// From header, decoded.
     pub from: String,
-    /// Its Subject header, decoded.
+    /// Subject header, decoded.
     pub subject: String,
-    /// The groups in which it is.
+    /// Groups of the article.
     pub groups: Vec<String>,
 }
 
-/// A post that waits here for a moderator.
+/// A post that waits for a moderator here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldRow {
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: String,
-    /// The moderated group for which it waits.
+    /// Moderated group for which it waits.
     pub group: String,
     /// Unix seconds since when it waits.
     pub queued: u64,
-    /// The address it was posted from.
+    /// Address from which it was posted.
     pub address: String,
-    /// As whom its poster had logged in; empty: as nobody.
+    /// Login of its poster; empty if there was none.
     pub user: String,
-    /// Its From header.
+    /// From header.
     pub from: String,
-    /// Its Subject header.
+    /// Subject header.
     pub subject: String,
 }
 
-/// A post that waits for an upstream, or that it has refused.
+/// A post that waits for an upstream, or was refused by one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PostRow {
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: String,
-    /// The upstream's name.
+    /// Name of the upstream.
     pub upstream: String,
     /// Unix seconds since when it waits.
     pub queued: u64,
-    /// Whether it was refused, and is not sent again by itself.
+    /// Whether it was refused, and is not sent again automatically.
     pub is_refused: bool,
-    /// How often it was sent since the start.
+    /// Number of attempts since the start.
     pub tries: u32,
-    /// Why it was not taken when it was last sent; empty: it was not sent yet.
+    /// Reason why the last attempt failed; empty if there was none.
     pub problem: String,
-    /// The address it was posted from.
+    /// Address from which it was posted.
     pub address: String,
-    /// As whom its poster had logged in; empty: as nobody.
+    /// Login of its poster; empty if there was none.
     pub user: String,
-    /// Its From header.
+    /// From header.
     pub from: String,
-    /// Its Newsgroups header.
+    /// Newsgroups header.
     pub groups: String,
-    /// Its Subject header.
+    /// Subject header.
     pub subject: String,
 }
 
-/// What a filter found in an article, as it is listed.
+/// A filter's finding in an article, in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewRow {
-    /// Unix seconds.
+    /// Time of the finding, in Unix seconds.
     pub at: u64,
-    /// The filter.
+    /// Name of the filter.
     pub filter: String,
-    /// What it did: refused, hidden, set aside, would refuse.
+    /// Action of the filter: refused, hidden, set aside, would refuse.
     pub finding: String,
     /// Whether the article was filed.
     pub filed: bool,
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: String,
-    /// Its Newsgroups header.
+    /// Newsgroups header.
     pub groups: String,
-    /// Its Subject.
+    /// Subject header.
     pub subject: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// How it can be released: `now`, `when it comes`, or empty: not at all, or no more.
+    /// How it can be released: `now`, `when it comes`, or empty if it cannot be, or no longer.
     pub release: String,
 }
 
-/// A hidden article, as it is listed.
+/// A hidden article in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HiddenRow {
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: String,
-    /// Who hid it.
+    /// Issuer that hid it.
     pub by: String,
-    /// Unix seconds.
+    /// Unix seconds since when it is hidden.
     pub since: u64,
-    /// Why; may be empty.
+    /// Reason; may be empty.
     pub reason: String,
 }
 
-/// What becomes of the articles that an `[[expire]]` section keeps longest.
+/// Effect of expiry on the articles that an `[[expire]]` section keeps longest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WouldExpire {
-    /// Which section, from 1; absent: articles that no section decides about.
+    /// Number of the section, from 1; absent for articles without a deciding section.
     pub section: Option<usize>,
-    /// Its conditions, as the file has them; empty: none.
+    /// Conditions, as in the file; empty if there are none.
     pub conditions: String,
-    /// Articles that it decides about.
+    /// Articles that the section decides about.
     pub articles: u64,
-    /// Of these, articles that would be gone now.
+    /// Articles of these that would be deleted now.
     pub now_articles: u64,
-    /// Their bytes as stored.
+    /// Stored size of those, in bytes.
     pub now_bytes: u64,
-    /// Articles that would be gone after the days that were asked for; absent: none were.
+    /// Articles that would be deleted after the requested days; absent if no days were given.
     pub later_articles: Option<u64>,
-    /// Their bytes as stored.
+    /// Stored size of those, in bytes.
     pub later_bytes: Option<u64>,
 }
 
-/// What a purge did, or would do.
+/// Result of a purge, done or simulated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purged {
-    /// Whether nothing was done.
+    /// Whether nothing was changed.
     pub dry_run: bool,
     /// Groups that matched.
     pub groups: u64,
-    /// Articles that were removed.
+    /// Articles removed.
     pub articles: u64,
     /// Articles that stay in groups that did not match.
     pub crossposts: u64,
-    /// Article numbers that were removed.
+    /// Article numbers removed.
     pub numbers: u64,
 }
 
-/// An article as files have it.
+/// An article in the form of a text file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArticleText {
-    /// When it arrived, Unix seconds.
+    /// Time of arrival, in Unix seconds.
     pub arrived: u64,
-    /// The hash of its Message-ID, in hexadecimal digits.
+    /// Hash of the Message-ID, in hexadecimal digits.
     pub key: String,
-    /// Its text in base64: lines end in LF, no dot-stuffing.
+    /// Text in base64: lines end in LF, no dot-stuffing.
     pub text: String,
 }

@@ -12,9 +12,9 @@ use site::Site;
 use spool::{ArticleBuf, Key, Lookup, Spool};
 use std::sync::atomic::Ordering;
 
-/// Answers of the index that are looked at for one query; those that are gone are passed over.
+/// Maximum number of hits examined for one query; removed articles are skipped.
 const LOOKED_AT_MAX: usize = 2_000;
-/// Answers that are asked for at once.
+/// Hits requested from the index at once.
 const STEP: usize = 100;
 
 impl std::fmt::Display for NotAnswered {
@@ -57,7 +57,7 @@ fn rebuild(search: &Search, sink: &mut Sink<'_>) -> bool {
     true
 }
 
-/// The key of the first article of the thread that a Message-ID is in, as far as its References say.
+/// Returns the key of the first article of a Message-ID's thread, according to its References.
 pub(crate) fn first_of_thread(spool: &Spool, id: &str) -> Key {
     let key = spool.key(id.as_bytes());
     let mut buf = ArticleBuf::default();
@@ -82,7 +82,7 @@ fn found(search: &Search, spool: &Spool, query: &Query, limit: usize) -> Result<
         for id in &ids {
             let key = spool.key(id.as_bytes());
             let Lookup::Present(token) = spool.lookup(&key) else { continue };
-            // What cannot be read now is not shown either.
+            // Articles that cannot be read now are not shown either.
             if rows.len() < limit && spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap_or(false)
             {
                 rows.push(row(id, buf.head()));

@@ -1,7 +1,7 @@
-//! Adds the articles that were here before the index: group by group, number by number.
+//! Adds the articles that are older than the index: group by group, number by number.
 //!
-//! An article in several groups is added in the first of them. Called by `keeping` between two batches of the
-//! journal, a step at a time.
+//! An article in several groups is added with the first of them. Called by `keeping` between two batches of
+//! the journal, one step at a time.
 
 use super::keeping::Indexing;
 use super::progress::Place;
@@ -13,11 +13,11 @@ use spool::{Group, Token};
 use std::sync::Arc;
 use tracing::debug;
 
-/// Numbers that are looked at in a step.
+/// Numbers examined in a step.
 const STEP_NUMBERS: usize = 200;
 
 impl Indexing<'_> {
-    /// Looks at some more numbers; false if there are none left.
+    /// Examines the next numbers; returns false if there are none left.
     pub(super) fn fill(&mut self) -> Result<bool, IndexError> {
         let Some(place) = self.progress.fill.take() else { return Ok(false) };
         let groups = self.site.spool.groups();

@@ -1,21 +1,21 @@
-//! When indexing gives way to a feed.
+//! Decides when indexing gives way to a feed.
 //!
-//! Indexing takes time, memory bandwidth and disk that a busy feed needs, whatever its priority is. So it
-//! waits while much arrives; but articles are found so late at most, and the journal's claim is never the
-//! reason why the index is built again (decision 52). Called by `keeping`.
+//! Indexing takes time, memory bandwidth and disk that a busy feed needs, whatever its priority. So it waits
+//! while much arrives, but with a bounded delay, and the journal's claim must never be the reason why the
+//! index is built again (decision 52). Called by `keeping`.
 
 use std::time::{Duration, Instant};
 
-/// The time between two looks at what arrives.
+/// Interval over which the rate is measured.
 const LOOK: Duration = Duration::from_millis(200);
-/// Articles a second that are a busy feed.
+/// Articles per second from which a feed counts as busy.
 const BUSY_PER_S: u128 = 2_000;
-/// After this time indexing gives way no more, until it has caught up.
+/// Delay after which indexing no longer gives way, until it has caught up.
 const LATE_MAX: Duration = Duration::from_secs(300);
-/// Nor when so much of the journal's claim is used: a part of so many.
+/// Fraction of the journal's claim (one part of this many) beyond which it does not give way either.
 const CLAIM_PARTS: u64 = 2;
 
-/// How fast articles arrive, and since when the index does not know all of them.
+/// Rate of arriving articles, and the delay of the index.
 #[derive(Debug)]
 pub(super) struct Pace {
     looked: Instant,
@@ -25,33 +25,33 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// The next article has this sequence number.
+    /// `sequence` is the number of the next article.
     pub fn new(now: Instant, sequence: u64) -> Self {
         Self { looked: now, sequence, is_busy: false, behind: None }
     }
 
-    /// The next article has this sequence number now.
+    /// Updates the rate; `sequence` is the number of the next article now.
     pub fn look(&mut self, now: Instant, sequence: u64) {
         let since = now.saturating_duration_since(self.looked);
         let arrived = u128::from(sequence.saturating_sub(self.sequence));
-        // As many as a busy feed brings in that time are known to be busy before.
+        // A burst of that size is recognized as busy before the interval has passed.
         if since >= LOOK || arrived * 1_000 >= BUSY_PER_S * LOOK.as_millis() {
             self.is_busy = arrived * 1_000 >= BUSY_PER_S * since.as_millis();
             (self.looked, self.sequence) = (now, sequence);
         }
     }
 
-    /// Whether rows of the journal wait for the index.
+    /// Records whether rows of the journal wait for the index.
     pub fn waits(&mut self, now: Instant, rows_wait: bool) {
         self.behind = rows_wait.then(|| self.behind.unwrap_or(now));
     }
 
-    /// Since when rows have waited.
+    /// Returns since when rows have waited.
     pub fn behind(&self) -> Option<Instant> {
         self.behind
     }
 
-    /// Whether rows may wait longer, of which there are so many bytes.
+    /// Returns whether the waiting rows, of `waiting_bytes`, may wait longer.
     pub fn gives_way(&self, now: Instant, waiting_bytes: u64, claim_bytes: u64) -> bool {
         let late = self.behind.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         self.is_busy && late < LATE_MAX && waiting_bytes < claim_bytes / CLAIM_PARTS
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexing_waits_for_a_busy_feed_but_not_for_ever() {
+    fn indexing_waits_for_a_busy_feed_with_a_limit() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut pace = Pace::new(start, 1_000);

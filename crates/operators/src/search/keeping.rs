@@ -1,9 +1,9 @@
-//! The thread that keeps the index: follows the journal, adds and removes, commits.
+//! The thread that maintains the index: follows the journal, adds and removes articles, and commits.
 //!
-//! The cursor is moved after the commit that has its rows. After a crash of any kind some rows come again:
-//! articles whose sequence numbers the index may know replace themselves. Where the journal was faster than
-//! the index, or the index is not one that this program has written, it is built again from the spool. The
-//! thread has the lowest priority, and so have those that tantivy starts from it.
+//! The cursor is moved after the commit that includes its rows. After any crash some rows are read again:
+//! articles whose sequence numbers the index may know replace themselves. If the journal was faster than the
+//! index, or the index was not written by this version, it is built again from the spool. The thread and
+//! those that tantivy starts from it have the lowest priority.
 
 use super::giving_way::Pace;
 use super::progress::Progress;
@@ -25,29 +25,29 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// The priority of the thread: what others leave.
+/// Niceness of the thread: the lowest priority.
 const NICE: i32 = 19;
-/// The longest wait before it looks whether it is to stop.
+/// Longest time before the thread checks whether to stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// After an error.
+/// Pause after an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
-/// Articles of one commit.
+/// Maximum number of articles in a commit.
 const COMMIT_ARTICLES_MAX: usize = 100_000;
-/// Between two commits while what was here before is added: each makes a part of the index that is merged.
+/// Time between two commits while old articles are added, as each creates a segment that must be merged.
 const FILL_DELAY: Duration = Duration::from_secs(30);
-/// How often the cursor is moved over what is not indexed.
+/// Interval at which the cursor is moved over rows that are not indexed.
 const SKIP_INTERVAL: Duration = Duration::from_secs(30);
-/// What a cyclic buffer overwrites is removed when so much of it was: a part of this many.
+/// Fraction of a cyclic buffer (one part of this many) that is overwritten before its entries are removed.
 const OVERWRITTEN_PARTS: u64 = 64;
 
-/// The thread; it ends with the server.
+/// The thread; ends with the server.
 #[derive(Debug)]
 pub(crate) struct Indexer {
     thread: JoinHandle<()>,
 }
 
 impl Indexer {
-    /// Waits for its end. The server must be stopping.
+    /// Waits for the thread to end. The server must be stopping.
     pub fn end(self) {
         if self.thread.join().is_err() {
             warn!("the thread of the search index has failed");
@@ -59,14 +59,14 @@ impl Indexer {
 pub(crate) fn start(site: &Arc<Site>, search: &Arc<Search>) -> io::Result<Indexer> {
     let (site, search) = (site.clone(), search.clone());
     let thread = thread::Builder::new().name("search".into()).spawn(move || {
-        // This thread and those that it starts; without it they only take more than they should.
+        // Applies to this thread and those that it starts; a failure only leaves them the usual priority.
         let _as_before = rustix::process::setpriority_process(None, NICE);
         run(&site, &search);
     })?;
     Ok(Indexer { thread })
 }
 
-/// Where the index is.
+/// Returns the directory of the index.
 fn dir(site: &Site) -> PathBuf {
     site.config.load().site.data.join(CURSOR)
 }
@@ -90,7 +90,7 @@ fn run(site: &Site, search: &Search) {
     }
 }
 
-/// Removes what there is, and waits until there is to be an index.
+/// Removes the index, and waits until search is enabled.
 fn off(site: &Site, config: &config::Search) -> io::Result<()> {
     site.spool.remove_cursor(CURSOR)?;
     let (disk, dir) = (site.spool.disk(), dir(site));
@@ -103,7 +103,7 @@ fn off(site: &Site, config: &config::Search) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the index until the configuration changes, it is to be built again, or the server stops.
+/// Maintains the index until the configuration changes, it must be built again, or the server stops.
 fn keep(site: &Site, search: &Search, config: &config::Search) -> Result<(), IndexError> {
     let mut indexing = Indexing::open(site, search, config)?;
     search.problem.lock().clear();
@@ -125,25 +125,25 @@ fn keep(site: &Site, search: &Search, config: &config::Search) -> Result<(), Ind
     }
 }
 
-/// Opens the index for some work.
+/// Opens the index for a kind of work.
 fn opened(site: &Site, config: &config::Search, work: Work) -> Result<(Writer, Searcher), IndexError> {
     let memory = usize::try_from(config.memory).unwrap_or(usize::MAX);
     index::open(site.spool.disk(), &dir(site), memory, work)
 }
 
-/// Leaves no index, so that the next one is built from the beginning.
+/// Removes the index, so that the next one is built from the beginning.
 fn begin_again(site: &Site) -> io::Result<()> {
     index::remove(&**site.spool.disk(), &dir(site))?;
     site.spool.remove_cursor(CURSOR)?;
     Ok(())
 }
 
-/// An index that is being kept.
+/// An open index that is being maintained.
 pub(super) struct Indexing<'a> {
     pub site: &'a Site,
     pub config: &'a config::Search,
     pub progress: Progress,
-    /// What is added now may be in the index already.
+    /// Whether articles added now may be in the index already.
     pub is_again: bool,
     pub buf: ArticleBuf,
     writer: Writer,
@@ -151,11 +151,11 @@ pub(super) struct Indexing<'a> {
     cursor: Cursor,
     pace: Pace,
     batch: Batch,
-    /// Changes since the last commit, and when the first of them was made.
+    /// Number of changes since the last commit, and the time of the first.
     changes: usize,
     since: Option<Instant>,
     skipped: Instant,
-    /// Up to where each cyclic volume has overwritten what the index knows.
+    /// Offset in each cyclic volume up to which overwritten articles were removed.
     overwritten: HashMap<u16, u64>,
 }
 
@@ -209,14 +209,14 @@ impl<'a> Indexing<'a> {
             overwritten: HashMap::new(),
         };
         if !is_again {
-            // From now on a restart continues.
+            // From now on a restart continues this index.
             indexing.changes = 1;
             indexing.commit()?;
         }
         Ok(indexing)
     }
 
-    /// The same when all that was here before is in it.
+    /// Reopens the index for following the journal, once all old articles are in it.
     fn follow(self, search: &Search) -> Result<Self, IndexError> {
         self.writer.close()?;
         let work = Work::Following;
@@ -225,7 +225,7 @@ impl<'a> Indexing<'a> {
         Ok(Self { writer, work, ..self })
     }
 
-    /// Whether this is a time to leave the machine to a feed.
+    /// Returns whether to leave the machine to a feed now.
     fn gives_way(&mut self, search: &Search) -> bool {
         let (now, end, mark) = (Instant::now(), self.site.spool.journal_end(), self.cursor.mark());
         let waiting_bytes = end.position.saturating_sub(mark.position);
@@ -238,7 +238,7 @@ impl<'a> Indexing<'a> {
         gives_way
     }
 
-    /// Some work, or a wait for some.
+    /// Does some work, or waits for some.
     fn step(&mut self, search: &Search) -> Result<(), IndexError> {
         if self.gives_way(search) {
             if self.since.is_some_and(|since| since.elapsed() >= self.config.delay) {
@@ -275,7 +275,7 @@ impl<'a> Indexing<'a> {
         Ok(())
     }
 
-    /// Takes over what the journal says.
+    /// Applies a batch of the journal.
     fn take(&mut self, batch: &Batch) -> Result<(), IndexError> {
         for (_, event) in batch.events() {
             match event {
@@ -284,7 +284,7 @@ impl<'a> Indexing<'a> {
                     let spool = &self.site.spool;
                     match spool.read_stored(&row.token, Some(&row.key), Patience::Wait, &mut self.buf) {
                         Ok(true) => self.add(&row.token, &row.key, again)?,
-                        // It is gone by now.
+                        // Removed in the meantime.
                         Ok(false) => {}
                         Err(error) => debug!(%error, "an article is not indexed, as it cannot be read"),
                     }
@@ -300,7 +300,7 @@ impl<'a> Indexing<'a> {
         Ok(())
     }
 
-    /// Adds the article in `buf`, if it is in a group for that.
+    /// Adds the article in `buf`, if it is in an indexed group.
     pub(super) fn add(&mut self, token: &Token, key: &Key, again: bool) -> Result<(), IndexError> {
         let head = self.buf.head();
         let mut groups: Vec<&str> =
@@ -339,7 +339,7 @@ impl<'a> Indexing<'a> {
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// Makes what was done findable and durable, and then moves the cursor.
+    /// Makes the changes searchable and durable, and then moves the cursor.
     fn commit(&mut self) -> Result<(), IndexError> {
         if self.changes > 0 {
             self.forget_overwritten();
@@ -351,7 +351,7 @@ impl<'a> Indexing<'a> {
         Ok(())
     }
 
-    /// Removes what cyclic buffers have overwritten since this was last done.
+    /// Removes the entries of articles that cyclic buffers have overwritten since the last call.
     fn forget_overwritten(&mut self) {
         for volume in self.site.spool.cyclic_volumes() {
             let done = self.overwritten.get(&volume.id).copied();

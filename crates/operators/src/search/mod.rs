@@ -1,10 +1,10 @@
-//! Full text search: the index as one more fold of the journal, and answers to queries.
+//! Full text search: an index that is a fold of the journal, and answers to queries.
 //!
-//! A thread of low priority (`keeping`) reads the journal with a cursor and adds what is filed, in the order
-//! in which it was; `filling` adds what was here before. [`Search`] answers: what the index finds is looked
-//! up in the living indexes of the spool before anybody is shown it, so an answer never shows what was
-//! cancelled, hidden or overwritten, whatever the index still knows. `docs/formats/search.md` has what is on
-//! disk, `docs/search.md` the words. Called by `server`, `control_socket` and the web reader.
+//! A thread of low priority (`keeping`) reads the journal with a cursor and adds filed articles in order;
+//! `filling` adds older ones. [`Search`] answers queries: hits are looked up in the living indexes of the
+//! spool before they are shown, so a cancelled, hidden or overwritten article is never shown, even if the
+//! index still has it. The files are described in `docs/formats/search.md`, the query language in
+//! `docs/search.md`. Used by `server`, `control_socket` and the web reader.
 
 mod answering;
 mod filling;
@@ -24,53 +24,54 @@ use spool::{Key, Spool};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// The name of the cursor.
+/// Name of the cursor.
 pub const CURSOR: &str = "search";
-/// Queries that are answered at once.
+/// Maximum number of simultaneous queries.
 const QUERIES_MAX: usize = 4;
 
 /// The search index of a running server.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// Absent: there is no index, or it is being opened.
+    /// Absent if there is no index, or it is being opened.
     searcher: ArcSwapOption<Searcher>,
-    /// Queries that are being answered.
+    /// Number of queries in progress.
     queries: AtomicUsize,
-    /// The index is to be built again.
+    /// Whether the index must be built again.
     is_stale: AtomicBool,
-    /// It knows all articles that were here when it was begun.
+    /// Whether it has all articles that were here when it was begun.
     is_complete: AtomicBool,
-    /// Since when rows of the journal have waited for it.
+    /// Time since when rows of the journal have waited for it.
     behind: Leaf<Option<Instant>>,
-    /// They wait because a feed is busy.
+    /// Whether they wait because a feed is busy.
     gives_way: AtomicBool,
     problem: Leaf<String>,
 }
 
-/// Why a query has no answer.
+/// Reason why a query has no answer.
 #[derive(Debug)]
 pub enum NotAnswered {
     /// There is no index.
     Off,
-    /// Others are asking.
+    /// Too many other queries are in progress.
     Busy,
     /// The index cannot be read.
     Failed(IndexError),
 }
 
 impl Search {
-    /// Whether there is an index.
+    /// Returns whether there is an index.
     pub fn is_on(&self) -> bool {
         self.searcher.load().is_some()
     }
 
-    /// Whether the index knows all articles that were here when it was begun.
+    /// Returns whether the index has all articles that were here when it was begun.
     pub fn is_complete(&self) -> bool {
         self.is_complete.load(Ordering::Relaxed)
     }
 
-    /// Message-IDs that the index finds, some of which may be gone; the newest first, from one on. `thread`
-    /// is the key of the thread's first article, `groups` those that count.
+    /// Returns the Message-IDs of `count` hits, starting with hit `from`, newest first; some of the articles
+    /// may have been removed. `thread` is the key of the thread's first article, `groups` restricts the
+    /// search.
     pub fn find(
         &self,
         query: &Query,
@@ -83,7 +84,7 @@ impl Search {
         searcher.search(query, thread.map(short), groups, (from, count)).map_err(NotAnswered::Failed)
     }
 
-    /// How it is.
+    /// Returns the status of the index.
     pub fn status(&self, spool: &Spool) -> Option<SearchStatus> {
         let problem = self.problem.lock().clone();
         let searcher = self.searcher.load_full();
@@ -103,12 +104,12 @@ impl Search {
     }
 }
 
-/// What the index knows of a Message-ID.
+/// Returns the part of a key that the index stores.
 fn short(key: &Key) -> u64 {
     (key.0 >> 64) as u64
 }
 
-/// A query that is being answered.
+/// A query in progress.
 struct Asking<'a>(&'a AtomicUsize);
 
 impl<'a> Asking<'a> {

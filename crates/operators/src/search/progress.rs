@@ -1,35 +1,35 @@
-//! How far the index has come, as it is recorded with each of its commits (`docs/formats/search.md`).
+//! Progress of the index, recorded with each of its commits (`docs/formats/search.md`).
 
-/// How far the index has come.
+/// Progress of the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Articles with a sequence number below this may be in the index.
+    /// Sequence number below which articles may be in the index.
     pub next: u64,
-    /// Articles with a sequence number below this were here before; they are added by `filling`.
+    /// Sequence number below which articles are older than the index; these are added by `filling`.
     pub begun: u64,
-    /// Where that continues; `None`: all is done.
+    /// Position at which `filling` continues; `None` if it is done.
     pub fill: Option<Place>,
 }
 
-/// A number of a group.
+/// Position of `filling`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The group, or the next one in order of name.
+    /// Group, or a name before the next one in order.
     pub group: String,
-    /// The first number that was not looked at.
+    /// First number that was not examined.
     pub number: u64,
 }
 
-/// The form of the text.
+/// Version of the text.
 const VERSION: &str = "1";
 
 impl Progress {
-    /// Of an index that begins now: the next article has this sequence number.
+    /// Returns the progress of a new index; the next article has this sequence number.
     pub fn begin(next: u64) -> Self {
         Self { next, begun: next, fill: Some(Place::default()) }
     }
 
-    /// As it is recorded.
+    /// Returns the recorded text.
     pub fn text(&self) -> String {
         let Self { next, begun, fill } = self;
         match fill {
@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// Reads what [`Progress::text`] wrote; `None` if it is something else.
+    /// Parses the output of [`Progress::text`]; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.splitn(5, ' ');
         if words.next()? != VERSION {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_recorded_is_read_again() {
+    fn recorded_progress_is_read_back() {
         let begun = Progress::begin(7);
         let half = Progress { fill: Some(Place { group: "a.b".into(), number: 9 }), ..begun.clone() };
         let done = Progress { next: 70, fill: None, ..begun.clone() };

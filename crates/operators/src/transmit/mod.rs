@@ -1,12 +1,11 @@
-//! Sending articles to a server at an operator's wish: by streaming, or by IHAVE where the server does not
+//! Sending articles to a server on an operator's request: by streaming, or by IHAVE if the server does not
 //! stream.
 //!
-//! One connection with a window of offers; after a broken one, what was not answered is offered again, so
-//! that an article may be offered twice and none is left out. Articles that the server wants later are
-//! offered again at the end, and so are those with answers that the protocol does not have, or on which
-//! connections end: an article that the server cannot answer for does not hold up the others. Called by
-//! `newsreel send` and, for the articles of a group, by the control socket. Sources: RFC 4644, RFC 3977
-//! section 6.3.2.
+//! One connection with a window of offers; after it breaks, unanswered articles are offered again, so an
+//! article may be offered twice but none is left out. Deferred articles are offered again at the end, as are
+//! those with responses that the protocol does not have, or on which connections end: an article that the
+//! server cannot answer for does not delay the others. Used by `newsreel send` and, for the articles of a
+//! group, by the control socket. Sources: RFC 4644, RFC 3977 section 6.3.2.
 
 pub mod progress;
 mod source;
@@ -27,51 +26,51 @@ use tokio::time::sleep;
 
 use access::tls::Dial;
 
-/// Articles that are offered or sent and not answered yet, and their bytes.
+/// Maximum of articles that are offered or sent and not answered yet, and of their bytes.
 const WINDOW_ARTICLES_MAX: usize = 100;
 const WINDOW_BYTES_MAX: usize = 8 << 20;
-/// Articles that the server wants later which are offered again, and their bytes; others are only counted.
+/// Maximum of deferred articles that are offered again, and of their bytes; others are only counted.
 const LATER_ARTICLES_MAX: usize = 1_000;
 const LATER_BYTES_MAX: usize = 32 << 20;
-/// The pauses before they are offered again.
+/// Pauses before they are offered again.
 const LATER_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
-/// The first pause before a broken connection is made again, doubled each time.
+/// First pause before a broken connection is opened again, doubled each time.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
-/// Connections that fail one after the other, after which it is given up.
+/// Number of consecutive failed connections after which sending is given up.
 const TRIES_MAX: u32 = 5;
 
-/// What became of the articles.
+/// Counts of the articles by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendCounts {
-    /// Articles that were offered.
+    /// Articles offered.
     pub offered: u64,
-    /// Articles that the server took.
+    /// Articles accepted by the server.
     pub accepted: u64,
-    /// Their bytes.
+    /// Bytes of the accepted articles.
     pub bytes: u64,
-    /// Articles that the server did not want, as it has them.
+    /// Articles that the server has already.
     pub refused: u64,
-    /// Articles that the server did not take.
+    /// Articles rejected by the server.
     pub rejected: u64,
     /// Articles that the server wants later.
     pub later: u64,
-    /// Articles that were given up, since their offer or transfer was not answered as the protocol says.
+    /// Articles given up, because their offer or transfer was not answered according to the protocol.
     #[serde(default)]
     pub given_up: u64,
     /// Pieces of the batch that are no articles.
     pub damaged: u64,
 }
 
-/// Why sending ended early.
+/// Reason why sending ended early.
 #[derive(Debug)]
 pub(crate) enum SendError {
-    /// What was typed, or a file that it names.
+    /// The command, or a file that it names, is wrong.
     Config(String),
-    /// The server, or the way to it.
+    /// The server failed, or the connection to it.
     Server(Error),
     /// The articles cannot be read.
     Source(io::Error),
-    /// The server stops, or nobody waits for the end any more.
+    /// The server stops, or the client no longer waits for the end.
     Stopped,
 }
 
@@ -92,7 +91,7 @@ impl From<Error> for SendError {
     }
 }
 
-/// Sends all articles of `source`. `told` hears of each article that is rejected, and of odd answers.
+/// Sends all articles of `source`. `told` is called for each rejected article, and for unexpected responses.
 pub(crate) async fn transmit(
     dial: &Dial,
     source: &mut dyn Source,
@@ -115,7 +114,7 @@ pub(crate) async fn transmit(
     Ok(())
 }
 
-/// Articles that the server wants later.
+/// Deferred articles.
 #[derive(Default)]
 struct Later {
     articles: Vec<Outgoing>,
@@ -126,19 +125,19 @@ struct Sending<'a> {
     source: &'a mut dyn Source,
     counts: &'a mut SendCounts,
     told: &'a mut (dyn FnMut(&str, &str) + Send),
-    /// To be offered before others of the source.
+    /// Articles to be offered before others of the source.
     fresh: VecDeque<Outgoing>,
     is_end: bool,
     later: Later,
-    /// Proper answers so far.
+    /// Number of proper responses so far.
     answered: u64,
 }
 
-/// Offers and articles that wait for their answers, in order.
+/// Offers and articles that wait for their responses, in order.
 type Open = VecDeque<(Outgoing, ArticleRequest)>;
 
 impl Sending<'_> {
-    /// Sends until nothing is left, over as many connections as it takes.
+    /// Sends until nothing is left, over as many connections as needed.
     async fn all(&mut self, target: &Target) -> Result<(), SendError> {
         let mut failures = 0;
         loop {
@@ -147,13 +146,13 @@ impl Sending<'_> {
                 Ok(client) => {
                     let mut open = Open::new();
                     let ended = self.converse(client, &mut open).await;
-                    // A login that has lapsed is no article's fault.
+                    // An expired login is not the fault of an article.
                     let is_logged_out = matches!(ended, Err(SendError::Server(Error::LoggedOut(_))));
                     if ended.is_err()
                         && !is_logged_out
                         && let Some((next, _)) = open.front_mut()
                     {
-                        // It may be why.
+                        // The article may be the cause.
                         next.failures += 1;
                     }
                     for (outgoing, _) in open.into_iter().rev() {
@@ -183,7 +182,7 @@ impl Sending<'_> {
         loop {
             self.offer(&mut client, open)?;
             if open.is_empty() {
-                // All was answered.
+                // Everything was answered.
                 let _gone = client.quit().await;
                 return Ok(());
             }
@@ -192,7 +191,7 @@ impl Sending<'_> {
             let Some((outgoing, request)) = open.pop_front() else { continue };
             match judgement {
                 Judgement::Wanted if request == ArticleRequest::Check => {
-                    // Its answer comes after those of the offers that are on their way.
+                    // The response comes after those of the outstanding offers.
                     let sent = client.submit_takethis(outgoing.id.as_bytes(), outgoing.wire.as_slice());
                     open.push_back((outgoing, ArticleRequest::Takethis));
                     sent?;
@@ -217,7 +216,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Offers as much as may be on its way.
+    /// Offers as many articles as allowed.
     fn offer(&mut self, client: &mut Client, open: &mut Open) -> Result<(), SendError> {
         let (window, verb, request) = match client.streaming() {
             true => (WINDOW_ARTICLES_MAX, "CHECK", ArticleRequest::Check),
@@ -234,7 +233,7 @@ impl Sending<'_> {
         Ok(())
     }
 
-    /// The next article to offer.
+    /// Returns the next article to offer.
     fn next(&mut self) -> Result<Option<Outgoing>, SendError> {
         if let Some(fresh) = self.fresh.pop_front() {
             return Ok(Some(fresh));
@@ -249,7 +248,7 @@ impl Sending<'_> {
         Ok(next)
     }
 
-    /// Carries out the last answer about an article.
+    /// Handles the final response about an article.
     fn conclude(&mut self, outgoing: Outgoing, judgement: Judgement, line: &str) {
         match judgement {
             Judgement::Accepted => {
@@ -265,8 +264,8 @@ impl Sending<'_> {
         }
     }
 
-    /// An article has got an odd answer, or a connection has ended on it: it is offered again later, until
-    /// that has happened too often.
+    /// Handles an article with an unexpected response, or on which a connection has ended: it is offered
+    /// again later, until that has happened too often.
     fn set_aside(&mut self, outgoing: Outgoing, line: &str) {
         if outgoing.failures < ODD_ANSWERS_MAX {
             return self.later(outgoing);
@@ -285,7 +284,7 @@ impl Sending<'_> {
         }
     }
 
-    /// What the server wants later is offered again.
+    /// Offers the deferred articles again.
     fn again(&mut self) {
         let Later { articles, .. } = std::mem::take(&mut self.later);
         self.counts.later -= articles.len() as u64;
@@ -293,7 +292,7 @@ impl Sending<'_> {
     }
 }
 
-/// What an answer means for the article that it is about, and how it is shown.
+/// Returns the meaning of a response for its article, and its text.
 fn judged(answered: Result<Answer<'_>, Error>, open: &Open) -> Result<(Judgement, String), SendError> {
     let answer = match answered {
         Ok(answer) => answer,

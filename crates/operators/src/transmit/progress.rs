@@ -1,4 +1,4 @@
-//! Sending articles to a server at an operator's wish, with progress. Blocks.
+//! Sending articles to a server on an operator's request, with progress. Blocks.
 
 use lock_order::Ordered;
 use site_base::lock::rank;
@@ -12,10 +12,10 @@ use crate::Sink;
 use crate::request::{Reply, Request};
 use access::tls::Dial;
 
-/// Least time between two replies about how far it is.
+/// Least time between two progress replies.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Sends the articles of a group, as a [`Request::Send`] says.
+/// Sends the articles of a group, as requested by [`Request::Send`].
 pub fn group(
     spool: &Arc<Spool>,
     request: &Request,
@@ -51,8 +51,8 @@ impl<S: Source> Source for Numbered<S> {
     }
 }
 
-/// Sends all of a source; `progress` is how much of how much is read; it ends when `is_over`. Returns whether
-/// every article was answered.
+/// Sends all of a source; `progress` returns the amount read and the total; ends when `is_over` returns true.
+/// Returns whether every article was answered.
 pub fn run(
     dial: &Dial,
     source: &mut dyn Source,
@@ -88,7 +88,7 @@ pub fn run(
     sent.is_ok()
 }
 
-/// Replies how far it is as articles are read.
+/// Reports progress as articles are read.
 struct Reporting<'a, 'b, 's, P> {
     source: &'a mut dyn Source,
     replies: &'a Ordered<(&'b mut Sink<'s>, Instant), { rank::PROGRESS }>,

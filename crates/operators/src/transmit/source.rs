@@ -1,4 +1,4 @@
-//! Where articles come from that are sent: a batch, or a group of the spool.
+//! Sources of articles to send: a batch, or a group of the spool.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,19 +16,19 @@ pub struct Outgoing {
     pub id: Box<str>,
     /// Wire format without the final `.` line.
     pub wire: Vec<u8>,
-    /// Odd answers to it, and connections that ended on it.
+    /// Unexpected responses to the article, and connections that ended on it.
     pub failures: u8,
 }
 
-/// Articles, one after the other. Blocks.
+/// A sequence of articles. Blocks.
 pub trait Source: Send {
-    /// The next; `None` at the end.
+    /// Returns the next article; `None` at the end.
     fn next(&mut self) -> io::Result<Option<Outgoing>>;
-    /// Pieces so far that are no articles.
+    /// Returns the number of pieces so far that are no articles.
     fn damaged(&self) -> u64;
 }
 
-/// The articles of a batch.
+/// Returns the articles of a batch.
 pub fn of_batch(batch: Batch) -> impl Source {
     OfBatch { batch, ready: VecDeque::new(), damaged: 0 }
 }
@@ -61,7 +61,7 @@ impl Source for OfBatch {
     }
 }
 
-/// The articles of a group, in order.
+/// Returns the articles of a group, in order.
 pub fn of_group(spool: Arc<Spool>, group: GroupId) -> impl Source {
     OfGroup { spool, group, after: 0 }
 }
@@ -79,7 +79,7 @@ impl Source for OfGroup {
             self.after = number;
             let token = self.spool.token_of(self.group, number, Patience::Wait).map_err(io::Error::other)?;
             let Some(token) = token else { continue };
-            // What is gone by now is not sent.
+            // Articles removed in the meantime are not sent.
             if self.spool.read(&token, None, Patience::Wait, &mut article).map_err(io::Error::other)?
                 && let Some(outgoing) = outgoing(whole(article.article()))
             {
@@ -94,16 +94,16 @@ impl Source for OfGroup {
     }
 }
 
-/// Without the final `.` line.
+/// Returns the article without the final `.` line.
 fn whole(article: &[u8]) -> Vec<u8> {
     article.strip_suffix(b".\r\n").unwrap_or(article).to_vec()
 }
 
-/// An article, if it is one that can be offered.
+/// Returns an article, if it can be offered.
 fn outgoing(wire: Vec<u8>) -> Option<Outgoing> {
     let article = Article::parse(&wire).ok()?;
     let id = MessageId::from_header(article.header(Known::MessageId)?)?;
-    // Of some only the headers are here.
+    // Some articles are stored without a body.
     let is_whole = wire.ends_with(b"\r\n") && article.bodiless().is_none();
     let id = id.as_str().into();
     is_whole.then_some(Outgoing { id, wire, failures: 0 })

@@ -1,5 +1,5 @@
-//! Whether the programs are there that the server runs: authenticators, filters, what takes articles to
-//! peers, and sendmail for moderated groups.
+//! Checks that the programs that the server runs exist: authenticators, filters, feed programs of peers, and
+//! sendmail for moderated groups.
 
 use std::env;
 use std::path::PathBuf;
@@ -71,8 +71,7 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
     }
 }
 
-/// Whether a program can be run that is named by its path, or else by what it is called in a directory of
-/// PATH.
+/// Checks whether a program can be run, named by its path or by its file name in a directory of PATH.
 fn runnable(program: &str) -> Result<(), String> {
     let path = env::var_os("PATH").unwrap_or_default();
     let candidates: Vec<PathBuf> = match program.contains('/') {

@@ -1,4 +1,4 @@
-//! Whether the spool can be opened, and which groups it has.
+//! Checks whether the spool can be opened, and lists its groups.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::super::reach;
 use super::{Findings, Running};
 use site_config::Config;
 
-/// The groups with their flags.
+/// Returns the groups with their flags.
 pub(super) fn look(
     config: &Config,
     running: Option<&Running>,
