@@ -1,12 +1,12 @@
-//! What the pages state is what the code has: limits and sizes, the kinds of journal rows, the methods in a
-//! token, and the magic numbers of files.
+//! The pages state what the code has: limits and sizes, the kinds of journal rows, the methods in a token,
+//! and the magic numbers of files.
 //!
 //! A figure is tied to its constant by the words around it in the page, so a change of either side alone is
-//! reported. Called by `rules`.
+//! reported. Called by `main`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::rules::{Finding, finding};
+use crate::finding::{Finding, finding};
 use crate::source::{File, Tree};
 
 /// A sentence of a page with a gap for a figure, and the constant or default (`field: value`) that it states.
@@ -68,10 +68,11 @@ pub fn rule(tree: &Tree) -> Vec<Finding> {
 }
 
 fn figures(tree: &Tree, table: &[(&str, &str, &str)]) -> Vec<Finding> {
+    let definitions = Definitions::of(tree);
     let mut found = Vec::new();
     for (page, phrase, names) in table {
         let Some(file) = tree.files.iter().find(|file| file.path.starts_with(page)) else { continue };
-        match stated(tree, phrase, names) {
+        match stated(&definitions, phrase, names) {
             Ok(expected) if flat(&file.text).contains(&expected) => {}
             Ok(expected) => found.push(finding(file, 1, format!("by {names} this should read: {expected}"))),
             Err(name) => found.push(finding(file, 1, format!("no single constant {name} for: {phrase}"))),
@@ -81,10 +82,10 @@ fn figures(tree: &Tree, table: &[(&str, &str, &str)]) -> Vec<Finding> {
 }
 
 /// The phrase with the values of the constants in its gaps; the name that has no value otherwise.
-fn stated(tree: &Tree, phrase: &str, names: &str) -> Result<String, String> {
+fn stated(definitions: &Definitions<'_>, phrase: &str, names: &str) -> Result<String, String> {
     let mut text = phrase.to_owned();
     for name in names.split(' ') {
-        let value = constant(tree, name).ok_or_else(|| name.to_owned())?;
+        let value = definitions.value(name).ok_or_else(|| name.to_owned())?;
         let gap = text.find('{').ok_or_else(|| name.to_owned())?;
         let form = text.get(gap..gap + 3).unwrap_or_default();
         let filled = match form {
@@ -103,22 +104,47 @@ fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The value of a constant; `None` if there is none of this name, or several that differ.
-fn constant(tree: &Tree, name: &str) -> Option<u64> {
-    let (part, name) = name.rsplit_once("::").unwrap_or(("", name));
-    let (name, index) = name.strip_suffix(']').and_then(|n| n.split_once('[')).unwrap_or((name, ""));
-    let here = |file: &&File| {
-        let in_place = part.is_empty() || file.path.split(['/', '.']).any(|piece| piece == part);
-        file.path.contains("/src/") && !file.path.contains("/bin/tidy/") && in_place
-    };
-    let values = tree.rust().filter(here).filter_map(|file| defined(&file.code, name, index));
-    let values: BTreeSet<u64> = values.collect();
-    values.first().copied().filter(|_| values.len() == 1)
+/// Where constants and fields may be defined: the sources, and those that declare a constant of each name.
+struct Definitions<'a> {
+    files: Vec<&'a File>,
+    constants: BTreeMap<&'a str, Vec<&'a File>>,
+}
+
+impl<'a> Definitions<'a> {
+    fn of(tree: &'a Tree) -> Self {
+        let is_source = |file: &&File| file.path.contains("/src/") && !file.path.starts_with("crates/tidy/");
+        let files: Vec<&File> = tree.rust().filter(is_source).collect();
+        let mut constants: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+        for file in &files {
+            for at in file.places("const") {
+                let name = file.words_in(at, file.code.len()).nth(1).unwrap_or_default();
+                constants.entry(name).or_default().push(file);
+            }
+        }
+        Self { files, constants }
+    }
+
+    /// The value of a constant or field; `None` if there is none of this name, or several that differ.
+    fn value(&self, name: &str) -> Option<u64> {
+        let (part, name) = name.rsplit_once("::").unwrap_or(("", name));
+        let (name, index) = name.strip_suffix(']').and_then(|n| n.split_once('[')).unwrap_or((name, ""));
+        let files = if is_field(name) { Some(&self.files) } else { self.constants.get(name) };
+        let is_in_place =
+            |file: &&&File| part.is_empty() || file.path.split(['/', '.']).any(|piece| piece == part);
+        let files = files?.iter().filter(is_in_place);
+        let values: BTreeSet<u64> = files.filter_map(|file| defined(&file.code, name, index)).collect();
+        values.first().copied().filter(|_| values.len() == 1)
+    }
+}
+
+/// Whether this is the name of a field with a default, not of a constant.
+fn is_field(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_lowercase())
 }
 
 /// The value that a file gives to `const NAME` or, for a name in small letters, to the field `name:`.
 fn defined(code: &str, name: &str, index: &str) -> Option<u64> {
-    let text = if name.starts_with(|c: char| c.is_lowercase()) {
+    let text = if is_field(name) {
         let sign = format!("{name}: ");
         let places = code.match_indices(&sign).map(|(at, found)| at + found.len());
         let mut values = places.filter_map(|at| code.get(at..));
@@ -275,7 +301,7 @@ mod tests {
         let code = "const A: u64 = 64 << 10;\nconst B: Duration = Duration::from_secs(5);\n\
                     const C: f64 = 32_768.0;\nfn d() -> D { D { rows: 1 << 18, size: 16 << 10 } }\n";
         let tree = tree(&[("crates/spool/src/config.rs", code)]);
-        let values = ["A", "B", "config::C", "rows", "size"].map(|name| constant(&tree, name));
+        let values = ["A", "B", "config::C", "rows", "size"].map(|name| Definitions::of(&tree).value(name));
         assert_eq!(values, [Some(65_536), Some(5), Some(32_768), Some(262_144), Some(16_384)]);
         assert_eq!((size(65_536), grouped(262_144)), ("64 KiB".into(), "262,144".into()));
     }

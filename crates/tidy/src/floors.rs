@@ -1,31 +1,27 @@
 //! The floors of each crate: a module knows those below its own, and no other.
 //!
-//! [`FLOORS`] is the drawing in `ARCHITECTURE.md`, checked against what the files import. Two modules in one
-//! row stand side by side and do not know each other. Files that need each other in a circle can neither be
-//! read nor tested alone, so no circle has more than `circle_max`. One of the rules.
+//! [`FLOORS`] is the drawing in `ARCHITECTURE.md`, checked against the imports of the files. Two modules in
+//! one row stand side by side and do not know each other. Between crates, cargo keeps the order. One of the
+//! rules.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use crate::imports::{Module, Modules};
-use crate::rules::{Finding, finding};
+use crate::finding::{Finding, finding};
+use crate::imports::Modules;
 use crate::source::Tree;
 
 /// A crate that is built in floors.
 struct Building {
     name: &'static str,
-    /// Its modules, from the ground up. What lies in `src` itself, such as `lib.rs`, is above all.
+    /// Its modules, from the ground up. Files in `src` itself that [`ROOF`] lists are above all.
     rows: &'static [&'static [&'static str]],
-    /// Most files that may need each other in a circle.
-    circle_max: usize,
 }
 
-/// The crates that have floors.
+/// The crates that have floors. The others are flat: their modules may know each other, and the limit on
+/// circles of files holds for them as for all.
 const FLOORS: &[Building] = &[
     Building {
         name: "spool",
         rows: &[
             &["base"],
-            &["disk"],
             &["method", "journal"],
             &["index"],
             &["write", "read"],
@@ -33,7 +29,6 @@ const FLOORS: &[Building] = &[
             &["spool"],
             &["care"],
         ],
-        circle_max: 2,
     },
     Building {
         name: "newscache",
@@ -52,7 +47,6 @@ const FLOORS: &[Building] = &[
             &["chart"],
             &["tests"],
         ],
-        circle_max: 2,
     },
     Building {
         name: "usenetfs",
@@ -69,31 +63,21 @@ const FLOORS: &[Building] = &[
             &["locating", "suggesting"],
             &["managing"],
         ],
-        circle_max: 1,
     },
     Building {
-        name: "newsreel",
+        name: "site",
         rows: &[
-            &["base"],
-            &["config"],
-            &["access", "cancel_lock", "import", "log", "name_map", "tls"],
-            &["ingest", "moderation", "source"],
+            &["log", "moderation", "permits"],
             &["site"],
             &["relay", "inject", "serve"],
             &["session"],
-            &["operations", "listening"],
-            &["running"],
-            &["reload"],
-            &["control_socket"],
-            &["server"],
-            &["cli"],
+            &["listening"],
         ],
-        // The sections of `config`, and the table of them all that each is read by.
-        circle_max: 9,
     },
+    Building { name: "newsreel", rows: &[&["server"], &["cli"]] },
 ];
 
-/// Files that stand above all floors: what other crates see.
+/// Files above all floors, which are what other crates see.
 const ROOF: &[&str] = &["lib", "main", "fuzzing"];
 
 /// Everything that breaks the floors.
@@ -101,11 +85,7 @@ pub fn rule(tree: &Tree) -> Vec<Finding> {
     let of_crate = |building: &Building| {
         let root = format!("crates/{}/src/", building.name);
         let modules = Modules::of(tree.rust(), &root);
-        if modules.files.is_empty() {
-            Vec::new()
-        } else {
-            [upwards(&modules, building.rows), circles(&modules, building.circle_max)].concat()
-        }
+        if modules.files.is_empty() { Vec::new() } else { upwards(&modules, building.rows) }
     };
     FLOORS.iter().flat_map(of_crate).collect()
 }
@@ -135,48 +115,6 @@ fn upwards(modules: &Modules<'_>, rows: &[&[&str]]) -> Vec<Finding> {
                     let what = format!("name `{other}` by the module it is in, not by the crate's root");
                     found.push(finding(file, import.line, what));
                 }
-            }
-        }
-    }
-    found
-}
-
-/// Circles of files that are longer than `circle_max`, tests apart.
-fn circles(modules: &Modules<'_>, circle_max: usize) -> Vec<Finding> {
-    let mut reached: BTreeMap<&Module, BTreeSet<Module>> = BTreeMap::new();
-    for module in modules.files.keys().filter(|module| !module.is_empty()) {
-        let needs = modules.imports(module).into_iter().filter(|i| !i.is_offered && !i.is_test);
-        let needs = needs.filter_map(|i| modules.resolve(&i.path));
-        let is_tests = module.last().is_some_and(|name| name == "tests");
-        reached.insert(module, needs.filter(|to| !is_tests && to != module).collect());
-    }
-    // What each file reaches over others, until nothing is added.
-    loop {
-        let before: usize = reached.values().map(BTreeSet::len).sum();
-        let old = reached.clone();
-        for to in reached.values_mut() {
-            let over: Vec<Module> = to.iter().filter_map(|via| old.get(via)).flatten().cloned().collect();
-            to.extend(over);
-        }
-        if reached.values().map(BTreeSet::len).sum::<usize>() == before {
-            break;
-        }
-    }
-    let mut found = Vec::new();
-    let mut seen: BTreeSet<&Module> = BTreeSet::new();
-    for (module, to) in &reached {
-        let back =
-            |other: &&Module| to.contains(*other) && reached.get(*other).is_some_and(|r| r.contains(*module));
-        let circle: Vec<&Module> = reached.keys().copied().filter(back).collect();
-        if circle.len() > circle_max && seen.insert(module) {
-            seen.extend(&circle);
-            let names: Vec<String> = circle.iter().map(|m| m.join("::")).collect();
-            if let Some(file) = modules.files.get(*module) {
-                found.push(finding(
-                    file,
-                    1,
-                    format!("{} files need each other: {}", names.len(), names.join(", ")),
-                ));
             }
         }
     }
@@ -220,34 +158,18 @@ mod tests {
     }
 
     #[test]
-    fn the_duties_meet_in_the_site_and_do_not_name_each_other() {
+    fn relay_inject_and_serve_meet_in_the_site_and_do_not_name_each_other() {
         let files = [
             ("site", "use crate::inject::Injector;\n"),
             ("inject", "use crate::site::Site;\n"),
             ("serve/over", "use crate::relay::offers;\nuse crate::site::Site;\n"),
         ];
-        let files = files.map(|(path, text)| File::new(&format!("crates/newsreel/src/{path}.rs"), text));
+        let files = files.map(|(path, text)| File::new(&format!("crates/site/src/{path}.rs"), text));
         let found: Vec<_> = rule(&Tree { files: files.into() }).iter().map(ToString::to_string).collect();
         let not_below = |path: &str, own: &str, other: &str| {
-            let start = format!("crates/newsreel/src/{path}.rs:1: ");
+            let start = format!("crates/site/src/{path}.rs:1: ");
             start + &format!("`{own}` must not know `{other}`, which is not on a floor below it")
         };
         assert_eq!(found, [not_below("serve/over", "serve", "relay"), not_below("site", "site", "inject")]);
-    }
-
-    #[test]
-    fn a_circle_of_three_is_found_over_what_a_folder_offers() {
-        let pair = [("base/a.rs", "use super::b::B;\n"), ("base/b.rs", "use crate::base::a::A;\n")];
-        assert_eq!(findings(&pair), [""; 0]);
-        let found = findings(&[
-            ("base/mod.rs", "mod a;\npub use a::A;\n"),
-            ("base/a.rs", "use super::b::B;\n"),
-            ("base/b.rs", "use super::c::C;\n#[cfg(test)]\nmod tests {\n    use super::*;\n}\n"),
-            ("base/c.rs", "use crate::base::A;\n"),
-        ]);
-        assert_eq!(
-            found,
-            ["crates/spool/src/base/a.rs:1: 3 files need each other: base::a, base::b, base::c"]
-        );
     }
 }

@@ -1,7 +1,8 @@
-//! What a Rust file imports: every path below its own crate that it names, in `use` declarations (nested ones
-//! too) and in the code itself.
+//! The imports of a Rust file: every path below its own crate that it names, in `use` declarations (nested
+//! ones too) and in the code itself.
 //!
-//! Works on blanked code ([`File::code`]), so strings and comments name nothing. Used by [`crate::floors`].
+//! Works on blanked code ([`File::code`]), so strings and comments name nothing. Used by [`crate::floors`]
+//! and [`crate::circles`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,44 +18,55 @@ pub struct Import {
     pub line: usize,
     /// The whole path: modules, then an item.
     pub path: Module,
-    /// It stands in a `pub use`: offered to others, not used here.
+    /// Whether it is in a `pub use`: offered to others, not used here.
     pub is_offered: bool,
-    /// It stands in a module of tests.
+    /// Whether it is in a module of tests.
     pub is_test: bool,
 }
 
-/// The modules of a crate that have a file of their own, and what each of them offers under its own name.
+/// The modules of a crate that have a file of their own, what each imports, and what each offers under its
+/// own name.
 #[derive(Debug, Default)]
 pub struct Modules<'a> {
     /// By path.
     pub files: BTreeMap<Module, &'a File>,
+    imports: BTreeMap<Module, Vec<Import>>,
     offers: BTreeMap<Module, BTreeMap<String, Module>>,
 }
 
 impl<'a> Modules<'a> {
-    /// The files below `root`, such as `crates/spool/src/`.
+    /// The files below `root`, such as `crates/spool/src/`. The root of a crate with both is `lib.rs`, not
+    /// `main.rs`.
     pub fn of(files: impl Iterator<Item = &'a File>, root: &str) -> Self {
-        let named = files.filter_map(|file| Some((module_of(file.path.strip_prefix(root)?)?, file)));
-        let mut modules = Self { files: named.collect(), offers: BTreeMap::new() };
+        let mut modules = Self::default();
+        for file in files {
+            let Some(path) = file.path.strip_prefix(root) else { continue };
+            if let Some(module) =
+                module_of(path).filter(|m| path != "main.rs" || !modules.files.contains_key(m))
+            {
+                modules.files.insert(module, file);
+            }
+        }
         let paths: BTreeSet<Module> = modules.files.keys().cloned().collect();
         for (module, file) in &modules.files {
-            for import in imports(module, &file.code, &paths).into_iter().filter(|i| i.is_offered) {
+            let imports = imports(module, file, &paths);
+            for import in imports.iter().filter(|import| import.is_offered) {
                 if let Some(name) = import.path.last().cloned() {
-                    modules.offers.entry(module.clone()).or_default().insert(name, import.path);
+                    modules.offers.entry(module.clone()).or_default().insert(name, import.path.clone());
                 }
             }
+            modules.imports.insert(module.clone(), imports);
         }
         modules
     }
 
     /// What a module imports.
-    pub fn imports(&self, module: &Module) -> Vec<Import> {
-        let paths: BTreeSet<Module> = self.files.keys().cloned().collect();
-        self.files.get(module).map_or_else(Vec::new, |file| imports(module, &file.code, &paths))
+    pub fn imports(&self, module: &Module) -> &[Import] {
+        self.imports.get(module).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The module with a file of its own in which a path ends; what a module only offers is looked up where
-    /// it comes from.
+    /// The module with a file of its own in which a path ends. A name that a module only offers is looked up
+    /// in the module that it comes from.
     pub fn resolve(&self, path: &[String]) -> Option<Module> {
         let mut path = path.to_vec();
         // A path is passed on a few times at most.
@@ -72,7 +84,7 @@ impl<'a> Modules<'a> {
     }
 }
 
-/// The module of a file below `src/`; `None` for what is not a module, such as another binary.
+/// The module of a file below `src/`; `None` for files that are no modules, such as another binary.
 fn module_of(path: &str) -> Option<Module> {
     let path = path.strip_suffix(".rs").filter(|path| !path.starts_with("bin/"))?;
     let path = path.strip_suffix("/mod").unwrap_or(path);
@@ -80,9 +92,10 @@ fn module_of(path: &str) -> Option<Module> {
     Some(if matches!(path, "lib" | "main") { Vec::new() } else { parts.collect() })
 }
 
-/// All paths below the crate's root that blanked code names.
-fn imports(module: &Module, code: &str, paths: &BTreeSet<Module>) -> Vec<Import> {
-    let inline = inline_modules(code);
+/// All paths below the crate's root that the code of a file names.
+fn imports(module: &Module, file: &File, paths: &BTreeSet<Module>) -> Vec<Import> {
+    let code = file.code.as_str();
+    let inline = inline_modules(file);
     let here = |at: usize| {
         let within = inline.iter().filter(|inline| inline.from <= at && at < inline.to);
         within.fold((module.clone(), false), |(mut path, is_test), inline| {
@@ -90,32 +103,33 @@ fn imports(module: &Module, code: &str, paths: &BTreeSet<Module>) -> Vec<Import>
             (path, is_test || inline.is_test)
         })
     };
-    let line = |at: usize| code.get(..at).unwrap_or_default().matches('\n').count() + 1;
+    let declarations = declarations(file);
     let mut found = Vec::new();
-    let mut rest = vec![true; code.len()];
-    for (at, text, is_offered) in declarations(code) {
-        rest.iter_mut().skip(at).take(text.len()).for_each(|free| *free = false);
-        let (own, is_test) = here(at);
+    for (at, text, is_offered) in &declarations {
+        let (own, is_test) = here(*at);
         for path in leaves(text) {
             let parts: Vec<&str> = path.split("::").collect();
-            let absolute = absolute(&own, &parts, paths);
-            found.extend(absolute.map(|path| Import { line: line(at), path, is_offered, is_test }));
+            let path = absolute(&own, &parts, paths);
+            let line = file.line_at(*at);
+            found.extend(path.map(|path| Import { line, path, is_offered: *is_offered, is_test }));
         }
     }
-    for start in ["crate::", "super::"] {
-        for (at, _) in code.match_indices(start) {
-            let before = code.get(..at).unwrap_or_default();
-            let inside = before.ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
-            if inside || !rest.get(at).copied().unwrap_or_default() {
-                continue;
-            }
-            let named = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-            let text: String = code.get(at..).unwrap_or_default().chars().take_while(|c| named(*c)).collect();
-            let parts: Vec<&str> = text.split("::").filter(|part| !part.is_empty()).collect();
-            let (own, is_test) = here(at);
-            let absolute = absolute(&own, &parts, paths);
-            found.extend(absolute.map(|path| Import { line: line(at), path, is_offered: false, is_test }));
+    for at in file.places("crate").chain(file.places("super")) {
+        let rest = code.get(at..).unwrap_or_default();
+        let next = declarations.partition_point(|(start, ..)| *start <= at);
+        let declaration = next.checked_sub(1).and_then(|last| declarations.get(last));
+        let is_declared = declaration.is_some_and(|(start, text, _)| at < start + text.len());
+        let is_within = code.get(..at).is_some_and(|before| before.ends_with(':'));
+        if is_within || is_declared || rest.get(5..7) != Some("::") {
+            continue;
         }
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(rest.len());
+        let text = rest.get(..end).unwrap_or_default();
+        let parts: Vec<&str> = text.split("::").filter(|part| !part.is_empty()).collect();
+        let (own, is_test) = here(at);
+        let path = absolute(&own, &parts, paths);
+        let line = file.line_at(at);
+        found.extend(path.map(|path| Import { line, path, is_offered: false, is_test }));
     }
     found
 }
@@ -128,17 +142,18 @@ struct Inline {
     is_test: bool,
 }
 
-fn inline_modules(code: &str) -> Vec<Inline> {
+fn inline_modules(file: &File) -> Vec<Inline> {
+    let code = file.code.as_str();
     let mut found = Vec::new();
-    for (at, _) in code.match_indices("mod ") {
-        let before = code.get(..at).unwrap_or_default();
+    for at in file.places("mod") {
         let text = code.get(at..).unwrap_or_default();
         let name: String = text.chars().skip(4).take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         let has_body = text.get(4 + name.len()..).is_some_and(|rest| rest.trim_start().starts_with('{'));
-        if before.ends_with(|c: char| c.is_alphanumeric() || c == '_') || name.is_empty() || !has_body {
+        if name.is_empty() || !has_body {
             continue;
         }
         if let Some(body) = body_of(text) {
+            let before = code.get(..at).unwrap_or_default();
             let attributes = before.rsplit(['}', ';']).next().unwrap_or_default();
             let is_test = attributes.contains("cfg(test)");
             found.push(Inline { name, from: at, to: at + body.len(), is_test });
@@ -148,9 +163,10 @@ fn inline_modules(code: &str) -> Vec<Inline> {
 }
 
 /// The `use` declarations: where the imported tree begins, its text, and whether they are `pub`.
-fn declarations(code: &str) -> Vec<(usize, &str, bool)> {
+fn declarations(file: &File) -> Vec<(usize, &str, bool)> {
+    let code = file.code.as_str();
     let mut found = Vec::new();
-    for (at, _) in code.match_indices("use ") {
+    for at in file.places("use") {
         let line = code.get(..at).unwrap_or_default().rsplit('\n').next().unwrap_or_default().trim();
         let is_offered = line.starts_with("pub");
         let rest = code.get(at + 4..).unwrap_or_default();
@@ -214,10 +230,7 @@ mod tests {
         let module: Module = module.split("::").map(str::to_owned).collect();
         let known = BTreeSet::from([vec!["a".to_owned(), "b".to_owned(), "child".to_owned()]]);
         let file = File::new("crates/x/src/a.rs", code);
-        imports(&module, &file.code, &known)
-            .iter()
-            .map(|i| format!("{}:{}", i.line, i.path.join("::")))
-            .collect()
+        imports(&module, &file, &known).iter().map(|i| format!("{}:{}", i.line, i.path.join("::"))).collect()
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use spdx::{Expression, ParseMode};
 
-/// Licences that ask no more of who passes on the binary than to keep their notices.
+/// Licences under which the binary may be passed on if their notices are kept.
 const ALLOWED: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -23,7 +23,7 @@ const ALLOWED: &[&str] = &[
     "bzip2-1.0.6",
 ];
 
-/// What is wrong with the licences of the crates that are built on this machine, as lines for people.
+/// Findings about the licences of the crates that are built on this machine, as lines.
 pub fn findings() -> Result<Vec<String>, String> {
     let host = output("rustc", &["-vV"])?;
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc -vV names no host")?;
@@ -31,7 +31,7 @@ pub fn findings() -> Result<Vec<String>, String> {
         output("cargo", &["metadata", "--locked", "--format-version=1", "--filter-platform", host])?;
     let mut found = judge(&metadata)?;
     let deny = std::fs::read_to_string("deny.toml").map_err(|e| format!("deny.toml: {e}"))?;
-    found.extend(differs(&deny).then(|| "deny.toml: it allows other licences than tidy".to_owned()));
+    found.extend(differs(&deny).then(|| "deny.toml:1: allows other licences than tidy".to_owned()));
     Ok(found)
 }
 
@@ -58,7 +58,7 @@ fn judge(metadata: &str) -> Result<Vec<String>, String> {
     let judged = packages.iter().filter_map(|package| {
         let text = |key: &str| package[key].as_str().unwrap_or_default();
         let fault = fault(text("license"))?;
-        Some(format!("crate {} {}: {fault}", text("name"), text("version")))
+        Some(format!("Cargo.lock:1: crate {} {}: {fault}", text("name"), text("version")))
     });
     Ok(judged.collect())
 }
@@ -73,7 +73,7 @@ fn fault(licence: &str) -> Option<String> {
     };
     let is_allowed = expression.evaluate(|requirement| {
         let id = requirement.license.id().map(|id| id.name);
-        // What is added to a licence only allows more.
+        // An exception to a licence only allows more.
         id.is_some_and(|id| ALLOWED.contains(&id))
     });
     (!is_allowed).then(|| format!("the licence {licence} is not one of those that may be used"))
@@ -109,8 +109,8 @@ mod tests {
             {"name": "b", "version": "2.0.0", "license": "SSPL-1.0"},
             {"name": "c", "version": "3.0.0", "license": null}]}"#;
         let expected = [
-            "crate b 2.0.0: the licence SSPL-1.0 is not one of those that may be used",
-            "crate c 3.0.0: names no licence",
+            "Cargo.lock:1: crate b 2.0.0: the licence SSPL-1.0 is not one of those that may be used",
+            "Cargo.lock:1: crate c 3.0.0: names no licence",
         ];
         assert_eq!(judge(metadata).unwrap(), expected);
         assert!(judge("{}").is_err());

@@ -1,42 +1,115 @@
-//! tidy: checks the rules of this tree that neither rustc nor clippy knows, and prints what breaks them.
+//! tidy: checks the rules of this tree that neither rustc nor clippy knows, and prints each finding as
+//! `path:line: what`.
 //!
-//! Run by `make check` from the root of the tree. `source` reads files, `rules` has one function for each
-//! rule, `specs` checks the pages that name tests, `figures` those that state figures, `floors` what may
-//! import what, `licences` the crates that are used; CONTRIBUTING.md says what the rules are for.
+//! Run by `make check` from the root of the tree; the last line has the counts. `source` reads the files,
+//! `rules` has a function for each simple rule, `specs` checks the pages that name tests, `figures` those
+//! that state figures, `floors` and `circles` the imports of files, `measure` the counts that may only fall,
+//! `licences` the crates that are used. CONTRIBUTING.md has the reasons for the rules. With `--measure` it
+//! prints the counts instead, with `--places KEY` everything that one of them counts, with `--advice` long
+//! functions and files.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod advice;
+mod circles;
 mod figures;
+mod finding;
 mod floors;
 mod imports;
 mod licences;
+mod measure;
 mod rules;
 mod source;
 mod specs;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
 
+use finding::{Finding, Rule};
 use source::Tree;
 
+/// How tidy is called.
+const USAGE: &str = "usage: tidy [--measure | --places KEY | --advice] [ROOT]";
+
 fn main() -> ExitCode {
-    let root = std::env::args().nth(1).unwrap_or_else(|| ".".into());
-    let tree = match Tree::read(Path::new(&root)) {
-        Ok(tree) => tree,
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] => check("."),
+        ["--measure"] => with_tree(".", measured),
+        ["--measure", root] => with_tree(root, measured),
+        ["--advice"] => with_tree(".", advised),
+        ["--advice", root] => with_tree(root, advised),
+        ["--places", key] => with_tree(".", |tree| listed(tree, key)),
+        ["--places", key, root] => with_tree(root, |tree| listed(tree, key)),
+        [root] if !root.starts_with('-') => check(root),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Reads the tree below `root` for `work`.
+fn with_tree(root: &str, work: impl FnOnce(&Tree) -> ExitCode) -> ExitCode {
+    match Tree::read(Path::new(root)) {
+        Ok(tree) => work(&tree),
         Err(error) => {
             eprintln!("tidy: cannot read {root}: {error}");
-            return ExitCode::from(2);
+            ExitCode::from(2)
         }
+    }
+}
+
+/// Prints all findings.
+fn check(root: &str) -> ExitCode {
+    // Cargo takes as long as all other rules together.
+    let licences = thread::spawn(licences::findings);
+    with_tree(root, |tree| {
+        let mut lines: Vec<String> = findings(tree).iter().map(ToString::to_string).collect();
+        let licences = licences.join().unwrap_or_else(|_| Err("the check panicked".into()));
+        lines.extend(licences.unwrap_or_else(|e| vec![format!("Cargo.lock:1: cannot check licences: {e}")]));
+        print(&lines, &format!("tidy: {} files, {} findings", tree.files.len(), lines.len()));
+        if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    })
+}
+
+/// Everything in the tree that breaks a rule. Each rule has a thread of its own.
+fn findings(tree: &Tree) -> Vec<Finding> {
+    let others: [Rule; 5] = [floors::rule, circles::rule, measure::rule, specs::rule, figures::rule];
+    let rules = rules::RULES.iter().copied().chain(others);
+    let panicked = |_| vec![Finding::new("crates/tidy/src/main.rs", 1, "a rule panicked")];
+    thread::scope(|scope| {
+        let running: Vec<_> = rules.map(|rule| scope.spawn(move || rule(tree))).collect();
+        running.into_iter().flat_map(|rule| rule.join().unwrap_or_else(panicked)).collect()
+    })
+}
+
+fn measured(tree: &Tree) -> ExitCode {
+    let lines = measure::table(tree);
+    print(&lines, &format!("tidy: {} files", tree.files.len()));
+    ExitCode::SUCCESS
+}
+
+fn advised(tree: &Tree) -> ExitCode {
+    let lines = advice::lines(tree);
+    print(&lines, &format!("tidy: {} long functions and files", lines.len()));
+    ExitCode::SUCCESS
+}
+
+fn listed(tree: &Tree, key: &str) -> ExitCode {
+    let Some(lines) = measure::places(tree, key) else {
+        eprintln!("tidy: no figure `{key}`; `tidy --measure` lists them");
+        return ExitCode::from(2);
     };
-    let found = rules::all(&tree);
-    for finding in &found {
-        println!("{finding}");
-    }
-    let licences =
-        licences::findings().unwrap_or_else(|error| vec![format!("cannot check licences: {error}")]);
-    for finding in &licences {
-        println!("{finding}");
-    }
-    let findings = found.len() + licences.len();
-    println!("tidy: {} files, {findings} findings", tree.files.len());
-    if findings == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    print(&lines, &format!("tidy: {} places", lines.len()));
+    ExitCode::SUCCESS
+}
+
+/// Prints lines and a last one. A reader that stops early, such as `head`, is no fault.
+fn print(lines: &[String], last: &str) {
+    let text: String =
+        lines.iter().map(String::as_str).chain([last]).map(|line| format!("{line}\n")).collect();
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -1,23 +1,46 @@
-//! The tree's files as text, and Rust code without its strings and comments.
+//! The files of the tree as text, and Rust code without its strings and comments.
+//!
+//! Everything that several rules need of a file is found once, when the file is read: its blanked code, its
+//! words, its functions and where its inline tests begin. Called by `main`; used by every rule.
 
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::thread;
 
 /// Directories that hold no source of ours.
 const SKIPPED: &[&str] = &[".git", "target", "run", "corpus", "artifacts", "bench-results"];
-/// Files that are looked at, by the end of their names.
+/// Files that are read, by the end of their names.
 const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".sh", ".service", ".txt", "Makefile", ".ci/run"];
+/// Beginning of tests that stand in the file that they test, always at its end.
+const INLINE_TESTS: &str = "\n#[cfg(test)]\nmod tests {";
 
-/// A file.
+/// Words whose places rules ask for.
+const INDEXED: &[&str] = &[
+    "Result", "SeqCst", "const", "crate", "enum", "fn", "get", "mod", "sleep", "struct", "super", "trait",
+    "use",
+];
+
+/// A file of the tree.
 #[derive(Debug)]
 pub struct File {
     /// Path below the root, with `/`.
     pub path: String,
-    /// Its text.
+    /// The whole text.
     pub text: String,
-    /// For Rust: the text with strings, characters and comments blanked, line for line; else empty.
+    /// For Rust: the text with every byte of a string, a character or a comment as a space, so that places in
+    /// `text` and in `code` are equal; for other files empty.
     pub code: String,
+    /// The functions of the code, nested ones too.
+    pub functions: Vec<Function>,
+    /// Place and length in bytes of each word (identifier, keyword or number) of the code.
+    words: Vec<(usize, usize)>,
+    /// Places of each of the words in [`INDEXED`].
+    places: Vec<Vec<usize>>,
+    /// Place at which each line begins.
+    line_starts: Vec<usize>,
+    /// Place at which the inline tests begin; the end of the text if there are none.
+    tests_start: usize,
 }
 
 /// All files of the tree.
@@ -28,47 +51,150 @@ pub struct Tree {
 }
 
 impl File {
-    /// A file with this text.
+    /// A file with this path and text.
     pub fn new(path: &str, text: &str) -> Self {
         let code = if path.ends_with(".rs") { code_of(text) } else { String::new() };
-        Self { path: path.to_owned(), text: text.to_owned(), code }
+        let tests_start = if code.is_empty() { None } else { text.find(INLINE_TESTS) };
+        let words = words_of(&code);
+        let mut file = Self {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            places: places_of(&code, &words),
+            words,
+            code,
+            functions: Vec::new(),
+            line_starts: line_starts(text),
+            tests_start: tests_start.map_or(text.len(), |at| at + 1),
+        };
+        file.functions = functions(&file);
+        file
     }
 
-    /// Whether it is Rust.
+    /// Whether the file is Rust.
     pub fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
+    }
+
+    /// Whether the file is source of a crate that ships (any but `lab`), and not a file of tests or
+    /// benchmarks.
+    pub fn is_production(&self) -> bool {
+        let (folder, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
+        let is_apart = |part: &str| part.starts_with("tests") || part.starts_with("benches");
+        self.is_rust()
+            && name != "tests.rs"
+            && folder.starts_with("crates/")
+            && !format!("{folder}/").starts_with("crates/lab/")
+            && !folder.split('/').any(is_apart)
+    }
+
+    /// The text before the inline tests.
+    pub fn production_text(&self) -> &str {
+        self.text.get(..self.tests_start).unwrap_or_default()
+    }
+
+    /// Whether this place is in the inline tests.
+    pub fn is_in_tests(&self, at: usize) -> bool {
+        at >= self.tests_start
+    }
+
+    /// Number, from 1, of the line that has this place.
+    pub fn line_at(&self, at: usize) -> usize {
+        self.line_starts.partition_point(|start| *start <= at)
+    }
+
+    /// The code of the line with this number, from 1.
+    pub fn code_line(&self, line: usize) -> &str {
+        let start = line.checked_sub(1).and_then(|at| self.line_starts.get(at));
+        let end = self.line_starts.get(line).map_or(self.code.len(), |end| end - 1);
+        start.and_then(|start| self.code.get(*start..end)).unwrap_or_default()
+    }
+
+    /// The text of the line with this number, from 1.
+    pub fn text_line(&self, line: usize) -> &str {
+        let start = line.checked_sub(1).and_then(|at| self.line_starts.get(at));
+        let end = self.line_starts.get(line).map_or(self.text.len(), |end| end - 1);
+        start.and_then(|start| self.text.get(*start..end)).unwrap_or_default()
+    }
+
+    /// The words of the code between two places.
+    pub fn words_in(&self, from: usize, to: usize) -> impl Iterator<Item = &str> {
+        let (from, to) = (self.first_word(from), self.first_word(to));
+        let words = self.words.get(from..to).unwrap_or_default();
+        words.iter().map(|(at, len)| self.code.get(*at..at + len).unwrap_or_default())
+    }
+
+    /// Places of one of the words in [`INDEXED`].
+    pub fn places(&self, word: &str) -> impl Iterator<Item = usize> {
+        let index = INDEXED.iter().position(|indexed| *indexed == word);
+        index.and_then(|index| self.places.get(index)).into_iter().flatten().copied()
+    }
+
+    /// Number of the first word at this place or after it.
+    fn first_word(&self, at: usize) -> usize {
+        self.words.partition_point(|(start, _)| *start < at)
     }
 }
 
 impl Tree {
-    /// Reads everything below `root`.
+    /// Reads every file below `root`.
     pub fn read(root: &Path) -> io::Result<Self> {
-        let mut tree = Self::default();
-        tree.walk(root, "")?;
-        tree.files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(tree)
+        let mut paths = Vec::new();
+        walk(root, "", &mut paths)?;
+        // Files of one crate differ less in length than crates do, so each thread takes every n-th file.
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(8);
+        let read_part = |part: usize| -> io::Result<Vec<File>> {
+            let read =
+                |path: &String| Ok(File::new(path, &String::from_utf8_lossy(&fs::read(root.join(path))?)));
+            paths.iter().skip(part).step_by(threads).map(read).collect()
+        };
+        let parts: io::Result<Vec<Vec<File>>> = thread::scope(|scope| {
+            let read_part = &read_part;
+            let running: Vec<_> = (0..threads).map(|part| scope.spawn(move || read_part(part))).collect();
+            let join = |thread: thread::ScopedJoinHandle<'_, io::Result<Vec<File>>>| {
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread that reads files panicked")))
+            };
+            running.into_iter().map(join).collect()
+        });
+        Ok(Self::of(parts?.into_iter().flatten().collect()))
     }
 
-    fn walk(&mut self, root: &Path, below: &str) -> io::Result<()> {
-        for entry in fs::read_dir(root.join(below))? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
-            if entry.file_type()?.is_dir() {
-                if !SKIPPED.contains(&name.as_str()) {
-                    self.walk(root, &path)?;
-                }
-            } else if ENDINGS.iter().any(|ending| path.ends_with(ending)) {
-                self.files.push(File::new(&path, &String::from_utf8_lossy(&fs::read(entry.path())?)));
-            }
-        }
-        Ok(())
+    /// A tree of these files.
+    pub fn of(mut files: Vec<File>) -> Self {
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Self { files }
     }
 
     /// The Rust files.
     pub fn rust(&self) -> impl Iterator<Item = &File> {
         self.files.iter().filter(|file| file.is_rust())
     }
+
+    /// The Rust files whose code ships, in order of path.
+    pub fn production(&self) -> impl Iterator<Item = &File> {
+        self.rust().filter(|file| file.is_production())
+    }
+
+    /// The file with this path.
+    pub fn file(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
+    }
+}
+
+/// Adds the paths of all files below `folder` that have one of the endings.
+fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) -> io::Result<()> {
+    for entry in fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        if entry.file_type()?.is_dir() {
+            if !SKIPPED.contains(&name.as_str()) {
+                walk(root, &path, paths)?;
+            }
+        } else if ENDINGS.iter().any(|ending| path.ends_with(ending)) {
+            paths.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// A function in a file.
@@ -76,34 +202,51 @@ impl Tree {
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// The line of its name, from 1.
+    /// Line of the name, from 1.
     pub line: usize,
-    /// Lines from its name to its closing brace.
+    /// Lines from the name to the closing brace.
     pub lines: usize,
-    /// Its body, blanked as [`File::code`].
-    pub body: String,
-    /// Whether `#[test]` (or `#[tokio::test]`) stands before it.
+    /// Places of `fn`, of the brace that opens the body, and after the one that closes it.
+    pub start: usize,
+    pub body: usize,
+    pub end: usize,
+    /// Whether `#[test]` (or `#[tokio::test]`) precedes it.
     pub is_test: bool,
 }
 
-/// The functions of blanked code, nested ones too.
-pub fn functions(code: &str) -> Vec<Function> {
+impl Function {
+    /// The code from `fn` to the opening brace.
+    pub fn signature<'a>(&self, file: &'a File) -> &'a str {
+        file.code.get(self.start..self.body).unwrap_or_default()
+    }
+
+    /// The words of the body.
+    pub fn words<'a>(&self, file: &'a File) -> impl Iterator<Item = &'a str> {
+        file.words_in(self.body, self.end)
+    }
+}
+
+/// The functions of a file, nested ones too.
+fn functions(file: &File) -> Vec<Function> {
     let mut found = Vec::new();
-    for (at, _) in code.match_indices("fn ") {
-        let before = code.get(..at).unwrap_or_default();
-        if before.ends_with(|c: char| c.is_alphanumeric() || c == '_') {
-            continue;
-        }
-        let rest = code.get(at..).unwrap_or_default();
-        let name: String = rest.chars().skip(3).take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-        let Some(body) = body_of(rest).filter(|_| !name.is_empty()) else { continue };
-        let attributes = before.rsplit(['}', ';']).next().unwrap_or_default();
+    let code = file.code.as_str();
+    for start in file.places("fn") {
+        let name = file.words.get(file.first_word(start) + 1);
+        let name = name.filter(|(at, _)| *at == start + 3).and_then(|(at, len)| code.get(*at..at + len));
+        let rest = code.get(start..).unwrap_or_default();
+        let (Some(name), Some(body)) = (name, body_of(rest)) else { continue };
+        let before = code.as_bytes().get(..start).unwrap_or_default();
+        let item = before.iter().rposition(|b| matches!(b, b'}' | b';')).map_or(0, |at| at + 1);
+        let attributes = code.get(item..start).unwrap_or_default();
+        let end = start + body.len();
         found.push(Function {
-            name,
-            line: before.matches('\n').count() + 1,
-            lines: body.matches('\n').count() + 1,
+            name: name.to_owned(),
+            line: file.line_at(start),
+            lines: file.line_at(end) + 1 - file.line_at(start),
             is_test: attributes.contains("test]") && !attributes.contains("mod "),
-            body: body.to_owned(),
+            body: start + body.find('{').unwrap_or_default(),
+            start,
+            end,
         });
     }
     found
@@ -111,43 +254,144 @@ pub fn functions(code: &str) -> Vec<Function> {
 
 /// From the start to the brace that closes the first open one; `None` for a declaration without body.
 pub fn body_of(code: &str) -> Option<&str> {
+    let bytes = code.as_bytes();
     let mut depth = 0usize;
-    for (at, byte) in code.bytes().enumerate() {
-        match byte {
-            b';' if depth == 0 && !code.get(..at)?.contains('[') => return None,
+    let mut has_array = false;
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'[' => has_array = true,
+            b';' if depth == 0 && !has_array => return None,
             b'{' => depth += 1,
-            b'}' => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return code.get(..=at);
-                }
-            }
+            b'}' if depth == 0 => return None,
+            b'}' if depth == 1 => return code.get(..=at),
+            b'}' => depth -= 1,
             _ => {}
         }
+        at += 1;
     }
     None
 }
 
-/// `text` with strings, characters and comments replaced by spaces; newlines stay.
-fn code_of(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    let mut after_word = false;
-    while let Some(c) = rest.chars().next() {
-        let blank = blank_length(rest, after_word);
-        let (taken, left) = rest.split_at(blank.max(c.len_utf8()));
-        if blank == 0 {
-            out.push(c);
-        } else {
-            out.extend(taken.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+/// The code from the bracket that it begins with to the one that closes it; `None` if there is no such pair.
+pub fn bracketed(code: &str) -> Option<&str> {
+    let (open, close) = match code.as_bytes().first()? {
+        b'(' => (b'(', b')'),
+        b'<' => (b'<', b'>'),
+        _ => return None,
+    };
+    let mut depth = 0usize;
+    let mut before = b' ';
+    for (at, byte) in code.bytes().enumerate() {
+        if byte == open {
+            depth += 1;
+        } else if byte == close && !matches!((before, byte), (b'-' | b'=', b'>')) {
+            depth -= 1;
+            if depth == 0 {
+                return code.get(..=at);
+            }
         }
-        after_word = blank == 0 && (c.is_alphanumeric() || c == '_');
-        rest = left;
+        before = byte;
     }
-    out
+    None
 }
 
-/// How many bytes from here are a comment, a string or a character; 0 if none begins here.
+/// Whether each byte may be part of a word; those of letters beyond ASCII may.
+const IS_WORD: [bool; 256] = {
+    let mut is_word = [false; 256];
+    let mut byte = 0;
+    while byte < is_word.len() {
+        is_word[byte] = byte >= 0x80 || byte == b'_' as usize || (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    is_word
+};
+
+// The loops over all bytes of the tree index arrays, which makes them several times as fast as iterators in a
+// build that is not optimised.
+
+/// Places and lengths of the words of a text.
+pub fn words_of(text: &str) -> Vec<(usize, usize)> {
+    let bytes = text.as_bytes();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let start = at;
+        while at < bytes.len() && IS_WORD[bytes[at] as usize] {
+            at += 1;
+        }
+        if start < at {
+            found.push((start, at - start));
+        } else {
+            at += 1;
+        }
+    }
+    found
+}
+
+/// Places of the words in [`INDEXED`], in the order of that table.
+fn places_of(code: &str, words: &[(usize, usize)]) -> Vec<Vec<usize>> {
+    let bytes = code.as_bytes();
+    let mut is_start = [false; 256];
+    for word in INDEXED {
+        is_start[word.as_bytes()[0] as usize] = true;
+    }
+    let mut places = vec![Vec::new(); INDEXED.len()];
+    for &(at, len) in words {
+        if len <= 6 && is_start[bytes[at] as usize] {
+            let word = &bytes[at..at + len];
+            if let Some(index) = INDEXED.iter().position(|indexed| indexed.as_bytes() == word) {
+                places[index].push(at);
+            }
+        }
+    }
+    places
+}
+
+/// Place at which each line begins.
+fn line_starts(text: &str) -> Vec<usize> {
+    let bytes = text.as_bytes();
+    let mut starts = vec![0];
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b'\n' {
+            starts.push(at + 1);
+        }
+        at += 1;
+    }
+    starts
+}
+
+/// `text` with strings, characters and comments replaced by spaces; newlines stay.
+fn code_of(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = bytes.to_vec();
+    let mut at = 0;
+    let mut after_word = false;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        let may_begin = match byte {
+            b'/' | b'"' | b'\'' => true,
+            b'b' | b'c' | b'r' => !after_word,
+            _ => false,
+        };
+        let blank = if may_begin { blank_length(&text[at..], after_word) } else { 0 };
+        if blank == 0 {
+            after_word = IS_WORD[byte as usize];
+            at += 1;
+        } else {
+            out[at..at + blank].fill(b' ');
+            for (newline, _) in text[at..at + blank].match_indices('\n') {
+                out[at + newline] = b'\n';
+            }
+            after_word = false;
+            at += blank;
+        }
+    }
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Number of bytes from here that are a comment, a string or a character; 0 if none begins here.
 fn blank_length(rest: &str, after_word: bool) -> usize {
     if rest.starts_with("//") {
         return rest.find('\n').unwrap_or(rest.len());
@@ -180,16 +424,17 @@ fn blank_length(rest: &str, after_word: bool) -> usize {
     }
 }
 
-/// Bytes up to and with the closing quote, escapes passed over.
+/// Number of bytes up to the closing quote and with it, escapes passed over.
 fn quoted_length(inner: &str, quote: char) -> usize {
-    let mut escaped = false;
-    for (at, c) in inner.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            c if c == quote => return at + c.len_utf8(),
-            _ => {}
+    let bytes = inner.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b'\\' {
+            at += 1;
+        } else if bytes[at] == quote as u8 {
+            return at + 1;
         }
+        at += 1;
     }
     inner.len()
 }
@@ -210,13 +455,31 @@ mod tests {
 
     #[test]
     fn functions_are_found_with_their_length() {
-        let code = code_of(
-            "#[test]\nfn first() {\n  if x { y }\n}\nfn second(a: [u8; 4]);\nfn third() { fn inner() {} }\n",
-        );
-        let all = functions(&code);
+        let text = "#[test]\nfn first() {\n  if x { y }\n}\nfn second(a: [u8; 4]);\n\
+                    fn third() { fn inner() {} }\n";
+        let all = File::new("crates/x/src/a.rs", text).functions;
         let shown: Vec<_> = all.iter().map(|f| (f.name.as_str(), f.line, f.lines, f.is_test)).collect();
         assert!(shown.contains(&("first", 2, 3, true)), "{shown:?}");
         assert!(shown.contains(&("third", 6, 1, false)), "{shown:?}");
         assert!(shown.contains(&("inner", 6, 1, false)), "{shown:?}");
+    }
+
+    #[test]
+    fn brackets_are_matched_over_arrows() {
+        assert_eq!(bracketed("<Box<dyn Fn() -> u8>, String> {"), Some("<Box<dyn Fn() -> u8>, String>"));
+        assert_eq!(bracketed("(a, (b)) c)"), Some("(a, (b))"));
+        assert_eq!((bracketed("(a"), bracketed("a")), (None, None));
+    }
+
+    #[test]
+    fn tests_and_the_lab_are_not_production() {
+        let file = File::new("crates/spool/src/a.rs", "//! A.\nfn a() {}\n#[cfg(test)]\nmod tests {\n}\n");
+        assert_eq!(file.production_text(), "//! A.\nfn a() {}\n");
+        assert!(file.is_production());
+        for path in
+            ["crates/lab/src/a.rs", "crates/spool/tests/a.rs", "crates/spool/src/a/tests.rs", "fuzz/a.rs"]
+        {
+            assert!(!File::new(path, "").is_production(), "{path}");
+        }
     }
 }

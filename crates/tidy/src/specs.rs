@@ -1,20 +1,20 @@
 //! The pages that name tests, `docs/specs.md` and `docs/promises.md`: sections of transcripts, test
 //! functions, differences from INN.
 //!
-//! A row that says that something is followed, or promised, names what proves it, and what it names exists;
-//! each difference from INN that a transcript has is explained, and none is explained that no transcript has.
+//! A row about a section that is followed, or about a promise, names the test that proves it, and that test
+//! exists. Each difference from INN in a transcript is explained, and each explained difference is in one.
 //! One of the rules.
 
 use std::collections::BTreeSet;
 
-use super::rules::{Finding, finding};
-use crate::source::{File, Tree, functions};
+use crate::finding::{Finding, finding};
+use crate::source::{File, Tree};
 
 const PAGE: &str = "docs/specs.md";
 const PROMISES: &str = "docs/promises.md";
 const TRANSCRIPTS: &str = "crates/newsreel/tests/transcripts/";
 
-/// What a row may say of a section, and whether it must name a test.
+/// Words for how a section is followed, and whether a row with the word must name a test.
 const WORDS: &[(&str, bool)] =
     &[("followed", true), ("partial", true), ("deviation", true), ("not here", false), ("client", false)];
 
@@ -87,7 +87,7 @@ fn cells(line: &str) -> Option<Vec<&str>> {
     (!head).then_some(cells)
 }
 
-/// What stands between backquotes.
+/// The parts of a text between backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -96,7 +96,7 @@ fn is_reference(name: &str) -> bool {
     name.contains(".txt#") || name.contains("::")
 }
 
-/// All that can be named.
+/// The tests that a page can name.
 struct Tests {
     sections: BTreeSet<String>,
     functions: BTreeSet<String>,
@@ -113,7 +113,7 @@ impl Tests {
         let mut found = BTreeSet::new();
         for file in tree.rust() {
             let module = module(&file.path);
-            let tests = functions(&file.code).into_iter().filter(|function| function.is_test);
+            let tests = file.functions.iter().filter(|function| function.is_test);
             found.extend(tests.map(|test| format!("{module}::{}", test.name)));
         }
         Self { sections, functions: found }
@@ -124,13 +124,12 @@ impl Tests {
     }
 }
 
-/// The name by which a test's file is named: its own, or its folder's if its own says nothing.
+/// The name of a test's file in the pages: its own, or the next folder's if its own says nothing. A file that
+/// is directly in `src` or `tests` has the name of its crate.
 fn module(path: &str) -> &str {
     let mut parts = path.trim_end_matches(".rs").rsplit('/');
-    match parts.next().unwrap_or_default() {
-        "mod" | "tests" | "lib" | "main" => parts.next().unwrap_or_default(),
-        name => name,
-    }
+    let says_nothing = |part: &&str| matches!(*part, "mod" | "tests" | "lib" | "main" | "src");
+    parts.find(|part| !says_nothing(part)).unwrap_or_default()
 }
 
 fn transcripts(tree: &Tree) -> impl Iterator<Item = (&str, &File)> {
@@ -148,7 +147,7 @@ fn differences(tree: &Tree) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    fn told(page: &str) -> Vec<String> {
+    fn found(page: &str) -> Vec<String> {
         let transcript = "## group the text\nC: GROUP x\nS: 211\nI[slow]: 211\n";
         let test = "//! Head.\n#[test]\nfn reads() { assert!(true); }\nfn helper() {}\n";
         let files = vec![
@@ -157,6 +156,12 @@ mod tests {
             File::new(PAGE, page),
         ];
         rule(&Tree { files }).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn tests_of_a_whole_crate_have_its_name() {
+        let paths = ["crates/feeds/src/tests.rs", "crates/feeds/src/lib.rs", "crates/feeds/tests/main/a.rs"];
+        assert_eq!(paths.map(module), ["feeds", "feeds", "a"]);
     }
 
     #[test]
@@ -176,15 +181,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_must_be_there() {
+    fn tests_and_differences_that_rows_name_exist() {
         let good = "| section | about | how | test |\n|---|---|---|---|\n\
                     | 1 | a | followed | `a.txt#group`, `date::reads` |\n| 2 | b | client | |\n\
                     ## INN\n| `slow` | theirs |\n";
-        assert_eq!(told(good), Vec::<String>::new());
+        assert_eq!(found(good), Vec::<String>::new());
         let bad = "| 1 | a | followed | `a.txt#none` |\n| 2 | b | partial | |\n| 3 | c | perhaps | |\n\
                    | 4 | d | followed | `date::helper` |\n## INN\n| `fast` | ours |\n";
         assert_eq!(
-            told(bad),
+            found(bad),
             [
                 "docs/specs.md:1: there is no test `a.txt#none`",
                 "docs/specs.md:2: names no test",
