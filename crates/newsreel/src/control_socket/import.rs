@@ -3,7 +3,7 @@
 //!
 //! The form of a frame is here in both directions. Used by the running server and by `newsreel import`.
 
-use crate::ingest::{ImportOutcome, Imported};
+use crate::ingest::{ImportResult, Imported};
 use crate::operations::request::Reply;
 use crate::site::Site;
 use std::io::{self, Read, Write};
@@ -51,7 +51,7 @@ pub(super) fn file(site: &Site, requests: &mut impl Read, replies: &mut impl Wri
     let articles: Option<Vec<Imported<'_>>> = frames.iter().map(|frame| parse_frame(frame)).collect();
     let articles = articles.ok_or(io::ErrorKind::InvalidData)?;
     let results = site.filer.import(&articles);
-    let ok = results.iter().all(|result| result.outcome != ImportOutcome::TryLater);
+    let ok = !results.iter().any(ImportResult::is_trouble);
     super::say(replies, &Reply::Imported(results))?;
     Ok(ok)
 }

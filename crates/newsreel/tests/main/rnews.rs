@@ -346,3 +346,38 @@ fn a_batch_that_cannot_be_filed_now_is_to_be_given_again() {
     let wrong = site.run(&["rnews", "/no/such/batch"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
+
+#[test]
+fn articles_of_a_full_class_in_a_batch_hold_up_no_others() {
+    let site = site();
+    let tight = "[[class]]\nname = \"tight\"\nmethod = \"appendonly\"\nfile_size = \"64 KiB\"\nfiles_max = 1\n\n\
+                 [[rule]]\nclass = \"tight\"\ngroups = \"local.tight\"\n\n[[rule]]\nclass = \"text\"";
+    site.edit(|text| text.replacen("[[rule]]\nclass = \"text\"", tight, 1));
+    site.done(&["group", "add", "local.tight"]);
+    let big = |n: usize| {
+        let long = "a line of an article that fills a class\n".repeat(500);
+        let text = text(n).replace("local.test", "local.tight") + &long;
+        format!("#! rnews {}\n{text}", text.len())
+    };
+    let incoming = site.dir().join("incoming");
+    fs::create_dir(&incoming).unwrap();
+    fs::write(incoming.join("1"), (100..130).map(big).chain((10..20).map(entry)).collect::<String>())
+        .unwrap();
+    fs::write(incoming.join("2"), (20..30).map(entry).collect::<String>()).unwrap();
+    let serving = site.serve();
+    let begun = Instant::now();
+    let count = || {
+        let files = fs::read_dir(&incoming).unwrap();
+        files.filter(|file| !file.as_ref().unwrap().file_name().to_str().unwrap().starts_with('.')).count()
+    };
+    while !serving.client().ask("GROUP local.test").starts_with("211 20 ") || count() != 1 {
+        assert!(begun.elapsed() < PATIENCE, "{}", site.done(&["status"]));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    drop(serving);
+    // Those that wait are filed once there is room.
+    site.edit(|text| text.replace("files_max = 1\n", "files_max = 20\n"));
+    let serving = site.serve();
+    filed(&site, |_| true);
+    assert!(serving.client().ask("GROUP local.tight").starts_with("211 30 "));
+}

@@ -14,7 +14,6 @@ use crate::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
 use crate::import::head;
 use crate::import::plan::Plan;
 use crate::import::site::OtherSite;
-use crate::ingest::ImportOutcome;
 
 /// Bytes of a parcel that is sent without waiting for more.
 const PARCEL_BYTES: usize = 1 << 20;
@@ -90,14 +89,15 @@ impl Feed<'_> {
         }
         let results = target.file(&load.parcel)?;
         for (packed, result) in load.parcel.articles.iter().zip(&results) {
-            if result.outcome == ImportOutcome::TryLater {
+            if result.is_trouble() {
                 return Err(Failure::Problem(format!(
                     "the spool stopped accepting: {}; once that is repaired, run the import again to continue where this one ended",
                     result.reason
                 )));
             }
             let new = self.plan.is_renumbered(packed.article, |group| kept(self.keep, group));
-            if tally.count(result, new, &|| name(packed.article)) {
+            let wire = load.parcel.wire(packed);
+            if tally.count(result, (new, wire), &|| name(packed.article)) {
                 late.push(packed.article);
             }
         }

@@ -1,6 +1,7 @@
 //! `import`: take over another server's (an INN's or a newsreel's) groups, articles and numbers, through the
 //! running server or into the spool, or articles in files; and its configuration.
 
+mod copies;
 mod feed;
 mod groups;
 mod mails;
@@ -24,6 +25,7 @@ use crate::config::{Config, Groups};
 use crate::import::mails::folders::Form;
 use crate::import::plan::Plan;
 use crate::import::site::OtherSite;
+use copies::Copies;
 use feed::Feed;
 use room::ClassRoom;
 pub(super) use settings::{InnSettingsOptions, SettingsOptions};
@@ -62,6 +64,7 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Fail
         passed_over: other.found.notes.len() as u64,
         unnumbered: plan.unnumbered.len() as u64,
         remembered_there: other.arrivals.remembered,
+        copies: Copies::of((!options.dry_run).then_some(config.site.data.as_path())),
         ..Tally::default()
     };
     tally.leave_out("in no group that is wanted", plan.unwanted);

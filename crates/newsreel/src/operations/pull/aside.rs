@@ -1,5 +1,6 @@
-//! Articles that a server lists and refuses to send: set aside, so that the others are fetched, and asked for
-//! again on later runs, with pauses that grow, until they are given up.
+//! Articles that a server lists and refuses to send, or that cannot be filed now while others can: set aside,
+//! so that the others are fetched, and asked for again on later runs, with pauses that grow, until they are
+//! given up.
 //!
 //! Kept with the marks of the server (`state`), a line for each. Called by `worker`, `state` and `pull::run`.
 //! Format: `docs/formats/pull.md`.
@@ -33,6 +34,11 @@ impl RemoteArticle {
     pub fn of_id(id: Box<str>) -> Self {
         Self { group: "".into(), number: 0, id }
     }
+
+    /// Its Message-ID, or its group and number where that is not known.
+    pub fn shortest(&self) -> String {
+        if self.id.is_empty() { self.to_string() } else { self.id.to_string() }
+    }
 }
 
 /// `comp.lang.c 17 <1@x>`, as far as it is known.
@@ -49,10 +55,10 @@ impl fmt::Display for RemoteArticle {
     }
 }
 
-/// The server's answer in place of what was asked for.
+/// Why an article does not come now: the server's answer in place of it, or a reason of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// 0: the connection ended.
+    /// 0: it is none of the server's answers.
     pub code: u16,
     /// One line without control characters.
     pub text: Box<str>,
@@ -62,6 +68,11 @@ impl Refusal {
     /// The answer with this code.
     pub fn answer(code: u16, text: &[u8]) -> Self {
         Self { code, text: line(&String::from_utf8_lossy(text)) }
+    }
+
+    /// The server has sent it, and it cannot be filed now, for this reason.
+    pub fn unfiled(reason: &str) -> Self {
+        Self { code: 0, text: line(reason) }
     }
 
     /// No answer: the connection ends there again and again.

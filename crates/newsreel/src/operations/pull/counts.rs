@@ -39,7 +39,7 @@ pub(crate) struct Counts {
     pub known: AtomicU64,
     /// Articles that the server has listed and not sent.
     pub missing: AtomicU64,
-    /// Articles that the server has refused to send, and those that were given up.
+    /// Articles that the server has refused to send, or for which there is no room, and those given up.
     pub set_aside: AtomicU64,
     pub given_up: AtomicU64,
     /// Groups that the server does not let us read.
@@ -77,9 +77,10 @@ pub struct PullCounts {
     pub known: u64,
     /// Articles that the server has listed and not sent.
     pub missing: u64,
-    /// Articles that the server has refused to send; they are asked for again later.
+    /// Articles that the server has refused to send, or for which there is no room here; they are asked for
+    /// again later.
     pub set_aside: u64,
-    /// Articles that it has refused for too long; they are not asked for any more.
+    /// Articles for which this went on for too long; they are not asked for any more.
     pub given_up: u64,
     /// Groups that it does not let us read.
     pub groups_skipped: u64,
@@ -102,7 +103,7 @@ pub struct RejectReason {
     pub reason: String,
     /// Articles that were.
     pub count: u64,
-    /// Message-IDs of some.
+    /// Message-IDs of some, or group and number.
     pub examples: Vec<String>,
 }
 
@@ -116,7 +117,7 @@ pub struct PullDetails {
     pub left_out: Vec<String>,
     /// Articles that wait for a later run.
     pub waiting: u64,
-    /// Some of them, with the server's last answers.
+    /// Some of them, with the reasons.
     pub asides: Vec<String>,
 }
 
@@ -152,7 +153,7 @@ impl Counts {
     }
 
     /// An article was rejected.
-    pub fn reject(&self, reason: &str, message_id: &str) {
+    pub(super) fn reject(&self, reason: &str, article: &RemoteArticle) {
         add(&self.rejected, 1);
         let mut details = self.details.lock();
         let rejected = &mut details.rejected;
@@ -166,7 +167,7 @@ impl Counts {
         let Some(entry) = rejected.get_mut(at) else { return };
         entry.count += 1;
         if entry.examples.len() < EXAMPLES_MAX {
-            entry.examples.push(message_id.to_owned());
+            entry.examples.push(article.shortest());
         }
     }
 

@@ -1,20 +1,21 @@
 //! The end of a pull: articles are filed in the order of the plan, and marks follow them.
 //!
-//! What the server refuses to send is set aside, what it does not let us read is left out; both are named in
-//! the log and in the details of the run, and keep nothing else up. Called by `pull::fetch`.
+//! What the server refuses to send, or has no room in its storage class, is set aside, what the server does
+//! not let us read is left out; all are named in the log and in the details of the run, and keep nothing else
+//! up. Called by `pull::fetch`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::task::block_in_place;
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::aside::{Refusal, RemoteArticle};
 use super::counts::Counts;
-use super::plan::{Coming, Part, Piece};
+use super::plan::{Coming, Fetched, Part, Piece};
 use super::state::{Marks, SetAside};
 use super::worker::Fetching;
 use super::{Ground, PullError, PullSpec, save};
@@ -22,11 +23,12 @@ use crate::base::clock::unix_secs;
 use crate::base::counters::add;
 use crate::base::units::counted;
 use crate::ingest::{BatchOutcome, Origin};
-use netnews::{Article, Known, MessageId};
 
 /// Articles that are filed together, and their bytes.
 const BATCH_ARTICLES_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 1 << 20;
+/// How long articles that have come wait for others to be filed with.
+const WAIT_MAX: Duration = Duration::from_millis(500);
 /// Between two times that marks are written, each of which waits for the disk.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -37,7 +39,7 @@ pub(super) struct Filing<'a> {
     ground: &'a Ground,
     fetching: &'a Fetching,
     marks: &'a mut Marks,
-    batch: Vec<(Vec<u8>, OwnedSemaphorePermit)>,
+    batch: Vec<Fetched>,
     /// Marks that hold once the batch is filed.
     dealt_with: BTreeMap<Arc<str>, u64>,
     /// Articles that were set aside before and are dealt with then, unless they are refused again.
@@ -80,11 +82,11 @@ impl<'a> Filing<'a> {
         let mut are_whole = true;
         while let Some(Coming { part, mut pieces, place }) = coming.recv().await {
             let mut is_whole = false;
-            while let Some(piece) = pieces.recv().await {
+            while let Some(piece) = self.next(&mut pieces).await? {
                 match piece {
-                    Piece::Article(wire, room) => {
-                        self.batch.push((wire, room));
-                        let bytes: usize = self.batch.iter().map(|(wire, _)| wire.len()).sum();
+                    Piece::Article(fetched) => {
+                        self.batch.push(fetched);
+                        let bytes: usize = self.batch.iter().map(|fetched| fetched.wire.len()).sum();
                         if bytes >= BATCH_BYTES_MAX / 2 || self.batch.len() >= BATCH_ARTICLES_MAX {
                             self.file()?;
                         }
@@ -113,6 +115,17 @@ impl<'a> Filing<'a> {
         }
         self.file()?;
         Ok(are_whole)
+    }
+
+    /// The next piece of a chunk; if it does not come soon, those before it are filed meanwhile.
+    async fn next(&mut self, pieces: &mut Receiver<Piece>) -> Result<Option<Piece>, PullError> {
+        if !self.batch.is_empty() {
+            match timeout(WAIT_MAX, pieces.recv()).await {
+                Ok(piece) => return Ok(piece),
+                Err(_) => self.file()?,
+            }
+        }
+        Ok(pieces.recv().await)
     }
 
     /// A chunk is whole.
@@ -145,10 +158,11 @@ impl<'a> Filing<'a> {
     /// Files what was gathered, and lets the marks hold.
     fn file(&mut self) -> Result<(), PullError> {
         self.file_batch()?;
+        // Marks pass only what is set aside.
+        self.set_aside()?;
         for (group, mark) in std::mem::take(&mut self.dealt_with) {
             self.marks.set_group(&group, mark);
         }
-        self.set_aside()?;
         Counts::count(&self.fetching.counts.done, std::mem::take(&mut self.done));
         if self.saved.elapsed() >= SAVE_INTERVAL {
             save(self.ground, self.marks)?;
@@ -162,21 +176,19 @@ impl<'a> Filing<'a> {
             return Ok(());
         }
         let counts = &self.fetching.counts;
-        let wires: Vec<&[u8]> = self.batch.iter().map(|(wire, _)| wire.as_slice()).collect();
+        let wires: Vec<&[u8]> = self.batch.iter().map(|fetched| fetched.wire.as_slice()).collect();
         let fates = block_in_place(|| self.ground.filer.file_from(&self.origin, &wires));
-        {
-            let mut on_the_way = self.fetching.on_the_way.lock();
-            for id in wires.iter().filter_map(|wire| id_of(wire)) {
-                on_the_way.remove(&self.ground.spool.key(id.as_bytes()));
-            }
-        }
+        self.batch.iter().for_each(|fetched| self.fetching.forget(&fetched.article));
         let mut later = None;
-        for fate in fates {
+        for (fate, Fetched { article, .. }) in fates.into_iter().zip(&self.batch) {
             match fate.outcome {
                 BatchOutcome::Accepted => add(&counts.accepted, 1),
                 BatchOutcome::Duplicate => add(&counts.duplicates, 1),
                 BatchOutcome::Rejected | BatchOutcome::Malformed => {
-                    counts.reject(&fate.reason, &fate.message_id);
+                    counts.reject(&fate.reason, article);
+                }
+                BatchOutcome::TryLater if fate.is_alone => {
+                    self.refused.push((article.clone(), Refusal::unfiled(&fate.reason)));
                 }
                 BatchOutcome::TryLater => later = later.or(Some(fate.reason)),
             }
@@ -188,7 +200,7 @@ impl<'a> Filing<'a> {
         Ok(())
     }
 
-    /// Sets aside what the server has refused, and takes back what it has sent now.
+    /// Sets aside what the server has refused and what could not be filed, and takes back what was now.
     fn set_aside(&mut self) -> Result<(), PullError> {
         let refused: HashSet<&RemoteArticle> = self.refused.iter().map(|(article, _)| article).collect();
         let came = |article: &&RemoteArticle| !refused.contains(article);
@@ -201,18 +213,14 @@ impl<'a> Filing<'a> {
             let (counter, tries, done) = match self.marks.set_aside(&article, &refusal, when) {
                 SetAside::Waits(tries) => (&counts.set_aside, tries, "set aside"),
                 SetAside::GivenUp(tries) => (&counts.given_up, tries, "given up"),
-                SetAside::TooMany => return Err(PullError::RefusesAll(format!("{article}: {answer}"))),
+                SetAside::TooMany => return Err(PullError::TooManyAside(format!("{article}: {answer}"))),
             };
             add(counter, 1);
             let times = counted(u64::from(tries), "time");
             if counts.leave_out(format!("{done}: {article}: {answer} (refused {times})")) {
-                warn!(pull = name, %article, answer, tries, "article {done}: the server refuses it");
+                warn!(pull = name, %article, answer, tries, "article {done}");
             }
         }
         Ok(())
     }
-}
-
-fn id_of(wire: &[u8]) -> Option<MessageId<'_>> {
-    MessageId::from_header(Article::parse(wire).ok()?.header(Known::MessageId)?)
 }
