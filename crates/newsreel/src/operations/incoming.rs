@@ -3,7 +3,8 @@
 //! A batch is removed when everything in it has its fate and is as durable as an acknowledgement promises;
 //! after a crash it is filed again, and what was filed of it is a duplicate. While the spool accepts nothing,
 //! batches wait. An article that has no room in its storage class, or that a filter cannot judge now, waits
-//! in a batch of its own and holds up no other. What a peer sent by XBATCH is filed as if the peer had offered it.
+//! in a batch of its own and holds up no other. What a peer sent by XBATCH is filed as if the peer had
+//! offered it.
 
 use std::fs::File;
 use std::io;

@@ -1,7 +1,7 @@
 //! `newsreel rnews`: batches as UUCP brings them, damaged ones among them.
 
 use crate::client::article;
-use crate::operated::{Operated, PATIENCE, complaints};
+use crate::operated::{Operated, PATIENCE, complaints, with_tight_class};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -350,9 +350,7 @@ fn a_batch_that_cannot_be_filed_now_is_to_be_given_again() {
 #[test]
 fn articles_of_a_full_class_in_a_batch_hold_up_no_others() {
     let site = site();
-    let tight = "[[class]]\nname = \"tight\"\nmethod = \"appendonly\"\nfile_size = \"64 KiB\"\nfiles_max = 1\n\n\
-                 [[rule]]\nclass = \"tight\"\ngroups = \"local.tight\"\n\n[[rule]]\nclass = \"text\"";
-    site.edit(|text| text.replacen("[[rule]]\nclass = \"text\"", tight, 1));
+    site.edit(|text| with_tight_class(&text, "local.tight"));
     site.done(&["group", "add", "local.tight"]);
     let big = |n: usize| {
         let long = "a line of an article that fills a class\n".repeat(500);

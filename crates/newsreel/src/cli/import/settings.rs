@@ -133,7 +133,10 @@ impl Places {
                         path.display()
                     )));
                 }
-                Ok(_) => return Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+                Ok(_) => {
+                    let text = String::from_utf8_lossy(&bytes);
+                    return Ok(Some(text.trim_start_matches('\u{feff}').to_owned()));
+                }
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => {
                     let advice = "run this as a user who may read the other server's files";
