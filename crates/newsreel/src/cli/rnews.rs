@@ -133,7 +133,7 @@ fn site(at: &Where) -> Result<Site, Failure> {
         Err(failure) => return Err(failure),
     };
     let article_bytes_max = config.site.article_bytes_max;
-    let keep = Keep::In(Incoming::of(&config, &disk()));
+    let keep = Keep::In(Incoming::of(&config, &disk()), None);
     let data = config.site.data.clone();
     Ok(match Reach::new(&config) {
         Ok(Reach::Server(control)) => {

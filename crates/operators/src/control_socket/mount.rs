@@ -1,4 +1,4 @@
-//! Mounts of the spool over the control socket: [`crate::operations::request::Request::Mount`].
+//! Mounts of the spool over the control socket: [`crate::request::Request::Mount`].
 //!
 //! The command has the right to mount, the server has the articles. The command therefore mounts and passes
 //! the device to the server, as the ancillary data of one byte; from then on the server answers the kernel's
