@@ -101,6 +101,10 @@ pub enum Foreseen<'a, G> {
     Article(Place<'a, G>, Part),
     /// Whether there is an article with this Message-ID.
     Existence(MessageId<'a>),
+    /// Overview rows of these numbers.
+    Rows(&'a G, RangeInclusive<u64>),
+    /// The neighbours of a number on one side, one after the other, so many.
+    Neighbours(&'a G, u64, Side, usize),
 }
 
 /// Which neighbour of an article.
@@ -138,6 +142,14 @@ pub enum Which<'a, G> {
     Named(&'a [u8]),
     /// This one.
     One(&'a G),
+}
+
+/// What may pass between a change of an active entry and the moment it is noted, in seconds.
+const CHANGE_SLACK_SECS: u64 = 2;
+
+/// Whether an active entry that was changed at this time is listed as changed since.
+fn has_changed(at: u64, since: u64) -> bool {
+    at.saturating_add(CHANGE_SLACK_SECS) >= since
 }
 
 /// What groups are asked for, named after the lists of the protocol: says which fields of [`GroupInfo`] must

@@ -152,24 +152,24 @@ fn free_web_address() -> Vec<String> {
     WEB_PORTS.into_iter().find(is_free).map(|port| format!("{WEB_HOST}:{port}")).into_iter().collect()
 }
 
-/// Makes the site that `cache up` serves: it shows another server's groups, and has few articles of its own.
+/// Makes the site that `cache up` serves: it shows another server's groups, and begins with none of its own,
+/// which would hide those with their names.
 pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, Failure> {
     let listen = options.listen.clone();
     let tls_listen = if listen.is_empty() { vec![TLS_LISTEN.to_owned()] } else { Vec::new() };
     let (dir, buffer) = (options.dir.clone(), Some(CACHE_BUFFER_BYTES));
     let of_site = InitOptions { dir, listen, tls_listen, buffer, ..InitOptions::default() };
-    Ok(make_with(&of_site, &options.config_text())?.0)
+    Ok(make_with(&of_site, &options.config_text(), Vec::new())?.0)
 }
 
 /// Makes a site, or adds what is missing of one that is there; says whether it is new. The configuration is
 /// written last, so a site that has one is whole, and everything before it can be done twice.
 fn make(options: &InitOptions) -> Result<(Config, bool), Failure> {
-    make_with(options, "")
+    make_with(options, "", groups(options.groups.as_deref())?)
 }
 
-/// The same; a new configuration ends with `more`.
-fn make_with(options: &InitOptions, more: &str) -> Result<(Config, bool), Failure> {
-    let groups = groups(options.groups.as_deref())?;
+/// The same with these groups; a new configuration ends with `more`.
+fn make_with(options: &InitOptions, more: &str, groups: Vec<GroupEntry>) -> Result<(Config, bool), Failure> {
     let file = options.dir.join(CONFIG_FILE_NAME);
     let text = config_text(options) + more;
     let config = config::parse(&text, &file)?;

@@ -6,7 +6,7 @@
 use super::bodies::Bodies;
 use super::{
     Answer, ArticleBytes, ArticleLayout, Base, Fetched, GroupInfo, GroupList, GroupStream, IdStanding, Marks,
-    NewsSource, Part, Place, Side, SourceError, Wanted, Which,
+    NewsSource, Part, Place, Side, SourceError, Wanted, Which, has_changed,
 };
 use crate::config::Live;
 use netnews::{Article, MessageId};
@@ -16,9 +16,6 @@ use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tokio::task::block_in_place;
-
-/// What may pass between a change of an active entry and the moment it is noted, in seconds.
-const CHANGE_SLACK_SECS: u64 = 2;
 
 /// The line that the stored form ends with.
 const END: &[u8] = b".\r\n";
@@ -218,7 +215,7 @@ impl NewsSource for LocalSpool {
 impl GroupStream for LocalGroups {
     async fn next<'s>(&'s mut self, wanted: Wanted<'_>) -> Answer<Option<GroupInfo<'s>>> {
         let listed = |group: &Group| match self.list {
-            GroupList::Changed { since } => group.changed() + CHANGE_SLACK_SECS >= since,
+            GroupList::Changed { since } => has_changed(group.changed(), since),
             GroupList::New { since } => group.created >= since,
             _ => true,
         };

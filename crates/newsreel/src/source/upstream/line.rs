@@ -11,8 +11,8 @@ use netnews::decimal::parse_decimal;
 use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
 use nntp_io::{Client, Error};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What a server was found not to have when it was asked for it: then it is asked in another way from now on.
@@ -25,6 +25,9 @@ pub(super) struct Lacking {
     pub hdr: AtomicBool,
     /// LISTGROUP with a range (RFC 3977 section 6.1.2); it takes the name alone.
     pub ranges: AtomicBool,
+    /// How many seconds its clock is ahead of ours, if it offers LIST ACTIVE.MODTIME; asked once, when a list
+    /// is refreshed.
+    pub clock_ahead: OnceLock<Option<i64>>,
 }
 
 /// When something was last heard from a server, on whichever connection.

@@ -72,7 +72,7 @@ pub struct Marks {
 pub(crate) struct GroupState {
     /// Highest number ever shown.
     pub high: u64,
-    /// When its active entry last changed, Unix seconds; at first when it was made or opened.
+    /// When its active entry last changed, Unix seconds; at first when it was made.
     pub changed: u64,
     pub live: LiveSet,
     pub overview: GroupOverview,
@@ -159,8 +159,10 @@ impl Group {
 
     pub(crate) fn set_flag(&self, flag: &Flag) {
         let mut state = self.state();
-        state.flag = flag.clone();
-        state.changed = unix_now();
+        if state.flag != *flag {
+            state.flag = flag.clone();
+            state.changed = unix_now();
+        }
         drop(state);
         self.open.store(*flag == Flag::Open, Ordering::Release);
     }
@@ -170,8 +172,8 @@ impl Group {
         self.state().description.clone()
     }
 
-    /// When its marks or its flag last changed, Unix seconds, give or take one; when the spool was opened if
-    /// nothing has changed since.
+    /// When its marks or its flag last changed, Unix seconds, give or take one. Changes that a start has
+    /// replayed from the journal count as those of the start.
     pub fn changed(&self) -> u64 {
         self.state().changed
     }
