@@ -131,21 +131,28 @@ fn summary(config: &Config, found: &str) -> String {
         }
         line("peer", format!("{}: {}", peer.name, text.join("; ")));
     }
-    for pull in &config.pulls {
-        let text =
-            format!("{} from {} every {}", pull.groups.as_str(), pull.from, units::span_text(pull.interval));
-        line("pull", format!("{}: {text}", pull.name));
-    }
-    if !config.upstreams.is_empty() {
-        line("upstreams", upstream_counts(&config.upstreams));
-    }
-    for upstream in &config.upstreams {
-        line("upstream", format!("{}: {}", upstream.name, upstream_text(upstream)));
-    }
+    fetching_lines(config).into_iter().for_each(|(label, text)| line(label, text));
     if config.peers.is_empty() && config.upstreams.is_empty() {
         line("peers", "none: nobody may feed articles".into());
     }
     lines.join("\n")
+}
+
+/// The servers from which articles are fetched.
+fn fetching_lines(config: &Config) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    for pull in &config.pulls {
+        let text =
+            format!("{} from {} every {}", pull.groups.as_str(), pull.from, units::span_text(pull.interval));
+        lines.push(("pull", format!("{}: {text}", pull.name)));
+    }
+    if !config.upstreams.is_empty() {
+        lines.push(("upstreams", upstream_counts(&config.upstreams)));
+    }
+    for upstream in &config.upstreams {
+        lines.push(("upstream", format!("{}: {}", upstream.name, upstream_text(upstream))));
+    }
+    lines
 }
 
 /// How many upstreams there are, of each kind.
