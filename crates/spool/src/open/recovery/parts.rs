@@ -169,6 +169,9 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
         state.live = g.live.clone();
         state.overview.blocks = blocks.into();
         state.overview.open = g.open.clone();
+        if g.changed > 0 {
+            state.changed = g.changed;
+        }
         if let Some(numbers) = folds.numbers.get_mut(g.row.id as usize) {
             numbers.assigned = g.assigned;
         }
