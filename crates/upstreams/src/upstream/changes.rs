@@ -12,7 +12,7 @@ use super::line::Line;
 use super::lists::{LIST_BYTES_MAX, List, take_lines};
 use super::pool::Question;
 use super::trouble::Trouble;
-use crate::base::clock::{unix_now, unix_secs};
+use site_base::clock::{unix_now, unix_secs};
 use hashbrown::HashMap;
 use netnews::date::parse_nntp;
 use netnews::decimal::parse_decimal;
