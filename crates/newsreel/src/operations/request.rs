@@ -130,14 +130,20 @@ pub enum Request {
         /// The server.
         dial: Box<Dial>,
     },
-    /// Answer for a mount of the spool: [`Reply::Done`] asks for its device, the next one says that the mount
-    /// works, the last that it has ended. Only of servers that are built with mounts.
+    /// Answer for a mount of the spool: [`Reply::Done`] asks for its device, [`Reply::Mounted`] says that the
+    /// mount works. Only of servers that are built with mounts.
     #[command(skip)]
     Mount {
         /// Shows the groups that a reader sees who connects from there.
         reader: IpAddr,
         /// Whether lines of files end in CRLF instead of LF.
         crlf: bool,
+    },
+    /// Whether a mount still stands; answered by [`Reply::MountEnded`] if it does not. Likewise.
+    #[command(skip)]
+    MountStanding {
+        /// The number of [`Reply::Mounted`].
+        mount: u64,
     },
     /// Articles that a query finds, the newest first; answered by [`Reply::FoundArticle`] each. Only of
     /// servers that are built with search.
@@ -742,6 +748,16 @@ pub enum Reply {
     },
     /// What became of the articles of [`Request::Import`], in order.
     Imported(Vec<ImportResult>),
+    /// The end of the answer to [`Request::Mount`].
+    Mounted {
+        /// Number of the mount.
+        mount: u64,
+    },
+    /// A mount stands no longer.
+    MountEnded {
+        /// Why it failed; absent: somebody has unmounted it.
+        failure: Option<String>,
+    },
     /// The answer to [`Request::CountLiving`].
     Count(u64),
     /// The answer to [`Request::HistoryImport`].

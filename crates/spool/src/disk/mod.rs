@@ -29,11 +29,11 @@ pub use real::RealDisk;
 pub(crate) use sim::Random;
 #[cfg(any(test, feature = "testing"))]
 pub use sim::{CrashKind, SimDisk};
-pub(crate) use small::UNFINISHED;
 pub use small::{
     Access, AppendLog, Checked, Line, NewFile, Replacements, checked_lines, durable_create, durable_replace,
     is_set_aside, read_or_set_aside, read_small, set_aside,
 };
+pub(crate) use small::{UNFINISHED, copy_aside, duplicate_aside};
 
 /// How [`Disk::open`] treats a file that exists or does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

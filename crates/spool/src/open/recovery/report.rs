@@ -62,6 +62,8 @@ pub struct Recovery {
     pub(crate) lone_checkpoint: bool,
     /// A copy of a buffer's header is damaged: it is written again.
     pub(crate) lone_header: bool,
+    /// A copy of the groups file is damaged or missing: it is written again.
+    pub(crate) lone_groups: bool,
 }
 
 impl Recovery {
@@ -130,6 +132,9 @@ impl fmt::Display for Recovery {
         }
         if self.lone_header {
             f.write_str("; a copy of a buffer's header was damaged and is written again")?;
+        }
+        if self.lone_groups {
+            f.write_str("; a copy of the groups file was damaged or missing and is written again")?;
         }
         if self.mended > 0 {
             write!(f, "; {} damaged parts of indexes were rebuilt", self.mended)?;
