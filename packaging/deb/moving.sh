@@ -1,8 +1,8 @@
 #!/bin/bash
 # Follows the chapters of the book by which another server's site moves in, command for command, each in a
 # clean Debian of its own with this package and the other server's; then newsreel serves what that had.
-#   moving.sh DEB [ROOT [CHAPTER...]]   as root; ROOT is a root that debootstrap has made, which is copied, and
-#                                       CHAPTER is from-inn or from-leafnode, by default both one after the other
+#   moving.sh DEB [ROOT [CHAPTER...]]   as root; ROOT is a root that debootstrap has made, which is copied;
+#                                       CHAPTER is from-inn or from-leafnode, by default both
 # APT_OPTIONS are more options of apt-get, such as a proxy's.
 set -euo pipefail
 : "${APT_OPTIONS:=}"
@@ -26,8 +26,8 @@ fi
 
 # The commands of a page, one on a line.
 commands_of() {
-  awk '/^```/ { inside = $0 == "```console"; next } inside' "$1" | sed -e ':more; /\\$/ { N; s/\\\n//; b more }' \
-    -e 's/^\$ //'
+  awk '/^```/ { inside = $0 == "```console"; next } inside' "$1" \
+    | sed -e ':more; /\\$/ { N; s/\\\n//; b more }' -e 's/^\$ //'
 }
 
 # A shell script that types them, with what a person sees to in between.
@@ -55,8 +55,7 @@ for chapter in "$@"; do
   chmod 755 "$root/usr/sbin/policy-rc.d"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
   # INN wants to know its name.
-  printf '127.0.0.1 localhost\n127.0.1.1 news.moving.example news\n%s\n' "127.0.0.2 $(hostname -f 2> /dev/null || hostname)" \
-    > "$root/etc/hosts"
+  printf '127.0.0.1 localhost\n127.0.1.1 news.moving.example news\n' > "$root/etc/hosts"
   cp "$deb" "$root/newsreel.deb"
   quietly in_root apt-get $APT_OPTIONS -q update
   quietly unshare --uts sh -c 'hostname news.moving.example; exec "$@"' sh \

@@ -6,7 +6,8 @@ prepare() {
   newsreel serve --dir /upstream > /var/log/upstream.log 2>&1 &
   is_up /upstream
   for number in 1 2 3; do article $number | newsreel rnews --dir /upstream > /dev/null; done
-  printf 'server = 127.0.0.1\nport = 1190\nexpire = 20\nhostname = news.leafsite.net\n' > /etc/news/leafnode/config
+  printf '%s\n' 'server = 127.0.0.1' 'port = 1190' 'expire = 20' 'hostname = news.leafsite.net' \
+    > /etc/news/leafnode/config
   install -o news -g news -m 664 /dev/null /var/spool/news/interesting.groups/misc.test
   fetchnews
   [ "$(ls /var/spool/news/misc/test | grep -c '^[0-9]*$')" = 3 ]

@@ -31,8 +31,8 @@ is_up() { within_a_minute newsreel status --dir "$1"; }
 
 # An article, with LF.
 article() {
-  printf 'Path: far.example!not-for-mail\nFrom: Me <me@moving.example>\nNewsgroups: misc.test\nSubject: number %s\n' "$1"
-  printf 'Date: %s\nMessage-ID: <%s@moving.example>\n\nThis is number %s.\n' "$(date -R)" "$1" "$1"
+  printf '%s\n' 'Path: far.example!not-for-mail' 'From: Me <me@moving.example>' 'Newsgroups: misc.test' \
+    "Subject: number $1" "Date: $(date -R)" "Message-ID: <$1@moving.example>" '' "This is number $1."
 }
 
 # Whether newsreel serves the articles with these numbers at the usual port, and which GROUP answers.
