@@ -334,7 +334,7 @@ fn each_flip_is_kept_aside(name: &str, bytes: impl Iterator<Item = usize>) {
         let aside = path.with_extension(if name.contains('.') { "copy.damaged" } else { "damaged" });
         assert_eq!(bytes_of(&disk, &aside), damaged, "{name} at {at}: {recovery}");
         assert_eq!(spool.verify(&()).findings, [], "{name} at {at}");
-        assert_eq!(fetch(&spool, &News::new(3, 3, SCALE).id).is_some(), true, "{name} at {at}");
+        assert!(fetch(&spool, &News::new(3, 3, SCALE).id).is_some(), "{name} at {at}");
         tried += 1;
     }
     assert!(tried > 0);

@@ -140,11 +140,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_data_are_told_from_lines_of_text() {
+    fn lines_of_data_differ_from_lines_of_text() {
         let full = format!("M{}", "#8V%T".repeat(12));
         assert!(is_uu_data(full.as_bytes(), false) && uu_line(full.as_bytes()).is_some());
-        for (line, after_data) in [("M", true), ("M#8V%T", true), ("MAKE MONEY FAST", true), ("Make it", false)] {
-            assert_eq!((is_uu_data(line.as_bytes(), false), is_uu_data(line.as_bytes(), true)), (false, after_data));
+        for (line, after_data) in
+            [("M", true), ("M#8V%T", true), ("MAKE MONEY FAST", true), ("Make it", false)]
+        {
+            assert_eq!(
+                (is_uu_data(line.as_bytes(), false), is_uu_data(line.as_bytes(), true)),
+                (false, after_data)
+            );
         }
         for (line, is_mark) in [
             ("=ypart begin=1 end=9", true),

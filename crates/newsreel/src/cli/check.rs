@@ -8,6 +8,7 @@ use super::preflight;
 use super::rights::{self, Asked};
 use super::screen::{Failure, say};
 use crate::base::units;
+use crate::base::units::counted;
 use crate::config::{Config, Method, PeerSend, WayOut, Word, manual};
 use clap::Args;
 use std::net::{IpAddr, SocketAddr};
@@ -85,7 +86,10 @@ fn summary(config: &Config, found: &str) -> String {
         line("tls", format!("{}{also}", files.join(", ")));
     }
     line("spool", config.site.data.display().to_string());
-    let age = config.site.max_age_days.map_or("of any age".into(), |days| format!("up to {days} days old"));
+    let age = config
+        .site
+        .max_age_days
+        .map_or("of any age".into(), |days| format!("up to {} old", counted(u64::from(days), "day")));
     let size = units::size_text(config.site.article_bytes_max);
     line(
         "articles",

@@ -9,7 +9,7 @@ use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json};
 use super::table::Columns;
 use super::{group_sync, groups_file, reach};
-use crate::base::units::grouped;
+use crate::base::units::{counted, grouped};
 use crate::config::Config;
 use crate::moderation;
 use crate::operations::request::{GroupEntry, GroupRow, Reply, Request};
@@ -111,8 +111,8 @@ fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<
         complain(format_args!("newsreel: {advice}"));
     }
     if !each {
-        let (changed, same) = (grouped(changed_count), grouped(same_count));
-        say(format_args!("{changed} groups {done}, {same} were there already"))?;
+        let (changed, same) = (counted(changed_count, "group"), grouped(same_count));
+        say(format_args!("{changed} {done}, already there: {same}"))?;
     }
     if ok { Ok(()) } else { Err(Failure::Told) }
 }

@@ -22,6 +22,7 @@ use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, complain, problem, say, say_json};
 use crate::base::units;
+use crate::base::units::counted;
 use crate::operations::request::{Reply, Request};
 
 /// What stands between a tree and where it is, once it is mounted.
@@ -374,17 +375,17 @@ fn convert(dir: &Path, form: Form, scheme: Scheme, dry_run: bool) -> Result<(), 
     let converted = usenetfs::convert(dir, form, scheme, dry_run, &mut progress);
     bar.finish();
     let done = converted.map_err(|error| problem(format_args!("{}: {error}", dir.display())))?;
-    let entries = if done.moved == 1 { "entry" } else { "entries" };
-    let (moved, dir) = (done.moved, dir.display());
+    let (moved, dir) = (counted(done.moved, "entry"), dir.display());
+    let directories = counted(done.buckets, "directory");
     say(match (form, dry_run) {
         (Form::Managed, true) => {
-            format!("{dir}: {moved} {entries} would be moved into {} directories", done.buckets)
+            format!("{dir}: {moved} would be moved into {directories}")
         }
         (Form::Managed, false) => {
-            format!("{dir} is managed: {moved} {entries} moved; {} directories", done.buckets)
+            format!("{dir} is managed: {moved} moved; {directories}")
         }
-        (Form::Flat, true) => format!("{dir}: {moved} {entries} would be moved"),
-        (Form::Flat, false) => format!("{dir} is flat: {moved} {entries} moved"),
+        (Form::Flat, true) => format!("{dir}: {moved} would be moved"),
+        (Form::Flat, false) => format!("{dir} is flat: {moved} moved"),
     })
 }
 
@@ -430,13 +431,13 @@ fn as_text(found: &Suggestions) -> String {
     let large: u64 = found.candidates.iter().map(|candidate| candidate.files).sum();
     let percent = large * 100 / found.files.max(1);
     let mut text = format!(
-        "{} of {} directories would gain, with {percent} % of {} articles",
+        "{} of {} would gain, with {percent} % of {}",
         found.candidates.len(),
-        found.directories,
-        found.files
+        counted(found.directories, "directory"),
+        counted(found.files, "article")
     );
     if found.managed > 0 {
-        text += &format!("; {} are managed already", found.managed);
+        text += &format!("; managed already: {}", found.managed);
     }
     if !found.candidates.is_empty() {
         text += "\n  articles   inodes  gain  directory";

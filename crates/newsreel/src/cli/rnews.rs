@@ -16,7 +16,7 @@ use super::control::{Control, Settle};
 use super::locate::Where;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, problem, say};
-use crate::base::units::grouped;
+use crate::base::units::counted;
 use crate::config::Config;
 use crate::ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
 use spool::{Disk, RealDisk};
@@ -103,11 +103,8 @@ fn finish(ledger: Ledger<'_>) -> Result<(), Failure> {
     match kept {
         Ok(kept) if kept || tally.try_later == 0 => {
             if kept {
-                let (count, it) = if tally.try_later == 1 { ("1 article is", "it") } else { ("", "them") };
-                let count = match count {
-                    "" => format!("{} articles are", grouped(tally.try_later)),
-                    count => count.into(),
-                };
+                let it = if tally.try_later == 1 { "it" } else { "them" };
+                let count = counted(tally.try_later, "article");
                 say(format_args!("{count} kept; the server files {it} as soon as it can"))?;
             }
             if tally.damaged == 0 { Ok(()) } else { Err(Failure::Told) }

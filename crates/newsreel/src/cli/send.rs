@@ -14,7 +14,7 @@ use super::locate::Where;
 use super::pull::{LinkOptions, address};
 use super::reach::Reach;
 use super::screen::{Failure, complain, problem, say, say_json};
-use crate::base::units::{about_size, grouped};
+use crate::base::units::{about_size, counted, grouped};
 use crate::ingest::batches::Batch;
 use crate::operations::request::{Reply, Request};
 use crate::operations::transmit::{self, SendCounts, progress};
@@ -95,8 +95,8 @@ fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bo
         say_json(&counts)?;
     } else {
         let mut text = format!(
-            "{} articles offered: {} accepted ({}), {} not wanted, {} rejected",
-            grouped(counts.offered),
+            "{} offered: {} accepted ({}), {} not wanted, {} rejected",
+            counted(counts.offered, "article"),
             grouped(counts.accepted),
             about_size(counts.bytes),
             grouped(counts.refused),

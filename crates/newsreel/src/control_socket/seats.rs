@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 /// Requests answered at once.
-pub(super) const SEATS_MAX: usize = 16;
+pub(super) const SEATS_MAX: usize = 32;
 /// As many of them as may be those of members of the group.
-const GROUP_SEATS_MAX: usize = 8;
-/// Connections without a seat, of members and of others each; for one more the oldest is cut off.
+const GROUP_SEATS_MAX: usize = 16;
+/// Connections without a seat, of members and of others each; for one more the oldest is cut off, first of
+/// those without a request.
 const UNSEATED_MAX: usize = 128;
 /// A client that kept the server waiting for less is not cut off.
-const SILENCE_MIN: Duration = Duration::from_millis(250);
+const SILENCE_MIN: Duration = Duration::from_millis(100);
 /// How often a request that waits looks for a seat.
 const SEAT_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a control connection may be silent.
@@ -62,10 +63,11 @@ impl ConnectionEntry {
         matches!(self.phase, ConnectionPhase::Seated { .. })
     }
 
-    /// Since when it has no seat.
-    fn unseated_since(&self) -> Option<Instant> {
+    /// Whether it asks, and since when it has no seat; the least of these is cut off first.
+    fn unseated(&self) -> Option<(bool, Instant)> {
         match self.phase {
-            ConnectionPhase::Open(since) | ConnectionPhase::Asking(since) => Some(since),
+            ConnectionPhase::Open(since) => Some((false, since)),
+            ConnectionPhase::Asking(since) => Some((true, since)),
             ConnectionPhase::Seated { .. } => None,
         }
     }
@@ -96,7 +98,7 @@ impl Seats {
         let mut entries = self.0.lock();
         let unseated = || {
             let of_kind = entries.iter().filter(|entry| entry.is_member == is_member);
-            of_kind.filter_map(|entry| Some((entry.unseated_since()?, entry.id)))
+            of_kind.filter_map(|entry| Some((entry.unseated()?, entry.id)))
         };
         if unseated().count() >= UNSEATED_MAX
             && let Some((_, oldest)) = unseated().min()
@@ -351,6 +353,10 @@ mod tests {
         assert!(is_cut_off(&mut waiting[0].1) && seats.seat(waiting[0].0.id).is_err());
         assert!(!waiting[1..].iter_mut().any(|(_, client)| is_cut_off(client)));
         assert!(!is_cut_off(&mut client) && !is_cut_off(&mut seated) && !is_cut_off(&mut of_member));
+        // One that says nothing goes before those that wait for an answer.
+        seats.set(waiting[9].0.id, ConnectionPhase::Open(ago(0)));
+        let (_another, _client) = asking(&seats, false, 0);
+        assert!(is_cut_off(&mut waiting[9].1) && !is_cut_off(&mut waiting[1].1));
         assert!(seats.seat(next.id).unwrap());
     }
 

@@ -3,7 +3,7 @@
 use super::request::Reply;
 use super::sink::{self, Sink};
 use crate::base::clock::unix_secs;
-use crate::base::units::{about_size, grouped};
+use crate::base::units::{about_size, counted};
 use crate::config::Config;
 use newscache::Cache;
 use spool::{Disk, RealDisk};
@@ -38,13 +38,13 @@ pub(crate) fn verify(cache: Option<&Cache>, sink: &mut Sink<'_>) -> bool {
         sink(Reply::Error(format!("{file} was damaged, and is removed")));
     }
     sink(Reply::Text(format!(
-        "{} groups, {} small and {} large articles, {} overview rows, {}; {} damaged files",
-        grouped(report.groups),
-        grouped(report.articles),
-        grouped(report.large),
-        grouped(report.rows),
+        "{}, {}, {}, {}, {}; {}",
+        counted(report.groups, "group"),
+        counted(report.articles, "small article"),
+        counted(report.large, "large article"),
+        counted(report.rows, "overview row"),
         about_size(report.bytes),
-        grouped(report.damaged.len() as u64)
+        counted(report.damaged.len() as u64, "damaged file")
     )));
     report.damaged.is_empty()
 }

@@ -6,6 +6,7 @@
 
 use super::{archive, days, group_control, pull};
 use crate::access::users;
+use crate::base::units::counted;
 use crate::ingest;
 use crate::inject;
 use crate::moderation;
@@ -183,7 +184,8 @@ impl Kind {
             Check::Whole(_) => Some(format!("is damaged: {}", self.costs)),
             Check::Lines(is_whole) => {
                 let damaged = checked_lines(&bytes).filter(|line| !is_whole(*line)).count();
-                (damaged > 0).then(|| format!("{damaged} of its lines are damaged: {}", self.costs))
+                (damaged > 0)
+                    .then(|| format!("has {}: {}", counted(damaged as u64, "damaged line"), self.costs))
             }
         }
     }

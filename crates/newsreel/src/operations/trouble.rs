@@ -2,7 +2,7 @@
 //!
 //! Pure: a report in, sentences out, the worst first. Called by the operator's page and `newsreel top`.
 
-use crate::base::units::{about_span, counted, grouped};
+use crate::base::units::{about_span, counted};
 use crate::operations::report::{
     ArchiveStatus, ClassStatus, FeedStatus, PullStatus, Report, ServerStatus, SpoolStatus,
 };
@@ -221,8 +221,8 @@ fn feed(name: &str, feed: &FeedStatus) -> Vec<Trouble> {
         let advice = format!("Start it: `newsreel ctl feed {name} start`.");
         found.push(trouble(Weight::Note, format!("The feed to {name} is stopped"), advice));
     } else if feed.lag_secs >= LAG_SECS {
-        let (span, articles) = (about_span(feed.lag_secs), grouped(feed.lag_articles));
-        let what = format!("{name} is {span} behind, by {articles} articles");
+        let (span, articles) = (about_span(feed.lag_secs), counted(feed.lag_articles, "article"));
+        let what = format!("{name} is {span} behind, by {articles}");
         found.push(trouble(Weight::Warn, what, "More connections in [peer.send] help if the peer is slow."));
     }
     if feed.missed > 0 {

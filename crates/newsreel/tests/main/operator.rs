@@ -272,7 +272,7 @@ fn asked_in(socket: &Path) -> Duration {
     for request in [&b"{\"do\":\"ping\"}\n"[..], b"{\"do\":\"status\"}\n"] {
         stream.write_all(request).unwrap();
         let mut line = String::new();
-        while !line.contains("{\"Done\":{\"ok\":true}}") {
+        while !line.contains("{\"done\":{\"ok\":true}}") {
             line.clear();
             assert!(answers.read_line(&mut line).unwrap() > 0, "cut off before it was answered");
         }
@@ -297,8 +297,9 @@ fn silent_connections_to_the_control_socket_keep_nobody_out() {
             other
         });
         let others: Vec<_> = others.collect();
-        let took = asked_in(&path);
-        assert!(took < ANSWER_MAX.max(3 * usual), "{}: {took:?}, else {usual:?}", said.escape_ascii());
+        // The machine may be busy once, and the server's silent clients are there all the time.
+        let took = (0..3).map(|_| asked_in(&path)).min().unwrap();
+        assert!(took < ANSWER_MAX, "{}: {took:?}, else {usual:?}", said.escape_ascii());
         drop(others);
     }
     assert!(server.status().is_object());

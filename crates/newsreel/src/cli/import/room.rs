@@ -8,7 +8,7 @@ use spool::{Disk, RealDisk, Token};
 
 use super::super::screen::Failure;
 use super::target::Target;
-use crate::base::units::{about_size, grouped};
+use crate::base::units::{about_size, counted, grouped};
 use crate::config::{Class, Compression, Config, Method};
 use crate::import::plan::Plan;
 use crate::operations::request::{Reply, Request};
@@ -41,13 +41,13 @@ impl ClassRoom {
         let Self { class, articles, needed_bytes, .. } = self;
         let before = if self.compressed { " before compression" } else { "" };
         let head = format!(
-            "class {class}: {} articles need {}{before}",
-            grouped(*articles),
+            "class {class}: {} of {} together{before}",
+            counted(*articles, "article"),
             about_size(*needed_bytes)
         );
         match self.capacity_bytes {
             None => head,
-            Some(0) => format!("class {class}: {} articles, of which it keeps nothing", grouped(*articles)),
+            Some(0) => format!("class {class}: {}, of which it keeps nothing", counted(*articles, "article")),
             Some(bytes) if self.fits() => format!("{head}, it has room for {}", about_size(bytes)),
             Some(bytes) => format!(
                 "{head}, but it has room for {} only: about {} would stay, the newest",

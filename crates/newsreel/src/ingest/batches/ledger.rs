@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::incoming::{Arriving, Incoming, NotKept};
 use super::quarantine::Quarantine;
 use super::reader::{Parcel, Piece};
-use crate::base::units::grouped;
+use crate::base::units::{counted, grouped};
 use crate::ingest::{BatchOutcome, Fate};
 use netnews::batch::{BatchFault, append_rnews_line};
 use spool::Disk;
@@ -186,9 +186,8 @@ impl Tally {
         let Self { accepted, rejected, duplicates, try_later, damaged } = *self;
         let total = accepted + rejected + duplicates + try_later;
         let mut text = format!(
-            "{} article{}: {} accepted, {} rejected",
-            grouped(total),
-            if total == 1 { "" } else { "s" },
+            "{}: {} accepted, {} rejected",
+            counted(total, "article"),
             grouped(accepted),
             grouped(rejected)
         );

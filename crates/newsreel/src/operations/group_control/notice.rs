@@ -7,6 +7,7 @@
 use super::not::Not;
 use super::notices_done::{DoneNotice, NoticesDone};
 use crate::base::printable;
+use crate::base::units::counted;
 use crate::config::{Config, Control, ControlAction, ControlType};
 use crate::ingest::control::{Keyring, Signed, address, signer_of};
 use crate::ingest::{Hider, Hides};
@@ -148,10 +149,8 @@ impl Notices<'_> {
             return Err(format!("{notices} notices of its issuer were carried out within an hour").into());
         }
         if listed + notice.listed.len() > section.hides_per_hour_max {
-            let more = notice.listed.len();
-            return Err(
-                format!("it lists {more} articles, after {listed} of its issuer within an hour").into()
-            );
+            let more = counted(notice.listed.len() as u64, "article");
+            return Err(format!("it lists {more}, after {listed} of its issuer within an hour").into());
         }
         Ok(())
     }

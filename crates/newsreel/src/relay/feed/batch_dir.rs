@@ -4,7 +4,7 @@
 use super::queue::{Queue, Taken, Ticket};
 use super::rank;
 use crate::base::lock::Leaf;
-use crate::base::units::{about_size, grouped};
+use crate::base::units::{about_size, counted};
 use crate::config::PeerSend;
 use lock_order::Ordered;
 use spool::{Disk, Key, Replacements};
@@ -152,8 +152,8 @@ impl Batches {
         };
         self.is_full.store(room.is_none(), Ordering::Relaxed);
         Ok(if room.is_none() {
-            let (files, bytes) = (grouped(files), about_size(bytes));
-            Err(format!("{files} batches ({bytes}) wait in {}: no more is made", self.dir.display()))
+            let (files, bytes) = (counted(files, "batch"), about_size(bytes));
+            Err(format!("no more is made: {files} ({bytes}) not fetched yet in {}", self.dir.display()))
         } else {
             Ok(room)
         })

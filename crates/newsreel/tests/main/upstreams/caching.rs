@@ -101,7 +101,7 @@ fn a_crosspost_is_brought_once_and_kept_once() {
     assert_eq!((isp.take("ARTICLE").len(), project.take("ARTICLE").len()), (1, 0));
     let (replies, _) = server.control(&serde_json::json!({ "do": "verify_cache" }));
     let said = replies.last().unwrap()["text"].as_str().unwrap();
-    assert!(said.starts_with("3 groups, 1 small and 0 large articles, "), "{said}");
+    assert!(said.starts_with("3 groups, 1 small article, 0 large articles, "), "{said}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn one_command_makes_a_cache_and_others_show_and_check_it() {
             assert!(words.iter().any(|words| words.starts_with(line)), "{when}: {line}: {shown}");
         }
         let verified = site.done(&["cache", "verify"]);
-        assert!(verified.contains("1 groups, 1 small and 0 large articles"), "{when}: {verified}");
+        assert!(verified.contains("1 group, 1 small article, 0 large articles"), "{when}: {verified}");
     };
     check("while it is served");
     drop(client);
