@@ -63,11 +63,13 @@ impl ConnectionEntry {
         matches!(self.phase, ConnectionPhase::Seated { .. })
     }
 
-    /// Whether it asks, and since when it has no seat; the least of these is cut off first.
-    fn unseated(&self) -> Option<(bool, Instant)> {
+    /// How late it is cut off for others, and since when it has no seat: those that say nothing go before
+    /// those that ask, and a client that has just come may still ask.
+    fn unseated(&self) -> Option<(u8, Instant)> {
         match self.phase {
-            ConnectionPhase::Open(since) => Some((false, since)),
-            ConnectionPhase::Asking(since) => Some((true, since)),
+            ConnectionPhase::Open(since) if since.elapsed() >= SILENCE_MIN => Some((0, since)),
+            ConnectionPhase::Asking(since) => Some((1, since)),
+            ConnectionPhase::Open(since) => Some((2, since)),
             ConnectionPhase::Seated { .. } => None,
         }
     }
@@ -354,7 +356,7 @@ mod tests {
         assert!(!waiting[1..].iter_mut().any(|(_, client)| is_cut_off(client)));
         assert!(!is_cut_off(&mut client) && !is_cut_off(&mut seated) && !is_cut_off(&mut of_member));
         // One that says nothing goes before those that wait for an answer.
-        seats.set(waiting[9].0.id, ConnectionPhase::Open(ago(0)));
+        seats.set(waiting[9].0.id, ConnectionPhase::Open(ago(1)));
         let (_another, _client) = asking(&seats, false, 0);
         assert!(is_cut_off(&mut waiting[9].1) && !is_cut_off(&mut waiting[1].1));
         assert!(seats.seat(next.id).unwrap());
