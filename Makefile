@@ -42,7 +42,8 @@
 # make fuzz     every fuzz target for FUZZ_SECONDS each (needs the nightly toolchain)
 # make docs     regenerate docs/config.md from the table of keys
 # make deb      a Debian package of what `make build` made, in target/release; looked at by lintian if it is here
-# make deb-test  installs it in a clean Debian of its own, and upgrades and purges it (needs root and debootstrap)
+# make deb-test  installs it in a clean Debian of its own, upgrades and purges it, and follows there the chapters by
+#                which sites of INN and leafnode move in (needs root and debootstrap)
 # make deb-trial  the same with a package of the binary that tests use, for CI, which keeps a clean Debian in target/ci
 # make install  install what `make build` made, the manuals and, on Linux, the systemd unit in PREFIX
 
@@ -240,6 +241,7 @@ deb: build
 
 deb-test: deb
 	packaging/deb/test.sh $(DEB)
+	packaging/deb/moving.sh $(DEB)
 
 # A release takes long to make, and a package is tried as well with another binary.
 TRIAL = $(or $(CARGO_TARGET_DIR),target)/ci
@@ -249,6 +251,7 @@ deb-trial:
 	@rm -rf $(TRIAL)/deb && mkdir -p $(TRIAL)/deb && $(TRIED) docs --share $(TRIAL)/deb/share --date "$(MAN_DATE)"
 	DEB_COMPRESSION=gzip packaging/deb/build.sh $(TRIED) $(TRIAL)/deb/share $(TRIAL)/deb
 	packaging/deb/test.sh $(TRIAL)/deb/newsreel_*.deb $(wildcard $(TRIAL)/debian)
+	packaging/deb/moving.sh $(TRIAL)/deb/newsreel_*.deb $(wildcard $(TRIAL)/debian)
 
 # Does not compile anything, so root does not need cargo.
 install:

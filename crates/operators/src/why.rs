@@ -2,6 +2,7 @@
 
 use super::request::Reply;
 use super::sink::Sink;
+use crate::base::units::counted;
 use disk::Patience;
 use feeds::SetAsideArticle;
 use feeds::status::FeedStatus;
@@ -116,7 +117,7 @@ fn explain(
 fn answers(article: &SetAsideArticle) -> String {
     let consequence = if article.given_up { "given up" } else { "set aside, and offered again later" };
     let SetAsideArticle { answer, answers, .. } = article;
-    format!("{consequence}: unexpected answer, {answers} times, the last `{answer}`")
+    format!("{consequence}: unexpected answer, {}, the last `{answer}`", counted(*answers, "time"))
 }
 
 /// Returns how many bytes of a stored article are sent, which excludes its Xref line.

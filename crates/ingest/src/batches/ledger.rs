@@ -13,6 +13,7 @@ use super::quarantine::Quarantine;
 use super::reader::{Parcel, Piece};
 use crate::{BatchOutcome, Fate};
 use disk::Disk;
+use site_base::units::counted;
 use netnews::batch::{BatchFault, append_rnews_line};
 use site_base::units::grouped;
 
@@ -194,9 +195,8 @@ impl Tally {
         let Self { accepted, rejected, duplicates, try_later, damaged } = *self;
         let total = accepted + rejected + duplicates + try_later;
         let mut text = format!(
-            "{} article{}: {} accepted, {} rejected",
-            grouped(total),
-            if total == 1 { "" } else { "s" },
+            "{}: {} accepted, {} rejected",
+            counted(total, "article"),
             grouped(accepted),
             grouped(rejected)
         );

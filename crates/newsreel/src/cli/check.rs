@@ -8,6 +8,7 @@ use super::preflight;
 use super::rights::{self, Asked};
 use super::screen::{Failure, say};
 use site_config::Upstream;
+use site_base::units::counted;
 use clap::Args;
 use site_base::units;
 use site_config::{Config, Method, PeerSend, WayOut, Word, manual};
@@ -86,7 +87,10 @@ fn summary(config: &Config, found: &str) -> String {
         line("tls", format!("{}{also}", files.join(", ")));
     }
     line("spool", config.site.data.display().to_string());
-    let age = config.site.max_age_days.map_or("of any age".into(), |days| format!("up to {days} days old"));
+    let age = config
+        .site
+        .max_age_days
+        .map_or("of any age".into(), |days| format!("up to {} old", counted(u64::from(days), "day")));
     let size = units::size_text(config.site.article_bytes_max);
     line(
         "articles",

@@ -9,6 +9,7 @@ use super::notices_done::{DoneNotice, NoticesDone};
 use disk::Patience;
 use ingest::control::{Keyring, Signed, address, signer_of};
 use ingest::{Hider, Hides};
+use site_base::units::counted;
 use netnews::control::nocem::{Action, BadNotice, Listed, Notice as Form};
 use netnews::nntp::wire;
 use netnews::openpgp::{Cleartext, NotCleartext};
@@ -149,10 +150,8 @@ impl Notices<'_> {
             return Err(format!("{notices} notices of its issuer were carried out within an hour").into());
         }
         if listed + notice.listed.len() > section.hides_per_hour_max {
-            let more = notice.listed.len();
-            return Err(
-                format!("it lists {more} articles, after {listed} of its issuer within an hour").into()
-            );
+            let more = counted(notice.listed.len() as u64, "article");
+            return Err(format!("it lists {more}, after {listed} of its issuer within an hour").into());
         }
         Ok(())
     }

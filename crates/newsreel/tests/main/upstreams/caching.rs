@@ -101,7 +101,7 @@ fn crosspost_is_fetched_and_stored_once() {
     assert_eq!((isp.take("ARTICLE").len(), project.take("ARTICLE").len()), (1, 0));
     let (replies, _) = server.control(&serde_json::json!({ "do": "verify_cache" }));
     let said = replies.last().unwrap()["text"].as_str().unwrap();
-    assert!(said.starts_with("3 groups, 1 small and 0 large articles, "), "{said}");
+    assert!(said.starts_with("3 groups, 1 small article, 0 large articles, "), "{said}");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn cache_commands_create_show_and_verify_a_cache() {
             assert!(words.iter().any(|words| words.starts_with(line)), "{when}: {line}: {shown}");
         }
         let verified = site.done(&["cache", "verify"]);
-        assert!(verified.contains("1 groups, 1 small and 0 large articles"), "{when}: {verified}");
+        assert!(verified.contains("1 group, 1 small article, 0 large articles"), "{when}: {verified}");
     };
     check("while it is served");
     drop(client);
