@@ -4,9 +4,9 @@
 use super::queue::{Queue, Taken, Ticket};
 use super::rank;
 use disk::{Disk, Replacements};
-use site_base::units::counted;
 use lock_order::Ordered;
 use site_base::lock::Leaf;
+use site_base::units::counted;
 use site_base::units::{about_size, grouped};
 use site_config::PeerSend;
 use spool::Key;

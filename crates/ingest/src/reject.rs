@@ -4,8 +4,8 @@
 //! copy of the article is; damage in transit, and faults of only this sender or this copy, are not, since
 //! another peer may bring a good copy. Called by `ingest` and `checks`.
 
-use crate::base::units::counted;
 use netnews::Malformed;
+use site_base::units::counted;
 use std::fmt;
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::conf::OtherGroup;
 use super::site::{OtherSite, named};
-use crate::base::units::counted;
+use site_base::units::counted;
 
 /// Deepest directory searched below a given one, short of the trees of classes that keep articles.
 const DEPTH_MAX: u32 = 3;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use super::conf::{self, Arrivals, OtherGroup};
 use super::source::Found;
 use super::walk::Tree;
-use crate::base::units::counted;
+use site_base::units::counted;
 
 /// Longest configuration or group file read, in bytes.
 const TEXT_BYTES_MAX: u64 = 256 << 20;

@@ -3,9 +3,9 @@
 use super::request::Reply;
 use super::sink::{self, Sink};
 use disk::{Disk, RealDisk};
-use site_base::units::counted;
 use newscache::Cache;
 use site_base::clock::unix_secs;
+use site_base::units::counted;
 use site_base::units::{about_size, grouped};
 use site_config::Config;
 use std::io;

@@ -6,7 +6,7 @@ use spool::verify::{Finding, VerifyReport};
 use super::request::Reply;
 use super::sink::{self, Sink};
 use super::state_files::{self, StateDamage};
-use crate::base::units::counted;
+use site_base::units::counted;
 
 /// Checks everything; returns true if no problem was found.
 pub(super) fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {

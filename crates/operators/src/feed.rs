@@ -3,7 +3,7 @@
 use super::request::{FeedCommand, Reply};
 use super::sink::Sink;
 use feeds::{Feeds, Made, Order, Place};
-use site_base::units::{about_size, grouped, counted};
+use site_base::units::{about_size, counted, grouped};
 use site_config::FeedStart;
 
 /// Carries out a command; returns false if that is not possible.

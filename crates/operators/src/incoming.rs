@@ -17,8 +17,8 @@ use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use ingest::{Origin, BatchOutcome};
 use ingest::batches::{Batch, Found, Incoming, Keep, Ledger, Tally};
+use ingest::{BatchOutcome, Origin};
 use site::Site;
 use site_base::counters::add;
 use site_config::Config;

@@ -2,13 +2,13 @@
 
 use super::request::Reply;
 use super::sink::Sink;
-use crate::base::units::counted;
 use disk::Patience;
 use feeds::SetAsideArticle;
 use feeds::status::FeedStatus;
 use ingest::kind;
 use ingest::routing::{Decision, Facts, Route, Router};
 use netnews::Article;
+use site_base::units::counted;
 use site_config::Config;
 use spool::{ArticleBuf, ArticleKind, Batch, Event, Key, Lookup, Spool, Start};
 use std::convert::Infallible;

@@ -13,7 +13,7 @@ use super::storage::{BUFFER_BYTES_MIN, ClassDraft, RuleDraft, compresses};
 use super::table::At;
 use super::tls::{PeerDraft, SendDraft};
 use super::{AgeOf, Cidr, Compression, Draft, FeedOrder, KnownCertificate, Method, PeerTls, keeps};
-use crate::base::units::counted;
+use site_base::units::counted;
 
 /// Longest name of a peer with a cursor, in bytes: `feed.` and the name are at most 64.
 const CURSOR_NAME_BYTES_MAX: usize = 59;

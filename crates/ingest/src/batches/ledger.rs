@@ -13,8 +13,8 @@ use super::quarantine::Quarantine;
 use super::reader::{Parcel, Piece};
 use crate::{BatchOutcome, Fate};
 use disk::Disk;
-use site_base::units::counted;
 use netnews::batch::{BatchFault, append_rnews_line};
+use site_base::units::counted;
 use site_base::units::grouped;
 
 /// Most lines reported for one batch on damaged pieces and articles; the rest are counted.

@@ -2,9 +2,9 @@
 
 use super::hash::{Digest, digest_of, part_in};
 use super::{Facts, Step, set};
-use site_base::units::counted;
 use netnews::article::Types;
 use netnews::{newsgroups, path};
+use site_base::units::counted;
 use site_base::units::size_text;
 use site_config::{ArticleType, Distributions, HashSplit, Only, PeerSend, Word};
 use spool::ArticleKind;

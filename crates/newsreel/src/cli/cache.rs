@@ -18,7 +18,7 @@ use super::table::Columns;
 use super::{cache_stats, listing, reach};
 use operators::request::{PostsCommand, Request};
 use site_base::units;
-use site_base::units::{about_size, parse_size, counted};
+use site_base::units::{about_size, counted, parse_size};
 use site_config::{check_host_port, quoted};
 
 /// Read size for a log, in bytes.

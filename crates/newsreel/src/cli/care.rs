@@ -20,9 +20,9 @@ use operators::buffers::changed;
 use operators::report::Report;
 use operators::request::{BufferCommand, Reply, Request};
 use site_base::units;
-use site_config::{Config, edit};
-use site_config::edit::Change;
 use site_base::units::counted;
+use site_config::edit::Change;
+use site_config::{Config, edit};
 
 /// Bytes of a file that are read to find an article's Message-ID.
 const HEAD_BYTES_MAX: u64 = 1 << 20;

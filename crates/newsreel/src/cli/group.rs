@@ -11,7 +11,7 @@ use super::table::Columns;
 use super::{group_sync, groups_file, reach};
 use operators::request::{GroupEntry, GroupRow, Reply, Request};
 use site::moderation;
-use site_base::units::{grouped, counted};
+use site_base::units::{counted, grouped};
 use site_config::Config;
 
 pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {

@@ -13,8 +13,8 @@ use std::path::Path;
 use netnews::control::group_info::lines_to_utf8;
 
 use super::screen::Failure;
-use crate::base::units::counted;
 use operators::request::{GroupEntry, GroupRow};
+use site_base::units::counted;
 
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;

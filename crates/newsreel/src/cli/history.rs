@@ -13,7 +13,7 @@ use super::output::Output;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, say, unreadable};
 use operators::request::{HistoryCounts, HistoryForm, Reply, Request};
-use site_base::units::{grouped, counted};
+use site_base::units::{counted, grouped};
 
 /// Size of the parts in which lines are sent, in bytes.
 const PART_BYTES: usize = 1 << 20;

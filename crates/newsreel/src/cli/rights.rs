@@ -5,12 +5,12 @@
 
 use super::screen::Failure;
 use super::table::Columns;
-use access::{User, rules, users};
 use access::rules::AccessContext;
 use access::users::Table;
+use access::{User, rules, users};
 use site_base::units;
-use site_config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
 use site_base::units::counted;
+use site_config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
 use std::net::{IpAddr, SocketAddr};
 
 /// The client that `check --access` asks about.

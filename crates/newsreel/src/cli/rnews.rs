@@ -17,8 +17,8 @@ use super::reach::{self, Reach};
 use super::screen::{Failure, complain, problem, say};
 use disk::{Disk, RealDisk};
 use ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
-use site_config::Config;
 use site_base::units::counted;
+use site_config::Config;
 
 /// Longest article, in bytes, while the configuration, which has the limit, cannot be read.
 const UNKNOWN_ARTICLE_BYTES_MAX: u64 = 64 << 20;

@@ -18,7 +18,7 @@ use ingest::batches::Batch;
 use operators::request::{Reply, Request};
 use operators::transmit;
 use operators::transmit::{SendCounts, progress};
-use site_base::units::{about_size, grouped, counted};
+use site_base::units::{about_size, counted, grouped};
 
 /// Longest article that is read from a file, in bytes.
 const ARTICLE_BYTES_MAX: u64 = 64 << 20;

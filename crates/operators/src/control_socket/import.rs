@@ -4,7 +4,7 @@
 //! Writes and reads the frames. Used by the running server and by `newsreel import`.
 
 use crate::request::Reply;
-use ingest::{Imported, ImportResult};
+use ingest::{ImportResult, Imported};
 use site::Site;
 use std::io::{self, Read, Write};
 

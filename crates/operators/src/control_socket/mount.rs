@@ -20,11 +20,11 @@ use tracing::{info, warn};
 
 use super::say;
 use super::seats::WatchedStream;
-use crate::access::users::random;
-use crate::base::lock::Leaf;
 use crate::mounted::{Looks, SpoolArticles};
 use crate::request::Reply;
+use access::users::random;
 use site::Site;
+use site_base::lock::Leaf;
 
 /// Time within which a device must start to work.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);

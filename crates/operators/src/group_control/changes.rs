@@ -5,8 +5,8 @@
 
 use super::done::Done;
 use super::not::Not;
-use crate::base::units::counted;
 use site::moderation::Moderation;
+use site_base::units::counted;
 use spool::{GroupUpdate, Spool};
 use std::io;
 use std::mem::take;

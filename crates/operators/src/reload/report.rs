@@ -1,8 +1,8 @@
 //! Report of what a reload did, or would do, for the operator's screen and for the log.
 
 use super::Next;
-use crate::base::units::counted;
 use site::Site;
+use site_base::units::counted;
 use site_config::{Change, Difference};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -4,9 +4,9 @@
 //! and no numbers after another group is selected. Called by `session::ahead`.
 
 use super::Reader;
-use netnews::nntp::command::{Command, Which, Range, Select};
-use upstreams::{Foreseen, NewsSource, Part, Side};
 use super::hdr::Form;
+use netnews::nntp::command::{Command, Range, Select, Which};
+use upstreams::{Foreseen, NewsSource, Part, Side};
 
 impl<S: NewsSource> Reader<S> {
     /// Returns true if the source wants to see commands ahead.

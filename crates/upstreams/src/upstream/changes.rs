@@ -12,11 +12,11 @@ use super::line::Line;
 use super::lists::{LIST_BYTES_MAX, List, take_lines};
 use super::pool::Question;
 use super::trouble::Trouble;
-use site_base::clock::{unix_now, unix_secs};
 use hashbrown::HashMap;
 use netnews::date::parse_nntp;
 use netnews::decimal::parse_decimal;
 use netnews::nntp::response::code;
+use site_base::clock::{unix_now, unix_secs};
 
 /// For how long a list is refreshed by what has changed, before the whole list is fetched.
 const WHOLE_AGE_SECS: u64 = 24 * 3600;

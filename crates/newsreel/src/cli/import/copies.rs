@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use disk::{Disk, RealDisk};
 use netnews::nntp::wire;
 use serde::Serialize;
-use disk::{Disk, RealDisk};
 
-use site_base::units::grouped;
 use ingest::batches::Quarantine;
+use site_base::units::grouped;
 
 /// Where copies go, and what became of them. A quarantine keeps so many of one import, and not more.
 #[derive(Default, Serialize)]

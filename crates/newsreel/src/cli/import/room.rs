@@ -11,7 +11,7 @@ use super::super::screen::Failure;
 use super::target::Target;
 use migrate::plan::Plan;
 use operators::request::{Reply, Request};
-use site_base::units::{about_size, grouped, counted};
+use site_base::units::{about_size, counted, grouped};
 use site_config::{Class, Compression, Config, Method};
 
 /// Tokens in one request.
