@@ -60,7 +60,7 @@ pub fn set_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Like [`set_aside`], but the file also keeps its own name until it is replaced.
-pub(crate) fn copy_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+pub fn copy_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     let aside = free_name(disk, path)?;
     match disk.remove(&aside) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -72,7 +72,7 @@ pub(crate) fn copy_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
 }
 
 /// As [`copy_aside`], for a file that is overwritten in place: its bytes are written once more.
-pub(crate) fn duplicate_aside(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<PathBuf> {
+pub fn duplicate_aside(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<PathBuf> {
     let bytes = read_small(disk, path, bytes_max)?.ok_or(ErrorKind::NotFound)?;
     let aside = free_name(disk, path)?;
     durable_replace(disk, &aside, &[&bytes], Access::Group)?;

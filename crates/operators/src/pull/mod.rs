@@ -89,7 +89,7 @@ pub fn give_up_secs() -> u64 {
 }
 
 /// How long a server may take for an answer without a `[[pull]]` section, in milliseconds.
-pub(crate) fn answer_timeout_ms() -> u64 {
+pub fn answer_timeout_ms() -> u64 {
     60_000
 }
 
