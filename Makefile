@@ -37,7 +37,7 @@ help: ## this list
 run: build ## build and serve a site in ./run: port 1119 of 127.0.0.1, 1563 with TLS
 	@exec $(BINARY) up --dir $(RUN_DIR)
 
-build: ## compile target/release/newsreel; make man pages and completions
+build: ## compile newsreel (FEATURES=search,mount), make man pages and completions
 	$(CARGO) build --release --locked -p newsreel $(if $(FEATURES),--features $(FEATURES))
 	@rm -rf $(SHARE) && $(BINARY) docs --share $(SHARE) --date "$(MAN_DATE)"
 
