@@ -9,15 +9,15 @@ mod answers;
 #[path = "../../crates/newsreel/tests/main/test_site.rs"]
 mod test_site;
 
+use disk::RealDisk;
 use libfuzzer_sys::fuzz_target;
-use newsreel::source::LocalSpool;
-use spool::RealDisk;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use upstreams::LocalSpool;
 
 /// How long the server may take to end a session, in beats of the pulse.
 const END_BEATS: u64 = 100;

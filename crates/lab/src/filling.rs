@@ -5,9 +5,10 @@
 
 use crate::articles::{Generator, unix_now};
 use crate::site::{IDENTITY, Site};
+use disk::RealDisk;
 use netnews::overview_row::Fields;
 use netnews::{Article, Known};
-use spool::{Durability, Entry, Filing, GroupId, Outcome, RealDisk, Spool};
+use spool::{Durability, Entry, Filing, GroupId, Outcome, Spool};
 use std::error::Error;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,8 +31,7 @@ pub fn fill(
     remembered: u64,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let began = Instant::now();
-    let mut config =
-        newsreel::config::load(&site.config()).map_err(|error| error.to_string())?.spool_config();
+    let mut config = site_config::load(&site.config()).map_err(|error| error.to_string())?.spool_config();
     config.durability = Durability::Process;
     let (spool, _) = Spool::open(Arc::new(RealDisk::new()), config, &())?;
     let mut outcomes = Vec::new();

@@ -1,19 +1,23 @@
-//! [`Ordered`] and [`OrderedRw`]: locks with their place in the order of locks, which debug builds check.
+//! [`Ordered`] and [`OrderedRw`]: locks with a rank in a global order, which debug builds check.
 //!
-//! A thread takes a lock only while all that it holds have a lower rank; otherwise two threads could wait for
-//! each other. Debug builds, and so all tests, panic where this is broken, whether or not another thread was
-//! in the way; a release build has nothing but the lock. Ranks are numbers below 64, and one order for a
-//! whole program: each crate has a list of its own. Those of `newsreel` below 16 and above 34 are around the
+//! A thread may take a lock only while all locks that it holds have a lower rank; otherwise two threads could
+//! wait for each other. Debug builds, and so all tests, panic when this is violated, even if no other thread
+//! was involved; a release build has nothing but the lock. Ranks are numbers below 64, and one order for a
+//! whole program: each crate has a list of its own. Those of `newsreel` below 16 and above 34 enclose the
 //! spool's (16 to 31) and the cache's (32 to 34). A lock inside which no other is taken, not even that of the
 //! log, is [`Innermost`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod threads;
+
+pub use threads::thread_number;
+
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-/// The rank of locks inside which no other lock is taken.
+/// Rank of locks inside which no other lock is taken.
 pub const INNERMOST: u8 = 63;
 
 /// A mutex inside which no other lock is taken.
@@ -24,30 +28,30 @@ pub type Innermost<T> = Ordered<T, INNERMOST>;
 pub struct Ordered<T, const RANK: u8>(Mutex<T>);
 
 impl<T, const RANK: u8> Ordered<T, RANK> {
-    /// One that guards `value`.
+    /// Creates a lock that guards `value`.
     pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
-    /// Waits until nobody has it. All locks that this thread holds have a lower rank.
+    /// Acquires the lock, waiting if necessary. All locks that this thread holds must have a lower rank.
     pub fn lock(&self) -> OrderedGuard<'_, T, RANK> {
         let held = Held::take();
         OrderedGuard { guard: self.0.lock(), held }
     }
 
-    /// What it guards, when nobody shares it any more.
+    /// Consumes the lock and returns the guarded value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 
-    /// `None` if it is taken. Whoever does not wait stands in nobody's way, whatever else it holds.
+    /// Acquires the lock if it is free, otherwise returns `None`. Allowed in any order, since it never waits.
     pub fn try_lock(&self) -> Option<OrderedGuard<'_, T, RANK>> {
         let guard = self.0.try_lock()?;
         Some(OrderedGuard { guard, held: Held::note() })
     }
 }
 
-/// Access to what the mutex guards, until dropped.
+/// Access to the value guarded by the mutex, until dropped.
 #[derive(Debug)]
 pub struct OrderedGuard<'a, T, const RANK: u8> {
     guard: MutexGuard<'a, T>,
@@ -60,17 +64,17 @@ impl<T, const RANK: u8> OrderedGuard<'_, T, RANK> {
         condition.wait(&mut self.guard);
     }
 
-    /// The same, at most until `time`. Returns whether that has come.
+    /// Like [`wait`](Self::wait), at most until `time`. Returns whether that time has come.
     pub fn wait_until(&mut self, condition: &Condvar, time: Instant) -> bool {
         condition.wait_until(&mut self.guard, time).timed_out()
     }
 
-    /// The same, for at most `duration`.
+    /// Like [`wait`](Self::wait), for at most `duration`.
     pub fn wait_for(&mut self, condition: &Condvar, duration: Duration) {
         condition.wait_for(&mut self.guard, duration);
     }
 
-    /// The same, as long as `goes_on` says so.
+    /// Like [`wait_for`](Self::wait_for), as long as `goes_on` returns true.
     pub fn wait_while_for(
         &mut self,
         condition: &Condvar,
@@ -80,12 +84,12 @@ impl<T, const RANK: u8> OrderedGuard<'_, T, RANK> {
         condition.wait_while_for(&mut self.guard, goes_on, duration);
     }
 
-    /// Releases it; whoever waits is next, even if this thread asks again at once.
+    /// Releases the lock and hands it to a waiting thread, even if this thread asks again at once.
     pub fn unlock_fair(self) {
         MutexGuard::unlock_fair(self.guard);
     }
 
-    /// Does something with the lock released, which then is taken again.
+    /// Calls `work` with the lock released, and acquires it again.
     pub fn unlocked<R>(&mut self, work: impl FnOnce() -> R) -> R {
         let _released = self.held.release();
         MutexGuard::unlocked(&mut self.guard, work)
@@ -106,38 +110,38 @@ impl<T, const RANK: u8> DerefMut for OrderedGuard<'_, T, RANK> {
     }
 }
 
-/// A read-write lock of the given rank. Reading twice at once counts as a wrong order, too: if somebody
-/// waits to write, the second one waits for ever.
+/// A read-write lock of the given rank. Reading twice at once counts as a wrong order too: if a writer waits
+/// between the two, the second read waits forever.
 #[derive(Debug, Default)]
 pub struct OrderedRw<T, const RANK: u8>(RwLock<T>);
 
 impl<T, const RANK: u8> OrderedRw<T, RANK> {
-    /// One that guards `value`.
+    /// Creates a lock that guards `value`.
     pub const fn new(value: T) -> Self {
         Self(RwLock::new(value))
     }
 
-    /// Waits until nobody writes. All locks that this thread holds have a lower rank.
+    /// Waits until no thread writes. All locks that this thread holds must have a lower rank.
     pub fn read(&self) -> OrderedRead<'_, T, RANK> {
         let held = Held::take();
         OrderedRead { guard: self.0.read(), _held: held }
     }
 
-    /// Waits until nobody has it. All locks that this thread holds have a lower rank.
+    /// Waits until no thread holds the lock. All locks that this thread holds must have a lower rank.
     pub fn write(&self) -> OrderedWrite<'_, T, RANK> {
         let held = Held::take();
         OrderedWrite { guard: self.0.write(), _held: held }
     }
 }
 
-/// Shared access to what a read-write lock guards, until dropped.
+/// Shared access to the value guarded by a read-write lock, until dropped.
 #[derive(Debug)]
 pub struct OrderedRead<'a, T, const RANK: u8> {
     guard: RwLockReadGuard<'a, T>,
     _held: Held<RANK>,
 }
 
-/// Access alone to what a read-write lock guards, until dropped.
+/// Exclusive access to the value guarded by a read-write lock, until dropped.
 #[derive(Debug)]
 pub struct OrderedWrite<'a, T, const RANK: u8> {
     guard: RwLockWriteGuard<'a, T>,
@@ -166,17 +170,17 @@ impl<T, const RANK: u8> DerefMut for OrderedWrite<'_, T, RANK> {
     }
 }
 
-/// That this thread holds a lock of this rank.
+/// Record that this thread holds a lock of this rank.
 #[derive(Debug)]
 struct Held<const RANK: u8> {
-    /// It held none before.
+    /// True if it held none of this rank before.
     #[cfg(debug_assertions)]
     is_first: bool,
 }
 
 #[cfg(debug_assertions)]
 std::thread_local! {
-    /// Bit *n*: this thread holds a lock of rank *n*.
+    /// Locks that this thread holds: bit *n* stands for rank *n*.
     static HELD: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -199,7 +203,7 @@ impl<const RANK: u8> Held<RANK> {
         Self { is_first: held & Self::BIT == 0 }
     }
 
-    /// Not held until the result is dropped.
+    /// Marks the lock as released until the result is dropped.
     fn release(&self) -> Released<RANK> {
         if self.is_first {
             HELD.set(HELD.get() & !Self::BIT);
@@ -217,7 +221,7 @@ impl<const RANK: u8> Drop for Held<RANK> {
     }
 }
 
-/// That a lock of this rank is released for a while.
+/// Record that a lock of this rank is temporarily released.
 #[derive(Debug)]
 struct Released<const RANK: u8> {
     #[cfg(debug_assertions)]
@@ -265,18 +269,18 @@ mod tests {
         let held = inner.lock();
         assert!(catch_unwind(AssertUnwindSafe(|| *outer.lock())).is_err());
         assert!(catch_unwind(AssertUnwindSafe(|| *sibling.lock())).is_err());
-        // Not waiting is allowed, and changes nothing.
+        // Trying is allowed, and changes nothing.
         drop(outer.try_lock().unwrap());
         drop(sibling.try_lock().unwrap());
         assert!(catch_unwind(AssertUnwindSafe(|| *sibling.lock())).is_err());
         drop(held);
         assert_eq!(*outer.lock(), 1);
-        // While it is released, others may be taken.
+        // Other locks may be taken while it is released.
         let mut held = inner.lock();
         assert_eq!(held.unlocked(|| *outer.lock()), 1);
         assert!(catch_unwind(AssertUnwindSafe(|| *outer.lock())).is_err());
         drop(held);
-        // Released in another order than taken.
+        // Locks may be released in another order than taken.
         let (a, b) = (outer.lock(), inner.lock());
         drop(a);
         drop(b);

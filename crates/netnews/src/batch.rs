@@ -14,10 +14,10 @@ use std::fmt;
 pub const BATCHED_ARTICLE_BYTES_MAX: u64 = 1 << 30;
 /// The longest `#! rnews` line after `#!`, in bytes.
 const LINE_BYTES_MAX: usize = 256;
-/// So many bytes show whether a line is an `#! rnews` line.
+/// Number of bytes needed to recognize an `#! rnews` line.
 const LOOK_AHEAD_BYTES: usize = LINE_BYTES_MAX + 2;
 
-/// A piece of a batch that contains no article that can be trusted: up to the next `#! rnews` line, or to the
+/// Piece of a batch that contains no article that can be trusted: up to the next `#! rnews` line, or to the
 /// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage<'a> {
@@ -25,11 +25,11 @@ pub struct Damage<'a> {
     pub at: usize,
     /// The piece, including the `#! rnews` line at its beginning, if there is one.
     pub piece: &'a [u8],
-    /// What is wrong.
+    /// Kind of damage.
     pub fault: BatchFault,
 }
 
-/// Why a piece of a batch is damaged.
+/// Reason why a piece of a batch is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchFault {
     /// There is no `#! rnews` line where one must be.
@@ -48,16 +48,16 @@ pub enum BatchFault {
         /// Bytes up to the next `#! rnews` line, or to the end.
         present: u64,
     },
-    /// The article is larger than the reader takes; the piece is empty.
+    /// The article is larger than the reader accepts; the piece is empty.
     TooLarge {
         /// Bytes announced.
         announced: u64,
         /// Bytes up to the next `#! rnews` line, or to the end.
         present: u64,
     },
-    /// The piece ends where the reader's memory does; it continues in the next one.
+    /// The piece exceeds the reader's window; it continues in the next one.
     Unending {
-        /// Its bytes.
+        /// Length of the piece.
         bytes: u64,
     },
 }
@@ -95,7 +95,7 @@ pub struct Articles<'a> {
     splitter: Splitter,
 }
 
-/// The articles of `batch`: one, if it begins with a header; none, if it is empty.
+/// Returns the articles of `batch`: one, if it begins with a header; none, if it is empty.
 pub fn rnews(batch: &[u8]) -> Articles<'_> {
     Articles { rest: batch, splitter: Splitter::new(BATCHED_ARTICLE_BYTES_MAX) }
 }
@@ -125,8 +125,8 @@ impl<'a> Iterator for Articles<'a> {
     }
 }
 
-/// Splits a batch that is read in pieces. Whoever reads it keeps a window of it: what was read and is not
-/// consumed yet, at most [`Splitter::window_bytes_max`].
+/// Splitter of a batch that is read in pieces. The caller keeps a window of the batch: the bytes that were
+/// read and are not consumed yet, at most [`Splitter::window_bytes_max`].
 #[derive(Clone, Debug)]
 pub struct Splitter {
     /// Offset of the window in the batch.
@@ -135,12 +135,12 @@ pub struct Splitter {
     state: WindowStart,
 }
 
-/// Where in a batch the window begins.
+/// Position of the window's beginning in the batch's grammar.
 #[derive(Clone, Copy, Debug)]
 enum WindowStart {
     Start,
     BetweenArticles,
-    /// In a damaged piece; whether at the start of a line.
+    /// In a damaged piece; true at the start of a line.
     Damaged(bool),
     /// In an article that is too large, which began at `start`.
     TooLarge {
@@ -151,31 +151,32 @@ enum WindowStart {
     },
 }
 
-/// What the beginning of a window is.
+/// Meaning of the beginning of a window.
 #[derive(Debug)]
 pub enum Step<'a> {
-    /// It cannot be told before more is read.
+    /// Unknown before more is read.
     More,
-    /// So many bytes of the window are of no use.
+    /// This many bytes of the window are to be skipped.
     Skip(usize),
-    /// So many bytes of the window are an article, or a damaged piece.
+    /// This many bytes of the window are an article, or a damaged piece.
     Part(usize, Result<&'a [u8], Damage<'a>>),
     /// The batch ends here.
     End,
 }
 
 impl Splitter {
-    /// For a batch from its beginning. Larger articles are damage, and are not kept in the window.
+    /// Creates a splitter for a batch from its beginning. Larger articles are damage, and are not kept in the
+    /// window.
     pub fn new(article_bytes_max: u64) -> Self {
         Self { at: 0, article_bytes_max, state: WindowStart::Start }
     }
 
-    /// With so many bytes in the window the answer is never [`Step::More`].
+    /// Returns the window size with which the answer is never [`Step::More`].
     pub fn window_bytes_max(&self) -> usize {
         usize::try_from(self.article_bytes_max).unwrap_or(usize::MAX).saturating_add(2 * LOOK_AHEAD_BYTES)
     }
 
-    /// Looks at the window; `is_end`: the batch ends with it. What the answer counts is consumed.
+    /// Examines the window; `is_end`: the batch ends with it. The bytes that the answer counts are consumed.
     pub fn step<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
         let step = match self.state {
             WindowStart::TooLarge { .. } => self.skip_article(window, is_end),
@@ -247,7 +248,7 @@ impl Splitter {
         })
     }
 
-    /// A damaged piece of so many bytes, or as much of it as the window holds.
+    /// Returns a damaged piece of this many bytes, or as much of it as the window holds.
     fn damage<'a>(
         &mut self,
         window: &'a [u8],
@@ -287,8 +288,8 @@ impl Splitter {
     }
 }
 
-/// Where the next `#! rnews N` line begins in `bytes`, or the batch ends; if neither is known yet, as much as
-/// cannot be part of such a line, and false.
+/// Returns the position of the next `#! rnews N` line in `bytes`, or of the batch's end, and true; if neither
+/// is known yet, the number of bytes that cannot be part of such a line, and false.
 fn damage_end(bytes: &[u8], at_line_start: bool, is_end: bool) -> (usize, bool) {
     let first = match at_line_start {
         true => Some(0),
@@ -303,31 +304,34 @@ fn damage_end(bytes: &[u8], at_line_start: bool, is_end: bool) -> (usize, bool) 
     (if is_open { line } else { bytes.len() }, false)
 }
 
-/// Whether `article` can be as long as was announced, with `after` following it: the batch ends there or the
-/// next article begins. If neither, what follows is damaged, and the article is whole if it ends with a line
-/// and holds no other article's beginning: if bytes were lost it would reach into the next one, if bytes were
-/// inserted it would end within a line.
+/// Returns whether `article` can be as long as announced, with `after` following it: the batch ends there or
+/// the next article begins. Otherwise what follows is damaged, and the article is whole if it ends with a
+/// line and contains no other article's beginning: if bytes were lost it would reach into the next one, if
+/// bytes were inserted it would end within a line.
 fn can_end(article: &[u8], after: &[u8]) -> bool {
     after.is_empty()
         || rnews_line(after).is_some()
         || (article.ends_with(b"\n") && next_line(article) == article.len())
 }
 
-/// Whether data that is not a batch is one article: it begins with a header, or contains nothing of a batch.
+/// Returns whether data that is not a batch is one article: it begins with a header, or contains no `#!
+/// rnews` line.
 fn is_bare_article(data: &[u8]) -> bool {
     let name_bytes = data.iter().take_while(|b| b.is_ascii_graphic() && **b != b':').count();
     let is_header = name_bytes > 0 && data.get(name_bytes) == Some(&b':');
     !data.starts_with(b"#!") && (is_header || next_line(data) == data.len())
 }
 
-/// Where the next `#! rnews N` line begins in `bytes`, at the start of a line; the end if there is none.
+/// Returns the position of the next `#! rnews N` line in `bytes`, at the start of a line; the end if there is
+/// none.
 fn next_line(bytes: &[u8]) -> usize {
     let is_line = |at: &usize| bytes.get(*at..).is_some_and(|rest| rnews_line(rest).is_some());
     let starts = std::iter::once(0).chain(memchr_iter(b'\n', bytes).map(|lf| lf + 1));
     starts.into_iter().find(is_line).unwrap_or(bytes.len())
 }
 
-/// (announced size, length of the line) of a `#! rnews N` line. Words after N are ignored, as C News does.
+/// Returns the announced size and the length of a `#! rnews N` line. Words after N are ignored, as C News
+/// does.
 fn rnews_line(rest: &[u8]) -> Option<(u64, usize)> {
     let words = rest.strip_prefix(b"#!")?;
     let lf = words.iter().take(LINE_BYTES_MAX).position(|&b| b == b'\n')?;
@@ -363,7 +367,7 @@ mod tests {
 
     type Damaged<'a> = (usize, &'a [u8]);
 
-    /// The articles, and where the damaged pieces begin and what is in them.
+    /// Returns the articles, and the positions and bytes of the damaged pieces.
     fn read(batch: &[u8]) -> (Vec<&[u8]>, Vec<Damaged<'_>>) {
         let (articles, damages): (Vec<_>, Vec<_>) = rnews(batch).partition(Result::is_ok);
         let damages = damages.into_iter().map(Result::unwrap_err).map(|damage| (damage.at, damage.piece));
@@ -375,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_batch_is_damaged_as_a_whole() {
+    fn data_that_is_not_a_batch_is_damaged_as_a_whole() {
         for bad in [
             "#! cunbatch\n",
             "#! rnews\n",
@@ -397,15 +401,15 @@ mod tests {
         let (a, b, c) = (&b"A: 1\n"[..], &b"B: 2\n"[..], &b"C: 3\n"[..]);
         assert_eq!(read(whole.as_bytes()), (vec![a, b, c], vec![]));
         for (damaged, articles, pieces) in [
-            // Bytes lost, bytes put in, a wrong count, a count too many.
+            // Bytes lost, bytes inserted, counts that are too small or too large.
             ("#! rnews 5\nB:\n", vec![a, c], 1),
             ("#! rnews 5\nB: 2222\n", vec![a, c], 1),
             ("#! rnews 4\nB: 2\n", vec![a, c], 1),
             ("#! rnews 500\nB: 2\n", vec![a, c], 1),
-            // The line itself: the article before it is whole.
+            // Damage to the `#! rnews` line itself: the article before it is whole.
             ("#? rnews 5\nB: 2\n", vec![a, c], 1),
             ("#! rnews 5", vec![a, c], 1),
-            // Something between two articles.
+            // Bytes between two articles.
             ("garbage\n#! rnews 5\nB: 2\n", vec![a, b, c], 1),
             ("\0\0\0\n", vec![a, c], 1),
         ] {
@@ -426,7 +430,7 @@ mod tests {
         (damage.at, damage.piece.to_vec(), damage.fault)
     }
 
-    /// The parts of a batch that is read in pieces of these lengths, again and again.
+    /// Returns the parts of a batch that is read in pieces of these lengths, repeated.
     fn in_pieces(splitter: &mut Splitter, batch: &[u8], lengths: &[usize]) -> Vec<Result<Vec<u8>, Owned>> {
         let (mut parts, mut from, mut to) = (Vec::new(), 0, 0);
         let mut lengths = lengths.iter().cycle();
@@ -462,7 +466,7 @@ mod tests {
         }
 
         #[test]
-        fn it_does_not_matter_in_which_pieces_a_batch_is_read(
+        fn result_is_independent_of_the_pieces_read(
             parts in prop::collection::vec(
                 prop_oneof![
                     Just(b"#! rnews 5\n".to_vec()),
@@ -483,7 +487,7 @@ mod tests {
         }
 
         #[test]
-        fn a_small_window_costs_only_what_does_not_fit(
+        fn small_window_loses_only_articles_that_do_not_fit(
             sizes in prop::collection::vec(1..3_000_usize, 1..12),
             lengths in prop::collection::vec(1..700_usize, 1..6),
             garbage in 0..5_000_usize,
@@ -499,7 +503,7 @@ mod tests {
             let read = in_pieces(&mut splitter, &batch, &lengths);
             let articles: Vec<usize> = read.iter().flatten().map(Vec::len).collect();
             let small: Vec<usize> = sizes.iter().copied().filter(|bytes| *bytes <= 1_000).collect();
-            // The one before the garbage may be damaged by it.
+            // The article before the garbage may be damaged by it.
             prop_assert!(small.starts_with(&articles));
             prop_assert!(articles.len() + usize::from(garbage > 0) >= small.len());
             let faults: Vec<&Owned> = read.iter().filter_map(|part| part.as_ref().err()).collect();
@@ -511,7 +515,7 @@ mod tests {
         }
 
         #[test]
-        fn damage_costs_what_it_touches(
+        fn damage_affects_only_articles_it_touches(
             count in 2..20_usize,
             at in any::<prop::sample::Index>(),
             lost in 1..200_usize,
@@ -524,7 +528,8 @@ mod tests {
                 append_rnews_line(text.len() as u64, &mut batch);
                 batch.extend_from_slice(text);
             }
-            // What does not begin like a batch is taken for a single article, so the first line stays.
+            // Data that does not begin like a batch is taken for a single article, so the first line is not
+            // damaged.
             let first = memchr::memchr(b'\n', &batch).unwrap() + 1;
             let at = first + at.index(batch.len() - first);
             let end = (at + lost).min(batch.len());

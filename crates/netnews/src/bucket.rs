@@ -1,4 +1,4 @@
-//! Usenetfs' rule: which small directory of a managed directory a name belongs to.
+//! Usenetfs' rule that assigns a name to one of the small directories of a managed directory.
 //!
 //! A managed directory looks flat and is stored as buckets, so that no lower directory is large. The bucket
 //! follows from the name alone: from its last digits if it consists of digits, as an article's name does;
@@ -8,13 +8,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The directory of all names that are no article's.
+/// Directory of all names that are not article numbers.
 pub const OTHERS: &str = "aaa";
 
-/// Digits of a name that a rule may look at, from the right.
+/// Number of trailing digits of a name that a rule may use.
 const DIGITS: usize = 4;
 
-/// Which digits of the name make the bucket. Called by what they make of 123456.
+/// Digits of a name that form its bucket. Each scheme is named after the bucket of 123456.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Scheme {
     /// `345`: digits 2 to 4 from the right. Ten neighbours share a bucket; the paper's choice.
@@ -22,17 +22,17 @@ pub enum Scheme {
     Tens,
     /// `34/56`: two levels of a hundred directories each.
     Pairs,
-    /// `56/34`: the same with the faster digits first.
+    /// `56/34`: like `Pairs`, with the faster digits first.
     SwappedPairs,
     /// `456`: the last three digits; neighbours are apart.
     Last,
 }
 
 impl Scheme {
-    /// All of them.
+    /// All schemes.
     pub const ALL: [Self; 4] = [Self::Tens, Self::Pairs, Self::SwappedPairs, Self::Last];
 
-    /// What it makes of 123456.
+    /// Returns the scheme's name: its bucket of 123456.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tens => "345",
@@ -42,7 +42,7 @@ impl Scheme {
         }
     }
 
-    /// The bucket of an article's name, or [`OTHERS`].
+    /// Returns the bucket of an article's name, or [`OTHERS`].
     pub fn bucket(self, name: &[u8]) -> Bucket {
         if !is_article(name) {
             return Bucket::new(OTHERS.as_bytes());
@@ -54,7 +54,7 @@ impl Scheme {
         self.of_digits(digits)
     }
 
-    /// The bucket of an article number.
+    /// Returns the bucket of an article number.
     pub fn bucket_of_number(self, number: u64) -> Bucket {
         let mut digits = [b'0'; DIGITS];
         let mut rest = number;
@@ -74,17 +74,17 @@ impl Scheme {
         }
     }
 
-    /// How many levels of directories a bucket has.
+    /// Returns the number of directory levels of a bucket.
     pub fn levels(self) -> usize {
         if matches!(self, Self::Pairs | Self::SwappedPairs) { 2 } else { 1 }
     }
 
-    /// Whether a directory directly below a managed one may be a bucket, or the first level of one.
+    /// Returns whether a directory directly below a managed one may be a bucket, or the first level of one.
     pub fn is_first_level(self, name: &[u8]) -> bool {
         name == OTHERS.as_bytes() || self.is_level(name)
     }
 
-    /// Whether a name is one level of an article's bucket.
+    /// Returns whether a name is one level of an article's bucket.
     pub fn is_level(self, name: &[u8]) -> bool {
         name.len() == if self.levels() == 2 { 2 } else { 3 } && is_article(name)
     }
@@ -96,7 +96,7 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// What is not the name of a scheme.
+/// Error for a name that is no scheme's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownScheme;
 
@@ -132,7 +132,7 @@ impl Bucket {
         Self { bytes, len: path.len().min(bytes.len()) as u8 }
     }
 
-    /// As text, such as `345` or `34/56`.
+    /// Returns the path as text, such as `345` or `34/56`.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
         std::str::from_utf8(bytes).unwrap_or_default()
@@ -145,7 +145,7 @@ impl fmt::Display for Bucket {
     }
 }
 
-/// Whether a name may be an article's: digits alone, however many.
+/// Returns whether a name may be an article's: digits alone, any number of them.
 pub fn is_article(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(u8::is_ascii_digit)
 }

@@ -8,7 +8,7 @@ const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819202122232425
 4041424344454647484950515253545556575859606162636465666768697071727374757677787980818283848586878889\
 90919293949596979899";
 
-/// The most digits a `u64` can have.
+/// Maximum number of digits of a `u64`.
 pub const DECIMAL_DIGITS_MAX: usize = 20;
 
 /// Appends `n` in decimal, without leading zeros.
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_a_number() {
+    fn rejects_text_that_is_not_a_number() {
         for bad in [&b""[..], b" 1", b"1 ", b"+1", b"-1", b"1a", b"0x1", b"18446744073709551616", b"\xb2"] {
             assert_eq!(parse_decimal(bad), None, "{bad:?}");
         }

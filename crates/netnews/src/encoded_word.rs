@@ -1,7 +1,7 @@
 //! Encoded words in headers: `=?charset?Q?text?=` and `=?charset?B?text?=` (RFC 2047 section 2).
 //!
-//! Called where a header is judged by what a newsreader will show of it. Decoding is as lenient as
-//! newsreaders are: padding may be missing, octets that are no base64 are passed over.
+//! Called where a header is checked for what a newsreader will show of it. Decoding is as lenient as
+//! newsreaders are: padding may be missing, octets that are not base64 are ignored.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -14,10 +14,11 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Longer words are passed over, in octets: RFC 2047 allows 75, and no line of a header is longer than this.
+/// Maximum length of a word in octets; longer ones are not decoded. RFC 2047 allows 75, and no header line
+/// exceeds this.
 const WORD_BYTES_MAX: usize = 998;
 
-/// Octets of an encoded word that is written: it has 72 then, of 75 allowed.
+/// Octets per encoded word when writing: the word has 72 octets then, of 75 allowed.
 const WORD_OCTETS: usize = 45;
 
 /// An encoded word, decoded.
@@ -29,7 +30,7 @@ pub struct EncodedWord<'a> {
     pub octets: Vec<u8>,
 }
 
-/// The encoded words of a header, in order.
+/// Returns the encoded words of a header, in order.
 pub fn encoded_words(field: &str) -> impl Iterator<Item = EncodedWord<'_>> {
     pieces(field).into_iter().filter_map(|piece| match piece {
         Piece::Word(word) => Some(word),
@@ -37,7 +38,7 @@ pub fn encoded_words(field: &str) -> impl Iterator<Item = EncodedWord<'_>> {
     })
 }
 
-/// A piece of a header, as a newsreader shows it.
+/// Piece of a header, as a newsreader shows it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// Text that stands for itself.
@@ -46,8 +47,8 @@ pub enum Piece<'a> {
     Word(EncodedWord<'a>),
 }
 
-/// A header in pieces, in order. White space between two encoded words is in none (RFC 2047 section 6.2).
-/// Its cost is linear: no byte is looked at for more than one word that begins before it.
+/// Splits a header into pieces, in order. White space between two encoded words is dropped (RFC 2047 section
+/// 6.2). The cost is linear: no byte is examined for more than one word that begins before it.
 pub fn pieces(field: &str) -> Vec<Piece<'_>> {
     let (mut pieces, mut start, mut from, mut ends) = (Vec::new(), 0, 0, WordEnds { field, next: None });
     while let Some(at) = field.get(from..).and_then(|rest| rest.find("=?")).map(|at| from + at) {
@@ -65,7 +66,7 @@ pub fn pieces(field: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Where the encoded words of a header end.
+/// Search for the ends of a header's encoded words.
 struct WordEnds<'a> {
     field: &'a str,
     /// The first `?=` at or after the last position that was asked for.
@@ -73,7 +74,7 @@ struct WordEnds<'a> {
 }
 
 impl<'a> WordEnds<'a> {
-    /// The encoded word whose `=?` ends at `at`, and where it ends.
+    /// Returns the encoded word whose `=?` ends at `at`, and the position of its end.
     fn word_at(&mut self, at: usize) -> Option<(EncodedWord<'a>, usize)> {
         let (charset, rest) = self.field.get(at..)?.split_once('?')?;
         let is_base64 = match rest.as_bytes() {
@@ -100,8 +101,8 @@ impl<'a> WordEnds<'a> {
     }
 }
 
-/// Text as a header has it: as it is where that is printable ASCII, else in encoded words of UTF-8, each in a
-/// line of its own.
+/// Encodes text for a header: printable ASCII as it is, other text in encoded words of UTF-8, each in a line
+/// of its own.
 pub fn encode(text: &str) -> String {
     let is_plain = |b: u8| (0x20..0x7f).contains(&b);
     if text.bytes().all(is_plain) && !text.contains("=?") {
@@ -117,7 +118,7 @@ pub fn encode(text: &str) -> String {
     words.join("\r\n ")
 }
 
-/// The octets of an encoded text.
+/// Returns the octets of an encoded text.
 fn decoded(encoded: &str, is_base64: bool) -> Option<Vec<u8>> {
     if !is_base64 {
         return Some(unquoted(encoded.as_bytes()));
@@ -129,7 +130,7 @@ fn decoded(encoded: &str, is_base64: bool) -> Option<Vec<u8>> {
     LENIENT.decode(kept.get(..whole)?).ok()
 }
 
-/// The Q encoding; an equals sign without two hexadecimal digits stands for itself.
+/// Decodes the Q encoding; an equals sign without two hexadecimal digits stands for itself.
 fn unquoted(encoded: &[u8]) -> Vec<u8> {
     let digit =
         |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded_again() {
+    fn encoded_text_is_decoded_again() {
         assert_eq!(encode("plain text"), "plain text");
         let long = "Gr\u{fc}\u{df}e \u{20ac} ".repeat(20);
         for text in [long.as_str(), "\r\nX: y", "=?utf-8?Q?x?="] {
@@ -215,13 +216,14 @@ mod tests {
             let begun = std::time::Instant::now();
             assert!(!pieces(&field).is_empty());
             let took = begun.elapsed();
-            // A hundred times what it takes; with each word looked for to its end it is a thousand times.
+            // A hundred times the usual time; searching each word to its end would take a thousand times as
+            // long.
             assert!(took.as_secs() < 5, "{token}: {took:?}");
         }
     }
 
     #[test]
-    fn what_is_no_encoded_word_is_passed_over() {
+    fn text_that_is_no_encoded_word_is_ignored() {
         for plain in ["", "=?", "=??=", "=?utf-8?", "=?utf-8?X?a?=", "=?utf-8?Q?a", "a = b?", "=?=?=?=?"] {
             assert_eq!(words(plain), [], "{plain}");
         }

@@ -1,9 +1,9 @@
 //! News articles and the NNTP protocol as values: bytes in, values out.
 //!
-//! Invariants: no input or output, no clock, no threads, no `unsafe`; nothing here panics on any input and
-//! nothing allocates unless a caller hands in a `Vec` to append to (but `injection`, which makes new articles
-//! and mails, and `transfer`). `spool` and `newsreel` build on this crate, never the other way round.
-//! Sources: RFC 3977, 4642-4644, 5536, 5537, 6048, 8054, 8315 and the older 977, 1036, 2980.
+//! Invariants: no input or output, no clock, no threads, no `unsafe`; nothing here panics on any input, and
+//! nothing allocates unless a caller passes a `Vec` to append to (except `injection`, which makes new
+//! articles and mails, and `transfer`). `spool` and `newsreel` build on this crate, never the other way
+//! round. Sources: RFC 3977, 4642-4644, 5536, 5537, 6048, 8054, 8315 and the older 977, 1036, 2980.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -1,25 +1,25 @@
-//! Mails in one file, one after the other: mbox, written in the form mboxrd and read in all its forms.
+//! Files of several mails: mbox, written in the form mboxrd and read in all its forms.
 //!
-//! A mail begins with a line `From SENDER DATE` that header lines follow. The empty line before it may be
-//! missing, as it is where the mail before had no last line end; after an empty line the date may be missing.
-//! What no header lines follow is text of the mail before: nothing of it is lost. In
-//! mboxrd a line of a mail that begins with any number of `>` and `From ` gets one more `>`, so that what
-//! is written here is read back to the byte. Lines end in LF; CRLF is read too. Called by archives,
-//! `newsreel import` and `export`, and the pages that offer a thread as a file. Source: qmail's mbox(5),
-//! RFC 4155.
+//! A mail begins with a line `From SENDER DATE` followed by header lines. The empty line before it may be
+//! missing, as where the mail before had no last line end; after an empty line the date may be missing. A
+//! `From ` line without header lines after it is text of the mail before: nothing is lost. In mboxrd a line
+//! of a mail that begins with any number of `>` and `From ` gets one more `>`, so that written mails are read
+//! back to the byte. Lines end in LF; CRLF is read too. Called by archives, `newsreel import` and `export`,
+//! and the pages that offer a thread as a file. Source: qmail's mbox(5), RFC 4155.
 
 use crate::date;
 use memchr::{memchr, memmem};
 
-/// Longest `From ` line that begins a mail, in bytes.
+/// Maximum length in bytes of a `From ` line that begins a mail.
 const FROM_LINE_BYTES_MAX: usize = 1024;
-/// What that line begins with.
+/// Beginning of that line.
 const FROM: &[u8] = b"From ";
-/// Lines between it and the first header: others like it, quoted or not, that mailers have left there.
+/// Maximum number of lines between it and the first header: similar lines, quoted or not, that mailers have
+/// left.
 const LEFT_LINES_MAX: usize = 4;
-/// Longest name of the first header, in bytes.
+/// Maximum length of the first header's name, in bytes.
 const NAME_BYTES_MAX: usize = 100;
-/// Headers that begin a mail after a line without a date.
+/// Headers that mark the beginning of a mail after a `From ` line without a date.
 const USUAL: [&[u8]; 17] = [
     b"From",
     b"To",
@@ -42,17 +42,17 @@ const USUAL: [&[u8]; 17] = [
 
 const TOO_LARGE: &str = "the mail is too large";
 
-/// A mail as it stands in a file.
+/// A mail as stored in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mail<'a> {
-    /// The time in its `From ` line, Unix seconds.
+    /// Time in its `From ` line, in Unix seconds.
     pub arrived: Option<i64>,
-    /// What follows that line, still quoted, without the empty line that ends the mail.
+    /// Text after that line, still quoted, without the empty line that ends the mail.
     pub quoted: &'a [u8],
 }
 
 impl Mail<'_> {
-    /// Appends the text of the mail: its quoted lines lose a `>`.
+    /// Appends the text of the mail, with one `>` removed from quoted lines.
     pub fn append_text(&self, out: &mut Vec<u8>) {
         let mut start = 0;
         for at in memmem::find_iter(self.quoted, FROM) {
@@ -71,7 +71,7 @@ impl Mail<'_> {
     }
 }
 
-/// Appends a text, whose lines end in LF, as a mail that arrived at this time (Unix seconds).
+/// Appends a text with LF line ends as a mail that arrived at this time (Unix seconds).
 pub fn append_mail(sender: &str, arrived: i64, text: &[u8], out: &mut Vec<u8>) {
     out.reserve(text.len() + sender.len() + 64);
     out.extend_from_slice(FROM);
@@ -96,7 +96,7 @@ pub fn append_mail(sender: &str, arrived: i64, text: &[u8], out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// `Thu Jan  1 00:00:00 1970`, UTC.
+/// Formats a time like `Thu Jan  1 00:00:00 1970`, UTC.
 fn asctime(secs: i64) -> String {
     let mut text = Vec::new();
     date::format_rfc5322(secs, &mut text);
@@ -109,44 +109,44 @@ fn asctime(secs: i64) -> String {
     }
 }
 
-/// Splits a file that is read in pieces. Whoever reads it keeps a window of it: what was read and is not
-/// consumed yet.
+/// Splitter of a file that is read in pieces. The caller keeps a window of the file: the bytes that were read
+/// and are not consumed yet.
 #[derive(Clone, Debug)]
 pub struct Splitter {
     mail_bytes_max: usize,
-    /// So much of the window holds no beginning of a mail but that of the first.
+    /// Length of the window's beginning that is known to contain no beginning of a mail except the first.
     searched: usize,
-    /// The rest of a mail that is too large is being passed over.
+    /// True while the rest of a mail that is too large is skipped.
     passing: bool,
 }
 
-/// What the beginning of a window is.
+/// Meaning of the beginning of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// It cannot be told before more is read.
+    /// Unknown before more is read.
     More,
-    /// So many bytes are a mail.
+    /// This many bytes are a mail.
     Mail(usize, Mail<'a>),
-    /// So many bytes are empty lines, or the rest of what was damaged.
+    /// This many bytes are empty lines, or the rest of damage.
     Skip(usize),
-    /// So many bytes are no mail, for this reason; what follows up to the next mail is passed over.
+    /// This many bytes are not a mail, for this reason; the bytes up to the next mail are skipped.
     Damaged(usize, &'static str),
     /// The file ends here.
     End,
 }
 
 impl Splitter {
-    /// For a file from its beginning. Larger mails are damage.
+    /// Creates a splitter for a file from its beginning. Larger mails are damage.
     pub fn new(mail_bytes_max: usize) -> Self {
         Self { mail_bytes_max, searched: 0, passing: false }
     }
 
-    /// With so many bytes in the window the answer is never [`Step::More`].
+    /// Returns the window size with which the answer is never [`Step::More`].
     pub fn window_bytes_max(&self) -> usize {
         self.mail_bytes_max.saturating_add((LEFT_LINES_MAX + 4) * FROM_LINE_BYTES_MAX)
     }
 
-    /// Looks at the window; `is_end`: the file ends with it. What the answer counts is consumed.
+    /// Examines the window; `is_end`: the file ends with it. The bytes that the answer counts are consumed.
     pub fn step<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
         if window.is_empty() {
             return if is_end { Step::End } else { Step::More };
@@ -188,7 +188,7 @@ impl Splitter {
         }
     }
 
-    /// Where the next mail begins after the one whose headers begin at `head`, or the file ends.
+    /// Returns the position of the mail after the one whose headers begin at `head`, or of the file's end.
     fn next_start(&mut self, window: &[u8], head: usize, is_end: bool) -> Option<usize> {
         let mut from = self.searched.max(head.saturating_sub(1));
         while let Some(at) = window.get(from..).and_then(|rest| memmem::find(rest, b"\nFrom ")) {
@@ -209,7 +209,7 @@ impl Splitter {
         is_end.then_some(window.len())
     }
 
-    /// Passes over damage, up to the next mail.
+    /// Skips damage, up to the next mail.
     fn pass<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
         let mut from = 0;
         while let Some(at) = window.get(from..).and_then(|rest| memmem::find(rest, b"\nFrom ")) {
@@ -232,16 +232,16 @@ impl Splitter {
     }
 }
 
-/// Whether a text begins with a line that begins a mail.
+/// Result of the search for a line that begins a mail.
 enum FromLine {
-    /// Its bytes, the time that it names, and where the headers begin.
+    /// Length of the line, its time, and the position of the headers.
     Is {
         bytes: usize,
         arrived: Option<i64>,
         head: usize,
     },
     Not,
-    /// Not enough has arrived to see.
+    /// More input is needed.
     More,
 }
 
@@ -258,7 +258,7 @@ fn mail_start(text: &[u8], is_end: bool, is_after_blank: bool) -> FromLine {
     let Some(rest) = line.strip_prefix(FROM) else { return FromLine::Not };
     let arrived = time_of(rest);
     let sender = rest.trim_ascii();
-    // Without a date it may well be the beginning of a sentence.
+    // Without a date the line may be the beginning of a sentence.
     if arrived.is_none() && (!is_after_blank || sender.is_empty() || sender.contains(&b' ')) {
         return FromLine::Not;
     }
@@ -286,14 +286,14 @@ fn mail_start(text: &[u8], is_end: bool, is_after_blank: bool) -> FromLine {
     FromLine::Not
 }
 
-/// Whether a text begins so, as far as it has arrived.
+/// Returns whether the received part of a text agrees with `prefix`.
 fn may_begin_with(text: &[u8], prefix: &[u8]) -> bool {
     let begun = text.get(..text.len().min(prefix.len())).unwrap_or_default();
     prefix.starts_with(begun)
 }
 
-/// The first line of a text, without its LF, and its bytes with that: `None` if it has not arrived as a
-/// whole, `Some(None)` if it is too long.
+/// Returns the first line of a text without its LF, and its length with the LF: `None` if the whole line has
+/// not arrived, `Some(None)` if it is too long.
 fn whole_line(text: &[u8], is_end: bool) -> Option<Option<(&[u8], usize)>> {
     let begun = text.get(..text.len().min(FROM_LINE_BYTES_MAX)).unwrap_or_default();
     match memchr(b'\n', begun) {
@@ -303,7 +303,7 @@ fn whole_line(text: &[u8], is_end: bool) -> Option<Option<(&[u8], usize)>> {
     }
 }
 
-/// What a text begins with.
+/// Beginning of a text, examined for a header.
 enum Header<'a> {
     Name(&'a [u8]),
     /// The first line of A News, which has no header lines: `A` and an identifier.
@@ -332,7 +332,7 @@ fn is_usual(name: &[u8]) -> bool {
     is_own || USUAL.iter().any(|usual| usual.eq_ignore_ascii_case(name))
 }
 
-/// The time in what follows `From `: a sender, a date, and perhaps `remote from SITE`.
+/// Returns the time in the text after `From `: a sender, a date, and perhaps `remote from SITE`.
 fn time_of(rest: &[u8]) -> Option<i64> {
     let rest = rest.trim_ascii();
     let rest = memmem::find(rest, b" remote from ").and_then(|at| rest.get(..at)).unwrap_or(rest);
@@ -342,7 +342,7 @@ fn time_of(rest: &[u8]) -> Option<i64> {
     date::parse(after).or_else(|| date::parse(after.get(after.len().checked_sub(24)?..)?))
 }
 
-/// Without the empty line at the end.
+/// Returns the text without the empty line at the end.
 fn without_blank_line(quoted: &[u8]) -> &[u8] {
     if quoted.ends_with(b"\n\n") || quoted == b"\n" {
         return quoted.get(..quoted.len() - 1).unwrap_or_default();
@@ -358,11 +358,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// When each mail arrived, and its text.
+    /// Arrival time and text of each mail.
     type Mails = Vec<(Option<i64>, Vec<u8>)>;
 
-    /// All mails of a file that arrives in pieces of `piece` bytes, and how many pieces of damage there
-    /// are.
+    /// Returns all mails of a file that arrives in pieces of `piece` bytes, and the number of damaged pieces.
     fn read(file: &[u8], piece: usize, mail_bytes_max: usize) -> (Mails, usize) {
         let mut splitter = Splitter::new(mail_bytes_max);
         let (mut start, mut end, mut mails, mut damaged) = (0, 0, Vec::new(), 0);
@@ -390,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mail_can_be_told_from_the_next_one() {
+    fn written_mails_are_separated_again() {
         let mut mail = Vec::new();
         append_mail("newsreel", 0, b"Subject: x\n\nFrom here\n>From there\n>>From\nend", &mut mail);
         let expected = "From newsreel Thu Jan  1 00:00:00 1970\nSubject: x\n\n>From here\n>>From there\n\
@@ -415,23 +414,23 @@ mod tests {
                  From - Thu, 1 Jan 1970 00:00:08 +0000\r\nC: d\r\n\r\n",
                 vec![(7, "A: b\r\n\r\nx\r\n"), (8, "C: d\r\n")],
             ),
-            // Without an empty line before it.
+            // No empty line before the `From ` line.
             (
                 "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\nFrom c Thu Jan  1 00:00:08 1970\nC: d\n\n",
                 vec![(7, "A: b\n\nx\n"), (8, "C: d\n")],
             ),
-            // No headers follow: text of the mail before.
+            // No headers after the `From ` line: text of the mail before.
             (
                 "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\n\nFrom c Thu Jan  1 00:00:08 1970\n\n\
                  no headers\n",
                 vec![(7, "A: b\n\nx\n\nFrom c Thu Jan  1 00:00:08 1970\n\nno headers\n")],
             ),
-            // Mailers have left other such lines among the headers.
+            // Similar lines left among the headers by mailers.
             (
                 "From - Thu Jan  1 00:00:07 1970\n>From - Mon Jan 26 17:20:56 2009\nA: b\n\nx\n\n",
                 vec![(7, "From - Mon Jan 26 17:20:56 2009\nA: b\n\nx\n")],
             ),
-            // Not after an empty line: a quotation.
+            // A `From ` line not after an empty line: a quotation.
             (
                 "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\nFrom b Thu Jan  1 00:00:08 1970\n",
                 vec![(7, "A: b\n\nx\nFrom b Thu Jan  1 00:00:08 1970\n")],
@@ -460,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_costs_only_what_it_touches() {
+    fn damage_affects_only_mails_it_touches() {
         let good = "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\n\n";
         let large = format!("From a Thu Jan  1 00:00:07 1970\nA: b\n\n{}\n\n", "y".repeat(5_000));
         for piece in [1, 100, 1 << 20] {
@@ -472,7 +471,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn written_mails_are_read_back(
             texts in prop::collection::vec("(>{0,2}(From )?[ -~]{0,9}\n){1,6}", 1..5),
             at in prop::collection::vec(0..4_000_000_000_i64, 5), piece in 1..60_usize,
         ) {
@@ -489,7 +488,7 @@ mod tests {
         }
 
         #[test]
-        fn pieces_change_nothing(file in prop::collection::vec(prop::sample::select(
+        fn result_is_independent_of_pieces(file in prop::collection::vec(prop::sample::select(
             vec!["From a Thu Jan  1 00:00:07 1970\n", "\n", "x\n", "From ", ">From b\n", "\r\n", "From c",
                  "A: b\n", "From d\n", "Subject: e\n"],
         ), 0..20),

@@ -2,12 +2,12 @@
 //!
 //! Invariant: a `MessageId` starts with `<`, ends with `>`, contains printable ASCII without space or `>` in
 //! between, and is at most `MESSAGE_ID_BYTES_MAX` long. This is RFC 3977's grammar, since imported articles
-//! of 1993 have two `@` or none; peers and posters are held to stricter ones (`is_relayable`, `is_strict`).
-//! Called by everything that names an article. Sources: RFC 3977 section 3.6, RFC 5536 section 3.1.3.
+//! of 1993 have two `@` or none; peers and posters must follow stricter ones (`is_relayable`, `is_strict`).
+//! Called wherever an article is named. Sources: RFC 3977 section 3.6, RFC 5536 section 3.1.3.
 
 use std::fmt;
 
-/// The longest Message-ID, angle brackets included (RFC 3977 section 3.6).
+/// Maximum length of a Message-ID, angle brackets included (RFC 3977 section 3.6).
 pub const MESSAGE_ID_BYTES_MAX: usize = 250;
 
 /// A checked Message-ID, with its angle brackets.
@@ -28,24 +28,25 @@ impl<'a> MessageId<'a> {
         (!bad).then_some(MessageId(text))
     }
 
-    /// The Message-ID in the value of a Message-ID header, which may have white space or folds around it.
+    /// Returns the Message-ID in the value of a Message-ID header, which may have white space or folds around
+    /// it.
     pub fn from_header(value: &'a [u8]) -> Option<MessageId<'a>> {
         MessageId::parse(value.trim_ascii())
     }
 
-    /// Whether peers may send an article of this name: one `@`, with something on both sides. Stricter
-    /// servers refuse others.
+    /// Returns whether peers may send an article of this name: one `@`, with something on both sides.
+    /// Stricter servers reject others.
     pub fn is_relayable(&self) -> bool {
         self.halves().is_some_and(|(left, right)| !left.is_empty() && !right.is_empty())
     }
 
-    /// Whether it is one by RFC 5536 section 3.1.3, which every server accepts.
+    /// Returns whether the Message-ID follows RFC 5536 section 3.1.3, so that every server accepts it.
     pub fn is_strict(&self) -> bool {
         self.halves()
             .is_some_and(|(left, right)| is_dot_atom(left) && (is_dot_atom(right) || is_literal(right)))
     }
 
-    /// What stands before and after the `@`; `None` unless there is exactly one.
+    /// Returns the parts before and after the `@`; `None` unless there is exactly one.
     fn halves(&self) -> Option<(&'a [u8], &'a [u8])> {
         let inner = self.0.get(1..self.0.len().saturating_sub(1))?;
         let at = memchr::memchr(b'@', inner)?;
@@ -53,24 +54,24 @@ impl<'a> MessageId<'a> {
         memchr::memchr(b'@', right).is_none().then_some((left, right))
     }
 
-    /// The octets, angle brackets included.
+    /// Returns the octets, angle brackets included.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.0
     }
 
-    /// The text, angle brackets included; Message-IDs are ASCII.
+    /// Returns the text, angle brackets included; Message-IDs are ASCII.
     pub fn as_str(&self) -> &'a str {
         std::str::from_utf8(self.0).unwrap_or("")
     }
 }
 
-/// `dot-atom-text` of RFC 5322 section 3.2.3.
+/// Checks for `dot-atom-text` of RFC 5322 section 3.2.3.
 fn is_dot_atom(text: &[u8]) -> bool {
     let is_atext = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(b);
     text.split(|&b| b == b'.').all(|atom| !atom.is_empty() && atom.iter().all(is_atext))
 }
 
-/// `no-fold-literal` of RFC 5536 section 3.1.3; the octets have been checked already.
+/// Checks for `no-fold-literal` of RFC 5536 section 3.1.3; the octets have been checked already.
 fn is_literal(text: &[u8]) -> bool {
     let inner = text.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
     inner.is_some_and(|inner| !inner.iter().any(|b| b"[\\]".contains(b)))

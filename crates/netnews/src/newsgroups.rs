@@ -6,11 +6,11 @@
 
 use std::fmt;
 
-/// The longest newsgroup name: what still fits a command line after its verb (RFC 3977 section 3.1).
+/// Maximum length of a newsgroup name: the rest of a command line after its verb (RFC 3977 section 3.1).
 pub const GROUP_NAME_BYTES_MAX: usize = 497;
 
-/// Whether `name` may name a newsgroup: components of graphic characters or UTF-8 between single dots; none
-/// of `! * , ? [ \ ] /`, no space, no control character.
+/// Returns whether `name` may name a newsgroup: components of graphic characters or UTF-8 between single
+/// dots; none of `! * , ? [ \ ] /`, no space, no control character.
 pub fn valid_name(name: &[u8]) -> bool {
     if name.is_empty() || name.len() > GROUP_NAME_BYTES_MAX {
         return false;
@@ -25,15 +25,15 @@ pub fn valid_name(name: &[u8]) -> bool {
     previous != b'.' && std::str::from_utf8(name).is_ok()
 }
 
-/// Why a name that [`valid_name`] takes should not be given to a newsgroup.
+/// Reason why a name that [`valid_name`] accepts should not be given to a newsgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamingFault {
     /// `poster`, which means the author in Followup-To.
     Poster,
     /// A word that stands for something else, as the first component or anywhere.
     Reserved(&'static str),
-    /// A character besides letters, digits, `+`, `-`, `_` and `.`: other servers do not take it, and clients
-    /// may misread it in Xref.
+    /// A character other than letters, digits, `+`, `-`, `_` and `.`: other servers do not accept it, and
+    /// clients may misread it in Xref.
     Character(char),
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for NamingFault {
     }
 }
 
-/// What RFC 5536 section 3.1.4 has against a name that [`valid_name`] takes.
+/// Returns the objection of RFC 5536 section 3.1.4 to a name that [`valid_name`] accepts.
 pub fn naming_fault(name: &[u8]) -> Option<NamingFault> {
     if name.eq_ignore_ascii_case(b"poster") {
         return Some(NamingFault::Poster);
@@ -68,8 +68,8 @@ pub fn naming_fault(name: &[u8]) -> Option<NamingFault> {
     })
 }
 
-/// Whether a control message may create or remove a group of this name: one that RFC 5536 section 3.1.4
-/// defines and does not reserve, and none that servers have for themselves.
+/// Returns whether a control message may create or remove a group of this name: one that RFC 5536 section
+/// 3.1.4 defines and does not reserve, and that is not local to servers.
 pub fn is_public_name(name: &[u8]) -> bool {
     let is_local = name == b"junk" || name.split(|b| *b == b'.').next() == Some(b"control");
     valid_name(name) && !is_local && naming_fault(name).is_none()
@@ -85,8 +85,8 @@ const ALLOWED: [bool; 256] = {
     table
 };
 
-/// The names in a Newsgroups value, in order: cut at commas, white space and folds trimmed, empty pieces
-/// skipped. The names are not checked; unknown and malformed ones look alike to ingest.
+/// Returns the names in a Newsgroups value, in order: cut at commas, white space and folds trimmed, empty
+/// pieces skipped. The names are not checked; ingest treats unknown and malformed ones alike.
 pub fn split(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
 }

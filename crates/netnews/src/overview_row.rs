@@ -13,7 +13,7 @@ use crate::article::{Article, Bodiless, Known};
 use crate::decimal::append_decimal;
 use memchr::{memchr, memchr_iter, memchr3};
 
-/// The lines of LIST OVERVIEW.FMT for the rows made here. `:bytes` and `:lines` have the names that RFC 3977
+/// Lines of LIST OVERVIEW.FMT for the rows made here. `:bytes` and `:lines` have the names that RFC 3977
 /// section 8.4.2 allows for compatibility: slrn fetches every header if it does not find these.
 pub const OVERVIEW_FMT: &[&str] =
     &["Subject:", "From:", "Date:", "Message-ID:", "References:", "Bytes:", "Lines:", "Xref:full"];
@@ -40,7 +40,7 @@ pub mod index {
     pub const XREF: usize = 8;
 }
 
-/// What goes into an overview row: header contents as they are in the article (they may be folded) and two
+/// Content of an overview row: header contents as they are in the article (they may be folded) and two
 /// counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields<'a> {
@@ -50,7 +50,7 @@ pub struct Fields<'a> {
     pub from: &'a [u8],
     /// Date.
     pub date: &'a [u8],
-    /// Message-ID, nothing but it.
+    /// Message-ID alone.
     pub message_id: &'a [u8],
     /// References, empty if there is none.
     pub references: &'a [u8],
@@ -61,7 +61,8 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of an article with this Message-ID; one without its body counts as the whole one.
+    /// Returns the fields of an article with this Message-ID; for an article without its body, those of the
+    /// whole one.
     pub fn of(article: &Article<'a>, message_id: &'a [u8]) -> Self {
         let content = |known| article.content(known).unwrap_or_default();
         let (bytes, lines) = match article.bodiless() {
@@ -127,7 +128,8 @@ pub fn append_row(number: u64, fields_text: &[u8], xref_value: &[u8], out: &mut 
     out.extend_from_slice(b"\r\n");
 }
 
-/// The field at `index` (see [`index`]) of a row, with or without its CRLF; `None` if the row has fewer.
+/// Returns the field at `index` (see [`index`]) of a row, with or without its CRLF; `None` if the row has
+/// fewer.
 pub fn field(row: &[u8], index: usize) -> Option<&[u8]> {
     let row = row.strip_suffix(b"\r\n").unwrap_or(row);
     let mut tabs = memchr_iter(b'\t', row);
@@ -188,7 +190,7 @@ misc.test:3000363\r\n";
 
     proptest! {
         #[test]
-        fn whatever_the_values_the_row_has_nine_fields(
+        fn row_has_nine_fields_for_any_values(
             values in prop::array::uniform5(prop::collection::vec(any::<u8>(), 0..60)),
             bytes: u64, lines: u64,
         ) {

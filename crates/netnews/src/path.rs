@@ -1,4 +1,4 @@
-//! The Path header: which relaying agents an article has passed.
+//! The Path header: relaying agents that an article has passed.
 //!
 //! A Path is path identities and diagnostics between `!`, then the tail entry, which is not an identity.
 //! Called by relay checks (loops), by the choice of feeds (a peer in the Path has the article) and by ingest,
@@ -6,7 +6,7 @@
 
 use memchr::{memchr2_iter, memrchr};
 
-/// Whether `identity` is one of the path identities of `path`, whatever its case. The tail entry does not
+/// Returns whether `identity` is one of the path identities of `path`, in any case. The tail entry does not
 /// count.
 pub fn contains_identity(path: &[u8], identity: &[u8]) -> bool {
     let Some(first) = identity.first() else { return false };
@@ -20,18 +20,18 @@ pub fn contains_identity(path: &[u8], identity: &[u8]) -> bool {
     })
 }
 
-/// The path identities, leftmost (nearest) first, without diagnostics and without the tail entry.
+/// Returns the path identities, leftmost (nearest) first, without diagnostics and without the tail entry.
 pub fn hops(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     entries(path).filter(|entry| !entry.starts_with(b"."))
 }
 
-/// The tail entry: what follows the last `!` (a user name or `not-for-mail`).
+/// Returns the tail entry: the text after the last `!` (a user name or `not-for-mail`).
 pub fn tail(path: &[u8]) -> &[u8] {
     let from = memrchr(b'!', path).map_or(0, |bang| bang + 1);
     path.get(from..).unwrap_or_default().trim_ascii()
 }
 
-/// Everything before the last `!`.
+/// Returns everything before the last `!`.
 fn identities(path: &[u8]) -> &[u8] {
     let end = memrchr(b'!', path).unwrap_or(0);
     path.get(..end).unwrap_or_default()
@@ -45,12 +45,12 @@ fn entries(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     identities(path).split(|&b| separates(b)).filter(|entry| !entry.is_empty())
 }
 
-/// What a relaying agent states about where it got the article (RFC 5537 section 3.2.1).
+/// Statement of a relaying agent about where it got the article from (RFC 5537 section 3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Diagnostic<'a> {
     /// Nothing: `identity!`
     None,
-    /// The sender is the one the leftmost path identity names: `identity!!`
+    /// The sender is named by the leftmost path identity: `identity!!`
     Match,
     /// Got from this address or name; not compared: `identity!.SEEN.address!`
     Seen(&'a [u8]),
@@ -60,7 +60,7 @@ pub enum Diagnostic<'a> {
     Posted(&'a [u8]),
 }
 
-/// Appends what precedes the old Path value: our identity, `!`, and the diagnostic.
+/// Appends the text that precedes the old Path value: our identity, `!`, and the diagnostic.
 pub fn prefix(identity: &[u8], diagnostic: Diagnostic<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(identity);
     out.push(b'!');

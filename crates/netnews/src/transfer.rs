@@ -1,7 +1,7 @@
-//! Content-Transfer-Encoding: octets as they were before they were made safe for transport.
+//! Content-Transfer-Encoding: decoding of bodies that were encoded for transport.
 //!
-//! Decoding is as lenient as newsreaders are: what is not encoded stands for itself, and octets that are no
-//! base64 are passed over. Called by the pages and for the bodies of group control messages. Source: RFC 2045
+//! Decoding is as lenient as newsreaders are: unencoded octets stand for themselves, and octets that are not
+//! base64 are skipped. Called by the pages and for the bodies of group control messages. Source: RFC 2045
 //! section 6.
 
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// What the value of a Content-Transfer-Encoding header makes of `octets`; unknown ones change nothing.
+/// Decodes `octets` by the value of a Content-Transfer-Encoding header; unknown encodings change nothing.
 pub fn decoded<'a>(encoding: &[u8], octets: &'a [u8]) -> Cow<'a, [u8]> {
     let encoding = encoding.trim_ascii();
     if encoding.eq_ignore_ascii_case(b"quoted-printable") {
@@ -29,7 +29,7 @@ pub fn decoded<'a>(encoding: &[u8], octets: &'a [u8]) -> Cow<'a, [u8]> {
     }
 }
 
-/// Octets of quoted-printable; what is none stands for itself.
+/// Decodes quoted-printable; anything not encoded stands for itself.
 pub fn quoted_printable(text: &[u8]) -> Vec<u8> {
     let digit =
         |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
@@ -58,8 +58,8 @@ pub fn quoted_printable(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Octets of base64, up to what is none: padding in the middle, as where two texts were joined, is passed
-/// over.
+/// Decodes base64, up to the first octet that is none; padding in the middle, as where two texts were joined,
+/// is skipped.
 pub fn base64(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     for piece in text.split(|b| *b == b'=') {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_encoding_is_undone_and_others_change_nothing() {
+    fn each_encoding_is_decoded_and_others_change_nothing() {
         assert_eq!(&*decoded(b" Quoted-Printable\r\n", b"=C3=84pf=\r\nel =\r\n"), "\u{c4}pfel ".as_bytes());
         assert_eq!(&*decoded(b"BASE64", b"w4Rw\r\nZmVs\r\n"), "\u{c4}pfel".as_bytes());
         for encoding in [&b"8bit"[..], b"", b"x-uuencode"] {

@@ -1,23 +1,23 @@
-//! The log of what readers asked for: a line for each request, written in blocks, in a file of bounded size.
+//! The access log: a line for each request of a reader, written in blocks, to a file of bounded size.
 //!
-//! Format: `docs/formats/access-log.md`. Lines that cannot be written are lost, and nothing else is. Called
-//! by `cache`; read by `simulate`.
+//! Format: `docs/formats/access-log.md`. A failed write loses lines, and affects nothing else. Called by
+//! `cache`; read by `simulate`.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use spool::{Disk, DiskFile, Open};
+use disk::{Disk, DiskFile, Open};
 
 use crate::stats::{Access, RequestKind};
 
-/// Lines that wait to be written, in bytes.
+/// Size of the buffer for lines, in bytes.
 const BUFFER_BYTES: usize = 32 << 10;
-/// The longest line that is read.
+/// Maximum length of a line that is read.
 pub(crate) const LINE_BYTES_MAX: usize = 2048;
 
-/// A log that is written.
+/// A log that is being written.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     disk: Arc<dyn Disk>,
@@ -46,7 +46,7 @@ impl AccessLog {
         }
     }
 
-    /// Writes what waits.
+    /// Writes the buffer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write()?;
         self.failed.take().map_or(Ok(()), Err)
@@ -79,7 +79,7 @@ impl Drop for AccessLog {
     }
 }
 
-/// Appends a word without blanks, and nothing longer than this.
+/// Appends a word without its blanks, cut at the maximum length.
 fn put_word(word: &[u8], line: &mut String) {
     const WORD_BYTES_MAX: usize = 512;
     line.push(' ');
@@ -113,7 +113,7 @@ pub(crate) struct Line<'a> {
     pub at: u64,
     pub client: &'a str,
     pub kind: RequestKind,
-    /// As it is written: nothing is decoded.
+    /// Group as written: nothing is decoded.
     pub group: &'a str,
     pub number: u64,
     pub id: &'a str,
@@ -121,7 +121,7 @@ pub(crate) struct Line<'a> {
     pub is_hit: bool,
 }
 
-/// What a line says; `None` if it is none.
+/// Parses a line; `None` if it is invalid.
 pub(crate) fn parse_line(line: &str) -> Option<Line<'_>> {
     if line.len() > LINE_BYTES_MAX {
         return None;
@@ -148,7 +148,7 @@ pub(crate) fn parse_line(line: &str) -> Option<Line<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{SimDisk, read_small};
+    use disk::{SimDisk, read_small};
 
     fn access(number: u64) -> Access<'static> {
         Access {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_bounded_and_the_newest_lines_are_there() {
+    fn log_is_bounded_and_keeps_the_newest_lines() {
         let disk = SimDisk::new();
         let path = Path::new("/access.log");
         let mut log = AccessLog::open(Arc::new(disk.clone()), path, 100 << 10).unwrap();

@@ -1,6 +1,6 @@
-//! Which articles upstreams said they have or do not have, so that they are not asked again and again.
+//! Recent answers of upstreams about having or not having articles, which save repeated questions.
 //!
-//! In memory, of a fixed size; what is forgotten too early costs one question. Called by `cache`.
+//! In memory, of a fixed size; an answer that is lost too early costs one question. Called by `cache`.
 
 use lock_order::Innermost;
 
@@ -9,7 +9,7 @@ use crate::record::hash64;
 const BUCKETS: usize = 8192;
 const WAYS: usize = 8;
 
-/// The table: 65,536 answers.
+/// Table of 65,536 answers.
 #[derive(Debug)]
 pub(crate) struct Answers(Innermost<Vec<[(u64, u64); WAYS]>>);
 
@@ -18,7 +18,7 @@ impl Answers {
         Self(Innermost::new(vec![[(0, 0); WAYS]; BUCKETS]))
     }
 
-    /// The answer of an owner's servers about an article holds until then.
+    /// Records an answer of an owner's servers about an article, valid until `until`.
     pub fn add(&self, owner: &str, id: &[u8], until: u64) {
         let hash = hash64(&[owner.as_bytes(), id]);
         let mut table = self.0.lock();
@@ -37,7 +37,7 @@ impl Answers {
         bucket.is_some_and(|bucket| bucket.iter().any(|(known, until)| *known == hash && now < *until))
     }
 
-    /// It does not hold any more.
+    /// Removes an answer.
     pub fn remove(&self, owner: &str, id: &[u8]) {
         self.add(owner, id, 0);
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_hold_for_their_time_and_their_owner_and_the_table_is_bounded() {
+    fn answers_expire_belong_to_an_owner_and_are_bounded() {
         let answers = Answers::new();
         answers.add("one", b"<a@b>", 10);
         assert!(answers.has("one", b"<a@b>", 9));

@@ -1,15 +1,15 @@
-//! A table by ascending numbers that is small in memory, whether it has one entry or many thousands.
+//! Table by ascending numbers that is small in memory, with one entry or many thousands.
 //!
-//! Entries are in chunks, in order, none of which is empty: looking one up costs two binary searches, or one
-//! where its chunk has all numbers up to it, adding one moves those of its chunk. Most numbers are added at
-//! the end, where chunks are left full. Called by `loaded`.
+//! Entries are in chunks, in order, none of which is empty: a look-up costs two binary searches, or one where
+//! its chunk has all numbers up to it; an insertion moves entries of one chunk. Most numbers are added at the
+//! end, where chunks are left full. Called by `loaded`.
 
 use std::ops::RangeInclusive;
 
-/// Entries of a chunk.
+/// Maximum number of entries of a chunk.
 const CHUNK_ENTRIES: usize = 256;
 
-/// The table.
+/// Table of values by number.
 #[derive(Debug, Clone)]
 pub(crate) struct Ascending<V> {
     chunks: Vec<Vec<(u64, V)>>,
@@ -32,7 +32,7 @@ impl<V: Copy> Ascending<V> {
         self.len == 0
     }
 
-    /// Bytes of memory beside the table itself, or a few more.
+    /// Returns the memory used besides the table itself in bytes, perhaps slightly too large.
     pub fn bytes(&self) -> usize {
         let entries = match self.chunks.as_slice() {
             [only] => only.capacity(),
@@ -41,12 +41,13 @@ impl<V: Copy> Ascending<V> {
         entries * size_of::<(u64, V)>() + self.chunks.capacity() * size_of::<Vec<(u64, V)>>()
     }
 
-    /// Where an entry of this number is, or would be: the chunk, and its place there.
+    /// Returns the position of an entry with this number, or where to insert one: the chunk, and the index in
+    /// it.
     fn find(&self, number: u64) -> (usize, Result<usize, usize>) {
         let is_before = |chunk: &Vec<(u64, V)>| chunk.first().is_some_and(|(first, _)| *first <= number);
         let at = self.chunks.partition_point(is_before).saturating_sub(1);
         let chunk = self.chunks.get(at).map(Vec::as_slice).unwrap_or_default();
-        // A search looks at memory all over a chunk.
+        // Tried first, since a search touches memory all over a chunk.
         let first = chunk.first().map_or(0, |(first, _)| *first);
         let near = number.wrapping_sub(first) as usize;
         if chunk.get(near).is_some_and(|(known, _)| *known == number) {
@@ -69,7 +70,7 @@ impl<V: Copy> Ascending<V> {
         self.find(number).1.is_ok()
     }
 
-    /// Adds an entry; the one that had its number before.
+    /// Adds an entry; returns the one that had this number before.
     pub fn insert(&mut self, number: u64, value: V) -> Option<V> {
         let (mut chunk, at) = self.find(number);
         let mut at = match at {
@@ -81,7 +82,7 @@ impl<V: Copy> Ascending<V> {
         };
         self.len += 1;
         let Some(entries) = self.chunks.get_mut(chunk) else {
-            // Most tables of a cache that is read all over have one entry.
+            // Most tables in a cache with many readers have one entry.
             self.chunks = vec![vec![(number, value)]];
             return None;
         };
@@ -89,7 +90,7 @@ impl<V: Copy> Ascending<V> {
             entries.insert(at, (number, value));
             return None;
         }
-        // At the end another chunk is begun, elsewhere half of this one becomes another.
+        // At the end a new chunk is begun, elsewhere half of this one becomes another.
         let split = if at == CHUNK_ENTRIES { CHUNK_ENTRIES } else { CHUNK_ENTRIES / 2 };
         let mut after = entries.split_off(split);
         entries.shrink_to_fit();
@@ -116,7 +117,7 @@ impl<V: Copy> Ascending<V> {
         Some(value)
     }
 
-    /// Takes out the entries below a number.
+    /// Splits off the entries below a number.
     pub fn remove_below(&mut self, number: u64) -> Self {
         let (chunk, at) = self.find(number);
         let (Ok(at) | Err(at)) = at;
@@ -132,7 +133,7 @@ impl<V: Copy> Ascending<V> {
         Self { chunks: below, len }
     }
 
-    /// The entries of a range.
+    /// Returns the entries of a range.
     pub fn range(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = (u64, V)> {
         let (chunk, at) = self.find(*range.start());
         let (Ok(at) | Err(at)) = at;
@@ -143,19 +144,19 @@ impl<V: Copy> Ascending<V> {
         all.copied().take_while(move |(number, _)| *number <= last)
     }
 
-    /// All entries.
+    /// Returns all entries.
     pub fn iter(&self) -> impl Iterator<Item = (u64, V)> {
         self.chunks.iter().flatten().copied()
     }
 
-    /// The last entry up to a number.
+    /// Returns the last entry up to a number.
     pub fn up_to(&self, number: u64) -> Option<(u64, V)> {
         let (chunk, at) = self.find(number);
         let at = at.or_else(|at| at.checked_sub(1).ok_or(())).ok()?;
         self.chunks.get(chunk)?.get(at).copied()
     }
 
-    /// The first entry from a number on.
+    /// Returns the first entry from a number on.
     pub fn from(&self, number: u64) -> Option<(u64, V)> {
         self.range(number..=u64::MAX).next()
     }
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Compares all answers about a number.
+    /// Compares all results for a number.
     fn compare(table: &Ascending<u32>, model: &BTreeMap<u64, u32>, number: u64) {
         let own = |entry: Option<(&u64, &u32)>| entry.map(|(number, value)| (*number, *value));
         assert_eq!(table.get(number), model.get(&number).copied());
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_as_a_table_of_the_standard_library() {
+    fn table_behaves_like_a_btree_map() {
         let (mut table, mut model) = (Ascending::default(), BTreeMap::new());
         let mut seed = 7_u64;
         let mut random = |below: u64| {
@@ -194,7 +195,7 @@ mod tests {
         };
         compare(&table, &model, 3);
         for step in 0..60_000_u32 {
-            // It grows to several chunks, shrinks to nothing, and grows again.
+            // The table grows to several chunks, shrinks to nothing, and grows again.
             let number = random(4000);
             match random(if step / 10_000 % 2 == 0 { 3 } else { 8 }) {
                 0 | 1 => assert_eq!(table.insert(number, step), model.insert(number, step)),
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn one_entry_takes_little_and_numbers_that_ascend_leave_no_room() {
+    fn one_entry_is_small_and_ascending_numbers_fill_chunks() {
         let entry = size_of::<(u64, [u32; 4])>();
         let mut table = Ascending::default();
         table.insert(9, [0_u32; 4]);

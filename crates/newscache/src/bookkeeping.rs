@@ -1,6 +1,6 @@
-//! Which groups and files there are, how much they take, and which go when there is no room.
+//! Bookkeeping of groups and files: their sizes, and the choice of files to remove when there is no room.
 //!
-//! All in memory, without a disk: callers remove the files that are named here as gone. A file is a *unit* of
+//! All in memory, without a disk: callers remove the files that these functions list. A file is a *unit* of
 //! the replacement strategy. Invariants: `used` is the sum of the units' bytes, `pending` of the
 //! reservations; a file is taken out of the books before it is removed. Called by `cache`, `group`, `large`
 //! and `opening`.
@@ -16,14 +16,14 @@ use crate::record::hash64;
 use crate::settings::Shape;
 use crate::strategy::{Item, Strategy, StrategyKind, Victim};
 
-/// Groups that are known, if no reader has more of them selected.
+/// Maximum number of known groups, unless readers have more of them selected.
 const GROUPS_MAX: usize = 1 << 17;
-/// Groups that are looked at for one to be forgotten.
+/// Maximum number of groups that are examined to find one to forget.
 const LOOKED_AT_MAX: usize = 1024;
-/// Uses of a unit that are remembered over a restart.
+/// Maximum number of uses of a unit that are remembered over a restart.
 const USES_MAX: u8 = 15;
 
-/// Water marks and number of articles, as upstream's GROUP says.
+/// Water marks and number of articles, from upstream's answer to GROUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Marks {
     /// Lowest number of an article.
@@ -34,48 +34,48 @@ pub struct Marks {
     pub count: u64,
 }
 
-/// What upstream answered, and when it was asked.
+/// An answer of upstream, and the time of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked<T> {
     /// The answer.
     pub value: T,
-    /// Unix seconds.
+    /// Time of the question, in Unix seconds.
     pub at: u64,
 }
 
-/// A file as the books have it.
+/// A file in the books.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unit {
     pub file: File,
     pub slot: u32,
-    /// The highest number in it, if that is known.
+    /// Highest number in it, if known.
     pub last: u64,
-    /// When it expires or was posted, at the latest.
+    /// Latest time of expiry or posting of its articles.
     pub expires: u64,
-    /// When it was last asked for, in Unix seconds, and how often.
+    /// Time of the last use in Unix seconds, and number of uses.
     pub used: u64,
     pub uses: u16,
 }
 
-/// A group as the books have it.
+/// A group in the books.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     pub key: u64,
-    /// Shared with the other groups of the upstream.
+    /// Upstream, shared with its other groups.
     pub origin: Arc<str>,
     pub name: Box<[u8]>,
-    /// Files of others than this generation are not valid any more.
+    /// Current generation; files of other generations are invalid.
     pub generation: u64,
     marks: Marks,
-    /// When upstream was asked for them, in seconds.
+    /// Time at which upstream was asked for the water marks, in seconds.
     marks_at: u32,
     pub next_seq: u32,
-    /// Counts files of the group that were removed, over and over.
+    /// Wrapping count of removed files of the group.
     pub removals: u32,
     first: u32,
     used: u32,
     has_marks: bool,
-    /// Whether its place on disk says what it says here, but for when it was used.
+    /// True if its place on disk is up to date, except for the time of use.
     pub is_written: bool,
 }
 
@@ -99,7 +99,7 @@ impl Slot {
         }
     }
 
-    /// The marks that upstream told last.
+    /// Returns the water marks from the last answer of upstream.
     pub fn marks(&self) -> Option<Asked<Marks>> {
         self.has_marks.then_some(Asked { value: self.marks, at: self.marks_at.into() })
     }
@@ -110,35 +110,35 @@ impl Slot {
         (self.marks, self.marks_at) = (asked.value, seconds(asked.at));
     }
 
-    /// When something of it was asked for last, Unix seconds.
+    /// Returns the time of the last request, in Unix seconds.
     pub fn used(&self) -> u64 {
         self.used.into()
     }
 
-    /// Whether files of it are in the cache.
+    /// Returns whether files of the group are in the cache.
     pub fn has_files(&self) -> bool {
         self.first != NONE
     }
 }
 
-/// What a group is found by.
+/// Returns the key by which a group is found.
 pub(crate) fn key_of(origin: &str, name: &[u8]) -> u64 {
     hash64(&[origin.as_bytes(), name])
 }
 
-/// Whole blocks.
+/// Rounds a size up to whole blocks.
 pub(crate) fn on_disk(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-/// The place of a key in a table: the low bits of some keys are all the same.
+/// Hashes a key for a table: the low bits of some keys are all the same.
 fn spread(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
-/// The books.
+/// Bookkeeping of the cache.
 pub(crate) struct Books {
-    /// Counts what indexes in memory must follow: files removed, marks, generations.
+    /// Count of changes that indexes in memory must follow: files removed, water marks, generations.
     pub changes: Arc<AtomicU64>,
     pub shape: Shape,
     kind: StrategyKind,
@@ -153,7 +153,7 @@ pub(crate) struct Books {
     by_large: HashTable<u32>,
     latest_generation: u64,
     hand: usize,
-    /// Of the group that became known last.
+    /// Upstream of the last new group.
     origin: Arc<str>,
 }
 
@@ -178,7 +178,7 @@ impl Books {
         }
     }
 
-    /// Marks or the generation of a group are others now.
+    /// Records a change of a group's water marks or generation.
     pub fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Release);
     }
@@ -187,12 +187,12 @@ impl Books {
         self.used + self.pending
     }
 
-    /// How many files there are.
+    /// Returns the number of files.
     pub fn files(&self) -> u64 {
         self.count
     }
 
-    /// A generation that no group has had.
+    /// Returns a generation that no group has had.
     pub fn new_generation(&mut self, now: u64) -> u64 {
         self.latest_generation = now.max(self.latest_generation + 1);
         self.latest_generation
@@ -203,7 +203,7 @@ impl Books {
         self.by_key.find(spread(key), is_it).copied()
     }
 
-    /// The group of this key is at this place from now on.
+    /// Records the slot of the group with this key.
     fn set_slot_of_key(&mut self, key: u64, slot: u32) {
         let slots = &self.slots;
         let key_of = |slot: &u32| slots.get(*slot as usize).map_or(0, |slot| slot.key);
@@ -213,7 +213,8 @@ impl Books {
         }
     }
 
-    /// The group's slot, and whether it is new. `is_idle` tells whether no reader has a group selected.
+    /// Returns the group's slot, and whether it is new. `is_idle` returns whether no reader has a group
+    /// selected.
     pub fn slot(
         &mut self,
         origin: &str,
@@ -247,7 +248,7 @@ impl Books {
         (slot, true)
     }
 
-    /// Where the table is full, a group without files that nobody has selected.
+    /// Returns a group without files that no reader has selected, if the table is full.
     fn idle_slot(&mut self, is_idle: impl Fn(u32) -> bool) -> Option<u32> {
         if self.slots.len() < GROUPS_MAX {
             return None;
@@ -259,7 +260,7 @@ impl Books {
         })
     }
 
-    /// Makes room for so many groups.
+    /// Makes room for this many groups.
     pub fn reserve_slots(&mut self, groups: usize) {
         let groups = groups.min(GROUPS_MAX);
         self.slots.reserve_exact(groups.saturating_sub(self.slots.len()));
@@ -267,7 +268,7 @@ impl Books {
         self.by_key.reserve(groups, |slot| spread(slots.get(*slot as usize).map_or(0, |slot| slot.key)));
     }
 
-    /// Has a group share the name of its upstream with the one before it, which mostly has the same.
+    /// Lets a group share its upstream's name with the previous one, which mostly has the same.
     fn share_origin(&mut self, slot: &mut Slot) {
         if slot.origin == self.origin {
             slot.origin = self.origin.clone();
@@ -276,11 +277,11 @@ impl Books {
         }
     }
 
-    /// Puts a group that was read from disk at its place, which must not be taken.
+    /// Puts a group that was read from disk into its slot, which must be free.
     pub fn restore_slot(&mut self, at: u32, mut slot: Slot) {
         self.share_origin(&mut slot);
         while self.slots.len() <= at as usize {
-            // Never found by any key until a group gets it.
+            // An empty slot is not found by any key until a group is put there.
             let mut empty = Slot::new("", b"", 0, 0);
             empty.key = 0;
             self.slots.push(empty);
@@ -291,7 +292,7 @@ impl Books {
         self.set_slot_of_key(key, at);
     }
 
-    /// Enters a file, with room that is already there.
+    /// Enters a file, whose room has been made already.
     pub fn enter(&mut self, slot: u32, file: File, bytes: u64, expires: u64, now: u64) -> u32 {
         debug_assert!(self.owns(slot, file), "{file:?} is no file of its group");
         let id = self.free.pop().unwrap_or(self.units.len() as u32);
@@ -304,7 +305,7 @@ impl Books {
         id
     }
 
-    /// Enters all files that a cache begins with, in this order.
+    /// Enters the initial files of a cache, in this order.
     pub fn enter_all(&mut self, units: Vec<Packed>) {
         debug_assert!(self.units.is_empty());
         self.strategy.reserve(units.len(), self.slots.len());
@@ -324,7 +325,7 @@ impl Books {
         }
     }
 
-    /// Makes everything know of a unit that is in its place.
+    /// Enters a unit in all tables.
     fn settle(&mut self, id: u32) {
         let Some(unit) = self.units.get(id as usize).copied() else { return };
         let Some(slot) = self.slots.get_mut(unit.slot as usize) else { return };
@@ -346,7 +347,7 @@ impl Books {
         self.strategy.insert(id, item);
     }
 
-    /// Whether a file of this name would be one of this group.
+    /// Returns whether a file of this name would belong to this group.
     fn owns(&self, slot: u32, file: File) -> bool {
         let Some(slot) = self.slots.get(slot as usize) else { return false };
         match file {
@@ -397,13 +398,13 @@ impl Books {
         self.packed(id).map(|unit| self.unpacked(unit))
     }
 
-    /// The unit of a large article.
+    /// Returns the unit of a large article.
     pub fn large(&self, hash: u128) -> Option<u32> {
         let is_it = |id: &u32| self.units.get(*id as usize).and_then(Packed::large) == Some(hash);
         self.by_large.find(spread(hash as u64), is_it).copied()
     }
 
-    /// The units of a group.
+    /// Returns the units of a group.
     pub fn units_of(&self, slot: u32) -> impl Iterator<Item = (u32, Unit)> {
         let mut next = self.slots.get(slot as usize).map_or(NONE, |slot| slot.first);
         std::iter::from_fn(move || {
@@ -413,23 +414,23 @@ impl Books {
         })
     }
 
-    /// All units.
+    /// Returns all units.
     pub fn units(&self) -> impl Iterator<Item = Unit> {
         self.units.iter().filter(|unit| unit.is_there()).map(|unit| self.unpacked(unit))
     }
 
-    /// All files with their units.
+    /// Returns all files with their units.
     pub fn numbered_files(&self) -> Vec<(u32, File)> {
         let units = (0..).zip(&self.units).filter(|(_, unit)| unit.is_there());
         units.map(|(id, unit)| (id, self.file_of(unit))).collect()
     }
 
-    /// Whether a unit is still this file.
+    /// Returns whether a unit is still this file.
     pub fn is_file(&self, id: u32, file: File) -> bool {
         self.packed(id).is_some_and(|unit| self.file_of(unit) == file)
     }
 
-    /// Something in a file was asked for and was there.
+    /// Records a hit in a file.
     pub fn hit(&mut self, id: u32, file: File, now: u64) {
         if !self.is_file(id, file) {
             return;
@@ -445,19 +446,19 @@ impl Books {
         }
     }
 
-    /// A file was read and found whole.
+    /// Records that a file was read and is undamaged.
     pub fn set_checked(&mut self, id: u32, file: File) {
         if self.is_file(id, file) {
             self.link(id, |unit| unit.is_checked = true);
         }
     }
 
-    /// Whether that was said of a file.
+    /// Returns whether a file is known to be undamaged.
     pub fn is_checked(&self, id: u32, file: File) -> bool {
         self.is_file(id, file) && self.packed(id).is_some_and(|unit| unit.is_checked)
     }
 
-    /// A file has so many bytes now. False if it is gone.
+    /// Records the new size of a file. Returns false if it was removed.
     pub fn grow(&mut self, id: u32, file: File, bytes: u64, last: u64, expires: u64, now: u64) -> bool {
         if !self.is_file(id, file) {
             return false;
@@ -474,7 +475,7 @@ impl Books {
         true
     }
 
-    /// The highest number in a file, as was found when it was read.
+    /// Records the highest number in a file, as found when it was read.
     pub fn set_last(&mut self, id: u32, file: File, last: u64) {
         if self.is_file(id, file) {
             self.link(id, |unit| unit.set_last(last));
@@ -515,7 +516,7 @@ impl Books {
         }
     }
 
-    /// Reserves room, for which files may have to go. False, and nothing is reserved, if there is none.
+    /// Reserves room, for which files may be removed. Returns false, and reserves nothing, if there is none.
     pub fn reserve(&mut self, bytes: u64, gone: &mut Vec<(u32, File)>) -> bool {
         let limit = self.shape.limit_bytes;
         if bytes > limit {
@@ -528,7 +529,7 @@ impl Books {
         true
     }
 
-    /// Lets files go until no more than this is used. False if other reservations are in the way.
+    /// Removes files until no more than this is used. Returns false if other reservations are in the way.
     pub fn shrink(&mut self, limit: u64, gone: &mut Vec<(u32, File)>) -> bool {
         while self.used() > limit {
             match self.strategy.victim() {
@@ -554,7 +555,7 @@ impl Books {
         self.pending -= bytes;
     }
 
-    /// Another strategy, which begins with the order in which files were last used.
+    /// Changes the strategy; the new one begins with the order in which files were last used.
     pub fn set_strategy(&mut self, kind: StrategyKind) {
         if kind == self.kind {
             return;
@@ -602,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_and_the_sum_stays_right() {
+    fn room_is_made_and_the_sum_stays_correct() {
         for kind in StrategyKind::ALL {
             let mut books = books(kind);
             let limit = books.shape.limit_bytes;
@@ -633,13 +634,13 @@ mod tests {
         }
     }
 
-    /// Resident memory of this process.
+    /// Returns the resident memory of this process.
     fn resident_bytes() -> u64 {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
     }
 
-    /// Beside the indexes of groups in use.
+    /// Does not include the indexes of groups in use.
     #[test]
     #[ignore = "it must be alone in its process"]
     fn the_books_of_a_full_cache_of_50_gib_and_55_000_groups_are_small() {
@@ -666,7 +667,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_cannot_be_reserved_again() {
+    fn reserved_room_cannot_be_reserved_again() {
         let mut books = books(StrategyKind::Lrua);
         let limit = books.shape.limit_bytes;
         assert!(books.reserve(limit - 10, &mut Vec::new()));

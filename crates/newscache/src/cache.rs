@@ -1,16 +1,16 @@
 //! The cache: one handle for all of it, shared by all readers.
 //!
 //! Locks, outer first: a group's index (`Cell`); the table of cells; the books; counters and the log are
-//! innermost. Nobody holds the indexes of two groups. Files are removed after the books have let go
-//! of them, without a lock. Called by the crate's users, and by `group` and `large`.
+//! innermost. No thread holds the indexes of two groups. Files are removed after the books have dropped them,
+//! without a lock. Called by the crate's users, and by `group` and `large`.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use disk::{Access as FileAccess, Disk, DiskFile, Open, Patience, durable_replace};
 use lock_order::{Innermost, Ordered};
-use spool::{Access as FileAccess, Disk, DiskFile, Open, Patience, durable_replace};
 
 use crate::access_log::AccessLog;
 use crate::answers::Answers;
@@ -27,12 +27,12 @@ use crate::slots::{At, NAMES_BYTES_MAX, SlotsFile};
 use crate::stats::{Access, Counters, ReadGroup, Stats};
 use crate::wanted::{Want, Wanted};
 
-/// All that handles share.
+/// State shared by all handles.
 pub(crate) struct Inner {
     pub disk: Arc<dyn Disk>,
     pub dir: PathBuf,
     pub books: Ordered<Books, { rank::BOOKS }>,
-    /// As [`Books::changes`].
+    /// Shared with [`Books::changes`].
     pub changes: Arc<AtomicU64>,
     pub ids: Ids,
     pub recent: Recent,
@@ -46,16 +46,16 @@ pub(crate) struct Inner {
     pub lanes: Lanes,
     wanted: Innermost<Wanted>,
     log: Innermost<Option<AccessLog>>,
-    /// Whether there is one.
+    /// True if there is a log.
     is_logging: AtomicBool,
     settings: Innermost<Settings>,
     overview_headers: Innermost<Arc<[String]>>,
-    /// Numbers files that are being written.
+    /// Number of the next file that is being written.
     pub unfinished: AtomicU64,
     _lock: Box<dyn Send + Sync>,
 }
 
-/// A cache of other servers' articles. Clones are handles of the same one.
+/// A cache of other servers' articles. Clones are handles of the same cache.
 #[derive(Clone)]
 pub struct Cache(pub(crate) Arc<Inner>);
 
@@ -65,28 +65,28 @@ impl std::fmt::Debug for Cache {
     }
 }
 
-/// Room that is reserved; released when dropped.
+/// Reserved room; released when dropped.
 pub(crate) struct Room<'a> {
     inner: &'a Inner,
     bytes: u64,
 }
 
 impl Room<'_> {
-    /// Ends the reservation with an entry in the books.
+    /// Converts the reservation to an entry in the books.
     pub fn settle<T>(mut self, enter: impl FnOnce(&mut Books) -> T) -> T {
         let mut books = self.inner.books.lock();
         books.release(std::mem::take(&mut self.bytes));
         enter(&mut books)
     }
 
-    /// Leaves the reservation to somebody who ends it with [`Room::of`].
+    /// Keeps the reservation, for a later [`Room::of`].
     pub fn keep(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
     }
 }
 
 impl<'a> Room<'a> {
-    /// A reservation that was kept.
+    /// Restores a reservation that was kept.
     pub fn of(inner: &'a Inner, bytes: u64) -> Self {
         Self { inner, bytes }
     }
@@ -101,7 +101,7 @@ impl Drop for Room<'_> {
 }
 
 impl Cache {
-    /// Opens the cache in a directory, which is made if it is missing, after whatever has happened to it.
+    /// Opens the cache in a directory, which is made if it is missing, in any state after a crash.
     ///
     /// # Errors
     /// If another process has it open, or the directory cannot be used.
@@ -153,26 +153,26 @@ impl Cache {
         Ok((Self(Arc::new(inner)), opened))
     }
 
-    /// What is configured now.
+    /// Returns the current settings.
     pub fn settings(&self) -> Settings {
         *self.0.settings.lock()
     }
 
-    /// The further headers that overview rows keep.
+    /// Returns the further headers that overview rows keep.
     pub fn overview_headers(&self) -> Arc<[String]> {
         self.0.overview_headers.lock().clone()
     }
 
-    /// Makes rows of articles with these headers from now on.
+    /// Sets the headers of rows made of articles from now on.
     pub fn keep_overview_headers(&self, names: &[String]) {
         *self.0.overview_headers.lock() = names.into();
     }
 
-    /// Changes what is configured. A smaller cache shrinks at once; the table of Message-IDs keeps its size
-    /// until the cache is opened again.
+    /// Changes the settings. A smaller cache shrinks at once; the table of Message-IDs keeps its size until
+    /// the cache is opened again.
     ///
     /// # Errors
-    /// None that leave it unusable: of files that could not be removed.
+    /// Those of removing files; the cache stays usable.
     pub fn set(&self, settings: Settings) -> io::Result<()> {
         *self.0.settings.lock() = settings;
         self.0.settle_uses();
@@ -188,8 +188,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Writes down in which order things were used, and the statistics. Whatever is lost when this is not
-    /// called, nothing is wrong after it.
+    /// Saves the order in which files were used, and the statistics. Without this call they are lost, which
+    /// does no other harm.
     ///
     /// # Errors
     /// Those of the disk.
@@ -217,33 +217,33 @@ impl Cache {
         replace("stats", text.as_bytes())
     }
 
-    /// The servers of an owner do not have this article until then (Unix seconds).
+    /// Records that the servers of an owner do not have this article, until a time (Unix seconds).
     pub fn missing(&self, owner: &str, id: &[u8], until: u64) {
         self.0.missing.add(owner, id, until);
         self.0.present.remove("", id);
     }
 
-    /// The article came from a server of this owner after all.
+    /// Records that the article came from a server of this owner after all.
     pub fn not_missing(&self, owner: &str, id: &[u8]) {
         self.0.missing.remove(owner, id);
     }
 
-    /// Whether the servers of an owner are known not to have an article.
+    /// Returns whether the servers of an owner are known not to have an article.
     pub fn is_missing(&self, owner: &str, id: &[u8], now: u64) -> bool {
         self.0.missing.has(owner, id, now)
     }
 
-    /// Some server has this article, as far as is known until then (Unix seconds).
+    /// Records that some server has this article, until a time (Unix seconds).
     pub fn present(&self, id: &[u8], until: u64) {
         self.0.present.add("", id, until);
     }
 
-    /// Whether some server is known to have an article.
+    /// Returns whether some server is known to have an article.
     pub fn is_present(&self, id: &[u8], now: u64) -> bool {
         self.0.present.has("", id, now)
     }
 
-    /// The groups of an upstream whose marks are known, in the order of their names.
+    /// Returns the groups of an upstream with known water marks, in the order of their names.
     pub fn known_groups(&self, origin: &str) -> Vec<(Box<[u8]>, Marks)> {
         let books = self.0.books.lock();
         let of_origin = books.slots.iter().filter(|slot| *slot.origin == *origin);
@@ -254,14 +254,14 @@ impl Cache {
         groups
     }
 
-    /// The marks of a group that upstream told last. Unlike [`Cache::group`] it makes no group known.
+    /// Returns the last known water marks of a group. Unlike [`Cache::group`] it does not create the group.
     pub fn known_marks(&self, origin: &str, name: &[u8]) -> Option<Asked<Marks>> {
         let books = self.0.books.lock();
         let slot = books.slots.get(books.slot_of_key(key_of(origin, name))? as usize)?;
         slot.marks().filter(|_| *slot.origin == *origin && *slot.name == *name)
     }
 
-    /// Nobody takes the marks of a group that are known for new ones any more.
+    /// Marks the known water marks of a group as outdated.
     pub fn marks_are_old(&self, origin: &str, name: &[u8]) {
         let mut books = self.0.books.lock();
         let Some(at) = books.slot_of_key(key_of(origin, name)) else { return };
@@ -270,28 +270,28 @@ impl Cache {
         }
     }
 
-    /// The groups that readers read, as far as they are counted.
+    /// Returns the groups that readers read, as far as they are counted.
     pub fn read_groups(&self) -> Vec<ReadGroup> {
         self.0.gather_all();
         self.0.counters.lock().read_groups()
     }
 
-    /// Remembers that a reader wanted an article that cannot be had now.
+    /// Remembers that a reader wanted an article that is not available now.
     pub fn want(&self, want: Want) {
         self.0.wanted.lock().add(want);
     }
 
-    /// It came, or is not wanted any more.
+    /// Forgets an article that has arrived, or is not wanted any more.
     pub fn not_wanted(&self, want: &Want) {
         self.0.wanted.lock().remove(want);
     }
 
-    /// What is remembered, the oldest first.
+    /// Returns the remembered articles, the oldest first.
     pub fn wanted(&self) -> Vec<Want> {
         self.0.wanted.lock().all()
     }
 
-    /// Counts a request of a reader, and logs it if a log is asked for.
+    /// Counts a request of a reader, and logs it if the log is enabled.
     pub fn record(&self, access: &Access<'_>) {
         if access.group.is_empty() && access.upstream.is_empty() {
             self.0.lanes.count(access);
@@ -301,7 +301,7 @@ impl Cache {
         self.0.log(access);
     }
 
-    /// What was counted, and how full the cache is.
+    /// Returns the counters, and the fill level of the cache.
     pub fn stats(&self) -> Stats {
         self.0.gather_all();
         let stats = self.0.counters.lock().stats();
@@ -310,8 +310,8 @@ impl Cache {
         Stats { used_bytes: books.used(), size_bytes, files: books.files(), ..stats }
     }
 
-    /// Writes a line for each request to a file from now on, or to none. At `bytes_max` it becomes NAME.1,
-    /// and another one is begun.
+    /// Writes a line for each request to a file from now on, or to none. At `bytes_max` it is renamed to
+    /// NAME.1, and a new one is begun.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -326,17 +326,17 @@ impl Cache {
         Ok(())
     }
 
-    /// Writes what is still buffered of the access log.
+    /// Writes the buffered lines of the access log.
     ///
     /// # Errors
-    /// Those of the disk since the last call.
+    /// Errors of the disk since the last call.
     pub fn flush_log(&self) -> io::Result<()> {
         self.0.log.lock().as_mut().map_or(Ok(()), AccessLog::flush)
     }
 }
 
 impl Inner {
-    /// The cell of a group.
+    /// Returns the cell of a group.
     pub fn cell(&self, origin: &str, name: &[u8], now: u64) -> Arc<Cell> {
         let mut cells = self.cells.by_slot.lock();
         let (slot, origin) = {
@@ -358,7 +358,7 @@ impl Inner {
         cell
     }
 
-    /// The cell of a group that is known by its key; `None`: nothing of it is here.
+    /// Returns the cell of the group with this key; `None` if nothing of it is cached.
     pub fn cell_of_key(&self, key: u64, now: u64) -> Option<Arc<Cell>> {
         let recent = self.cells.recent(key)?;
         if let Some(cell) = &*recent.load()
@@ -379,7 +379,7 @@ impl Inner {
         Some(cell)
     }
 
-    /// Tells the counters what was counted apart.
+    /// Adds separately counted requests to the counters.
     pub fn gather_all(&self) {
         self.gather(self.cells.by_slot.lock().values());
         for requests in self.lanes.take_requests() {
@@ -396,14 +396,14 @@ impl Inner {
         }
     }
 
-    /// A file was used.
+    /// Records the use of a file.
     pub fn hit(&self, unit: u32, file: File, now: u64) {
         if let Some(uses) = self.lanes.note(Use { unit, file, now }) {
             self.enter_uses(uses);
         }
     }
 
-    /// Tells the books of all uses.
+    /// Reports all uses to the books.
     fn settle_uses(&self) {
         self.lanes.take_uses().for_each(|uses| self.enter_uses(uses));
     }
@@ -415,7 +415,7 @@ impl Inner {
         }
     }
 
-    /// Logs a request if a log is asked for.
+    /// Logs a request if the log is enabled.
     pub fn log(&self, access: &Access<'_>) {
         if self.is_logging.load(Ordering::Relaxed)
             && let Some(log) = self.log.lock().as_mut()
@@ -428,7 +428,7 @@ impl Inner {
         self.books.lock().shape
     }
 
-    /// Reserves room; `None` if there is none.
+    /// Reserves room; returns `None` if there is none.
     pub fn reserve(&self, bytes: u64) -> Option<Room<'_>> {
         self.settle_uses();
         let mut gone = Vec::new();
@@ -437,7 +437,7 @@ impl Inner {
         is_reserved.then_some(Room { inner: self, bytes })
     }
 
-    /// Removes files that the books have let go of.
+    /// Removes files that the books have dropped.
     pub fn discard(&self, gone: &[(u32, File)]) {
         if gone.is_empty() {
             return;
@@ -454,12 +454,12 @@ impl Inner {
         }
     }
 
-    /// A file has given way to another one of its name.
+    /// Closes a file that another one of its name has replaced.
     pub fn close_file(&self, unit: u32) {
         self.files.close(unit, None);
     }
 
-    /// Removes a file that turned out damaged.
+    /// Removes a damaged file.
     pub fn drop_damaged(&self, unit: u32, file: File) {
         let gone = {
             let mut books = self.books.lock();
@@ -471,7 +471,7 @@ impl Inner {
         }
     }
 
-    /// A file, opened. Without patience `WouldBlock` if it is not open already.
+    /// Opens a file. Without patience `WouldBlock` if it is not open already.
     pub fn open_file(&self, unit: u32, file: File, patience: Patience) -> io::Result<Arc<dyn DiskFile>> {
         if let Some(open) = self.files.with(unit, file, Arc::clone) {
             return Ok(open);
@@ -484,7 +484,7 @@ impl Inner {
         Ok(open)
     }
 
-    /// Writes a group's place in the file of groups, unless it says the same already.
+    /// Writes a group's place in the file of groups, unless it is up to date.
     pub fn write_slot(&self, at: u32, is_changed: bool) -> io::Result<()> {
         let slot = {
             let mut books = self.books.lock();

@@ -1,7 +1,7 @@
-//! Groups in use: one cell each, with the group's index while that is in memory.
+//! Groups in use: one cell each, with the group's index while it is in memory.
 //!
-//! A cell stays as long as somebody has it or its index is in memory; there are never two of one group. Cells
-//! that were found by their key lately are found again without a lock. Called by `cache`.
+//! A cell exists as long as it is referenced or its index is in memory; there are never two of one group.
+//! Cells that were recently found by their key are found again without a lock. Called by `cache`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,31 +14,31 @@ use crate::loaded::Loaded;
 use crate::rank;
 use crate::stats::OfGroup;
 
-/// Bytes of indexes that are in memory, over all groups.
+/// Maximum size of the indexes in memory, over all groups.
 pub(crate) const INDEX_BYTES_MAX: usize = 4 << 20;
-/// What a group takes beside its index while that is in memory, with parts of the allocator's pages. It is
-/// counted amply, so that there are no more than 3,000 small ones: each is one small file to be read.
+/// Memory of a group besides its index, including allocator overhead. A generous estimate, so that there are
+/// no more than 3,000 small ones: each is one small file to be read.
 const CELL_BYTES: usize = 1024;
-/// Cells that may be there before idle ones are dropped.
+/// Number of cells above which idle ones are dropped.
 const SPARE: usize = 1024;
-/// Cells that are found without a lock, each at the place that its key has.
+/// Number of cells that are found without a lock, each at a place determined by its key.
 const RECENT: usize = 512;
 
-/// One group's index, while it is in use.
+/// A group's index, while it is in use.
 #[derive(Debug)]
 pub(crate) struct Cell {
     pub slot: u32,
     pub key: u64,
     pub origin: Arc<str>,
     pub name: Box<[u8]>,
-    /// Whether anything is kept of it: its name is not too long.
+    /// True if the group can be cached: its name is not too long.
     pub is_kept: bool,
     pub index: Ordered<Option<Box<Loaded>>, { rank::INDEX }>,
-    /// Bytes of memory.
+    /// Memory in bytes.
     weight: AtomicUsize,
-    /// What [`Cells::tick`] was when it was used.
+    /// Value of [`Cells::tick`] at the last use.
     used: AtomicU64,
-    /// What readers asked for since the counters were last told.
+    /// Requests of readers that are not added to the counters yet.
     pub counted: Innermost<OfGroup>,
 }
 
@@ -57,20 +57,20 @@ impl Cell {
         }
     }
 
-    /// Whether somebody has it, or its index is in memory.
+    /// Returns whether the cell is referenced, or its index is in memory.
     pub fn is_in_use(cell: &Arc<Self>) -> bool {
         Arc::strong_count(cell) > 1 || cell.weight.load(Ordering::Relaxed) > 0
     }
 }
 
-/// All of them.
+/// All cells.
 #[derive(Debug)]
 pub(crate) struct Cells {
     pub by_slot: Ordered<HashMap<u32, Arc<Cell>>, { rank::CELLS }>,
     recent: Box<[ArcSwapOption<Cell>]>,
-    /// Bytes of all indexes.
+    /// Size of all indexes in bytes.
     weight: AtomicUsize,
-    /// Counts how often an index became larger or smaller: only then is it of interest which was used before.
+    /// Count of changes in size of indexes: their order of use only matters then.
     tick: AtomicU64,
 }
 
@@ -86,23 +86,23 @@ impl Default for Cells {
 }
 
 impl Cells {
-    /// Whether those not in use are to be dropped before there are more than so many.
+    /// Returns whether idle cells are to be dropped before one is added to this many.
     pub fn is_to_shrink(cells: usize) -> bool {
         cells > SPARE && cells.is_power_of_two()
     }
 
-    /// Where a cell with this key is if it was found by it lately; there may be another one.
+    /// Returns the place for recently found cells with this key; another cell may be there.
     pub fn recent(&self, key: u64) -> Option<&ArcSwapOption<Cell>> {
         self.recent.get(key as usize % RECENT)
     }
 
-    /// A group's index takes so many bytes now. Where all take too many, those that were not used for longest
-    /// are dropped.
+    /// Records the size of a group's index. If the total is too large, the indexes that were not used for
+    /// longest are dropped.
     pub fn weigh(&self, cell: &Cell, bytes: usize) {
         let weight = bytes + CELL_BYTES;
         if cell.weight.load(Ordering::Relaxed) == weight {
             let tick = self.tick.load(Ordering::Relaxed);
-            // Others need not be told what they know.
+            // Writing an unchanged value would disturb other processors.
             if cell.used.load(Ordering::Relaxed) != tick {
                 cell.used.store(tick, Ordering::Relaxed);
             }
@@ -130,7 +130,7 @@ impl Cells {
         }
     }
 
-    /// Bytes that all indexes in memory take.
+    /// Returns the size of all indexes in memory, in bytes.
     #[cfg(test)]
     pub fn index_bytes(&self) -> usize {
         self.by_slot.lock().values().map(|cell| cell.weight.load(Ordering::Relaxed)).sum()

@@ -1,6 +1,5 @@
-//! Figures 3 and 4 of the paper as SVG files of their own: a line for each strategy over the size of the
-//! cache.
-//! Called by `newsreel cache simulate`.
+//! Figures 3 and 4 of the paper as SVG files: a line for each strategy over the size of the cache. Called by
+//! `newsreel cache simulate`.
 
 use std::fmt::Write as _;
 
@@ -13,19 +12,19 @@ const LEFT: f64 = 60.0;
 const TOP: f64 = 40.0;
 const PLOT_WIDTH: f64 = 520.0;
 const PLOT_HEIGHT: f64 = 320.0;
-/// Lines across the plot.
+/// Number of lines across the plot.
 const STEPS: u32 = 5;
 
-/// What is drawn.
+/// Subject of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
-    /// Figure 3: bytes from upstream, as a part of those asked for.
+    /// Figure 3: bytes from upstream, as a share of those requested.
     Bandwidth,
-    /// Figure 4: hits as a part of the requests.
+    /// Figure 4: hits as a share of the requests.
     HitRate,
 }
 
-/// A colour that the others are told from.
+/// Returns a colour that is distinguishable from the others.
 fn colour(kind: StrategyKind) -> &'static str {
     match kind {
         StrategyKind::Lrua => "#2b6cb0",
@@ -40,7 +39,7 @@ fn colour(kind: StrategyKind) -> &'static str {
     }
 }
 
-/// Bytes for an axis.
+/// Formats bytes for an axis.
 fn short(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let fit = units.into_iter().find(|(_, shift)| bytes >= 1 << shift);
@@ -50,7 +49,7 @@ fn short(bytes: u64) -> String {
     )
 }
 
-/// The whole file; the points of a strategy are taken in the order of their sizes.
+/// Returns the whole file; the points of a strategy are connected in the order of their sizes.
 pub fn figure(points: &[Point], what: Figure) -> String {
     let (title, value): (&str, fn(&Point) -> f64) = match what {
         Figure::Bandwidth => ("Bytes from upstream, % of bytes asked for", Point::upstream_part),

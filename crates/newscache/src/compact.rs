@@ -1,11 +1,11 @@
-//! Files of a group of which more than half does not count any more: what does is written again.
+//! Compaction of a group's files: the live half of a file is copied when the other half is dead.
 //!
-//! What remains is appended to the group's newest file, then the old one is removed; a crash between the two
-//! leaves both, which say the same. Called by `group`, with the group's index locked.
+//! Live records are appended to the group's newest file, then the old one is removed; a crash between the two
+//! leaves both, with the same content. Called by `group`, with the group's index locked.
 
 use std::io;
 
-use spool::read_small;
+use disk::read_small;
 
 use crate::bookkeeping::File;
 use crate::cache::Inner;
@@ -13,11 +13,11 @@ use crate::cells::Cell;
 use crate::loaded::{Loaded, lines};
 use crate::record::{self, Kind, Record};
 
-/// No file of a group is larger.
+/// Maximum size of a group's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 impl Inner {
-    /// Writes the group's wasteful files again.
+    /// Compacts the group's wasteful files.
     pub fn compact(&self, cell: &Cell, loaded: &mut Loaded) -> io::Result<()> {
         while let Some(seq) = loaded.wasteful.pop() {
             self.rewrite(cell, loaded, seq)?;
@@ -27,7 +27,7 @@ impl Inner {
 
     fn rewrite(&self, cell: &Cell, loaded: &mut Loaded, seq: u32) -> io::Result<()> {
         let Some(segment) = loaded.segment_mut(seq) else { return Ok(()) };
-        // What remains goes elsewhere.
+        // The copies go to another file.
         segment.is_sealed = true;
         let unit = segment.unit;
         let file = File::Segment { key: cell.key, generation: loaded.generation, seq };
@@ -57,7 +57,7 @@ impl Inner {
     }
 }
 
-/// What of a record still counts: numbers and payload of each part.
+/// Returns the live parts of a record: numbers and payload of each.
 fn living(loaded: &Loaded, record: &Record<'_>, seq: u32, at: usize) -> Vec<(u64, u64, Vec<u8>)> {
     let is_here = |place: crate::loaded::Place| place.seq == seq && place.at as usize == at;
     match record.kind {

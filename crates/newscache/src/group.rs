@@ -1,14 +1,14 @@
-//! One group of one upstream, as it is cached.
+//! A group of an upstream in the cache.
 //!
-//! Small articles and rows are in the group's files; what a reader asks for and is not here, the caller
-//! fetches and puts here. A group whose numbers turn out to be others than they were *begins anew*: all that
-//! was cached of it is dropped, durably, before anything new is stored. Called by the crate's users.
+//! Small articles and rows are in the group's files; the caller fetches requested ones that are missing, and
+//! stores them here. A group whose numbers turn out to have changed is *reset*: everything cached of it is
+//! dropped, durably, before anything new is stored. Called by the crate's users.
 
 use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use spool::Patience;
+use disk::Patience;
 
 use crate::bookkeeping::{Asked, File, Marks};
 use crate::cache::{Cache, Inner};
@@ -20,61 +20,61 @@ use crate::record::{self, HEADER_BYTES, Kind, Record};
 use crate::runs::Runs;
 use crate::stats::Access;
 
-/// Bytes of rows in one record.
+/// Maximum size of the rows in one record, in bytes.
 const BLOCK_BYTES: usize = 32 << 10;
 
-/// What became of a group.
+/// Effect of a call on the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Change {
-    /// It goes on as it was.
+    /// The group continues as it was.
     None,
-    /// It begins anew: its numbers are others.
+    /// The group was reset: its numbers have changed.
     Anew,
 }
 
-/// How far rows were at hand.
+/// Extent of the rows that were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rows {
-    /// All of them.
+    /// All rows were found.
     Done,
     /// The limit is reached.
     Limit {
-        /// The number to go on with.
+        /// Number at which to continue.
         next: u64,
     },
-    /// Those before this range were appended; these are to be fetched.
+    /// The rows before this range were appended; those of the range are to be fetched.
     Missing {
-        /// The numbers without rows.
+        /// Numbers without rows.
         range: RangeInclusive<u64>,
     },
 }
 
-/// An article that was found, and where it is in the buffer that it was read into.
+/// An article that was found, and its position in the buffer that it was read into.
 #[derive(Debug)]
 pub struct Found {
-    /// Its Message-ID.
+    /// Range of its Message-ID.
     pub id: Range<usize>,
-    /// Where the article begins; it goes to the end.
+    /// Start of the article, which extends to the end.
     pub from: usize,
-    /// A large one, to be read: nothing of it is there.
+    /// Reader of a large article, of which nothing is in the buffer.
     pub large: Option<LargeReader>,
 }
 
 impl Found {
-    /// An article that is in the buffer as the record that these bytes are.
+    /// Creates the result for an article whose record is in the buffer.
     fn in_record(record: &Record<'_>) -> Self {
         let from = HEADER_BYTES + record.id.len();
         Self { id: HEADER_BYTES..from, from, large: None }
     }
 
-    /// Its Message-ID, in the buffer.
+    /// Returns its Message-ID, from the buffer.
     pub fn id_in<'b>(&self, buffer: &'b [u8]) -> &'b [u8] {
         buffer.get(self.id.clone()).unwrap_or_default()
     }
 }
 
-/// A group. Clones are handles of the same one.
+/// A group. Clones are handles of the same group.
 #[derive(Clone, Debug)]
 pub struct Group {
     cache: Cache,
@@ -87,16 +87,16 @@ impl PartialEq for Group {
     }
 }
 
-/// What is known of an article without its bytes.
+/// Location of an article without its bytes.
 pub(crate) enum At {
     Article(Located),
-    /// In another group, or in a file of its own; with the record that says so.
+    /// In another group, or in a file of its own; with the record of the link.
     Elsewhere(Vec<u8>, Option<Located>),
     Nowhere,
 }
 
 impl Cache {
-    /// The group of this name at the upstream that numbers it. Touches no disk.
+    /// Returns the group of this name at the upstream that numbers it. Does not access the disk.
     pub fn group(&self, origin: &str, name: &[u8], now: u64) -> Group {
         Group { cache: self.clone(), cell: self.0.cell(origin, name, now) }
     }
@@ -119,34 +119,34 @@ impl Group {
         &self.cache.0
     }
 
-    /// Its name.
+    /// Returns the group's name.
     pub fn name(&self) -> &[u8] {
         &self.cell.name
     }
 
-    /// The upstream that numbers it.
+    /// Returns the upstream that numbers the group.
     pub fn origin(&self) -> &str {
         &self.cell.origin
     }
 
-    /// Whether its index is in memory and free, so that what it says need not be waited for.
+    /// Returns whether the index is in memory and unlocked, so that reading it does not wait.
     pub fn is_at_hand(&self) -> bool {
         self.cell.index.try_lock().is_some_and(|index| index.is_some())
     }
 
-    /// Whether its index is in memory and has no numbers of what LISTGROUP said, so that nothing else need be
-    /// asked about them.
+    /// Returns whether the index is in memory and has no numbers from LISTGROUP, so that a question about
+    /// them is pointless.
     pub fn knows_no_numbers(&self) -> bool {
         let index = self.cell.index.try_lock();
         index.is_some_and(|index| index.as_ref().is_some_and(|loaded| loaded.numbers.is_none()))
     }
 
-    /// Works on the group's index, which is loaded if it is not in memory.
+    /// Calls `work` with the group's index, which is loaded if it is not in memory.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Loaded) -> io::Result<T>) -> io::Result<T> {
         self.with_patience(Patience::Wait, work)
     }
 
-    /// The same; without patience `WouldBlock` if the index is not at hand.
+    /// Like [`with`](Self::with); without patience `WouldBlock` if that would wait.
     fn with_patience<T>(
         &self,
         patience: Patience,
@@ -155,19 +155,19 @@ impl Group {
         self.inner().with_index(&self.cell, patience, work)
     }
 
-    /// Counts a request of a reader for this group, and logs it if a log is asked for.
+    /// Counts a request of a reader for this group, and logs it if the log is enabled.
     pub fn record(&self, access: &Access<'_>) {
         self.cell.counted.lock().add(access);
         self.inner().log(access);
     }
 
-    /// The marks that upstream told last.
+    /// Returns the water marks from the last answer of upstream.
     pub fn marks(&self) -> Option<Asked<Marks>> {
         self.inner().books.lock().slots.get(self.cell.slot as usize)?.marks()
     }
 
-    /// Upstream told these marks. What expired there leaves; if the high mark has fallen, the group begins
-    /// anew.
+    /// Records new water marks from upstream. Expired articles are dropped; if the high mark has fallen, the
+    /// group is reset.
     ///
     /// # Errors
     /// Those of the disk.
@@ -205,8 +205,8 @@ impl Group {
         Ok(if is_anew { Change::Anew } else { Change::None })
     }
 
-    /// Drops all that is cached of the group. Its old files do not count any more, whatever a crash leaves of
-    /// them.
+    /// Resets the group: drops everything cached of it. Its old files are no longer valid, even if a crash
+    /// leaves some of them.
     ///
     /// # Errors
     /// Those of the disk; nothing of the group is served after one.
@@ -215,7 +215,7 @@ impl Group {
         let mut gone = Vec::new();
         {
             let mut books = self.inner().books.lock();
-            // First the files: what they are called follows from the generation.
+            // The files are removed first, since their names depend on the generation.
             books.remove_all(self.cell.slot, &mut gone);
             let generation = books.new_generation(now);
             if let Some(slot) = books.slots.get_mut(self.cell.slot as usize) {
@@ -233,11 +233,11 @@ impl Group {
         Ok(())
     }
 
-    /// Stores rows that upstream sent for a range, ascending, all that there are. Rows of small articles that
-    /// are cached are not stored. In any order of ranges.
+    /// Stores all rows that upstream sent for a range, ascending. Rows of small articles that are cached are
+    /// not stored. Ranges may come in any order.
     ///
     /// # Errors
-    /// `InvalidData` if these are no such rows, and nothing is stored; those of the disk.
+    /// `InvalidData` if these are not such rows, and nothing is stored; those of the disk.
     pub fn put_rows(&self, range: RangeInclusive<u64>, text: &[u8], now: u64) -> io::Result<Change> {
         for row in rows(text) {
             if row.is_none_or(|row| !range.contains(&row.number) || row.id().is_empty()) {
@@ -259,7 +259,7 @@ impl Group {
                 self.inner().save_numbers(&self.cell, loaded, now)?;
             }
             let mut parts = loaded.uncovered(&range);
-            // Those that a block says not to exist, and which are here.
+            // Numbers that do not exist according to a block, and are present in the answer.
             let back = rows(text)
                 .flatten()
                 .map(|row| row.number)
@@ -277,9 +277,9 @@ impl Group {
         Ok(change)
     }
 
-    /// Whether rows name other articles than are known under their numbers.
+    /// Returns whether rows name other articles than those known under their numbers.
     fn contradicts(&self, loaded: &Loaded, text: &[u8]) -> io::Result<bool> {
-        // The block that was read last: where it begins, and its numbers with their hashes.
+        // The block read last: its first number, and its numbers with their hashes.
         let mut block: Option<(u64, Block)> = None;
         let mut ids: Vec<(u64, u32)> = Vec::new();
         for row in rows(text).flatten() {
@@ -316,7 +316,7 @@ impl Group {
         let mut payload = Vec::new();
         for row in rows(text).flatten().filter(|row| part.contains(&row.number)) {
             if loaded.articles.get(row.number).is_some_and(Entry::has_row) {
-                // The number alone: there is a row, which is made of the article.
+                // The number alone: its row is made of the article.
                 payload.extend_from_slice(format!("{}\r\n", row.number).as_bytes());
             } else {
                 payload.extend_from_slice(row.line);
@@ -345,7 +345,7 @@ impl Group {
         self.inner().append(&self.cell, loaded, &record, now, now).map(|_| ())
     }
 
-    /// The text of a block; nothing if it is not there any more.
+    /// Returns the text of a block; empty if it no longer exists.
     fn rows_of(&self, loaded: &Loaded, block: Block) -> io::Result<Vec<u8>> {
         let Some(at) = self.inner().located(&self.cell, loaded, block.place) else { return Ok(Vec::new()) };
         let Some(read) = self.inner().read(at, Patience::Wait)? else { return Ok(Vec::new()) };
@@ -359,7 +359,7 @@ impl Group {
         Ok(row.map(|row| row.line.to_vec()))
     }
 
-    /// Appends overview rows of a range until `limit_bytes` are exceeded or one is not at hand.
+    /// Appends overview rows of a range until `limit_bytes` are exceeded or one is missing.
     ///
     /// # Errors
     /// Those of the disk.
@@ -388,7 +388,8 @@ impl Group {
         })
     }
 
-    /// Appends what is at hand from a number on; the number to go on with, or what is missing.
+    /// Appends available rows from a number on; returns the number at which to continue, or the missing
+    /// range.
     fn rows_at(
         &self,
         loaded: &mut Loaded,
@@ -398,7 +399,7 @@ impl Group {
         now: u64,
     ) -> io::Result<Result<Option<u64>, RangeInclusive<u64>>> {
         if loaded.is_gone(at) {
-            // On to the next number that exists, if the numbers are known.
+            // Skips to the next number that exists, if the numbers are known.
             let known = loaded.numbers.as_ref().filter(|known| (known.first..=known.last).contains(&at));
             let next =
                 known.map(|known| known.runs.next(at).map_or(known.last + 1, |n| n.min(known.last + 1)));
@@ -408,7 +409,7 @@ impl Group {
             let located = self.inner().located(&self.cell, loaded, block.place);
             let read = located.map_or(Ok(None), |located| self.inner().read(located, Patience::Wait))?;
             let Some(read) = read else {
-                // It was damaged: its file is gone, and its rows are to be fetched again.
+                // The block was damaged: its file was removed, and its rows are to be fetched again.
                 loaded.remove_segment(block.place.seq);
                 return Ok(Err(at..=block.last.min(end)));
             };
@@ -429,8 +430,8 @@ impl Group {
         Ok(Err(at..=next.map_or(end, |next| next - 1)))
     }
 
-    /// Appends the rows of a range that a block covers, and between them those of articles that are cached.
-    /// Returns what is missing nevertheless.
+    /// Appends the rows of a range that a block covers, merged with those of cached articles. Returns the
+    /// range that is still missing.
     fn merge(
         &self,
         loaded: &Loaded,
@@ -468,7 +469,7 @@ impl Group {
         Ok(last.checked_add(1).and_then(|end| listed(loaded, at, end)))
     }
 
-    /// Appends the row of an article that is cached; false if there is none, or no row can be made of it.
+    /// Appends the row of a cached article; returns false if there is none, or no row can be made of it.
     fn made_row(&self, loaded: &Loaded, number: u64, into: &mut Vec<u8>) -> io::Result<bool> {
         let Some(entry) = loaded.articles.get(number).filter(|entry| entry.has_row()) else {
             return Ok(false);
@@ -480,7 +481,7 @@ impl Group {
         Ok(append_row(number, record.id, record.payload, &headers, into))
     }
 
-    /// The Message-ID of a number, if anything here says it.
+    /// Returns the Message-ID of a number, if it is known.
     ///
     /// # Errors
     /// Those of the disk.
@@ -495,7 +496,7 @@ impl Group {
         })
     }
 
-    /// Whether the article of a number seems to be here, which is not counted as a use of it.
+    /// Returns whether the article of a number seems to be cached, without counting a use.
     ///
     /// # Errors
     /// Those of the disk.
@@ -530,7 +531,7 @@ impl Group {
         })
     }
 
-    /// The Message-ID that a link says.
+    /// Returns the Message-ID in a link.
     fn id_of_link(&self, located: Located, patience: Patience) -> io::Result<Option<Vec<u8>>> {
         let (file, at) = (located.file, located.place.at);
         if let Some(id) = self.inner().links.get(file, at) {
@@ -554,11 +555,10 @@ impl Group {
         found.map_or(Ok(None), |found| found.whole(&bytes, into))
     }
 
-    /// Reads an article into a buffer, in the place of what is there; of a large one nothing: it is to be
-    /// read.
+    /// Reads an article into a buffer, replacing its content; nothing of a large one, which has a reader.
     ///
     /// # Errors
-    /// Those of the disk; without patience `WouldBlock` if it must be waited for.
+    /// Those of the disk; without patience `WouldBlock` if the disk must be waited for.
     pub fn find(
         &self,
         number: u64,
@@ -579,8 +579,8 @@ impl Group {
         }
     }
 
-    /// Stores an article that upstream sent for a number. If another one was known under it, the group begins
-    /// anew.
+    /// Stores an article that upstream sent for a number. If another one was known under it, the group is
+    /// reset.
     ///
     /// # Errors
     /// Those of the disk.
@@ -614,7 +614,7 @@ impl Group {
         Ok(change)
     }
 
-    /// Begins anew if a number was another article's.
+    /// Resets the group if a number belonged to another article.
     pub(crate) fn check_id(&self, number: u64, id: &[u8], now: u64) -> io::Result<Change> {
         let is_other = self.with(|loaded| {
             if let Some(entry) = loaded.articles.get(number) {
@@ -630,7 +630,7 @@ impl Group {
         Ok(Change::Anew)
     }
 
-    /// Notes that the article of a number is stored elsewhere.
+    /// Records that the article of a number is stored elsewhere.
     pub(crate) fn put_link(&self, number: u64, id: &[u8], now: u64) -> io::Result<()> {
         let record = Record { kind: Kind::Link, number, last: 0, id, payload: b"" };
         self.with(|loaded| {
@@ -643,14 +643,15 @@ impl Group {
         })
     }
 
-    /// Begins anew if a number was another article's, then notes that the article is stored elsewhere.
+    /// Resets the group if a number belonged to another article, then records that the article is stored
+    /// elsewhere.
     pub(crate) fn put_checked_link(&self, number: u64, id: &[u8], now: u64) -> io::Result<Change> {
         let change = self.check_id(number, id, now)?;
         self.put_link(number, id, now)?;
         Ok(change)
     }
 
-    /// Upstream says that there is no such article any more.
+    /// Records that the article no longer exists at upstream.
     ///
     /// # Errors
     /// Those of the disk.
@@ -673,7 +674,7 @@ impl Group {
 }
 
 impl Inner {
-    /// Where the article of a number is in a group's files, if its Message-ID has this short hash.
+    /// Returns the location of a number's article in a group's files, if its Message-ID has this short hash.
     pub fn stored(
         &self,
         cell: &Cell,
@@ -688,7 +689,7 @@ impl Inner {
         })
     }
 
-    /// Reads a small article into a buffer, in the place of what is there.
+    /// Reads a small article into a buffer, replacing its content.
     pub fn read_article(
         &self,
         located: Located,
@@ -710,7 +711,8 @@ impl Inner {
     }
 }
 
-/// The numbers from `at` up to `next`, without it, of which upstream listed some: they have no row here.
+/// Returns the range from `at` up to but without `next`, if upstream listed some of its numbers: they have no
+/// row here.
 fn listed(loaded: &Loaded, at: u64, next: u64) -> Option<RangeInclusive<u64>> {
     let known = loaded.numbers.as_ref()?;
     let first = known.runs.next(at).filter(|first| *first < next && !loaded.is_gone(*first))?;

@@ -1,25 +1,26 @@
-//! Header lines of articles of which nothing else is here, because nobody has asked for more.
+//! Header lines of articles that are cached without their bodies, since no reader has asked for more.
 //!
-//! They are stored as articles of another name, so they leave and survive as those do. Called by the crate's
-//! users.
+//! They are stored as articles of another name, so they are kept and removed like articles. Called by the
+//! crate's users.
 
 use std::io;
 
-use spool::Patience;
+use disk::Patience;
 
 use crate::cache::Cache;
 use crate::group::{At, Change, Group};
 
-/// What the header lines of an article are stored by: no Message-ID, which begins with `<`.
+/// Returns the name under which an article's header lines are stored: unlike a Message-ID it does not begin
+/// with `<`.
 fn name_of_head(id: &[u8]) -> Vec<u8> {
     [b"HEAD ", id].concat()
 }
 
 impl Cache {
-    /// Appends the header lines of an article of which these alone were stored.
+    /// Appends the header lines of an article that were stored alone.
     ///
     /// # Errors
-    /// Those of the disk; without patience `WouldBlock` if it must be waited for.
+    /// Those of the disk; without patience `WouldBlock` if the disk must be waited for.
     pub fn head(&self, id: &[u8], patience: Patience, into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
         let mut bytes = Vec::new();
         let found = self.find(&name_of_head(id), patience, &mut bytes, now)?;
@@ -35,7 +36,7 @@ impl Cache {
         self.put_by_id(origin, &name_of_head(id), head, now)
     }
 
-    /// Whether the header lines of an article seem to be here, without reading them.
+    /// Returns whether the header lines of an article seem to be cached, without reading them.
     ///
     /// # Errors
     /// Those of the disk.
@@ -45,10 +46,10 @@ impl Cache {
 }
 
 impl Group {
-    /// Appends the header lines of an article of which these alone were stored; its Message-ID.
+    /// Appends the header lines of an article that were stored alone; returns its Message-ID.
     ///
     /// # Errors
-    /// Those of the disk; without patience `WouldBlock` if it must be waited for.
+    /// Those of the disk; without patience `WouldBlock` if the disk must be waited for.
     pub fn head(
         &self,
         number: u64,
@@ -61,7 +62,7 @@ impl Group {
     }
 
     /// Stores the header lines, with the empty line, that upstream sent for a number. If another article was
-    /// known under it, the group begins anew.
+    /// known under it, the group is reset.
     ///
     /// # Errors
     /// Those of the disk.

@@ -1,24 +1,24 @@
-//! Where the article with a Message-ID is: a table on disk of a fixed size, in buckets of a page.
+//! Locations of articles by Message-ID: a table on disk of a fixed size, in buckets of a page.
 //!
-//! It only points: what it names says itself which article it is. Entries that point nowhere are passed over,
-//! and a full bucket loses its oldest entry, so nothing has to be kept in order. A damaged page counts as
+//! Its entries are only hints: the record found there has its own Message-ID. Invalid entries are skipped,
+//! and a full bucket loses its oldest entry, so that no order of writes is needed. A damaged page counts as
 //! empty. Called by `cache`. Format: `docs/formats/cache.md`.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
+use disk::{Disk, DiskFile, Open, Patience};
 use lock_order::Innermost;
-use spool::{Disk, DiskFile, Open, Patience};
 
 use crate::record::{crc32c, hash, read_patiently, readable};
 
 const PAGE_BYTES: usize = 4096;
-/// The checksum and the place of the next entry.
+/// Size of the checksum and the index of the next entry.
 const PAGE_HEAD_BYTES: usize = 8;
 const ENTRY_BYTES: usize = 24;
 const ENTRIES: usize = (PAGE_BYTES - PAGE_HEAD_BYTES) / ENTRY_BYTES;
-/// The part of the cache that the table may take: one in this many.
+/// Divisor of the cache's size that gives the maximum size of the table.
 pub(crate) const PART: u64 = 64;
 const LOCKS: usize = 64;
 
@@ -28,15 +28,15 @@ pub(crate) type Page = [u8; PAGE_BYTES];
 /// A page without entries.
 pub(crate) const EMPTY: Page = [0; PAGE_BYTES];
 
-/// Where an article may be.
+/// Possible location of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pointer {
-    /// The group's key.
+    /// Key of the group.
     pub key: u64,
     pub number: u64,
 }
 
-/// The table.
+/// Table of pointers by Message-ID.
 #[derive(Debug)]
 pub(crate) struct Ids {
     file: Arc<dyn DiskFile>,
@@ -45,7 +45,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// Opens the table, which begins anew if the cache has another size. It takes room as it fills.
+    /// Opens the table, which is emptied if the cache has another size. It takes room as it fills.
     pub fn open(disk: &dyn Disk, path: &Path, size_bytes: u64) -> io::Result<Self> {
         let pages = (size_bytes / PART / PAGE_BYTES as u64).max(1);
         let file = disk.open(path, Open::Create)?;
@@ -56,7 +56,7 @@ impl Ids {
         Ok(Self { file, pages, locks: (0..LOCKS).map(|_| Innermost::new(())).collect() })
     }
 
-    /// The page of a Message-ID with this hash, and what it is found by there.
+    /// Returns the page of a Message-ID with this hash, and its fingerprint there.
     fn place(&self, hash: u128) -> (u64, u64) {
         ((hash >> 64) as u64 % self.pages, hash as u64)
     }
@@ -75,7 +75,8 @@ impl Ids {
         Ok(())
     }
 
-    /// Where the article with a Message-ID of this hash may be; the newest first. Reads the page into `page`.
+    /// Returns possible locations of the article with this hash, the newest first. Reads the page into
+    /// `page`.
     pub fn find<'p>(
         &self,
         hash: u128,
@@ -92,7 +93,7 @@ impl Ids {
         Ok(entries.filter_map(move |at| pointer(page, at, fingerprint)))
     }
 
-    /// Adds a pointer, unless it is there.
+    /// Adds a pointer, unless it exists.
     pub fn add(&self, id: &[u8], to: Pointer) -> io::Result<()> {
         let (page, fingerprint) = self.place(hash(&[id]));
         let _locked = self.lock(page).lock();
@@ -118,13 +119,13 @@ impl Ids {
     }
 }
 
-/// Where the next entry goes.
+/// Returns the index of the next entry.
 fn next_of(page: &[u8]) -> usize {
     let next = page.get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);
     next as usize % ENTRIES
 }
 
-/// The entry at a place, if it is for this fingerprint.
+/// Returns the entry at an index, if it has this fingerprint.
 fn pointer(page: &[u8], at: usize, fingerprint: u64) -> Option<Pointer> {
     let word = |n: usize| {
         let start = PAGE_HEAD_BYTES + at * ENTRY_BYTES + n * 8;
@@ -136,10 +137,10 @@ fn pointer(page: &[u8], at: usize, fingerprint: u64) -> Option<Pointer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::SimDisk;
+    use disk::SimDisk;
 
     #[test]
-    fn the_newest_pointers_are_found_first_and_the_oldest_ones_give_way() {
+    fn newest_pointers_come_first_and_replace_the_oldest() {
         let disk = SimDisk::new();
         let path = Path::new("/ids");
         let ids = Ids::open(&disk, path, PART * PAGE_BYTES as u64).unwrap();

@@ -1,12 +1,12 @@
-//! A group's index and its files: loading, following what was removed, appending records and reading them.
+//! Input and output of a group's index and files: loading, applying removals, appending and reading records.
 //!
-//! All with the group's index locked, but for reading what a record was found to be at. Called by `group`.
+//! All with the group's index locked, except for reading a located record. Called by `group`.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use spool::{DiskFile, Open, Patience, read_small};
+use disk::{DiskFile, Open, Patience, read_small};
 
 use crate::bookkeeping::{File, on_disk};
 use crate::cache::Inner;
@@ -16,24 +16,24 @@ use crate::loaded::{Loaded, Numbers, Place, Segment};
 use crate::record::{self, Ending, Kind, Record};
 use crate::runs::Runs;
 
-/// Entries of one group's index; beyond them its oldest file goes.
+/// Maximum number of entries of one group's index; beyond it the oldest file is removed.
 const GROUP_ENTRIES_MAX: usize = 200_000;
-/// The largest file of a group: one record more than a segment may have.
+/// Maximum size of a group's file: one record more than a segment may have.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A record that was read, with its bytes, whose checksum is right.
+/// A record that was read, with its bytes and a correct checksum.
 pub(crate) struct Read {
     bytes: Vec<u8>,
 }
 
 impl Read {
-    /// The record.
+    /// Returns the record.
     pub fn record(&self) -> Option<Record<'_>> {
         record::parse_checked(&self.bytes).map(|(record, _)| record)
     }
 }
 
-/// Where a record is, for reading it without the index.
+/// Location of a record, for reading it without the index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Located {
     pub unit: u32,
@@ -42,8 +42,8 @@ pub(crate) struct Located {
 }
 
 impl Inner {
-    /// Works on a group's index, which is loaded if it is not in memory; without patience `WouldBlock` if it
-    /// is not at hand.
+    /// Calls `work` with a group's index, which is loaded if it is not in memory; without patience
+    /// `WouldBlock` if that would wait.
     pub fn with_index<T>(
         &self,
         cell: &Cell,
@@ -71,14 +71,14 @@ impl Inner {
         done
     }
 
-    /// Brings an index up to date: what was removed meanwhile leaves it.
+    /// Updates an index: files that were removed meanwhile are dropped from it.
     pub fn refresh(
         &self,
         cell: &Cell,
         index: &mut Option<Box<Loaded>>,
         patience: Patience,
     ) -> io::Result<()> {
-        // Taken before what it counts is looked at: what changes meanwhile is followed the next time.
+        // Read first, so that changes during the update are applied the next time.
         let changes = self.changes.load(Ordering::Acquire);
         if let Some(loaded) = index
             && loaded.changes != changes
@@ -194,7 +194,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Keeps the numbers that are known, in a file that is replaced as a whole.
+    /// Saves the known numbers, in a file that is replaced as a whole.
     pub fn save_numbers(&self, cell: &Cell, loaded: &mut Loaded, now: u64) -> io::Result<()> {
         let Some(numbers) = &loaded.numbers else { return Ok(()) };
         let file = File::Numbers { key: cell.key, generation: loaded.generation };
@@ -221,7 +221,8 @@ impl Inner {
         written
     }
 
-    /// Appends a record to the group's newest file, or to a new one. False if there was no room for it.
+    /// Appends a record to the group's newest file, or to a new one. Returns false if there was no room for
+    /// it.
     pub fn append(
         &self,
         cell: &Cell,
@@ -252,7 +253,7 @@ impl Inner {
         self.begin(cell, loaded, record, expires, now)
     }
 
-    /// Appends to a file; `None` if that was removed meanwhile.
+    /// Appends to a file; returns `None` if it was removed meanwhile.
     fn extend(
         &self,
         cell: &Cell,
@@ -284,7 +285,7 @@ impl Inner {
             if error.kind() != io::ErrorKind::NotFound {
                 return Err(error);
             }
-            // Somebody else has removed the file.
+            // The file was removed by another process.
             self.drop_damaged(segment.unit, file);
             return Ok(None);
         }
@@ -296,7 +297,7 @@ impl Inner {
         Ok(Some(true))
     }
 
-    /// Begins a file with a record.
+    /// Creates a file with a record.
     fn begin(
         &self,
         cell: &Cell,
@@ -327,7 +328,7 @@ impl Inner {
             .open(&path, Open::CreateNew)
             .and_then(|made| made.write_all_at(&[IoSlice::new(&bytes)], 0));
         if let Err(error) = written {
-            // It may not have been made.
+            // The file may not have been created.
             let _gone = self.disk.remove(&path);
             return Err(error);
         }
@@ -342,23 +343,23 @@ impl Inner {
         Ok(true)
     }
 
-    /// Where a record is.
+    /// Returns the location of a record.
     pub fn located(&self, cell: &Cell, loaded: &Loaded, place: Place) -> Option<Located> {
         let unit = loaded.segment(place.seq)?.unit;
         let file = File::Segment { key: cell.key, generation: loaded.generation, seq: place.seq };
         Some(Located { unit, file, place })
     }
 
-    /// Reads a record; `None` if it is not there any more, or damaged, in which case its file is removed.
-    /// Without patience `WouldBlock` if the disk must be waited for.
+    /// Reads a record; returns `None` if it no longer exists, or is damaged, in which case its file is
+    /// removed. Without patience `WouldBlock` if the disk must be waited for.
     pub fn read(&self, at: Located, patience: Patience) -> io::Result<Option<Read>> {
         let mut bytes = Vec::new();
         Ok(self.read_into(at, patience, &mut bytes)?.then_some(Read { bytes }))
     }
 
-    /// The same into a buffer, in the place of what is there; false: there is none.
+    /// Like [`read`](Self::read), into a buffer, replacing its content; returns false if there is no record.
     pub fn read_into(&self, at: Located, patience: Patience, into: &mut Vec<u8>) -> io::Result<bool> {
-        // What is there is not cleared first: all of it is written over.
+        // The old content is not cleared first: all of it is overwritten.
         into.resize(at.place.bytes as usize, 0);
         let mut read = |open: &Arc<dyn DiskFile>| {
             record::read_patiently(&**open, into, u64::from(at.place.at), patience)
@@ -375,13 +376,13 @@ impl Inner {
         Ok(is_whole)
     }
 
-    /// Remembers where the article with a Message-ID is.
+    /// Records the location of the article with a Message-ID.
     pub fn point(&self, cell: &Arc<Cell>, id: &[u8], number: u64) -> io::Result<()> {
         self.ids.add(id, Pointer { key: cell.key, number })
     }
 }
 
-/// What the first record of each file of a group says.
+/// Returns the payload of the first record of each file of a group.
 pub(crate) fn head(cell: &Cell) -> Vec<u8> {
     [cell.origin.as_bytes(), b"\0", &cell.name].concat()
 }
@@ -397,7 +398,7 @@ fn put_numbers(numbers: &Numbers, head: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The numbers of the group with this head.
+/// Parses the numbers of the group with this head.
 pub(crate) fn take_numbers(bytes: &[u8], head: &[u8]) -> Option<Numbers> {
     let (record, _) = record::parse(bytes)?;
     let (len, rest) = record.payload.split_first_chunk::<2>()?;

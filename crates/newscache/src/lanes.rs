@@ -1,21 +1,21 @@
-//! What readers do all the time, noted down apart for each thread, so that threads that only read do not wait
-//! for each other: which files were used, and requests that are of no group.
+//! Frequent actions of readers, recorded separately for each thread, so that threads that only read do not
+//! wait for each other: uses of files, and requests without a group.
 //!
-//! The books hear of it a few dozen uses at a time, and before they are asked what is to go. Called by
+//! Uses are passed to the books a few dozen at a time, and before the choice of files to remove. Called by
 //! `cache`.
 
 use lock_order::Innermost;
-use spool::thread_number;
+use lock_order::thread_number;
 
 use crate::packed::File;
 use crate::stats::{Access, ByKind};
 
-/// More threads than this share.
+/// Number of lanes, shared if there are more threads.
 const LANES: usize = 16;
-/// Uses after which the books are told.
+/// Number of uses after which the lane is passed to the books.
 const USES: usize = 64;
 
-/// The use of a file, at a time in Unix seconds.
+/// Use of a file, at a time in Unix seconds.
 #[derive(Debug)]
 pub(crate) struct Use {
     pub unit: u32,
@@ -23,14 +23,14 @@ pub(crate) struct Use {
     pub now: u64,
 }
 
-/// What one thread noted.
+/// Records of one thread.
 #[derive(Debug, Default)]
 struct Lane {
     uses: Vec<Use>,
     requests: ByKind,
 }
 
-/// No two of them in one line of the processor's cache.
+/// A lane in a processor cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Apart(Innermost<Lane>);
@@ -44,27 +44,27 @@ impl Lanes {
         &self.0[thread_number() % LANES].0
     }
 
-    /// Notes a use; returns those that the books should be told of now.
+    /// Records a use; returns those that are to be passed to the books now.
     pub fn note(&self, used: Use) -> Option<Vec<Use>> {
         let mut lane = self.of_thread().lock();
         lane.uses.push(used);
         (lane.uses.len() >= USES).then(|| std::mem::replace(&mut lane.uses, Vec::with_capacity(USES)))
     }
 
-    /// The uses that the books were not told of.
+    /// Takes the uses that were not passed to the books.
     pub fn take_uses(&self) -> impl Iterator<Item = Vec<Use>> {
         let uses = self.0.iter().map(|lane| std::mem::take(&mut lane.0.lock().uses));
         uses.filter(|uses| !uses.is_empty())
     }
 
-    /// Counts a request that is of no group.
+    /// Counts a request without a group.
     pub fn count(&self, access: &Access<'_>) {
         if let Some(counts) = self.of_thread().lock().requests.get_mut(access.kind as usize) {
             counts.add(access);
         }
     }
 
-    /// The requests that were counted since the last time.
+    /// Takes the requests that were counted since the last call.
     pub fn take_requests(&self) -> impl Iterator<Item = ByKind> {
         self.0.iter().map(|lane| std::mem::take(&mut lane.0.lock().requests))
     }
@@ -76,7 +76,7 @@ mod tests {
     use crate::stats::RequestKind;
 
     #[test]
-    fn nothing_that_threads_note_is_lost() {
+    fn nothing_that_threads_record_is_lost() {
         let lanes = Lanes::default();
         let access = Access {
             at: 1,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_uses_one_lane_and_tells_in_order() {
+    fn one_thread_uses_one_lane_in_order() {
         let lanes = Lanes::default();
         let note = |now| lanes.note(Use { unit: 1, file: File::Large(0), now });
         let told: Vec<Vec<Use>> = (0..200).filter_map(note).collect();

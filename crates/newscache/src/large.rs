@@ -1,6 +1,6 @@
 //! Articles by Message-ID, and large ones, which are files of their own, in pieces with a checksum each.
 //!
-//! A large article gets its name when all of it is there; before that it is `unfinished-N`, which the next
+//! A large article gets its name when it is complete; before that it is `unfinished-N`, which the next
 //! opening removes. Called by the crate's users, and by `group`. Format: `docs/formats/cache.md`.
 
 use std::io::{self, IoSlice};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use spool::{DiskFile, Open, Patience};
+use disk::{DiskFile, Open, Patience};
 
 use crate::bookkeeping::{File, on_disk};
 use crate::cache::{Cache, Inner, Room};
@@ -20,26 +20,27 @@ use crate::loaded::{expires, short};
 use crate::pieces::PIECE_BYTES;
 use crate::record::{Kind, Record, hash};
 
-/// Room that is reserved at once for an article that arrives.
+/// Amount of room that is reserved at once for an article that arrives.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Where an article that arrives belongs.
+/// Destination of an article that arrives.
 #[derive(Debug, Clone, Copy)]
 pub enum Place<'a> {
-    /// A number of a group.
+    /// Number in a group.
     Group(&'a Group, u64),
-    /// None: it was asked for by its Message-ID, and this upstream has it.
+    /// No number: the article was requested by its Message-ID from this upstream.
     Upstream(&'a str),
 }
 
-/// The group of articles that were asked for by Message-ID alone: one of 256 of an upstream.
+/// Returns the group for an article requested by Message-ID alone, one of 256 of an upstream, and a number in
+/// it.
 fn unnumbered(id: &[u8]) -> (Vec<u8>, u64) {
     let hash = hash(&[id]) as u64;
     (vec![0, (hash >> 56) as u8], (hash & (u64::MAX >> 9)) + 1)
 }
 
 impl Cache {
-    /// Appends the article with a Message-ID, whatever group or upstream it came from.
+    /// Appends the article with a Message-ID, from any group or upstream.
     ///
     /// # Errors
     /// Those of the disk.
@@ -49,11 +50,11 @@ impl Cache {
         Ok(found.map_or(Ok(None), |found| found.whole(&bytes, into))?.is_some())
     }
 
-    /// Reads the article with a Message-ID into a buffer, in the place of what is there; of a large one
-    /// nothing: it is to be read.
+    /// Reads the article with a Message-ID into a buffer, replacing its content; nothing of a large one,
+    /// which has a reader.
     ///
     /// # Errors
-    /// Those of the disk; without patience `WouldBlock` if it must be waited for.
+    /// Those of the disk; without patience `WouldBlock` if the disk must be waited for.
     pub fn find(
         &self,
         id: &[u8],
@@ -62,7 +63,7 @@ impl Cache {
         now: u64,
     ) -> io::Result<Option<Found>> {
         let hash = hash(&[id]);
-        // Only small ones are remembered there.
+        // Only small ones are in this table.
         if let Some(pointer) = self.0.recent.get(hash)
             && let Some(found) = self.pointed(pointer, (id, hash), (patience, &mut *into), now)?
         {
@@ -97,7 +98,7 @@ impl Cache {
         Ok(found.filter(|found| found.id_in(into) == id))
     }
 
-    /// Whether the article with a Message-ID seems to be here, without reading it.
+    /// Returns whether the article with a Message-ID seems to be cached, without reading it.
     ///
     /// # Errors
     /// Those of the disk.
@@ -105,7 +106,7 @@ impl Cache {
         self.holds(id, None, now)
     }
 
-    /// Whether it seems to be here other than as this number of this group.
+    /// Returns whether it seems to be cached other than as this number of this group.
     pub(crate) fn holds(&self, id: &[u8], but: Option<(u64, u64)>, now: u64) -> io::Result<bool> {
         let hash = hash(&[id]);
         if self.0.books.lock().large(hash).is_some() {
@@ -123,7 +124,7 @@ impl Cache {
         Ok(false)
     }
 
-    /// Stores an article that was asked for by its Message-ID; `origin` is the upstream that it came from.
+    /// Stores an article that was requested by its Message-ID; `origin` is the upstream that it came from.
     ///
     /// # Errors
     /// Those of the disk.
@@ -132,7 +133,7 @@ impl Cache {
             return Ok(());
         }
         let (name, number) = unnumbered(id);
-        // Its number is a hash: that of another article is no contradiction, and gives way.
+        // Its number is a hash: another article with the same number is no contradiction, and is replaced.
         let group = self.group(origin, &name, now);
         if bytes.len() as u64 > self.0.shape().large_above {
             return self.put_large(group.cell(), id, bytes, now);
@@ -143,8 +144,8 @@ impl Cache {
         if is_stored { self.0.point(group.cell(), id, number) } else { Ok(()) }
     }
 
-    /// An article that arrives in pieces. It is seen when it is finished; dropped before that it leaves
-    /// nothing.
+    /// Creates a writer for an article that arrives in pieces. The article becomes visible when it is
+    /// finished; if the writer is dropped before, nothing is left.
     ///
     /// # Errors
     /// None before something is written.
@@ -181,8 +182,8 @@ impl Cache {
 }
 
 impl Found {
-    /// Appends all of it, from the buffer that it was read into; its Message-ID, or `None` if it turns out
-    /// to be damaged.
+    /// Appends the whole article, from the buffer that it was read into; returns its Message-ID, or `None` if
+    /// it turns out to be damaged.
     pub(crate) fn whole(self, buffer: &[u8], into: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
         let start = into.len();
         let id = self.id_in(buffer).to_vec();
@@ -204,7 +205,7 @@ impl Found {
     }
 }
 
-/// A large article of which not everything is there.
+/// A large article that is not complete yet.
 struct Unfinished {
     inner: Arc<Inner>,
     path: PathBuf,
@@ -217,7 +218,7 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// Begins a file; `None` if there is no room.
+    /// Creates a file; returns `None` if there is no room.
     fn begin(inner: &Arc<Inner>, cell: &Cell, id: &[u8]) -> io::Result<Option<Self>> {
         let Some(room) = inner.reserve(on_disk(1)) else { return Ok(None) };
         inner.write_slot(cell.slot, false)?;
@@ -241,7 +242,7 @@ impl Unfinished {
         Ok(made.write(inner, &head)?.then_some(made))
     }
 
-    /// Appends a record; false if there is no room.
+    /// Appends a record; returns false if there is no room.
     fn write(&mut self, inner: &Inner, record: &Record<'_>) -> io::Result<bool> {
         let mut bytes = Vec::with_capacity(record.bytes());
         record.put(&mut bytes);
@@ -262,7 +263,7 @@ impl Unfinished {
         self.write(inner, &record)
     }
 
-    /// Gives the file its name, and enters it in the books.
+    /// Renames the file to its final name, and enters it in the books.
     fn finish(mut self, inner: &Inner, cell: &Cell, id: &[u8], expires: u64, now: u64) -> io::Result<()> {
         if !self.append(inner, Kind::End, b"")? {
             return Ok(());
@@ -272,7 +273,7 @@ impl Unfinished {
         let path = file.path(&inner.dir);
         inner.disk.make_dirs(path.parent().unwrap_or(&inner.dir), false)?;
         let same = {
-            // The same article, brought by somebody else meanwhile, gives way.
+            // Another copy of the same article, stored meanwhile, is replaced.
             let mut books = inner.books.lock();
             let same = books.large(hash);
             same.map(|unit| books.remove(unit));
@@ -293,13 +294,13 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         drop(Room::of(&self.inner, self.reserved));
         if !self.is_finished {
-            // The next opening removes what cannot be removed now.
+            // The next opening removes a file that cannot be removed now.
             let _left = self.inner.disk.remove(&self.path);
         }
     }
 }
 
-/// An article that arrives in pieces.
+/// Writer of an article that arrives in pieces.
 pub struct Writer {
     cache: Cache,
     group: Group,
@@ -308,7 +309,7 @@ pub struct Writer {
     buffer: Vec<u8>,
     total: u64,
     large: Option<(Unfinished, u64)>,
-    /// It is too large, or there is no room: the rest is ignored.
+    /// True if the article is too large, or there is no room: the rest is ignored.
     is_given_up: bool,
 }
 
@@ -319,10 +320,10 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// Adds a piece. What cannot be cached, for its size, is ignored.
+    /// Adds a piece. An article that is too large to be cached is ignored.
     ///
     /// # Errors
-    /// Those of the disk; the article is then not cached, whatever follows.
+    /// Those of the disk; the article is then not cached, even after further calls.
     pub fn write(&mut self, bytes: &[u8], now: u64) -> io::Result<()> {
         if self.is_given_up {
             return Ok(());
@@ -350,7 +351,7 @@ impl Writer {
         self.buffer = Vec::new();
     }
 
-    /// Writes whole pieces; all of it where a piece may be as small as one byte.
+    /// Writes whole pieces; the entire rest where a piece may be as small as one byte.
     fn flush(&mut self, now: u64, least: usize) -> io::Result<()> {
         let inner = self.cache.0.clone();
         if self.large.is_none() {
@@ -375,7 +376,7 @@ impl Writer {
         Ok(())
     }
 
-    /// All of it has come: it can be read from now on.
+    /// Completes the article, which can be read from now on.
     ///
     /// # Errors
     /// Those of the disk.

@@ -1,9 +1,9 @@
 //! newsreel's cache of other servers' articles: the store, the replacement strategies and their simulator.
 //!
 //! Everything here blocks, knows no network and no clock (times are passed in, as Unix seconds), and touches
-//! the machine only through [`spool::Disk`]. What is lost or damaged costs that it is fetched again, and
-//! nothing else; a torn or another article is never returned. See `docs/cache.md` and
-//! `docs/formats/cache.md`. Source: Gschwind and Hauswirth, "NewsCache", USENIX 1999.
+//! the machine only through [`spool::Disk`]. Lost or damaged data is fetched again, with no other effect; a
+//! torn or wrong article is never returned. See `docs/cache.md` and `docs/formats/cache.md`. Source: Gschwind
+//! and Hauswirth, "NewsCache", USENIX 1999.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod access_log;

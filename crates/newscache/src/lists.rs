@@ -1,26 +1,26 @@
-//! Lists of groups as upstreams sent them, each a file that is read piece by piece.
+//! Lists of groups from upstreams, each a file that is read piece by piece.
 //!
-//! A list is replaced as a whole; while one arrives the old one is read. Called by the crate's users. Format:
-//! `docs/formats/cache.md`.
+//! A list is replaced as a whole; while a new one arrives the old one is read. Called by the crate's users.
+//! Format: `docs/formats/cache.md`.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use spool::{DiskFile, NewFile, Open};
+use disk::{DiskFile, NewFile, Open};
 
 use crate::cache::{Cache, Inner};
 use crate::record::{self, Kind, Record, hash64};
 
-/// Bytes of lines in one record.
+/// Maximum size of the lines in one record, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// The longest line: an answer of NNTP has 512 octets, and descriptions may be longer.
+/// Maximum length of a line: an answer of NNTP has 512 octets, and descriptions may be longer.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// Bytes read at once.
+/// Size of a read, in bytes.
 const READ_BYTES: usize = 256 << 10;
 
-/// Which list.
+/// Kind of list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ListKind {
     /// LIST ACTIVE.
@@ -51,12 +51,12 @@ fn path(inner: &Inner, origin: &str, kind: ListKind) -> PathBuf {
     inner.dir.join(format!("lists/{:016x}-{}", hash64(&[origin.as_bytes()]), kind.word()))
 }
 
-/// What the first record of a list says.
+/// Returns the payload of a list's first record.
 fn name(origin: &str, kind: ListKind) -> Vec<u8> {
     [kind.word().as_bytes(), b" ", origin.as_bytes()].concat()
 }
 
-/// A list that is read.
+/// A list that is being read.
 #[derive(Debug)]
 pub struct ListReader {
     file: Arc<dyn DiskFile>,
@@ -67,7 +67,7 @@ pub struct ListReader {
     start: usize,
 }
 
-/// A list that arrives. Dropped before it is finished it leaves nothing.
+/// A list that arrives. If it is dropped before it is finished, nothing is left.
 #[derive(Debug)]
 pub struct ListWriter {
     new: NewFile,
@@ -81,17 +81,17 @@ fn damaged() -> io::Error {
 }
 
 impl Cache {
-    /// The list that an upstream sent last.
+    /// Opens the last list from an upstream.
     ///
     /// # Errors
-    /// Those of the disk. A list that is damaged is none.
+    /// Those of the disk. A damaged list is treated as absent.
     pub fn list(&self, origin: &str, kind: ListKind) -> io::Result<Option<ListReader>> {
         let file = match self.0.disk.open(&path(&self.0, origin, kind), Open::ReadOnly) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
         let mut reader = ListReader { file, asked_at: 0, offset: 0, pieces: 0, buffer: Vec::new(), start: 0 };
-        // Its end is the last record: a list that a crash has cut is seen at once.
+        // The end is the last record, so a list that was truncated by a crash is recognized at once.
         let head = reader.record(|record| match record.kind {
             Kind::Head if record.payload == name(origin, kind) => Some(record.last),
             _ => None,
@@ -101,7 +101,7 @@ impl Cache {
         if reader.has_end()? { Ok(Some(reader)) } else { Ok(None) }
     }
 
-    /// Begins to store a list that an upstream was asked for at this time (Unix seconds).
+    /// Begins to store a list that was requested from an upstream at this time (Unix seconds).
     ///
     /// # Errors
     /// Those of the disk.
@@ -109,7 +109,7 @@ impl Cache {
         let path = path(&self.0, origin, kind);
         let n = self.0.unfinished.fetch_add(1, Ordering::Relaxed);
         let unfinished = path.with_extension(format!("new{n}"));
-        // What a crash has left of another one.
+        // Removes the remains of an earlier list after a crash.
         let _left = self.0.disk.remove(&unfinished);
         let new = NewFile::begin(self.0.disk.clone(), unfinished, &self.0.dir)?;
         let mut writer = ListWriter { new, path, line: Vec::new(), pieces: 0 };
@@ -121,12 +121,12 @@ impl Cache {
 }
 
 impl ListReader {
-    /// When upstream was asked for it, in Unix seconds.
+    /// Returns the time at which the list was requested, in Unix seconds.
     pub fn at(&self) -> u64 {
         self.asked_at
     }
 
-    /// Whether the file's last record ends it.
+    /// Returns whether the file's last record ends it.
     fn has_end(&self) -> io::Result<bool> {
         let end = Record { kind: Kind::End, number: 0, last: 0, id: b"", payload: b"" };
         let mut bytes = vec![0; end.bytes()];
@@ -150,7 +150,7 @@ impl ListReader {
         Ok(take(record))
     }
 
-    /// Appends some lines; false at the end.
+    /// Appends some lines; returns false at the end.
     ///
     /// # Errors
     /// Those of the disk; `InvalidData` if the list is damaged.
@@ -208,7 +208,7 @@ impl ListWriter {
         Ok(())
     }
 
-    /// All lines have come: the list takes the place of the old one.
+    /// Completes the list, which replaces the old one.
     ///
     /// # Errors
     /// Those of the disk.

@@ -1,7 +1,7 @@
-//! What is known of one group's articles and rows while it is in use: an index of its files, in memory.
+//! Index of a group's articles and rows, in memory while the group is in use.
 //!
-//! Without a disk. Built from the records of the files in the order in which they were written; of two that
-//! speak of one number the later one counts. Called by `group`.
+//! Without a disk. Built from the records of the files in the order in which they were written; of two
+//! records about one number the later one counts. Called by `group`.
 
 use std::ops::RangeInclusive;
 
@@ -13,14 +13,14 @@ use crate::ascending::Ascending;
 use crate::record::{Kind, Record, hash};
 use crate::runs::Runs;
 
-/// In `last` of an article's record: no row can be made of it.
+/// Value of `last` in an article's record of which no row can be made.
 pub(crate) const WITHOUT_ROW: u64 = 1;
-/// Files are not written again for less.
+/// Minimum number of dead bytes for which a file is compacted.
 const WASTE_BYTES_MIN: u64 = 4096;
-/// Fields that a row has at least (RFC 3977 section 8.3).
+/// Minimum number of fields of a row (RFC 3977 section 8.3).
 const ROW_FIELDS_MIN: usize = 8;
 
-/// Where a record is.
+/// Position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub seq: u32,
@@ -28,14 +28,14 @@ pub(crate) struct Place {
     pub bytes: u32,
 }
 
-/// What is known of a number's article, in 16 bytes.
+/// Index entry of a number's article, in 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     seq: u32,
     at: u32,
-    /// A multiple of eight, and flags below.
+    /// Length of the record, a multiple of eight, with flags in the low bits.
     bytes: u32,
-    /// A hash of its Message-ID.
+    /// Hash of its Message-ID.
     pub id: u32,
 }
 
@@ -52,12 +52,12 @@ impl Entry {
         Place { seq: self.seq, at: self.at, bytes: self.bytes & !(IS_LINK | HAS_ROW) }
     }
 
-    /// The article is stored elsewhere.
+    /// Returns whether the article is stored elsewhere.
     pub fn is_link(self) -> bool {
         self.bytes & IS_LINK != 0
     }
 
-    /// Its row can be made of it.
+    /// Returns whether the row can be made of the article.
     pub fn has_row(self) -> bool {
         self.bytes & HAS_ROW != 0
     }
@@ -73,19 +73,19 @@ pub(crate) struct Block {
 /// A file of the group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Segment {
-    /// The unit it has in the books.
+    /// Unit of the file in the books.
     pub unit: u32,
-    /// Where the next record goes.
+    /// Position of the next record.
     pub end: u64,
-    /// Bytes of records that do not count any more.
+    /// Bytes of records that are no longer valid.
     pub dead: u64,
-    /// No more is appended, as after an error.
+    /// True if nothing more is appended, as after an error.
     pub is_sealed: bool,
     pub first: u64,
     pub last: u64,
 }
 
-/// The numbers that exist, as far as upstream was asked.
+/// Existing numbers, as far as upstream was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Numbers {
     pub first: u64,
@@ -94,7 +94,7 @@ pub(crate) struct Numbers {
     pub runs: Runs,
 }
 
-/// The index.
+/// Index of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     segments: Ascending<Segment>,
@@ -103,36 +103,36 @@ pub(crate) struct Loaded {
     gone: Runs,
     pub numbers: Option<Numbers>,
     pub numbers_unit: u32,
-    /// Files of which more than half does not count any more.
+    /// Files of which more than half is dead.
     pub wasteful: Vec<u32>,
-    /// The generation of the files it is of.
+    /// Generation of the indexed files.
     pub generation: u64,
-    /// The count of removals that the index has followed.
+    /// Number of removals that the index has applied.
     pub removals: u32,
-    /// The count of all changes in the books up to which it has followed them.
+    /// Value of the books' count of changes that the index has applied.
     pub changes: u64,
-    /// The low water mark, as the books have it: lower numbers do not exist.
+    /// Low water mark, as in the books: lower numbers do not exist.
     pub low: u64,
 }
 
-/// A short hash of a Message-ID.
+/// Returns a short hash of a Message-ID.
 pub(crate) fn short_hash(id: &[u8]) -> u32 {
     short(hash(&[id]))
 }
 
-/// The same from the whole hash.
+/// Returns the short hash from the whole one.
 pub(crate) fn short(hash: u128) -> u32 {
     hash as u32
 }
 
 impl Loaded {
-    /// How much of the memory for indexes it takes, in entries.
+    /// Returns the share of the limit for indexes, in entries.
     pub fn weight(&self) -> usize {
         let runs = self.gone.runs() + self.numbers.as_ref().map_or(0, |numbers| numbers.runs.runs());
         self.articles.len() + self.blocks.len() + self.segments.len() + runs / 2
     }
 
-    /// How much memory it takes, about, in bytes.
+    /// Returns the approximate memory in bytes.
     pub fn bytes(&self) -> usize {
         let runs = self.gone.runs() + self.numbers.as_ref().map_or(0, |numbers| numbers.runs.runs());
         size_of::<Self>()
@@ -142,12 +142,12 @@ impl Loaded {
             + runs * size_of::<(u64, u64)>()
     }
 
-    /// There is a file from now on.
+    /// Adds a file.
     pub fn add_segment(&mut self, seq: u32, segment: Segment) {
         self.segments.insert(seq.into(), segment);
     }
 
-    /// A file of the group.
+    /// Returns a file of the group.
     pub fn segment(&self, seq: u32) -> Option<Segment> {
         self.segments.get(seq.into())
     }
@@ -156,17 +156,17 @@ impl Loaded {
         self.segments.get_mut(seq.into())
     }
 
-    /// The files, the oldest first.
+    /// Returns the files, the oldest first.
     pub fn segments(&self) -> impl Iterator<Item = (u32, Segment)> {
         self.segments.iter().map(|(seq, segment)| (seq as u32, segment))
     }
 
-    /// The newest file.
+    /// Returns the newest file.
     pub fn newest(&self) -> Option<(u32, Segment)> {
         self.segments.last().map(|(seq, segment)| (seq as u32, segment))
     }
 
-    /// Takes a record into account.
+    /// Applies a record to the index.
     pub fn apply(&mut self, record: &Record<'_>, seq: u32, at: usize) {
         let place = Place { seq, at: at as u32, bytes: record.bytes() as u32 };
         let (first, mut last) = (record.number, record.number);
@@ -211,17 +211,17 @@ impl Loaded {
         }
     }
 
-    /// Whether upstream was found to have no such article, whatever it listed.
+    /// Returns whether upstream was found to lack the article, even if it listed the number.
     pub fn is_forgotten(&self, number: u64) -> bool {
         self.gone.contains(number)
     }
 
-    /// The blocks that begin in a range.
+    /// Returns the blocks that begin in a range.
     pub fn blocks(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = (u64, Block)> {
         self.blocks.range(range)
     }
 
-    /// Takes the rows of a range out of all blocks; a block is dead when nothing of it is left.
+    /// Removes the rows of a range from all blocks; a block without remaining rows is dead.
     fn uncover(&mut self, range: &RangeInclusive<u64>) {
         let (start, end) = (*range.start(), *range.end());
         let before = start.checked_sub(1).and_then(|before| self.blocks.up_to(before));
@@ -241,28 +241,28 @@ impl Loaded {
         }
     }
 
-    /// The block that covers a number.
+    /// Returns the block that covers a number.
     pub fn block(&self, number: u64) -> Option<(u64, Block)> {
         self.blocks.up_to(number).filter(|(_, block)| block.last >= number)
     }
 
-    /// The first number after this one that a block covers.
+    /// Returns the first number after this one that a block covers.
     pub fn next_block(&self, number: u64) -> Option<u64> {
         self.blocks.from(number).map(|(first, _)| first)
     }
 
-    /// Whether the article of a number is known not to exist.
+    /// Returns whether the article of a number is known not to exist.
     pub fn is_gone(&self, number: u64) -> bool {
         self.gone.contains(number) || self.exists(number) == Some(false)
     }
 
-    /// Whether upstream has a number, where it was asked.
+    /// Returns whether upstream has a number; `None` if it was not asked.
     pub fn exists(&self, number: u64) -> Option<bool> {
         let numbers = self.numbers.as_ref()?;
         (numbers.first..=numbers.last).contains(&number).then(|| numbers.runs.contains(number))
     }
 
-    /// The parts of a range that no block covers.
+    /// Returns the parts of a range that no block covers.
     pub fn uncovered(&self, range: &RangeInclusive<u64>) -> Vec<RangeInclusive<u64>> {
         let (mut at, end) = (*range.start(), *range.end());
         let mut parts = Vec::new();
@@ -284,7 +284,7 @@ impl Loaded {
         parts
     }
 
-    /// Forgets all that is in a file. Rows and articles that it had are asked for again.
+    /// Drops all entries of a file. Its rows and articles are then fetched again.
     pub fn remove_segment(&mut self, seq: u32) {
         let segment = self.segments.remove(seq.into());
         let Some(segment) = segment.filter(|segment| segment.first <= segment.last) else { return };
@@ -299,7 +299,7 @@ impl Loaded {
         }
     }
 
-    /// The numbers below `low` do not exist any more.
+    /// Drops the numbers below `low`, which no longer exist.
     pub fn expire(&mut self, low: u64) {
         if low == 0 {
             return;
@@ -314,8 +314,8 @@ impl Loaded {
         }
     }
 
-    /// Keeps what LISTGROUP answered for a range, joined with what is known if the two touch. Returns the
-    /// numbers that are not there any more, and how many are there that were not.
+    /// Records the answer to LISTGROUP for a range, joined with the known range if the two touch. Returns the
+    /// numbers that no longer exist, and how many exist that did not.
     pub fn set_numbers(&mut self, range: &RangeInclusive<u64>, runs: Runs, at: u64) -> (Vec<u64>, u64) {
         let (first, last) = (*range.start(), *range.end());
         let mut cancelled: Vec<u64> =
@@ -349,7 +349,7 @@ impl Loaded {
         (cancelled, reinstated)
     }
 
-    /// Upstream has no row for a number that it listed: it was cancelled meanwhile.
+    /// Records that upstream has no row for listed numbers of a range: they were cancelled meanwhile.
     pub fn not_listed(&mut self, range: &RangeInclusive<u64>, with_row: &Runs) -> bool {
         let Some(numbers) = &mut self.numbers else { return false };
         let known = numbers.first.max(*range.start())..=numbers.last.min(*range.end());
@@ -366,19 +366,18 @@ impl Loaded {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row<'a> {
     pub number: u64,
-    /// With its CRLF.
+    /// Text with its CRLF.
     pub line: &'a [u8],
 }
 
 impl<'a> Row<'a> {
-    /// The Message-ID.
+    /// Returns the Message-ID.
     pub fn id(&self) -> &'a [u8] {
         overview_row::field(self.line, overview_row::index::MESSAGE_ID).unwrap_or_default()
     }
 }
 
-/// The rows of an answer or a block; an item is `None` where a line is no row, or does not follow the one
-/// before it.
+/// Returns the rows of an answer or a block; an item is `None` where a line is not a row, or is out of order.
 pub(crate) fn rows(text: &[u8]) -> impl Iterator<Item = Option<Row<'_>>> {
     let mut before = None;
     text.split_inclusive(|b| *b == b'\n').map(move |line| {
@@ -395,12 +394,12 @@ pub(crate) fn rows(text: &[u8]) -> impl Iterator<Item = Option<Row<'_>>> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub number: u64,
-    /// With its CRLF.
+    /// Text with its CRLF.
     pub text: &'a [u8],
     pub is_row: bool,
 }
 
-/// The lines of a block.
+/// Returns the lines of a block.
 pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     text.split_inclusive(|b| *b == b'\n').filter_map(|text| {
         let digits = overview_row::field(text, overview_row::index::NUMBER)?;
@@ -409,8 +408,8 @@ pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Appends the row of an article, with these further headers; false, and nothing is appended, if none can be
-/// made of it.
+/// Appends the row of an article, with these further headers; returns false, and appends nothing, if none can
+/// be made of it.
 pub(crate) fn append_row(
     number: u64,
     id: &[u8],
@@ -426,10 +425,10 @@ pub(crate) fn append_row(
     true
 }
 
-/// Bytes of an article in which its Date is looked for.
+/// Size of the part of an article that is searched for its Date, in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// When an article expires by its Expires header, or else when it was posted.
+/// Returns the time of expiry by the Expires header, or otherwise the time of posting.
 pub(crate) fn expires(article: &[u8], now: u64) -> u64 {
     let head = article.get(..HEAD_BYTES_MAX).unwrap_or(article);
     let head = memmem::find(head, b"\r\n\r\n").and_then(|end| head.get(..end)).unwrap_or(head);
@@ -457,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn later_rows_take_the_place_of_older_ones_and_the_rest_stays() {
+    fn later_rows_replace_older_ones_and_the_rest_stays() {
         let mut loaded = loaded();
         loaded.apply(&record(Kind::Rows, 10, 20), 0, 0);
         loaded.apply(&record(Kind::Rows, 13, 15), 1, 100);
@@ -474,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_one_article_is_small_and_one_of_many_takes_16_bytes_for_each_and_its_number() {
+    fn index_of_one_article_is_small_and_grows_by_24_bytes_each() {
         let mut one = Loaded::default();
         one.add_segment(0, Segment { first: 1, ..Segment::default() });
         one.apply(&record(Kind::Article, 7, 0), 0, 0);
@@ -494,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_any_more_leaves_and_what_comes_back_is_counted() {
+    fn cancelled_numbers_leave_and_reinstated_ones_are_counted() {
         let mut loaded = loaded();
         loaded.apply(&record(Kind::Article, 3, 0), 0, 0);
         let known =
@@ -511,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_none_are_told() {
+    fn invalid_rows_are_reported() {
         let text = b"1\ta\tb\tc\t<d@e>\t\t5\t6\r\n\
             3\ta\tb\tc\t<f@g>\t\t5\t6\tXref: h x:3\r\n2\ta\tb\tc\t<d@e>\t\t5\t6\r\nx\r\n";
         let found: Vec<_> = rows(text).map(|row| row.map(|row| (row.number, row.id()))).collect();

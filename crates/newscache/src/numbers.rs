@@ -1,4 +1,4 @@
-//! Which numbers of a group have articles, as upstream's LISTGROUP says. Called by the crate's users.
+//! Existing article numbers of a group, from upstream's answers to LISTGROUP. Called by the crate's users.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -8,42 +8,42 @@ use crate::group::Group;
 use crate::loaded::Numbers;
 use crate::runs::Runs;
 
-/// Runs of numbers that are kept of a group.
+/// Maximum number of runs of numbers that are kept of a group.
 const RUNS_MAX: usize = 1 << 18;
 
-/// What LISTGROUP changed.
+/// Changes found by LISTGROUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Coherence {
-    /// Numbers that were there and are not any more.
+    /// Count of numbers that existed and no longer do.
     pub cancelled: u64,
-    /// Numbers that were known not to be there, and are.
+    /// Count of numbers that were known not to exist, and do.
     pub reinstated: u64,
-    /// Whether the numbers are kept; there is a limit to their gaps.
+    /// True if the numbers are kept; there is a limit to their gaps.
     pub is_kept: bool,
 }
 
-/// Which neighbour of a number.
+/// Side of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The one before it.
+    /// The number before.
     Previous,
-    /// The one after it.
+    /// The number after.
     Next,
 }
 
-/// A neighbour.
+/// Neighbour of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Neighbour {
-    /// This one.
+    /// This number.
     Number(u64),
-    /// There is none in the range that is known, which reaches to the group's mark.
+    /// There is none in the known range, which extends to the group's water mark.
     None,
-    /// It takes a question to upstream.
+    /// Upstream must be asked.
     Unknown,
 }
 
 impl Group {
-    /// LISTGROUP told these numbers, ascending, to be all of a range.
+    /// Records the numbers from LISTGROUP, ascending: all that exist in a range.
     ///
     /// # Errors
     /// Those of the disk.
@@ -68,7 +68,7 @@ impl Group {
         })
     }
 
-    /// For which numbers upstream was asked with LISTGROUP, and when it was last.
+    /// Returns the range for which upstream was asked with LISTGROUP, and the time of the last question.
     ///
     /// # Errors
     /// Those of the disk.
@@ -79,8 +79,8 @@ impl Group {
         })
     }
 
-    /// Appends the numbers in a range, at most `max`. False, and nothing is appended, if not all of the range
-    /// is known.
+    /// Appends the numbers in a range, at most `max`. Returns false, and appends nothing, if not all of the
+    /// range is known.
     ///
     /// # Errors
     /// Those of the disk.
@@ -94,7 +94,7 @@ impl Group {
         })
     }
 
-    /// Whether upstream has an article with a number; `None` where it was not asked.
+    /// Returns whether upstream has an article with a number; `None` if it was not asked.
     ///
     /// # Errors
     /// Those of the disk.
@@ -102,7 +102,7 @@ impl Group {
         self.with(|loaded| Ok(loaded.exists(number)))
     }
 
-    /// How many articles there are in a range; `None` if not all of it is known.
+    /// Returns the number of articles in a range; `None` if not all of it is known.
     ///
     /// # Errors
     /// Those of the disk.
@@ -113,7 +113,7 @@ impl Group {
         })
     }
 
-    /// The number before or after this one.
+    /// Returns the number before or after this one.
     ///
     /// # Errors
     /// Those of the disk.

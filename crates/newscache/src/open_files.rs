@@ -1,19 +1,19 @@
-//! Files that are open, so that the next read of one opens nothing and takes no lock.
+//! Open files, so that the next read of one neither opens it nor takes a lock.
 //!
-//! Each unit has one place, which it shares with every 2,048th other one: whichever was opened last is there.
+//! Each unit has one place, which it shares with every 2,048th other one; the last opened file is there.
 //! Called by `cache`.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use spool::DiskFile;
+use disk::DiskFile;
 
 use crate::packed::File;
 
-/// Files that are open at most.
+/// Maximum number of open files.
 const PLACES: usize = 2048;
 
-/// A file that is open.
+/// An open file.
 #[derive(Debug)]
 struct OpenFile {
     unit: u32,
@@ -21,7 +21,7 @@ struct OpenFile {
     open: Arc<dyn DiskFile>,
 }
 
-/// The table of them.
+/// Table of open files.
 #[derive(Debug)]
 pub(crate) struct OpenFiles(Box<[ArcSwapOption<OpenFile>]>);
 
@@ -36,21 +36,21 @@ impl OpenFiles {
         self.0.get(unit as usize % PLACES)
     }
 
-    /// The file of a unit, if it is open, as what `work` makes of it.
+    /// Returns the result of `work` for the file of a unit, if it is open.
     pub fn with<T>(&self, unit: u32, file: File, work: impl FnOnce(&Arc<dyn DiskFile>) -> T) -> Option<T> {
         let known = self.place(unit)?.load();
         let known = known.as_ref().filter(|known| known.unit == unit && known.file == file);
         known.map(|known| work(&known.open))
     }
 
-    /// A file was opened.
+    /// Adds an open file.
     pub fn put(&self, unit: u32, file: File, open: Arc<dyn DiskFile>) {
         if let Some(place) = self.place(unit) {
             place.store(Some(Arc::new(OpenFile { unit, file, open })));
         }
     }
 
-    /// The file of a unit is not looked at any more; with `file`, if it is that one.
+    /// Closes the file of a unit; with `file`, only if it is that one.
     pub fn close(&self, unit: u32, file: Option<File>) {
         let Some(place) = self.place(unit) else { return };
         let known = place.load();
@@ -66,11 +66,11 @@ impl OpenFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::{Disk, Open, SimDisk};
+    use disk::{Disk, Open, SimDisk};
     use std::path::Path;
 
     #[test]
-    fn a_file_is_found_until_it_is_closed_or_gives_way() {
+    fn file_is_found_until_it_is_closed_or_replaced() {
         let disk = SimDisk::new();
         let open = disk.open(Path::new("/a"), Open::Create).unwrap();
         let files = OpenFiles::default();

@@ -1,40 +1,40 @@
-//! Opening a cache: which files there are, and in which order they were used.
+//! Opening of a cache: finding its files, and the order in which they were used.
 //!
-//! Only names and lengths are looked at; what is in a file is checked when it is read. Files of groups that
-//! are unknown or have begun anew, unfinished ones and those of other names are removed. Called by `cache`.
+//! Only names and lengths are examined; contents are checked when a file is read. Files of unknown groups and
+//! old generations, unfinished files and those with other names are removed. Called by `cache`.
 
 use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use spool::{Disk, Open, read_small};
+use disk::{Disk, Open, read_small};
 
 use crate::bookkeeping::{Books, File};
 use crate::packed::Packed;
 use crate::record::{self, Kind, crc32c};
 
-/// Bytes of a line in the file of uses.
+/// Length of a line in the file of uses.
 const USE_BYTES: usize = 32;
 const MAGIC: &[u8; 8] = b"NCuse\0\0\x01";
-/// No more is read of the small files.
+/// Maximum size of small files that are read.
 const SMALL_BYTES_MAX: u64 = 256 << 20;
-/// Bytes of a large article's file that have its head.
+/// Size of the beginning of a large article's file that contains its head.
 const HEAD_BYTES: usize = 2048;
 
-/// What was found.
+/// Result of opening a cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Groups of which something is cached.
+    /// Number of groups with cached data.
     pub groups: u64,
-    /// Files of articles.
+    /// Number of files.
     pub files: u64,
-    /// What they take.
+    /// Size of the files.
     pub bytes: u64,
-    /// Files that were unfinished, unknown or out of date, and are gone now.
+    /// Files that were unfinished, unknown or out of date, and were removed.
     pub removed: Vec<String>,
 }
 
-/// When a file was used, and how often.
+/// Time of the last use of a file, and number of uses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Use {
     used: u64,
@@ -68,13 +68,13 @@ pub(crate) fn enter_files(
         }
     }
     drop(uses);
-    // What a file was used at last is when it expires, as far as is known.
+    // The time of expiry is not known yet; the time of the last use stands for it.
     found.sort_unstable_by_key(|unit| (unit.expires, unit.blocks, unit.file(0, 0)));
     books.enter_all(found);
     Ok(())
 }
 
-/// What a file is, if it is one that counts.
+/// Examines a file; returns its unit if it is valid.
 fn look(
     disk: &dyn Disk,
     dir: &Path,
@@ -109,7 +109,7 @@ fn look(
     Ok(Some(unit))
 }
 
-/// The group that a large article belongs to.
+/// Returns the group that a large article belongs to.
 fn group_of_large(disk: &dyn Disk, path: &Path) -> io::Result<Option<u64>> {
     let mut head = vec![0; HEAD_BYTES];
     let read = disk.open(path, Open::ReadOnly).and_then(|file| file.read_at(&mut head, 0));
@@ -117,7 +117,7 @@ fn group_of_large(disk: &dyn Disk, path: &Path) -> io::Result<Option<u64>> {
     Ok(head.filter(|(record, _)| record.kind == Kind::Head).map(|(record, _)| record.number))
 }
 
-/// What a file is called in the file of uses.
+/// Returns the name of a file in the file of uses.
 fn name_of(file: &File) -> u128 {
     match file {
         File::Segment { key, generation, seq } => {
@@ -128,14 +128,14 @@ fn name_of(file: &File) -> u128 {
     }
 }
 
-/// The file of uses.
+/// Returns the content of the file of uses.
 pub(crate) fn uses(books: &Books) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     for unit in books.units() {
         let key = books.slots.get(unit.slot as usize).map_or(0, |slot| slot.key);
         bytes.extend_from_slice(&name_of(&unit.file).to_le_bytes());
         bytes.extend_from_slice(&key.to_le_bytes());
-        // 48 bits of seconds are enough.
+        // 48 bits are enough for seconds.
         bytes.extend_from_slice(&((unit.used << 16) | u64::from(unit.uses)).to_le_bytes());
     }
     let crc = crc32c(&bytes);
@@ -148,12 +148,12 @@ fn read_uses(disk: &dyn Disk, path: &Path) -> io::Result<Uses> {
     Ok(Uses::take(bytes).unwrap_or_default())
 }
 
-/// The file of uses, in memory: its lines in the order of what they name.
+/// File of uses, in memory: its lines in the order of the names.
 #[derive(Debug, Default)]
 pub(crate) struct Uses(Vec<u8>);
 
 impl Uses {
-    /// From the file's octets; `None`: it is damaged.
+    /// Parses the file's octets; returns `None` if it is damaged.
     pub fn take(mut bytes: Vec<u8>) -> Option<Self> {
         let (covered, crc) = bytes.split_last_chunk::<4>()?;
         if u32::from_le_bytes(*crc) != crc32c(covered) || !covered.starts_with(MAGIC) {
@@ -171,7 +171,7 @@ impl Uses {
         self.0.get(MAGIC.len()..).unwrap_or_default().as_chunks().0
     }
 
-    /// How many there are.
+    /// Returns the number of lines.
     pub fn count(&self) -> usize {
         self.lines().len()
     }
@@ -186,12 +186,12 @@ impl Uses {
     }
 }
 
-/// What a line of the file of uses names.
+/// Returns the name in a line of the file of uses.
 fn name_in(line: &[u8; USE_BYTES]) -> u128 {
     line.first_chunk().map_or(0, |name| u128::from_le_bytes(*name))
 }
 
-/// A text file, if it is one.
+/// Returns the content of a text file; empty if there is none.
 pub(crate) fn read_text(disk: &dyn Disk, path: &Path) -> io::Result<String> {
     let bytes = record::readable(read_small(disk, path, SMALL_BYTES_MAX))?.flatten().unwrap_or_default();
     Ok(String::from_utf8(bytes).unwrap_or_default())

@@ -1,16 +1,16 @@
-//! Which files there are, and what the books know of one, in 44 bytes: a full cache of 50 GB has 170,000.
+//! Names and bookkeeping of files in 44 bytes each: a full cache of 50 GB has 170,000.
 //!
 //! Key and generation of a group's file are its group's, so only the rest of its name is here. Times are
 //! seconds in 32 bits, sizes are counted in blocks. Called by `bookkeeping` and `opening`.
 
 use std::path::{Path, PathBuf};
 
-/// In the place of a unit or a group that does not exist.
+/// Index of a unit or a group that does not exist.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Files take whole blocks of a file system.
+/// Block size of a file system: files take whole blocks.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 
-/// Which file.
+/// Identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum File {
     /// Articles and rows of a group.
@@ -22,7 +22,7 @@ pub(crate) enum File {
 }
 
 impl File {
-    /// Its path below the cache's directory.
+    /// Returns its path below the cache's directory.
     pub fn path(&self, dir: &Path) -> PathBuf {
         match self {
             Self::Segment { key, generation, seq } => {
@@ -35,7 +35,7 @@ impl File {
         }
     }
 
-    /// What a file's name stands for; `None` if it is none of ours.
+    /// Parses a file's name; returns `None` if it is none of ours.
     pub fn of_name(name: &str) -> Option<Self> {
         let (stem, kind) = name.rsplit_once('.')?;
         let mut parts = stem.split('-');
@@ -50,7 +50,7 @@ impl File {
     }
 }
 
-/// Which kind of file.
+/// Kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Segment,
@@ -61,9 +61,9 @@ enum Kind {
 /// A file in the books.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packed {
-    /// Of a large article the hash, of a segment its sequence number and the highest number in it.
+    /// Hash of a large article, or sequence number and highest number of a segment.
     name: [u32; 4],
-    /// The place of its group; [`NONE`]: there is no such file.
+    /// Slot of its group; [`NONE`] if the file does not exist.
     pub slot: u32,
     pub blocks: u32,
     pub expires: u32,
@@ -72,18 +72,18 @@ pub(crate) struct Packed {
     pub after: u32,
     pub uses: u8,
     kind: Kind,
-    /// All of it was read and found whole since the start, or written.
+    /// True if all of it was read and found undamaged since the start, or written.
     pub is_checked: bool,
 }
 
 const _: () = assert!(size_of::<Packed>() == 44, "what a file costs");
 
-/// Seconds in 32 bits, which reach to the year 2106; later ones are then.
+/// Converts seconds to 32 bits, which reach to the year 2106; later times are clamped.
 pub(crate) fn seconds(seconds: u64) -> u32 {
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
-/// In how many blocks so many bytes are.
+/// Returns the number of blocks for this many bytes.
 pub(crate) fn blocks(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(BLOCK_BYTES)).unwrap_or(u32::MAX)
 }
@@ -93,7 +93,7 @@ fn halves(word: u64) -> [u32; 2] {
 }
 
 impl Packed {
-    /// A file of a group that has just been asked for.
+    /// Creates a file of a group that has just been used.
     pub fn new(slot: u32, file: File, bytes: u64, expires: u64, now: u64) -> Self {
         let [unknown, _] = halves(u64::MAX);
         let (kind, name) = match file {
@@ -118,18 +118,18 @@ impl Packed {
         }
     }
 
-    /// Whether there is such a file.
+    /// Returns whether the file exists.
     pub fn is_there(&self) -> bool {
         self.slot != NONE
     }
 
-    /// The hash that a large article is named by; `None`: it is none, or not there.
+    /// Returns the hash that names a large article; `None` for others, or if the file does not exist.
     pub fn large(&self) -> Option<u128> {
         let [one, two, three, four] = self.name.map(u128::from);
         (self.kind == Kind::Large && self.is_there()).then_some(one | two << 32 | three << 64 | four << 96)
     }
 
-    /// Which file it is, of a group with this key and generation.
+    /// Returns the identity of the file, in a group with this key and generation.
     pub fn file(&self, key: u64, generation: u64) -> File {
         let [one, two, three, four] = self.name;
         match self.kind {
@@ -142,18 +142,18 @@ impl Packed {
         }
     }
 
-    /// What it takes, in whole blocks.
+    /// Returns its size, in whole blocks.
     pub fn bytes(&self) -> u64 {
         u64::from(self.blocks) * BLOCK_BYTES
     }
 
-    /// The highest number in it; the highest of all if it is not known.
+    /// Returns the highest number in it; the maximum if it is not known.
     pub fn last(&self) -> u64 {
         let [_, low, high, _] = self.name.map(u64::from);
         if self.kind == Kind::Segment { low | high << 32 } else { u64::MAX }
     }
 
-    /// Notes the highest number in it, where numbers are in it.
+    /// Records the highest number, in files with numbers.
     pub fn set_last(&mut self, last: u64) {
         if self.kind == Kind::Segment {
             let ([low, high], [seq, _, _, rest]) = (halves(last), self.name);
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_back_as_it_was_put() {
+    fn packed_file_is_unpacked_unchanged() {
         let files = [
             File::Segment { key: 3, generation: 4, seq: u32::MAX },
             File::Numbers { key: 3, generation: 4 },

@@ -1,4 +1,4 @@
-//! Large articles read: files of records with a piece of the article each, passed on one after the other.
+//! Reading of large articles: files of records with a piece of the article each, read one after the other.
 //!
 //! Written by `large`; called by `group`, `large` and `verify`. Format: `docs/formats/cache.md`.
 
@@ -7,19 +7,19 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use spool::{DiskFile, Patience};
+use disk::{DiskFile, Patience};
 
 use crate::bookkeeping::File;
 use crate::cache::Cache;
 use crate::record::{self, HEADER_BYTES, Kind};
 
-/// Bytes of an article in one record.
+/// Maximum size of the piece in one record, in bytes.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
 impl Cache {
-    /// A large article whose Message-ID has this hash, to be read. The first time since the start all of it
-    /// is checked before, so that a damaged one is fetched again instead of breaking off; `None`: there is
-    /// none.
+    /// Opens a large article whose Message-ID has this hash. The first time since the start all of it is
+    /// checked in advance, so that a damaged one is fetched again instead of breaking off; returns `None` if
+    /// there is none.
     pub(crate) fn open_large(
         &self,
         id: &[u8],
@@ -54,8 +54,8 @@ impl Cache {
     }
 }
 
-/// A large article that is being read, piece by piece. It can be read to its end even if it leaves the cache
-/// meanwhile.
+/// A large article that is being read, piece by piece. It can be read to its end even if it is removed from
+/// the cache meanwhile.
 #[derive(Debug)]
 pub struct LargeReader {
     cache: Cache,
@@ -65,12 +65,12 @@ pub struct LargeReader {
     open: Arc<dyn DiskFile>,
     pieces: Pieces,
     buffer: Vec<u8>,
-    /// Where in the buffer the pieces are that were read last.
+    /// Ranges of the last pieces read, in the buffer.
     found: [Range<usize>; PIECES_PER_STEP],
 }
 
 thread_local! {
-    /// The buffer of a reader that is done, for the next one.
+    /// Buffer of a finished reader, for the next one.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -83,11 +83,11 @@ impl Drop for LargeReader {
 }
 
 impl LargeReader {
-    /// Reads more of it, at most 128 KiB; false: that was all.
+    /// Reads at most 128 KiB more; returns false at the end.
     ///
     /// # Errors
-    /// Those of the disk; without patience `WouldBlock` if it must be waited for; `InvalidData` if the rest
-    /// is damaged.
+    /// Those of the disk; without patience `WouldBlock` if the disk must be waited for; `InvalidData` if the
+    /// rest is damaged.
     pub fn read(&mut self, patience: Patience) -> io::Result<bool> {
         let step = self.pieces.step(&*self.open, &self.id, patience, &mut self.buffer);
         let Some(step) = record::readable(step)?.filter(|step| step.end != End::Damaged) else {
@@ -98,12 +98,12 @@ impl LargeReader {
         Ok(step.end == End::NotYet)
     }
 
-    /// What was read last.
+    /// Returns the last pieces read.
     pub fn parts(&self) -> [&[u8]; PIECES_PER_STEP] {
         self.found.each_ref().map(|range| self.buffer.get(range.clone()).unwrap_or_default())
     }
 
-    /// Reads more of it and appends it; false: that was all.
+    /// Reads more of the article and appends it; returns false at the end.
     ///
     /// # Errors
     /// Those of [`LargeReader::read`].
@@ -113,7 +113,7 @@ impl LargeReader {
         Ok(has_more)
     }
 
-    /// Appends as much of it as has all of its head; false: that was all of it.
+    /// Appends pieces until they contain all of its head; returns false if that was the whole article.
     ///
     /// # Errors
     /// Those of [`LargeReader::read`].
@@ -127,7 +127,7 @@ impl LargeReader {
         Ok(false)
     }
 
-    /// How many bytes the article has, but for what a few pieces are rounded up.
+    /// Returns the size of the article in bytes, except for the rounding of a few pieces.
     ///
     /// # Errors
     /// Those of the disk.
@@ -138,7 +138,7 @@ impl LargeReader {
     }
 }
 
-/// How far the pieces of a file have been read.
+/// Progress of reading the pieces of a file.
 #[derive(Debug, Default)]
 struct Pieces {
     at: u64,
@@ -146,20 +146,20 @@ struct Pieces {
     has_head: bool,
 }
 
-/// Pieces that are read in one step.
+/// Number of pieces that are read in one step.
 const PIECES_PER_STEP: usize = 2;
-/// Bytes that are read in one step: its pieces, and room for what the first record says.
+/// Buffer size for one step: its pieces, and the first record.
 const STEP_BUFFER_BYTES: usize = PIECES_PER_STEP * (PIECE_BYTES + HEADER_BYTES) + 4096;
 
-/// What a step through the pieces of a file has come to.
+/// Result of a step through the pieces of a file.
 #[derive(Debug, Default)]
 struct Step {
-    /// Where the pieces are in the buffer.
+    /// Ranges of the pieces in the buffer.
     pieces: [Range<usize>; PIECES_PER_STEP],
     end: End,
 }
 
-/// What follows a step.
+/// State after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum End {
     #[default]
@@ -169,7 +169,7 @@ enum End {
 }
 
 impl Pieces {
-    /// Reads on into a buffer, which is kept from one step to the next, and says where what is whole is.
+    /// Reads on into a buffer, which is kept between steps; returns the ranges of whole pieces in it.
     fn step(
         &mut self,
         file: &dyn DiskFile,
@@ -189,7 +189,7 @@ impl Pieces {
             match record.kind {
                 Kind::Head if self.at == 0 && at == 0 && record.id == id => self.has_head = true,
                 Kind::Piece if self.has_head && record.number == self.count => {
-                    // What does not fit is read again by the next step.
+                    // The rest is read again by the next step.
                     let Some(place) = step.pieces.get_mut(found) else { break };
                     let from = at + HEADER_BYTES + record.id.len();
                     *place = from..from + record.payload.len();
@@ -214,7 +214,7 @@ impl Pieces {
     }
 }
 
-/// Passes on the pieces of a file; false if it is damaged, or another article's.
+/// Passes on the pieces of a file; returns false if it is damaged, or another article's.
 pub(crate) fn read_pieces(file: &dyn DiskFile, id: &[u8], mut each: impl FnMut(&[u8])) -> io::Result<bool> {
     let (mut pieces, mut buffer) = (Pieces::default(), Vec::new());
     loop {

@@ -1,6 +1,6 @@
-//! The order of locks, outermost first; whoever holds one of them uses no spool. All others are innermost.
+//! Order of the locks, outermost first; no spool is used while one of them is held. All others are innermost.
 
-/// A group's index. Nobody waits for a second one.
+/// A group's index. No thread waits for a second one.
 pub(crate) const INDEX: u8 = 32;
 /// The table of indexes.
 pub(crate) const CELLS: u8 = 33;

@@ -1,8 +1,8 @@
-//! What was looked up lately, so that the disk need not be read for what many ask for: where articles were
-//! that were asked for by their Message-ID, and which articles links stand for.
+//! Recent look-ups, which save reads of the disk for popular articles: locations of articles that were
+//! requested by their Message-ID, and the articles that links stand for.
 //!
-//! In memory, of a fixed number of places, in sets of eight of which the one goes that was asked for least
-//! lately. Called by `large` and `group`.
+//! In memory, of a fixed number of places, in sets of eight of which the least recently used one is replaced.
+//! Called by `large` and `group`.
 
 use std::num::NonZeroU64;
 
@@ -13,13 +13,13 @@ use crate::packed::File;
 use crate::record::hash64;
 
 const SHARDS: usize = 64;
-/// Places that a hash can have.
+/// Number of places that a hash can have.
 const WAYS: usize = 8;
 
 /// Some sets, one after the other.
 type Shard<K, V> = Innermost<Vec<Option<(K, V)>>>;
 
-/// A table of what is found by `K`.
+/// Set-associative table of values by `K`.
 #[derive(Debug)]
 struct Sets<K, V> {
     shards: Vec<Shard<K, V>>,
@@ -28,12 +28,12 @@ struct Sets<K, V> {
 
 impl<K: PartialEq, V: Clone> Sets<K, V> {
     fn new(places: usize) -> Self {
-        // A shard takes memory when something is put into it.
+        // A shard allocates memory when something is put into it.
         let shards = (0..SHARDS).map(|_| Innermost::default()).collect();
         Self { shards, sets_per_shard: places / SHARDS / WAYS }
     }
 
-    /// Works on the set of a hash; the one that was used last is its first.
+    /// Calls `work` with the set of a hash; the entry that was used last is its first.
     fn with<T>(&self, hash: u64, is_put: bool, work: impl FnOnce(&mut [Option<(K, V)>]) -> T) -> Option<T> {
         let set = hash as usize % (SHARDS * self.sets_per_shard);
         let mut places = self.shards.get(set / self.sets_per_shard)?.lock();
@@ -56,7 +56,7 @@ impl<K: PartialEq, V: Clone> Sets<K, V> {
     fn put(&self, hash: u64, key: K, value: V) {
         self.with(hash, true, |set| {
             let known = set.iter().position(|place| place.as_ref().is_some_and(|(known, _)| *known == key));
-            // The one that had its key, or else the last one, gives way.
+            // The entry with the same key, or otherwise the last one, is replaced.
             let moved = known.map_or(WAYS, |at| at + 1);
             if let Some(moved) = set.get_mut(..moved) {
                 moved.rotate_right(1);
@@ -68,11 +68,11 @@ impl<K: PartialEq, V: Clone> Sets<K, V> {
     }
 }
 
-/// Places of articles that are remembered, of 24 bytes each.
+/// Number of articles whose locations are remembered, with 24 bytes each.
 const ARTICLES: usize = 32_768;
 
-/// Where articles were, by the hash of their Message-ID. Like the table on disk it only points: what is found
-/// there says which article it is.
+/// Locations of articles, by the hash of their Message-ID. Like the table on disk these are only hints: the
+/// record found there has its own Message-ID.
 #[derive(Debug)]
 pub(crate) struct Recent(Sets<NonZeroU64, Pointer>);
 
@@ -87,24 +87,24 @@ impl Recent {
         NonZeroU64::new(hash as u64).unwrap_or(NonZeroU64::MIN)
     }
 
-    /// Where the article with a Message-ID of this hash was.
+    /// Returns the last location of the article with this hash.
     pub fn get(&self, hash: u128) -> Option<Pointer> {
         self.0.get((hash >> 64) as u64, &Self::fingerprint(hash))
     }
 
-    /// It was found there; something else gives way.
+    /// Records the location of an article; replaces another one.
     pub fn put(&self, hash: u128, pointer: Pointer) {
         self.0.put((hash >> 64) as u64, Self::fingerprint(hash), pointer);
     }
 }
 
-/// Links that are remembered.
+/// Number of links that are remembered.
 const LINKS: usize = 8192;
-/// The longest Message-ID that is (RFC 3977 section 3.6).
+/// Maximum length of a Message-ID (RFC 3977 section 3.6).
 const ID_BYTES_MAX: usize = 250;
 
-/// The Message-IDs of links. What a file of the cache has at a place never changes, and no file gets the name
-/// of an earlier one as long as the cache is open.
+/// Message-IDs of links. The content of a file at a position never changes, and no file gets the name of an
+/// earlier one as long as the cache is open.
 #[derive(Debug)]
 pub(crate) struct Links(Sets<(File, u32), Box<[u8]>>);
 
@@ -121,17 +121,17 @@ impl Links {
                 let place = u64::from(*seq) << 32 | u64::from(at);
                 hash64(&[&key.to_le_bytes(), &generation.to_le_bytes(), &place.to_le_bytes()])
             }
-            // They have no links.
+            // These files have no links.
             File::Numbers { .. } | File::Large(_) => 0,
         }
     }
 
-    /// The Message-ID of the link at this place of a file.
+    /// Returns the Message-ID of the link at this position of a file.
     pub fn get(&self, file: File, at: u32) -> Option<Box<[u8]>> {
         self.0.get(Self::hash(&file, at), &(file, at))
     }
 
-    /// It was read there.
+    /// Records the Message-ID that was read there.
     pub fn put(&self, file: File, at: u32, id: &[u8]) {
         if id.len() <= ID_BYTES_MAX {
             self.0.put(Self::hash(&file, at), (file, at), id.into());
@@ -145,7 +145,7 @@ mod tests {
     use crate::record::hash;
 
     #[test]
-    fn what_was_put_last_is_found_and_the_table_is_bounded() {
+    fn last_put_entries_are_found_and_the_table_is_bounded() {
         let recent = Recent::default();
         let id = |n: u64| hash(&[&n.to_le_bytes()]);
         assert_eq!(recent.get(id(1)), None);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nearly_all_of_a_table_half_full_are_found() {
+    fn nearly_all_entries_of_a_half_full_table_are_found() {
         let recent = Recent::default();
         let id = |n: u64| hash(&[&n.to_le_bytes()]);
         (0..16_384).for_each(|n| recent.put(id(n), Pointer { key: n, number: 1 }));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_set_the_one_goes_that_was_asked_for_least_lately() {
+    fn least_recently_used_entry_of_a_set_is_replaced() {
         let sets: Sets<u64, u64> = Sets::new(SHARDS * WAYS);
         let at = |n: u64| n * SHARDS as u64;
         (0..WAYS as u64).for_each(|n| sets.put(at(n), n, n));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_told_apart_by_file_and_place() {
+    fn links_are_distinguished_by_file_and_position() {
         let links = Links::default();
         let file = |generation, seq| File::Segment { key: 1, generation, seq };
         links.put(file(1, 2), 40, b"<a@b>");

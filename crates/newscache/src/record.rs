@@ -1,38 +1,38 @@
-//! Records: what all files of the cache consist of (`docs/formats/cache.md`).
+//! Records, of which all files of the cache consist (`docs/formats/cache.md`).
 //!
-//! A record has a checksum over everything it says, so what is torn, damaged or left over from another file
-//! is never taken for one. Parsing never panics. Called by everything that reads or writes files here.
+//! A record has a checksum over all its fields, so that a torn or damaged one, or remains of another file,
+//! are never taken for a record. Parsing never panics. Called by everything that reads or writes files here.
 
 use std::hash::Hasher;
 use std::io;
 
+use disk::{DiskFile, Patience};
 use memchr::memmem;
 use siphasher::sip128::{Hasher128, SipHasher13};
-use spool::{DiskFile, Patience};
 
-/// How a record begins.
+/// Beginning of a record.
 pub(crate) const MAGIC: &[u8; 4] = b"NCr1";
-/// Bytes of a record before its id and payload.
+/// Size of a record before its id and payload.
 pub(crate) const HEADER_BYTES: usize = 40;
-/// Records begin at multiples of this.
+/// Alignment of records.
 const ALIGN: usize = 8;
-/// The largest payload of a record; larger articles are several.
+/// Maximum payload of a record; larger articles are split.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 32 << 20;
 
-/// What a record is.
+/// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The first of a file: whose it is. Payload: the origin, a NUL, the group's name.
+    /// First record of a file, with its owner. Payload: the origin, a NUL, the group's name.
     Head = 0,
     /// An article: its number, Message-ID and bytes.
     Article = 1,
-    /// Overview rows of the numbers from `number` to `last`, all that there are.
+    /// All overview rows of the numbers from `number` to `last`.
     Rows = 2,
-    /// The numbers that exist from `number` to `last`, as runs.
+    /// Existing numbers from `number` to `last`, as runs.
     Numbers = 3,
     /// The Message-ID of a number whose article is stored elsewhere.
     Link = 4,
-    /// The article of this number does not exist any more.
+    /// The article of this number no longer exists.
     Gone = 5,
     /// A piece of a large article, or of a list; `number` counts them.
     Piece = 6,
@@ -56,12 +56,12 @@ impl Kind {
     }
 }
 
-/// One record.
+/// A record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     pub kind: Kind,
     pub number: u64,
-    /// The last number; of others, what their kind says.
+    /// Last number of a range; for other kinds as their descriptions say.
     pub last: u64,
     /// A Message-ID, or nothing.
     pub id: &'a [u8],
@@ -69,12 +69,12 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Bytes it takes in a file.
+    /// Returns its size in a file.
     pub fn bytes(&self) -> usize {
         padded(HEADER_BYTES + self.id.len() + self.payload.len())
     }
 
-    /// Appends it.
+    /// Appends the record.
     pub fn put(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(MAGIC);
@@ -95,14 +95,15 @@ impl Record<'_> {
     }
 }
 
-/// The record at the beginning of these bytes, and how many it takes; `None` if there is no whole one.
+/// Parses the record at the beginning of these bytes; returns it with its size, or `None` if there is no
+/// whole one.
 pub(crate) fn parse(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
     let (record, taken) = parse_checked(bytes)?;
     let covered = bytes.get(8..HEADER_BYTES + record.id.len() + record.payload.len())?;
     (crc32c(covered) == u32::from_le_bytes(array(bytes, 4)?)).then_some((record, taken))
 }
 
-/// The same of bytes whose checksum was found right before.
+/// Like [`parse`], for bytes whose checksum was verified right before.
 pub(crate) fn parse_checked(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
     let (magic, rest) = bytes.split_first_chunk::<4>()?;
     let (_, covered) = rest.split_first_chunk::<4>()?;
@@ -124,18 +125,18 @@ pub(crate) fn parse_checked(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
     (taken <= bytes.len()).then_some((record, taken))
 }
 
-/// How the records of a file end.
+/// End of the records in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Nothing follows the last one.
     Clean,
-    /// What follows is none, as after a crash.
+    /// The rest is not a record, as after a crash.
     Torn,
     /// Some are damaged: whole ones follow.
     Damaged,
 }
 
-/// Passes on each record of a file with its place; returns where the last one ends, and what follows it.
+/// Passes on each record of a file with its position; returns the end of the last one, and what follows it.
 pub(crate) fn scan<'a>(bytes: &'a [u8], mut each: impl FnMut(Record<'a>, usize)) -> (usize, Ending) {
     let mut at = 0;
     while let Some((record, taken)) = bytes.get(at..).and_then(parse) {
@@ -151,7 +152,8 @@ pub(crate) fn scan<'a>(bytes: &'a [u8], mut each: impl FnMut(Record<'a>, usize))
     (at, if is_damaged { Ending::Damaged } else { Ending::Torn })
 }
 
-/// Places looked at for a whole record after a damaged one: a made-up file must not cost a lot.
+/// Maximum number of positions that are searched for a whole record after a damaged one, to bound the cost of
+/// crafted files.
 const CANDIDATES_MAX: usize = 1000;
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -162,13 +164,12 @@ fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN)
 }
 
-/// The checksum of all formats here.
+/// Returns the checksum of all formats here.
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// Stands for a Message-ID or a name where it is looked for. Nothing relies on two never having the same:
-/// what is found says whose it is.
+/// Hashes a Message-ID or a name for look-ups. Collisions are harmless: the data found has its own name.
 pub(crate) fn hash(parts: &[&[u8]]) -> u128 {
     let mut hasher = SipHasher13::new();
     for part in parts {
@@ -178,7 +179,7 @@ pub(crate) fn hash(parts: &[&[u8]]) -> u128 {
     hasher.finish128().as_u128()
 }
 
-/// Half of [`hash`].
+/// Returns half of [`hash`].
 pub(crate) fn hash64(parts: &[&[u8]]) -> u64 {
     hash(parts) as u64
 }
@@ -192,7 +193,7 @@ pub(crate) fn put_varint(mut n: u64, out: &mut Vec<u8>) {
     out.push(n as u8);
 }
 
-/// Takes one off the front.
+/// Decodes a varint and removes it from the front.
 pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut n = 0_u64;
     for shift in (0..64).step_by(7) {
@@ -206,11 +207,11 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// `EIO`, as errno(3) has it on Linux.
+/// Value of `EIO` on Linux (errno(3)).
 const EIO: i32 = 5;
 
-/// What was read of a file; `None` if there is no such file, or it cannot be read, which costs what a damaged
-/// one does. Other errors are not the file's.
+/// Returns `None` for an error that concerns one file: it does not exist or cannot be read, which is treated
+/// like damage. Other errors are passed on.
 pub(crate) fn readable<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Err(error) if error.raw_os_error() == Some(EIO) || error.kind() == io::ErrorKind::NotFound => {
@@ -220,7 +221,7 @@ pub(crate) fn readable<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Reads as [`DiskFile::read_at`] does. Without patience `WouldBlock` where the disk must be waited for.
+/// Reads like [`DiskFile::read_at`]. Without patience `WouldBlock` if the disk must be waited for.
 pub(crate) fn read_patiently(
     file: &dyn DiskFile,
     buffer: &mut [u8],
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_parsed_and_nothing_else() {
+    fn only_written_records_are_parsed() {
         let bytes = sample(b"some bytes");
         let (record, taken) = parse(&bytes).unwrap();
         assert_eq!((record.number, record.last, record.id, taken), (7, 9, &b"<a@b>"[..], bytes.len()));
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_end_is_told_from_damage() {
+    fn torn_end_is_distinguished_from_damage() {
         let all = [sample(b"one"), sample(b"two"), sample(b"three")].concat();
         let end = |bytes: &[u8]| {
             let mut count = 0;

@@ -6,12 +6,12 @@ use std::ops::RangeInclusive;
 
 use crate::record::{put_varint, take_varint};
 
-/// The set.
+/// Set of numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Runs(Vec<(u64, u64)>);
 
 impl Runs {
-    /// Those of an ascending list; others than ascending ones are passed over.
+    /// Creates the set from an ascending list; numbers out of order are skipped.
     pub fn of(numbers: &[u64]) -> Self {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for number in numbers {
@@ -24,12 +24,12 @@ impl Runs {
         Self(runs)
     }
 
-    /// How many runs it takes.
+    /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.0.len()
     }
 
-    /// The run that ends at or after a number, by index.
+    /// Returns the index of the run that ends at or after a number.
     fn from(&self, number: u64) -> usize {
         self.0.partition_point(|(_, last)| *last < number)
     }
@@ -38,12 +38,12 @@ impl Runs {
         self.0.get(self.from(number)).is_some_and(|(first, _)| *first <= number)
     }
 
-    /// How many are in a range.
+    /// Returns the count of numbers in a range.
     pub fn count(&self, range: &RangeInclusive<u64>) -> u64 {
         self.pieces(range).map(|(first, last)| last - first + 1).sum()
     }
 
-    /// The parts of the runs that are in a range.
+    /// Returns the parts of the runs that are in a range.
     pub fn pieces(&self, range: &RangeInclusive<u64>) -> impl Iterator<Item = (u64, u64)> {
         let (start, end) = (*range.start(), *range.end());
         let rest = self.0.get(self.from(start)..).unwrap_or_default();
@@ -51,18 +51,18 @@ impl Runs {
         inside.map(move |(first, last)| (*first.max(&start), *last.min(&end))).filter(|(a, b)| a <= b)
     }
 
-    /// The first at or after a number.
+    /// Returns the first number at or after this one.
     pub fn next(&self, number: u64) -> Option<u64> {
         self.0.get(self.from(number)).map(|(first, _)| *first.max(&number))
     }
 
-    /// The last at or before a number.
+    /// Returns the last number at or before this one.
     pub fn previous(&self, number: u64) -> Option<u64> {
         let at = self.0.partition_point(|(first, _)| *first <= number);
         self.0.get(at.checked_sub(1)?).map(|(_, last)| *last.min(&number))
     }
 
-    /// Removes all of a range.
+    /// Removes all numbers of a range.
     pub fn remove(&mut self, range: &RangeInclusive<u64>) {
         let (start, end) = (*range.start(), *range.end());
         if start > end {
@@ -95,7 +95,7 @@ impl Runs {
         self.0.splice(from..to.max(from), [(start, end)]);
     }
 
-    /// Puts what another set has in a range in the place of what this one has there.
+    /// Replaces the numbers in a range by those of another set.
     pub fn replace(&mut self, range: &RangeInclusive<u64>, with: &Self) {
         self.remove(range);
         for (first, last) in with.pieces(range).collect::<Vec<_>>() {
@@ -103,7 +103,7 @@ impl Runs {
         }
     }
 
-    /// Appends them: gaps and lengths as varints.
+    /// Appends the encoded set: gaps and lengths as varints.
     pub fn put(&self, out: &mut Vec<u8>) {
         put_varint(self.0.len() as u64, out);
         let mut at = 0;
@@ -114,7 +114,7 @@ impl Runs {
         }
     }
 
-    /// Reads what [`Runs::put`] appended.
+    /// Decodes the output of [`Runs::put`].
     pub fn take(bytes: &mut &[u8]) -> Option<Self> {
         let count = usize::try_from(take_varint(bytes)?).ok().filter(|count| *count <= bytes.len() / 2)?;
         let mut runs: Vec<(u64, u64)> = Vec::with_capacity(count);
@@ -122,7 +122,7 @@ impl Runs {
         for _ in 0..count {
             let first = at.checked_add(take_varint(bytes)?)?;
             let last = first.checked_add(take_varint(bytes)?)?;
-            // Runs that touch would not be runs.
+            // Runs that touch would be one run.
             if runs.last().is_some_and(|(_, before)| before.checked_add(1).is_none_or(|n| n >= first)) {
                 return None;
             }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_touch_or_overflow_are_refused() {
+    fn runs_that_touch_or_overflow_are_rejected() {
         for bytes in [&[2_u8, 1, 0, 1, 0][..], &[9, 1], &[1, 255], &[]] {
             assert_eq!(Runs::take(&mut &*bytes), None, "{bytes:?}");
         }

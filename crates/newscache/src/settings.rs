@@ -1,17 +1,17 @@
-//! What is configured of a cache, and the sizes that follow from it.
+//! Settings of a cache, and the sizes that follow from them.
 
 use crate::strategy::StrategyKind;
 
-/// What is configured.
+/// Settings of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// What all files of the cache may take together; never exceeded by more than a twentieth.
+    /// Maximum size of all files of the cache together; never exceeded by more than a twentieth.
     pub size_bytes: u64,
-    /// Larger articles are files of their own.
+    /// Size above which articles are files of their own.
     pub small_max: u64,
-    /// What goes when there is no room.
+    /// Replacement strategy.
     pub strategy: StrategyKind,
-    /// For how many seconds upstream is not asked again for what it did not have.
+    /// Time in seconds for which upstream is not asked again for an article that it did not have.
     pub negative_age: u64,
 }
 
@@ -26,34 +26,34 @@ impl Default for Settings {
     }
 }
 
-/// Files of a group are at least this long before another one is begun, if the cache is not very small.
+/// Minimum size of a group's file before another one is begun, unless the cache is very small.
 const SEGMENT_BYTES_MIN: u64 = 64 << 10;
-/// A very small cache has at least so many files.
+/// Minimum number of files of a very small cache.
 const FILES_MIN: u64 = 256;
-/// And at most this long.
+/// Maximum size of a group's file before another one is begun.
 const SEGMENT_BYTES_MAX: u64 = 1 << 20;
-/// So many files of groups there are about, if all are full.
+/// Approximate number of files of groups, if all are full.
 const SEGMENTS: u64 = 1 << 16;
-/// No more articles than this are files of their own, in a full cache: what is known of each is in memory.
+/// Maximum number of articles that are files of their own, in a full cache: bookkeeping of each is in memory.
 const LARGE_MAX: u64 = 1 << 17;
-/// The smallest cache.
+/// Minimum size of a cache.
 pub(crate) const SIZE_BYTES_MIN: u64 = 1 << 20;
 
-/// The sizes that follow from the settings.
+/// Sizes that follow from the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// When a group's next file is begun.
+    /// Size at which a group's next file is begun.
     pub segment_bytes: u64,
-    /// Larger articles are files of their own.
+    /// Size above which articles are files of their own.
     pub large_above: u64,
-    /// Larger ones are not cached.
+    /// Maximum size of a cached article.
     pub article_bytes_max: u64,
-    /// What articles and rows may take.
+    /// Maximum size of articles and rows.
     pub limit_bytes: u64,
 }
 
 impl Settings {
-    /// The sizes for these settings.
+    /// Returns the sizes for these settings.
     pub fn shape(&self) -> Shape {
         let size = self.size_bytes.max(SIZE_BYTES_MIN);
         let large_above = self.small_max.max(size / LARGE_MAX).min(SEGMENT_BYTES_MAX);

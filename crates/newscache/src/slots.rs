@@ -1,4 +1,4 @@
-//! The file of groups: for each a place of 512 bytes with its name, generation and water marks.
+//! The file of groups: a place of 512 bytes for each, with its name, generation and water marks.
 //!
 //! A place is written at once, and has a checksum. A group whose place is damaged is unknown, and its files
 //! are removed. Called by `cache` and `opening`. Format: `docs/formats/cache.md`.
@@ -7,34 +7,34 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
-use spool::{Disk, DiskFile, Open};
+use disk::{Disk, DiskFile, Open};
 
 use crate::bookkeeping::{Asked, Marks, Slot};
 use crate::record::{crc32c, readable};
 
 const MAGIC: &[u8; 8] = b"NCgrp\0\0\x01";
 pub(crate) const PLACE_BYTES: usize = 512;
-/// Bytes before the names.
+/// Size of a place before the names.
 const HEAD_BYTES: usize = 72;
-/// Longest origin and name together, in bytes; nothing is kept of groups with longer ones.
+/// Maximum length of origin and name together, in bytes; groups with longer ones are not cached.
 pub(crate) const NAMES_BYTES_MAX: usize = PLACE_BYTES - HEAD_BYTES;
-/// Bytes read at once.
+/// Size of a read, in bytes.
 const READ_BYTES: usize = 1 << 20;
 
-/// What is found in the file.
+/// Item of the file.
 pub(crate) enum At {
-    /// So many places, before any of them.
+    /// Number of places, before any of them.
     Places(usize),
     /// A group, at this place.
     Slot(u32, Slot),
 }
 
-/// The file.
+/// The file of groups.
 #[derive(Debug)]
 pub(crate) struct SlotsFile(Arc<dyn DiskFile>);
 
 impl SlotsFile {
-    /// Opens it; one of another form is emptied. Passes on how many places it has, then what it has.
+    /// Opens the file; one of another format is emptied. Passes on the number of places, then the groups.
     pub fn open(disk: &dyn Disk, path: &Path, mut each: impl FnMut(At)) -> io::Result<Self> {
         let file = disk.open(path, Open::Create)?;
         let mut head = vec![0; PLACE_BYTES];
@@ -70,7 +70,7 @@ impl SlotsFile {
         }
     }
 
-    /// Writes a group's place; true if there is room for its names.
+    /// Writes a group's place; returns true if there is room for its names.
     pub fn write(&self, at: u32, slot: &Slot) -> io::Result<bool> {
         let Some(place) = put(slot) else { return Ok(false) };
         self.0.write_all_at(&[IoSlice::new(&place)], (u64::from(at) + 1) * PLACE_BYTES as u64)?;
@@ -83,7 +83,7 @@ impl SlotsFile {
     }
 }
 
-/// Reads one place after the other; those that cannot be read are empty.
+/// Reads one place after the other; unreadable ones count as empty.
 fn read_places(file: &dyn DiskFile, from: u64, into: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     for place in into.chunks_exact_mut(PLACE_BYTES) {
@@ -116,7 +116,7 @@ fn put(slot: &Slot) -> Option<Vec<u8>> {
     Some(place)
 }
 
-/// A group from its place.
+/// Parses a group's place.
 pub(crate) fn take(place: &[u8]) -> Option<Slot> {
     let (crc, rest) = place.split_first_chunk::<4>()?;
     if place.len() != PLACE_BYTES || u32::from_le_bytes(*crc) != crc32c(rest) {
@@ -138,7 +138,7 @@ pub(crate) fn take(place: &[u8]) -> Option<Slot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spool::SimDisk;
+    use disk::SimDisk;
 
     #[test]
     fn groups_are_read_back_and_damaged_ones_are_not() {

@@ -1,17 +1,17 @@
-//! What readers asked for, and how much of it the cache had: table 3 of the paper, and by group and upstream.
+//! Counters of requests, and of answers from the cache: table 3 of the paper, also by group and upstream.
 //!
-//! Bounded: of groups the 1,024 that are asked for most, or nearly so. Called by `cache`.
+//! Bounded: only the 1,024 most requested groups, or nearly so, are kept. Called by `cache`.
 
 use hashbrown::HashMap;
 
-/// Groups that are counted.
+/// Maximum number of groups that are counted.
 const GROUPS_MAX: usize = 2048;
-/// Groups that are kept when there are more.
+/// Number of groups that are kept when there are more.
 const GROUPS_KEPT: usize = 1024;
-/// Upstreams that are counted.
+/// Maximum number of upstreams that are counted.
 const UPSTREAMS_MAX: usize = 256;
 
-/// What a reader asked for.
+/// Kind of a reader's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RequestKind {
     /// A list of groups.
@@ -25,10 +25,10 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// All of them, in the order of the paper's table.
+    /// All kinds, in the order of the paper's table.
     pub const ALL: [Self; 4] = [Self::Active, Self::Group, Self::Overview, Self::Article];
 
-    /// Its word in the access log.
+    /// Returns its word in the access log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -39,41 +39,41 @@ impl RequestKind {
     }
 }
 
-/// One request of a reader.
+/// A request of a reader.
 #[derive(Debug, Clone, Copy)]
 pub struct Access<'a> {
-    /// Unix seconds.
+    /// Time in Unix seconds.
     pub at: u64,
-    /// Who asked.
+    /// Client that made the request.
     pub client: &'a str,
-    /// For what.
+    /// Kind of request.
     pub kind: RequestKind,
-    /// The upstream that it is of.
+    /// Upstream of the requested data.
     pub upstream: &'a str,
-    /// The group; empty if there is none.
+    /// Group; empty if there is none.
     pub group: &'a [u8],
-    /// The article's number, or the first one of the rows; 0 if there is none.
+    /// Number of the article, or first one of the rows; 0 if there is none.
     pub number: u64,
-    /// The article's Message-ID; empty if it is not known.
+    /// Message-ID of the article; empty if unknown.
     pub id: &'a [u8],
-    /// Bytes that the cache had.
+    /// Bytes from the cache.
     pub cache_bytes: u64,
-    /// Bytes that came from upstream.
+    /// Bytes from upstream.
     pub upstream_bytes: u64,
-    /// Whether the cache had all of it.
+    /// True if the cache had everything.
     pub is_hit: bool,
 }
 
-/// Requests counted.
+/// Counts of requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All of them.
+    /// All requests.
     pub requests: u64,
-    /// Those that the cache had the whole answer of.
+    /// Requests answered from the cache alone.
     pub hits: u64,
-    /// Bytes that the cache had.
+    /// Bytes from the cache.
     pub cache_bytes: u64,
-    /// Bytes that came from upstream.
+    /// Bytes from upstream.
     pub upstream_bytes: u64,
 }
 
@@ -92,30 +92,30 @@ pub type ByKind = [Counts; 4];
 /// A group that readers read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadGroup {
-    /// Its name.
+    /// Name of the group.
     pub name: Vec<u8>,
-    /// When its overview or an article was last asked for, Unix seconds.
+    /// Time of the last request for its overview or an article, in Unix seconds.
     pub read_at: u64,
-    /// How often that was.
+    /// Number of such requests.
     pub requests: u64,
-    /// How many bytes were sent for it.
+    /// Number of bytes sent for them.
     pub bytes: u64,
 }
 
-/// What is known of the use of a cache.
+/// Statistics of a cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// By kind, in the order of [`RequestKind::ALL`].
+    /// Counts by kind, in the order of [`RequestKind::ALL`].
     pub kinds: ByKind,
-    /// By upstream.
+    /// Counts by upstream.
     pub upstreams: Vec<(String, ByKind)>,
-    /// By group: the most asked first.
+    /// Counts by group, the most requested first.
     pub groups: Vec<(Vec<u8>, ByKind)>,
-    /// What the cache takes on disk.
+    /// Size of the cache on disk.
     pub used_bytes: u64,
-    /// What it may take.
+    /// Maximum size of the cache.
     pub size_bytes: u64,
-    /// How many files there are.
+    /// Number of files.
     pub files: u64,
 }
 
@@ -127,11 +127,11 @@ pub(crate) struct Counters {
     groups: HashMap<Box<[u8]>, OfGroup>,
 }
 
-/// What is counted of a group.
+/// Counts of a group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OfGroup {
     kinds: ByKind,
-    /// When it was last read.
+    /// Time of the last read.
     read_at: Option<u64>,
 }
 
@@ -146,13 +146,13 @@ impl OfGroup {
         }
     }
 
-    /// Whether nothing was counted.
+    /// Returns whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.read_at.is_none() && requests(&self.kinds) == 0
     }
 }
 
-/// Adds what was counted elsewhere.
+/// Adds separate counts.
 fn add_all(counts: &mut ByKind, more: &ByKind) {
     for (counts, more) in counts.iter_mut().zip(more) {
         counts.requests += more.requests;
@@ -162,7 +162,7 @@ fn add_all(counts: &mut ByKind, more: &ByKind) {
     }
 }
 
-/// Requests of all kinds.
+/// Returns the number of requests of all kinds.
 fn requests(counts: &ByKind) -> u64 {
     counts.iter().map(|counts| counts.requests).sum()
 }
@@ -175,7 +175,7 @@ impl Counters {
         self.add(access.upstream, access.group, &counted);
     }
 
-    /// Adds what was counted of a group of an upstream elsewhere; without a name it is of none.
+    /// Adds separate counts of a group of an upstream; without a name, of no group.
     pub fn add(&mut self, upstream: &str, group: &[u8], counted: &OfGroup) {
         self.add_requests(upstream, &counted.kinds);
         if group.is_empty() {
@@ -189,7 +189,7 @@ impl Counters {
         of_group.read_at = of_group.read_at.max(counted.read_at);
     }
 
-    /// Adds requests of an upstream that were counted elsewhere.
+    /// Adds separate counts of an upstream.
     pub fn add_requests(&mut self, upstream: &str, counted: &ByKind) {
         if requests(counted) == 0 {
             return;
@@ -200,7 +200,7 @@ impl Counters {
         }
     }
 
-    /// The groups that were read, in the order of their names.
+    /// Returns the groups that were read, in the order of their names.
     pub fn read_groups(&self) -> Vec<ReadGroup> {
         let read = self.groups.iter().filter_map(|(name, of_group)| {
             let read = of_group.kinds.get(RequestKind::Overview as usize..).unwrap_or_default();
@@ -214,7 +214,7 @@ impl Counters {
         groups
     }
 
-    /// Drops the groups that are asked for least.
+    /// Drops the least requested groups.
     fn make_room(&mut self) {
         if self.groups.len() < GROUPS_MAX {
             return;
@@ -236,7 +236,7 @@ impl Counters {
         Stats { kinds: self.kinds, upstreams, groups, ..Stats::default() }
     }
 
-    /// Lines that [`Counters::take`] reads.
+    /// Returns lines that [`Counters::take`] reads.
     pub fn put(&self) -> String {
         let stats = self.stats();
         let line = |word: &str, name: &str, counts: &ByKind| {
@@ -254,7 +254,7 @@ impl Counters {
         text
     }
 
-    /// Counters from these lines; others are passed over.
+    /// Reads counters from lines; unknown lines are skipped.
     pub fn take(text: &str) -> Self {
         let mut counters = Self::default();
         for line in text.lines() {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_groups_that_are_asked_for_most_stay() {
+    fn most_requested_groups_are_kept() {
         let mut counters = Counters::default();
         for n in 0..50_000_u32 {
             counters.record(&access(b"always", RequestKind::Article, true));

@@ -1,8 +1,8 @@
-//! Reads everything that is cached, and removes what is damaged. Called by the crate's users.
+//! Verification of everything that is cached, with removal of damaged files. Called by the crate's users.
 
 use std::io;
 
-use spool::{Open, Progress};
+use disk::{Open, Progress};
 
 use crate::bookkeeping::File;
 use crate::cache::Cache;
@@ -11,28 +11,28 @@ use crate::loaded::rows;
 use crate::pieces::read_pieces;
 use crate::record::{self, Kind, hash};
 
-/// No file of a group is larger.
+/// Maximum size of a group's file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// What was found.
+/// Result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Groups of which something is cached.
+    /// Number of groups with cached data.
     pub groups: u64,
-    /// Small articles.
+    /// Number of small articles.
     pub articles: u64,
-    /// Overview rows.
+    /// Number of overview rows.
     pub rows: u64,
-    /// Large articles.
+    /// Number of large articles.
     pub large: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Files that were damaged, and are gone now.
+    /// Damaged files, which were removed.
     pub damaged: Vec<String>,
 }
 
 impl Cache {
-    /// Reads every file. Those that are damaged are removed, and named. May run while the cache is used.
+    /// Reads every file. Damaged ones are removed, and named. May run while the cache is used.
     ///
     /// # Errors
     /// Those of the disk.
@@ -76,12 +76,12 @@ impl Cache {
     }
 
     fn verify_records(&self, file: File, report: &mut VerifyReport) -> io::Result<bool> {
-        // A record that is being appended is no damage: its group's index is locked.
+        // A record that is being appended is not damage: its group's index is locked.
         let (File::Segment { key, .. } | File::Numbers { key, .. }) = file else { return Ok(true) };
         let cell = self.0.cell_of_key(key, 0).map(|cell| Group::of_cell(self, cell));
         let Some(group) = cell else { return Ok(true) };
         group.with(|_| {
-            let bytes = spool::read_small(&*self.0.disk, &file.path(&self.0.dir), FILE_BYTES_MAX)?;
+            let bytes = disk::read_small(&*self.0.disk, &file.path(&self.0.dir), FILE_BYTES_MAX)?;
             let Some(bytes) = bytes else { return Ok(false) };
             report.bytes += bytes.len() as u64;
             let (_, ending) = record::scan(&bytes, |record, _| match record.kind {

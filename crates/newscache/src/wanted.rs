@@ -1,26 +1,26 @@
-//! What readers asked for while it could not be had: a bounded list, on disk as lines, so that it can be
-//! fetched later. What is lost of it is asked for again by the readers. Called by `cache`. Format:
+//! Articles that readers requested while they were not available: a bounded list, on disk as lines, for
+//! fetching them later. Lost entries are requested again by the readers. Called by `cache`. Format:
 //! `docs/formats/cache.md`.
 
 use std::collections::VecDeque;
 
-/// Articles that are remembered; of more the oldest ones are forgotten.
+/// Maximum number of articles that are remembered; beyond it the oldest ones are forgotten.
 const WANTS_MAX: usize = 10_000;
-/// The longest name of an upstream or group, or Message-ID, that is remembered.
+/// Maximum length of a remembered name of an upstream or group, or Message-ID.
 const NAME_BYTES_MAX: usize = 1024;
 
 /// An article that a reader wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Want {
-    /// The group; empty where it was asked for by its Message-ID.
+    /// Group; empty if the article was requested by its Message-ID.
     pub group: Vec<u8>,
-    /// Its number there.
+    /// Number in the group.
     pub number: u64,
-    /// Its Message-ID; empty where it was asked for by its number.
+    /// Message-ID; empty if the article was requested by its number.
     pub id: Vec<u8>,
 }
 
-/// All of them, the oldest first.
+/// All wanted articles, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted(VecDeque<Want>);
 
@@ -47,13 +47,13 @@ impl Wanted {
         self.0.iter().cloned().collect()
     }
 
-    /// Lines that [`Wanted::take`] reads.
+    /// Returns lines that [`Wanted::take`] reads.
     pub fn put(&self) -> Vec<u8> {
         let line = |want: &Want| [&want.group, want.number.to_string().as_bytes(), &want.id].join(&b'\t');
         self.0.iter().flat_map(|want| [line(want), b"\n".to_vec()].concat()).collect()
     }
 
-    /// The articles of these lines; others are passed over.
+    /// Reads the articles of these lines; invalid lines are skipped.
     pub fn take(text: &[u8]) -> Self {
         let mut wanted = Self::default();
         for line in text.split(|b| *b == b'\n') {

@@ -1,7 +1,7 @@
-//! Octets in some charset as text that can be shown.
+//! Conversion of octets in some charset to text that can be shown.
 //!
-//! What is declared counts where it is known and can be; where nothing is declared, as in most articles
-//! before MIME and in many after it, the octets are UTF-8 if they can be, else windows-1252. Called by
+//! A declared charset is used if it is known and plausible; without a declaration, as in most articles before
+//! MIME and in many after it, the octets are UTF-8 if they are valid, otherwise windows-1252. Called by
 //! everything that shows text. Sources: RFC 2045 section 5.2, the WHATWG's Encoding Standard (names of
 //! charsets).
 
@@ -9,12 +9,12 @@ use encoding_rs::{Encoding, REPLACEMENT, UTF_8, WINDOWS_1252};
 
 use crate::work;
 
-/// The text of octets that were declared to be in this charset.
+/// Decodes octets that were declared to be in this charset.
 pub fn decode(declared: Option<&str>, octets: &[u8]) -> String {
     work::take(octets.len());
     let encoding = declared.and_then(|name| Encoding::for_label(name.trim_ascii().as_bytes()));
     match encoding {
-        // US-ASCII and Latin 1 have this encoding too, and are often said of UTF-8.
+        // US-ASCII and Latin 1 have this encoding too, and UTF-8 is often declared as one of them.
         Some(encoding) if encoding != REPLACEMENT && encoding != WINDOWS_1252 && encoding != UTF_8 => {
             clean(&encoding.decode_without_bom_handling(octets).0)
         }
@@ -22,7 +22,7 @@ pub fn decode(declared: Option<&str>, octets: &[u8]) -> String {
     }
 }
 
-/// The text of octets of which nothing is declared.
+/// Decodes octets without a declared charset.
 pub fn guess(octets: &[u8]) -> String {
     match std::str::from_utf8(octets) {
         Ok(text) => clean(text),
@@ -33,14 +33,15 @@ pub fn guess(octets: &[u8]) -> String {
     }
 }
 
-/// UTF-8 that ends within a character, as it was cut off at a bound.
+/// Returns the valid part of UTF-8 that ends within a character, because it was cut off at a limit.
 fn cut_short(octets: &[u8], error: std::str::Utf8Error) -> Option<&str> {
     let good = octets.get(..error.valid_up_to())?;
     (error.error_len().is_none() && !good.is_ascii()).then(|| std::str::from_utf8(good).ok()).flatten()
 }
 
-/// Text without what would change how the page around it is shown: control characters become pictures of
-/// themselves, overrides of the writing direction are replaced. CR is dropped; LF and TAB stay.
+/// Returns text without characters that would change the display of the page around it: control characters
+/// become pictures of themselves, overrides of the writing direction are replaced. CR is dropped; LF and TAB
+/// stay.
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -68,7 +69,7 @@ pub fn clean(text: &str) -> String {
     out
 }
 
-/// Whether a character that begins with this octet of UTF-8 may be one that does not stay.
+/// Returns whether a character that begins with this octet of UTF-8 may need replacement.
 fn may_be_unclean(first: u8) -> bool {
     matches!(first, 0..=0x08 | 0x0b..=0x1f | 0x7f | 0xc2 | 0xe2 | 0xef)
 }
@@ -79,7 +80,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_declared_counts_where_it_can_be() {
+    fn declared_charset_is_used_if_plausible() {
         for (declared, octets, expected) in [
             (None, &b"plain"[..], "plain"),
             (None, "Gr\u{fc}\u{df}e \u{20ac}".as_bytes(), "Gr\u{fc}\u{df}e \u{20ac}"),
@@ -92,7 +93,7 @@ mod tests {
             (Some("iso-2022-jp"), b"\x1b$B$\"\x1b(B.", "\u{3042}."),
             (Some("gb2312"), b"\xc4\xe3", "\u{4f60}"),
             (Some("x-unknown"), b"a\xe9", "a\u{e9}"),
-            // One octet for all of it, which is no use to anybody.
+            // Decoding would give one replacement character for all octets, which is useless.
             (Some("iso-2022-kr"), b"text", "text"),
             (Some("utf-16le"), b"<\0b\0", "<b"),
             (Some("\"><script>"), b"x", "x"),
@@ -102,12 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_stays_utf_8() {
+    fn truncated_utf_8_is_recognized() {
         assert_eq!(guess("\u{e9}t\u{e9}".as_bytes().get(..4).unwrap()), "\u{e9}t");
     }
 
     #[test]
-    fn nothing_controls_the_page() {
+    fn control_characters_are_replaced() {
         assert_eq!(clean("a\x1b[2Jb\0c\x7f\r\n\td"), "a\u{241b}[2Jb\u{2400}c\u{2421}\n\td");
         assert_eq!(clean("gpj.\u{202e}exe\u{2066}\u{9b}"), "gpj.\u{fffd}exe\u{fffd}\u{fffd}");
     }

@@ -1,6 +1,6 @@
-//! What an article says, as text in blocks and files that are offered.
+//! Content of an article: its text in blocks, and the files it offers.
 //!
-//! Files are numbered from 1 in the order in which they stand there, whatever is shown, so that the number is
+//! Files are numbered from 1 in the order of the article, regardless of what is shown, so that the number is
 //! a permanent name. Called by `view` and the web server.
 
 use std::borrow::Cow;
@@ -12,33 +12,33 @@ use crate::flowed::{self, Line};
 use crate::mime::{self, Leaf};
 use crate::{charset, embedded, header, html, names, work};
 
-/// Body that is looked at, in bytes; what follows can be had as the raw source.
+/// Maximum size of a body that is examined, in bytes; the rest is available as raw source.
 const BODY_BYTES_MAX: usize = 32 << 20;
-/// Groups and references that are shown.
+/// Maximum number of groups and references that are shown.
 const NAMES_MAX: usize = 100;
-/// Text that is shown unless all of it is asked for, in bytes.
+/// Maximum amount of text that is shown by default, in bytes.
 pub const SHOWN_BYTES: usize = 128 << 10;
-/// Text that is shown if all of it is asked for, in bytes.
+/// Maximum amount of text that is shown if all of it is requested, in bytes.
 pub const SHOWN_BYTES_MAX: usize = 4 << 20;
-/// A shorter line counts as so many bytes of text: that is what it takes in memory, and as markup.
+/// Minimum number of bytes that a line counts as: its cost in memory, and as markup.
 const LINE_BYTES_MIN: usize = 32;
-/// Lines that a follow-up quotes.
+/// Maximum number of lines that a follow-up quotes.
 const QUOTED_LINES_MAX: usize = 500;
-/// Lines of a quotation that are shown unfolded.
+/// Maximum number of lines of a quotation that are shown unfolded.
 pub const QUOTED_LINES_OPEN: usize = 12;
 
 /// An article as it can be shown.
 #[derive(Debug, Default)]
 pub struct Content {
-    /// The headers that matter to a reader.
+    /// Headers that are relevant to a reader.
     pub head: Head,
     /// The text, in order.
     pub blocks: Vec<Block>,
     /// The files, in order.
     pub files: Vec<File>,
-    /// Whether there is more text than was asked for.
+    /// True if there is more text than was requested.
     pub is_cut: bool,
-    /// Whether there is more than can be looked at.
+    /// True if part of the article exceeds the limits and was not examined.
     pub is_incomplete: bool,
 }
 
@@ -49,17 +49,17 @@ pub struct Head {
     pub subject: String,
     /// From.
     pub from: String,
-    /// Date, Unix seconds.
+    /// Date in Unix seconds.
     pub date: Option<i64>,
-    /// Date, as it stands there.
+    /// Date as written in the article.
     pub date_text: String,
-    /// Message-ID, if it is one.
+    /// Message-ID, if it is valid.
     pub message_id: Option<String>,
     /// Newsgroups.
     pub groups: Vec<String>,
     /// Followup-To: groups, or `poster`.
     pub followup_to: Vec<String>,
-    /// References, the eldest first.
+    /// References, the oldest first.
     pub references: Vec<String>,
     /// Organization.
     pub organization: String,
@@ -68,42 +68,42 @@ pub struct Head {
 /// A piece of the text.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Block {
-    /// Lines of its author.
+    /// Lines of the author.
     Text(Vec<String>),
-    /// Lines that are quoted, with how often.
+    /// Quoted lines, with the depth of quotation.
     Quote(Vec<Line>),
-    /// What follows `-- `.
+    /// Lines after `-- `.
     Signature(Vec<String>),
-    /// A file stands here: its index in [`Content::files`].
+    /// Position of a file: its index in [`Content::files`].
     File(usize),
-    /// A message within the message begins: From, Subject and Date.
+    /// Beginning of a message within the message: From, Subject and Date.
     Message([String; 3]),
-    /// What follows was HTML.
+    /// Notice that the following text was HTML.
     FromHtml,
 }
 
-/// A file that an article brings.
+/// A file in an article.
 #[derive(Debug, PartialEq, Eq)]
 pub struct File {
     /// A safe name.
     pub name: String,
-    /// Its type as declared, or how it is encoded in the text.
+    /// Type as declared, or encoding of a file in the text.
     pub kind: String,
-    /// About how many bytes it has.
+    /// Approximate size in bytes.
     pub bytes: usize,
-    /// Which part of a file it is, and of how many (0: not told).
+    /// Part number of a split file, and number of parts (0: unknown).
     pub part: Option<(u32, u32)>,
 }
 
-/// Where a file is.
+/// Position of a file.
 enum Place<'a> {
     Leaf(&'a Leaf<'a>),
     Text(Vec<u8>, embedded::Encoding),
 }
 
 impl Content {
-    /// What an article (wire format, without the final `.` line) says; at most about `shown_bytes_max` of its
-    /// text.
+    /// Extracts the content of an article (wire format, without the final `.` line); at most about
+    /// `shown_bytes_max` of its text.
     pub fn of(article: &[u8], shown_bytes_max: usize) -> Self {
         let (head, body, is_whole) = divided(article);
         let leaves = mime::leaves(head, &body);
@@ -116,7 +116,7 @@ impl Content {
         content
     }
 
-    /// The name and the octets of a file, and whether it is as it should be; `number` is from 1.
+    /// Returns the name and the octets of a file, with a flag for damage; `number` counts from 1.
     pub fn file(article: &[u8], number: usize) -> Option<(String, embedded::Decoded)> {
         let (head, body, _) = divided(article);
         let leaves = mime::leaves(head, &body);
@@ -134,7 +134,7 @@ impl Content {
         Some((name, place?.decoded()))
     }
 
-    /// Adds the files of a leaf; returns where they are.
+    /// Adds the files of a leaf; returns their positions.
     fn files_of<'a>(&mut self, leaf: &'a Leaf<'a>) -> Vec<Place<'a>> {
         if leaf.media_type == "message/rfc822" && leaf.is_shown {
             return Vec::new();
@@ -229,7 +229,7 @@ impl Content {
         for line in lines {
             let bytes = (line.text.len() + 1).max(LINE_BYTES_MIN);
             if *left < bytes {
-                // No more of this text, nor of what follows.
+                // The limit is reached: neither the rest of this text nor later text is shown.
                 (self.is_cut, *left) = (true, 0);
                 break;
             }
@@ -298,7 +298,7 @@ impl Head {
     }
 }
 
-/// What a follow-up begins with: who wrote what, quoted, without the signature.
+/// Returns the beginning of a follow-up: attribution and quotation, without the signature.
 pub fn quoted(content: &Content) -> String {
     let head = &content.head;
     let when = head.date.map_or_else(|| head.date_text.clone(), crate::feed::rfc3339);
@@ -326,7 +326,7 @@ pub fn quoted(content: &Content) -> String {
     out
 }
 
-/// The ancestors that the headers of an article name, the eldest first. A reply that has only In-Reply-To
+/// Returns the ancestors named in the headers of an article, the oldest first. A reply with In-Reply-To only
 /// answers the first article there.
 fn ancestors(references_value: &[u8], in_reply_to: &[u8]) -> Vec<String> {
     let ids = references(references_value);
@@ -336,8 +336,8 @@ fn ancestors(references_value: &[u8], in_reply_to: &[u8]) -> Vec<String> {
     answered(in_reply_to).map(|id| id.as_str().to_owned()).into_iter().collect()
 }
 
-/// The article that is answered, by the value of In-Reply-To: the first Message-ID there, since mailers put
-/// words and addresses around it.
+/// Returns the article that is answered, by the value of In-Reply-To: the first Message-ID there, since
+/// mailers surround it with words and addresses.
 pub fn answered(in_reply_to: &[u8]) -> Option<MessageId<'_>> {
     work::take(in_reply_to.len());
     in_reply_to.split_inclusive(|b| *b == b'>').find_map(|words| {
@@ -346,7 +346,8 @@ pub fn answered(in_reply_to: &[u8]) -> Option<MessageId<'_>> {
     })
 }
 
-/// The Message-IDs in the value of References, the eldest first; of many the last.
+/// Returns the Message-IDs in the value of References, the oldest first; if there are too many, the last
+/// ones.
 pub fn references(value: &[u8]) -> Vec<String> {
     work::take(value.len());
     let words = value.split(|b| b.is_ascii_whitespace() || *b == b',').filter(|word| !word.is_empty());
@@ -356,11 +357,11 @@ pub fn references(value: &[u8]) -> Vec<String> {
     ids
 }
 
-/// Header lines and body without dot-stuffing; whether that is all of it.
+/// Returns header lines and body without dot-stuffing, and whether the body is complete.
 fn divided(article: &[u8]) -> (&[u8], Cow<'_, [u8]>, bool) {
     let (head, body) = match Article::parse(article) {
         Ok(parsed) => (parsed.head(), parsed.body()),
-        // Something else is shown as far as it can be.
+        // An invalid article is shown as far as possible.
         Err(_) => match memchr::memmem::find(article, b"\r\n\r\n") {
             Some(at) => article.split_at(at + 2),
             None => (article, &b""[..]),
@@ -377,7 +378,7 @@ fn divided(article: &[u8]) -> (&[u8], Cow<'_, [u8]>, bool) {
     (head, Cow::Borrowed(body), is_whole)
 }
 
-/// What the name of a file of this type ends with.
+/// Returns the usual suffix of file names of this type.
 fn suffix(media_type: &str) -> &'static str {
     match media_type {
         "text/plain" => ".txt",
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_with_in_reply_to_alone_names_what_it_answers() {
+    fn in_reply_to_alone_names_the_answered_article() {
         for (head, expected) in [
             ("In-Reply-To: <1@x>\n", &["<1@x>"][..]),
             ("In-Reply-To: Your message of \"Fri, 1 Jan\"\n <1@x> <2@x>\n", &["<1@x>"]),
@@ -437,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_with_a_file_in_uuencode_has_the_name_there() {
+    fn name_of_uuencoded_part_is_that_in_its_begin_line() {
         let text = "Content-Type: image/gif\nContent-Transfer-Encoding: x-uuencode\n\nbegin 644 a.gif\n#9F]U\n`\nend\n";
         assert_eq!(content(text).files[0].name, "a.gif");
         let (name, file) = Content::file(text.replace('\n', "\r\n").as_bytes(), 1).unwrap();
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alternative_without_text_shows_that_of_the_html() {
+    fn blank_plain_alternative_is_replaced_by_html() {
         let content = content(
             "Content-Type: multipart/alternative; boundary=b\n\n--b\n\n\n--b\nContent-Type: text/html\n\n<p>Hello</p>\n--b--\n",
         );
@@ -453,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follow_up_quotes_what_was_said() {
+    fn follow_up_quotes_text_without_signature() {
         let content =
             content("From: Jane <j@x>\nDate: Thu, 1 Jan 1970 00:00:09 +0000\n\none\n\n> two\n-- \nsig\n");
         assert_eq!(quoted(&content), "On 1970-01-01T00:00:09Z, Jane wrote:\n> one\n>\n>> two\n\n");
@@ -476,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_shown_than_asked_for() {
+    fn shown_text_is_limited() {
         let text = format!("Subject: x\r\n\r\n{}", "0123456789\r\n".repeat(1_000));
         let part = Content::of(text.as_bytes(), 1_000);
         let [Block::Text(lines)] = part.blocks.as_slice() else { panic!("{:?}", part.blocks) };

@@ -1,4 +1,4 @@
-//! Files within text: yEnc and uuencode, as articles have brought them since before MIME.
+//! Files within text: yEnc and uuencode, in use since before MIME.
 //!
 //! Works on octets, before any charset. Called by `content`. Sources: the yEnc draft 1.3, POSIX uuencode.
 
@@ -7,14 +7,14 @@ use std::ops::Range;
 
 use crate::{charset, work};
 
-/// Files that are looked for in one text.
+/// Maximum number of files that are searched for in one text.
 const FILES_MAX: usize = 50;
-/// Octets that a decoded file may have more than its text: those of blanks that got lost.
+/// Maximum number of octets by which a decoded file may exceed its text: restored trailing blanks.
 pub const PADDED_BYTES_MAX: usize = 1 << 20;
-/// Longest line that begins such a file, in bytes.
+/// Maximum length of a line that begins such a file, in bytes.
 const LINE_BYTES_MAX: usize = 1024;
 
-/// How a file is encoded.
+/// Encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// yEnc.
@@ -26,26 +26,26 @@ pub enum Encoding {
 /// A file within text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Embedded {
-    /// Where it stands, from its first line to the end of its last.
+    /// Position, from its first line to the end of its last.
     pub range: Range<usize>,
-    /// How it is encoded.
+    /// Encoding of the file.
     pub encoding: Encoding,
-    /// Its name, as it stands there.
+    /// Name as written in the text.
     pub name: String,
-    /// Which part of a file it is, and of how many (0: not told), if it is not all of it.
+    /// Part number of a split file, and number of parts (0: unknown); `None` for a whole file.
     pub part: Option<(u32, u32)>,
 }
 
 /// A decoded file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// Its octets.
+    /// Octets of the file.
     pub octets: Vec<u8>,
-    /// Whether it is as it should be, where that is told: size, and checksum for yEnc.
+    /// True if size, and for yEnc checksum, are as declared, as far as they are.
     pub is_whole: bool,
 }
 
-/// The files within a text, in order.
+/// Returns the files within a text, in order.
 pub fn find(text: &[u8]) -> Vec<Embedded> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -67,7 +67,7 @@ pub fn find(text: &[u8]) -> Vec<Embedded> {
     found
 }
 
-/// The first line of a text, with its end.
+/// Returns the first line of a text, with its end.
 fn line(text: &[u8]) -> &[u8] {
     memchr(b'\n', text).and_then(|lf| text.get(..=lf)).unwrap_or(text)
 }
@@ -78,7 +78,7 @@ fn yenc_begin(line: &[u8]) -> Option<Begun> {
     let rest = line.strip_prefix(b"=ybegin ").filter(|rest| rest.len() <= LINE_BYTES_MAX)?;
     number(rest, b"line=")?;
     number(rest, b"size=")?;
-    // The name is last, and may have blanks. Some programs have the line of the part directly behind it.
+    // The name is last, and may have blanks. Some programs append the part line directly.
     let name = memchr::memmem::find(rest, b" name=").and_then(|at| rest.get(at + 6..)).unwrap_or_default();
     let name = memchr::memmem::find(name, b"=ypart begin=").and_then(|at| name.get(..at)).unwrap_or(name);
     let part = number(rest, b"part=").map(|part| (part as u32, number(rest, b"total=").unwrap_or(0) as u32));
@@ -89,7 +89,7 @@ fn yenc_begin(line: &[u8]) -> Option<Begun> {
     ))
 }
 
-/// The number after a word of a line of yEnc, before its name.
+/// Returns the number after a word of a line of yEnc, before its name.
 fn number(line: &[u8], word: &[u8]) -> Option<u64> {
     let before_name = memchr::memmem::find(line, b" name=").and_then(|at| line.get(..at)).unwrap_or(line);
     let words = before_name.trim_ascii().split(|b| *b == b' ');
@@ -104,7 +104,7 @@ fn uu_begin(text: &[u8]) -> Option<Begun> {
     let is_mode = (3..=4).contains(&mode.len()) && mode.iter().all(|b| (b'0'..=b'7').contains(b));
     let name = charset::guess(name.trim_ascii()).replace('\n', "");
     let rest = text.get(first.len()..)?;
-    // A text that talks of uuencode has other lines.
+    // A text about uuencode has other lines.
     let is_begun = is_mode && !name.is_empty() && (is_uu_end(line(rest)) || continues_uuencode(rest));
     is_begun.then_some((Encoding::Uuencode, name, None))
 }
@@ -113,28 +113,29 @@ fn is_uu_end(line: &[u8]) -> bool {
     line.trim_ascii() == b"end"
 }
 
-/// Whether a text begins with a line of data. The last one, of no octets, is empty if its blank got lost.
+/// Returns whether a text begins with a line of data. The last one, of no octets, is empty if its blank got
+/// lost.
 fn continues_uuencode(text: &[u8]) -> bool {
     let first = line(text);
     let is_followed_by_end = || text.get(first.len()..).is_some_and(|rest| is_uu_end(line(rest)));
     uu_line(first).is_some() || first.trim_ascii().is_empty() && is_followed_by_end()
 }
 
-/// The content of a line of uuencode: its length, and the characters that it needs.
+/// Returns the content of a line of uuencode: its number of octets, and its characters.
 fn uu_line(line: &[u8]) -> Option<(usize, &[u8])> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let (first, rest) = line.split_first()?;
     let bytes = usize::from(first.checked_sub(b' ').filter(|value| *value <= 64)? & 63);
     let needed = bytes.div_ceil(3) * 4;
-    // Blanks at the end of a line get lost, all of them or none; the last group may lack what it does not
-    // need; a checksum may follow.
+    // Trailing blanks get lost, all of them or none; the last group may lack unneeded characters; a checksum
+    // may follow.
     let is_stripped = !rest.ends_with(b" ");
     let fits = rest.len() <= needed + 2 && (rest.len() + 4 > needed || is_stripped);
     (fits && rest.iter().all(|b| (b' '..=b'`').contains(b))).then_some((bytes, rest))
 }
 
-/// The bytes of a file up to the end of its last line, or of the text.
+/// Returns the length of a file up to the end of its last line, or of the text.
 fn end_of(text: &[u8], encoding: Encoding) -> usize {
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
@@ -158,8 +159,8 @@ fn end_of(text: &[u8], encoding: Encoding) -> usize {
     text.len()
 }
 
-/// Decodes a file, given the text of its range; no more than `bytes_max` octets, and not many more than the
-/// text has.
+/// Decodes a file, given the text of its range; at most `bytes_max` octets, and not many more than the text
+/// has.
 pub fn decode(text: &[u8], encoding: Encoding, bytes_max: usize) -> Decoded {
     work::take(text.len());
     let bytes_max = bytes_max.min(text.len() + PADDED_BYTES_MAX);
@@ -169,13 +170,13 @@ pub fn decode(text: &[u8], encoding: Encoding, bytes_max: usize) -> Decoded {
     }
 }
 
-/// The first file within a text, with its name.
+/// Returns the first file within a text, with its name.
 pub fn first(text: &[u8], bytes_max: usize) -> Option<(String, Decoded)> {
     let Embedded { range, encoding, name, .. } = find(text).into_iter().next()?;
     Some((name, decode(text.get(range)?, encoding, bytes_max)))
 }
 
-/// The sum that yEnc has of a file.
+/// Returns the checksum that yEnc uses.
 fn crc32(octets: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();
     crc.update(octets);
@@ -296,7 +297,7 @@ mod tests {
         assert_eq!(octets[1], Decoded { octets: b"four".to_vec(), is_whole: true });
     }
 
-    /// Like `uuencoded` with blanks for zeros, all of which got lost at the ends of lines.
+    /// Encodes like `uuencoded` with blanks for zeros, and strips all blanks at the ends of lines.
     fn stripped(octets: &[u8], name: &str) -> Vec<u8> {
         let text = String::from_utf8(uuencoded(octets, name)).unwrap().replace('`', " ");
         text.lines().map(|line| format!("{}\r\n", line.trim_end())).collect::<String>().into_bytes()
@@ -312,20 +313,20 @@ mod tests {
             let decoded = decode(&text[found[0].range.clone()], Encoding::Uuencode, 1000);
             assert_eq!(decoded, Decoded { octets: octets.to_vec(), is_whole: true });
         }
-        // A signature after a file that was cut off is not of it.
+        // A signature after a truncated file is not part of it.
         let cut = b"begin 644 x\n#9F]U\n-- \nJ.\n";
         assert_eq!(&cut[find(cut)[0].range.end..], b"-- \nJ.\n");
     }
 
     #[test]
-    fn lost_blanks_become_no_more_than_a_bounded_number_of_octets() {
+    fn restored_blanks_are_bounded() {
         let text = format!("begin 644 x\n{}end\n", "M\n".repeat(100_000));
         let decoded = decode(text.as_bytes(), Encoding::Uuencode, usize::MAX);
         assert_eq!((decoded.octets.len(), decoded.is_whole), (text.len() + PADDED_BYTES_MAX, false));
     }
 
     #[test]
-    fn a_name_ends_before_the_line_of_the_part() {
+    fn name_ends_before_an_appended_part_line() {
         let text = b"=ybegin part=1 total=2 line=128 size=256 name=comb.bin=ypart begin=1 end=256\r\n\x8b\r\n=yend size=1\r\n";
         let found = find(text);
         assert_eq!((found[0].name.as_str(), found[0].part), ("comb.bin", Some((1, 2))));
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_and_damage_are_told() {
+    fn parts_and_damage_are_reported() {
         let part = b"=ybegin part=2 total=9 line=128 size=500 name=x\r\n=ypart begin=11 end=13\r\n\x8b\x8c\r\n=yend size=2 part=2 pcrc32=00000000\r\n";
         let found = find(part);
         assert_eq!(found[0].part, Some((2, 9)));
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_decoded_than_asked_for() {
+    fn decoded_size_is_limited() {
         for (text, encoding) in
             [(yencoded(&[7; 5000], "x"), Encoding::Yenc), (uuencoded(&[7; 5000], "x"), Encoding::Uuencode)]
         {
@@ -361,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_comes_back(octets in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn encoded_files_are_decoded_again(octets in prop::collection::vec(any::<u8>(), 0..300)) {
             for text in [yencoded(&octets, "n"), uuencoded(&octets, "n"), stripped(&octets, "n")] {
                 let found = find(&text);
                 prop_assert_eq!((found.len(), found[0].range.clone()), (1, 0..text.len()));
@@ -372,7 +373,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_is_looked_through(pieces in prop::collection::vec(prop::sample::select(vec![
+        fn any_text_is_searched_without_panic(pieces in prop::collection::vec(prop::sample::select(vec![
             &b"begin 644 x\n"[..], b"M", b"#0@(\n", b"=ybegin line=1 size=2 name=\n", b"=yend size=1\n", b"=", b"\n", b"end\n",
             b"\xff\x00", b"=ypart \n", b"`\n",
         ]), 0..40)) {

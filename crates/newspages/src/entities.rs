@@ -1,20 +1,20 @@
 //! Character references of HTML: `&copy;`, `&copy`, `&#169;` and `&#xa9;`.
 //!
-//! Numbers as in the WHATWG's standard: those of C1 controls mean windows-1252, those of no character a
-//! replacement. Names are those of HTML 4, and those that begin like a name that needs no `;`. Called by
-//! `html`. Source: HTML Living Standard, sections 13.2.5.72 to 13.2.5.80 and 13.5.
+//! Numbers are read as in the WHATWG's standard: those of C1 controls mean windows-1252, those of no
+//! character a replacement. Names are those of HTML 4, including prefixes that need no `;`. Called by `html`.
+//! Source: HTML Living Standard, sections 13.2.5.72 to 13.2.5.80 and 13.5.
 
 use std::ops::RangeInclusive;
 
 use encoding_rs::WINDOWS_1252;
 
-/// Longest name, in bytes.
+/// Maximum length of a name, in bytes.
 const NAME_BYTES_MAX: usize = 13;
 /// Lengths of names that need no `;`, in bytes.
 const LEGACY_BYTES: RangeInclusive<usize> = 2..=6;
 
-/// The character of a reference, at whose `&` the text begins, and the bytes that it takes; `None`: it is
-/// something else.
+/// Reads the reference at whose `&` the text begins; returns its character and length in bytes, or `None` if
+/// it is not one.
 pub(crate) fn read(text: &str) -> Option<(char, usize)> {
     let inner = text.strip_prefix('&')?;
     let (character, bytes) = match inner.strip_prefix('#') {
@@ -24,7 +24,7 @@ pub(crate) fn read(text: &str) -> Option<(char, usize)> {
     Some((character, bytes + 1))
 }
 
-/// The character of what follows `&#`, with the bytes of it.
+/// Returns the character of a number after `&#`, and its length in bytes.
 fn numeric(text: &str) -> Option<(char, usize)> {
     let (digits, prefix_bytes, radix) = match text.strip_prefix(['x', 'X']) {
         Some(digits) => (digits, 1, 16),
@@ -35,12 +35,12 @@ fn numeric(text: &str) -> Option<(char, usize)> {
     if digits.is_empty() {
         return None;
     }
-    // Too large a number is no character.
+    // A number that is too large is no character.
     let number = u32::from_str_radix(digits, radix).unwrap_or(u32::MAX);
     Some((character(number), prefix_bytes + end + usize::from(after.starts_with(';'))))
 }
 
-/// The character that a number means.
+/// Returns the character of a number.
 fn character(number: u32) -> char {
     match u8::try_from(number) {
         Ok(0) => '\u{fffd}',
@@ -51,8 +51,8 @@ fn character(number: u32) -> char {
     }
 }
 
-/// The character of what follows `&`, with the bytes of it: a name with its `;`, else the longest name that
-/// needs none.
+/// Returns the character of a name after `&`, and its length in bytes: a name with its `;`, otherwise the
+/// longest name that needs none.
 fn named(text: &str) -> Option<(char, usize)> {
     let window = text.as_bytes().get(..text.len().min(NAME_BYTES_MAX + 1))?;
     let end = window.iter().position(|b| !b.is_ascii_alphanumeric()).unwrap_or(window.len());
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_ascend_and_are_as_long_as_they_may_be() {
+    fn names_are_sorted_and_within_the_length_limit() {
         assert!(LEGACY.is_sorted_by_key(|(name, _)| name) && MORE.is_sorted_by_key(|(name, _)| name));
         assert!(LEGACY.iter().all(|(name, _)| LEGACY_BYTES.contains(&name.len())));
         assert_eq!(MORE.iter().map(|(name, _)| name.len()).max(), Some(NAME_BYTES_MAX));

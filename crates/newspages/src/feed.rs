@@ -7,32 +7,32 @@ use netnews::date;
 use crate::threads::Row;
 use crate::{header, urls};
 
-/// Bytes of an article's text in its entry.
+/// Maximum length of an article's text in its entry, in bytes.
 pub const SUMMARY_BYTES: usize = 2_000;
 
 /// An article in a feed.
 #[derive(Debug)]
 pub struct Entry<'a> {
-    /// Its overview row.
+    /// Overview row of the article.
     pub row: &'a Row,
-    /// The beginning of its text; empty: none.
+    /// Beginning of the article's text; empty if there is none.
     pub summary: &'a str,
 }
 
-/// What a feed is of.
+/// Parameters of a feed.
 #[derive(Debug)]
 pub struct Feed<'a> {
-    /// Its title.
+    /// Title of the feed.
     pub title: &'a str,
-    /// The site's address, such as `https://news.example.org`, without a slash at the end.
+    /// Address of the site, such as `https://news.example.org`, without a slash at the end.
     pub site: &'a str,
-    /// The path of the page that it is the feed of.
+    /// Path of the corresponding page.
     pub page: &'a str,
-    /// Its own path.
+    /// Path of the feed itself.
     pub path: &'a str,
 }
 
-/// An Atom feed of these articles.
+/// Returns an Atom feed of these articles.
 pub fn atom(feed: &Feed<'_>, entries: &[Entry<'_>]) -> String {
     let newest = entries.iter().map(|entry| entry.row.date).max().unwrap_or(0);
     let mut out = String::from(
@@ -81,7 +81,7 @@ fn link(relation: &str, place: &str, out: &mut String) {
     out.push_str("\"/>\n");
 }
 
-/// Text of XML; characters that XML has not are replaced.
+/// Appends text in XML; characters that XML does not allow are replaced.
 fn escaped(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
@@ -96,7 +96,7 @@ fn escaped(text: &str, out: &mut String) {
     }
 }
 
-/// `2026-11-21T01:24:41Z`.
+/// Formats a time like `2026-11-21T01:24:41Z`.
 pub fn rfc3339(secs: i64) -> String {
     let digits = date::format_nntp(secs);
     let part = |from: usize, to: usize| {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feed_is_xml_whatever_articles_say() {
+    fn feed_is_valid_xml_for_any_articles() {
         let row = Row {
             subject: "</title><script>&\u{1}".into(),
             from: "\"<b>\" <a@b>".into(),

@@ -4,30 +4,30 @@
 
 use crate::work;
 
-/// Deepest quotation that is told apart.
+/// Maximum depth of quotation; deeper lines are treated alike.
 const DEPTH_MAX: usize = 20;
 
-/// A line as it is to be shown.
+/// A line for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// How often it is quoted.
+    /// Depth of quotation.
     pub depth: usize,
-    /// Without quotation marks.
+    /// Text without quotation marks.
     pub text: String,
 }
 
-/// Lines of text that has no format.
+/// Returns the lines of text that is not `format=flowed`.
 pub fn fixed(text: &str) -> impl Iterator<Item = Line> {
     taken(text).map(|line| quoted(line, true))
 }
 
-/// Lines as they stand there, as long as work may be done.
+/// Returns the lines as written, while work is allowed.
 fn taken(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| work::take(line.len() + 1))
 }
 
-/// Lines of `format=flowed`, with its paragraphs in one line each; `delsp`: the blank before a soft line end
-/// goes.
+/// Returns the lines of `format=flowed`, with each paragraph in one line; `delsp` removes the blank before a
+/// soft line end.
 pub fn flowed(text: &str, delsp: bool) -> impl Iterator<Item = Line> {
     let mut rest = taken(text).map(move |raw| FlowedLine::of(raw, delsp)).peekable();
     std::iter::from_fn(move || {
@@ -44,7 +44,7 @@ pub fn flowed(text: &str, delsp: bool) -> impl Iterator<Item = Line> {
 /// A line of `format=flowed`.
 struct FlowedLine {
     line: Line,
-    /// The next one belongs to its paragraph.
+    /// True if the next line belongs to its paragraph.
     is_soft: bool,
     is_signature: bool,
 }
@@ -60,7 +60,7 @@ impl FlowedLine {
     }
 }
 
-/// Cuts quotation marks off; with `spaced`, marks may have blanks between them and one after them.
+/// Removes quotation marks; with `spaced`, marks may have blanks between them and one after them.
 fn quoted(line: &str, spaced: bool) -> Line {
     let (mut rest, mut depth) = (line, 0);
     while depth < DEPTH_MAX {

@@ -1,4 +1,4 @@
-//! Headers as text: encoded words decoded, and the parameters of MIME fields.
+//! Headers as text: decoded encoded words, and the parameters of MIME fields.
 //!
 //! Called by `mime`, `content` and `threads`. Sources: RFC 2045 section 5.1, RFC 2047, RFC 2231.
 
@@ -6,12 +6,12 @@ use netnews::encoded_word::{EncodedWord, Piece, pieces};
 
 use crate::{charset, work};
 
-/// Longest value that is looked at, in octets.
+/// Maximum length of a value that is examined, in octets.
 const VALUE_BYTES_MAX: usize = 16 << 10;
-/// Parameters of one field that are looked at.
+/// Maximum number of parameters of one field that are examined.
 const PARAMETERS_MAX: usize = 64;
 
-/// The value of a header as text in one line.
+/// Returns the value of a header as text in one line.
 pub fn text(value: &[u8]) -> String {
     let value = value.get(..value.len().min(VALUE_BYTES_MAX)).unwrap_or_default();
     work::take(value.len());
@@ -23,7 +23,7 @@ pub fn text(value: &[u8]) -> String {
     let mut words: Option<EncodedWord<'_>> = None;
     for piece in pieces(&plain) {
         match (piece, &mut words) {
-            // A character may be cut in two by the end of a word.
+            // A character may be split between two words.
             (Piece::Word(next), Some(word)) if next.charset.eq_ignore_ascii_case(word.charset) => {
                 word.octets.extend_from_slice(&next.octets);
             }
@@ -44,12 +44,12 @@ fn flush(word: Option<EncodedWord<'_>>, out: &mut String) {
     }
 }
 
-/// Line ends and tabs become spaces.
+/// Replaces line ends and tabs by spaces.
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\t'], " ").trim().to_owned()
 }
 
-/// Who wrote it, from the value of From: the name, or what there is.
+/// Returns the author's name from the value of From, or the address if there is no name.
 pub fn author(from: &str) -> &str {
     let from = from.trim();
     if let (Some(open), true) = (from.find('<'), from.ends_with('>')) {
@@ -71,9 +71,9 @@ pub fn author(from: &str) -> &str {
 /// A field of MIME: its first word and its parameters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Field {
-    /// The first word, in small letters: `text/plain`, `attachment`.
+    /// First word, in lower case: `text/plain`, `attachment`.
     pub value: String,
-    /// Names in small letters, and values, decoded.
+    /// Names in lower case, and decoded values.
     parameters: Vec<(String, String)>,
 }
 
@@ -94,13 +94,13 @@ impl Field {
         Self { value, parameters: joined(raw) }
     }
 
-    /// The value of a parameter.
+    /// Returns the value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Splits at semicolons outside of quoted strings.
+/// Splits text at semicolons outside of quoted strings.
 fn split(text: &str) -> Vec<String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let (mut quoted, mut escaped) = (false, false);
@@ -118,11 +118,11 @@ fn split(text: &str) -> Vec<String> {
     parts
 }
 
-/// A parameter as it stands there, perhaps one of several sections (RFC 2231 section 3).
+/// A parameter as written, perhaps one of several sections (RFC 2231 section 3).
 struct Raw {
     name: String,
     section: u32,
-    /// Whether it is percent-encoded.
+    /// True if it is percent-encoded.
     extended: bool,
     value: String,
 }
@@ -138,7 +138,7 @@ impl Raw {
     }
 }
 
-/// Without the quotation marks; comments after the value are dropped.
+/// Returns a value without quotation marks; comments after it are dropped.
 fn unquoted(value: &str) -> String {
     let Some(inner) = value.strip_prefix('"') else {
         return value.split([' ', '\t']).next().unwrap_or_default().to_owned();
@@ -157,7 +157,7 @@ fn unquoted(value: &str) -> String {
     out
 }
 
-/// Puts sections together and decodes them.
+/// Joins sections and decodes them.
 fn joined(mut raw: Vec<Raw>) -> Vec<(String, String)> {
     raw.sort_by(|a, b| a.name.cmp(&b.name).then(a.section.cmp(&b.section)));
     let mut out: Vec<(String, String)> = Vec::new();
@@ -166,7 +166,7 @@ fn joined(mut raw: Vec<Raw>) -> Vec<(String, String)> {
         let count = rest.iter().take_while(|other| other.name == first.name).count();
         let (sections, after) = rest.split_at(count);
         rest = after;
-        // `name*` is meant for those who can read it, `name` beside it for others.
+        // `name*` is meant for programs that support it, `name` beside it for others.
         let has_extended = sections.iter().any(|part| part.extended);
         let is_split = sections.iter().any(|part| part.section > 0);
         let wanted = |part: &&Raw| is_split || part.extended == has_extended;
@@ -209,7 +209,7 @@ mod tests {
         for (value, expected) in [
             (&b" plain\r\n\tfolded "[..], "plain folded"),
             (b"=?utf-8?Q?Gr=C3=BC=C3=9Fe?= aus =?iso-8859-1?B?S/ZsbiA=?=", "Gr\u{fc}\u{df}e aus K\u{f6}ln"),
-            // A character in two words.
+            // A character split between two words.
             (b"=?utf-8?Q?Gr=C3?= =?UTF-8?Q?=BC?=n", "Gr\u{fc}n"),
             (b"caf\xe9", "caf\u{e9}"),
             ("caf\u{e9}".as_bytes(), "caf\u{e9}"),
@@ -254,7 +254,7 @@ mod tests {
             (b"x; filename=caf\xe9", "caf\u{e9}"),
         ] {
             let got = Field::parse(value).get("filename").map(str::to_owned);
-            // What is no UTF-8 is taken for windows-1252 as a whole.
+            // Text that is not valid UTF-8 is read as windows-1252 as a whole.
             let expected = expected.replace("Gr\u{fc}\u{fffd}e", "Gr\u{c3}\u{bc}\u{df}e");
             assert_eq!(got.as_deref(), Some(expected.as_str()), "{value:?}");
         }
@@ -262,7 +262,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_is_read(value in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn any_value_is_read_without_panic(value in prop::collection::vec(any::<u8>(), 0..300)) {
             let text = text(&value);
             prop_assert!(text.chars().all(|c| !c.is_control()));
             let field = Field::parse(&value);

@@ -1,11 +1,11 @@
-//! HTML as plain text: what a reader would have seen, and nothing that does anything.
+//! HTML as plain text: only the text that a reader would see.
 //!
-//! No parser of HTML: tags are cut out, those that end a line end one, and `entities` are decoded. The
-//! result is text, which is escaped like any other. Called by `content`.
+//! This is no parser of HTML: tags are removed, those that end a line end one, and `entities` are decoded.
+//! The result is text, which is escaped like any other. Called by `content`.
 
 use crate::{entities, work};
 
-/// Elements whose contents are no text.
+/// Elements whose contents are not text.
 const SILENT: &[&str] = &["script", "style", "head", "title", "template", "noscript", "svg"];
 /// Elements that begin or end a line.
 const LINES: &[&str] = &[
@@ -34,7 +34,7 @@ const LINES: &[&str] = &[
     "dd",
 ];
 
-/// The text of HTML.
+/// Returns the text of HTML.
 pub fn to_text(html: &str) -> String {
     let mut out = String::with_capacity(html.len());
     let mut rest = html;
@@ -59,7 +59,7 @@ pub fn to_text(html: &str) -> String {
     tidied(&out)
 }
 
-/// Appends text with its white space as one space, unless it is preformatted.
+/// Appends text with white space collapsed, unless it is preformatted.
 fn append(text: &str, is_pre: bool, out: &mut String) {
     if is_pre {
         out.push_str(text);
@@ -74,7 +74,7 @@ fn append(text: &str, is_pre: bool, out: &mut String) {
     }
 }
 
-/// What follows a tag, at whose `<` the text begins.
+/// Handles the tag at whose `<` the text begins; returns the rest after it.
 fn tag<'a>(text: &'a str, is_pre: &mut bool, out: &mut String) -> &'a str {
     if text.starts_with("<!--") {
         return text.find("-->").and_then(|end| text.get(end + 3..)).unwrap_or_default();
@@ -107,7 +107,7 @@ fn tag<'a>(text: &'a str, is_pre: &mut bool, out: &mut String) -> &'a str {
     after
 }
 
-/// What follows the end tag of an element; nothing if it never ends.
+/// Returns the text after the end tag of an element; nothing if it never ends.
 fn after_end_of<'a>(name: &str, text: &'a str) -> &'a str {
     let mut rest = text;
     while let Some(at) = rest.find("</") {
@@ -119,7 +119,7 @@ fn after_end_of<'a>(name: &str, text: &'a str) -> &'a str {
     ""
 }
 
-/// At most one empty line after the other, and no control characters that entities brought.
+/// Collapses consecutive empty lines, and removes control characters that came from entities.
 fn tidied(text: &str) -> String {
     let clean = crate::charset::clean(text);
     work::take(clean.len());

@@ -1,13 +1,13 @@
-//! Articles as pages that are safe to look at, whatever is in them.
+//! Articles as pages that are safe to view, whatever their content.
 //!
-//! Invariants: nothing of an article becomes markup, and nothing in a page but a link that somebody follows
+//! Invariants: no part of an article becomes markup, and nothing in a page but a link that the reader follows
 //! leads to another host; no input or output, no clock, no `unsafe`; every depth, count and size has a bound.
-//! `content` takes an article apart (`mime`, `charset`, `header`, `flowed`, `embedded`, `html`, `entities`),
+//! `content` parses an article (`mime`, `charset`, `header`, `flowed`, `embedded`, `html`, `entities`),
 //! `view` makes a page of it, `threads` puts overview rows in threads, `feed` makes Atom of them. `urls` has
-//! the places of all pages, `work` bounds what each rendering may cost. MIME is taken apart here and not by a
-//! library, as those that exist build the whole tree of a message, however deep, before anybody can say that
-//! it is too deep. Called by the web server, which adds HTTP, sessions and rights. Sources: RFC 2045-2047,
-//! 2183, 2231, 3676, 4287, 5322, 5536, 5538; the yEnc draft 1.3; Zawinski's "message threading".
+//! the addresses of all pages, `work` bounds the cost of each rendering. MIME is parsed here and not by a
+//! library, since existing ones build the whole tree of a message, however deep, before a caller can reject
+//! it. Called by the web server, which adds HTTP, sessions and rights. Sources: RFC 2045-2047, 2183, 2231,
+//! 3676, 4287, 5322, 5536, 5538; the yEnc draft 1.3; Zawinski's "message threading".
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

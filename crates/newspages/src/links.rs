@@ -1,7 +1,7 @@
-//! What in a line of text leads somewhere: URLs of the web, `news:` URLs and Message-IDs of this site.
+//! Links in a line of text: URLs of the web, `news:` URLs and Message-IDs of this site.
 //!
-//! Only `http`, `https` and `ftp` leave the site, and only when somebody follows them. Called by `view`.
-//! Sources: RFC 3986 appendix C, RFC 5538.
+//! Only `http`, `https` and `ftp` links leave the site, and only when followed. Called by `view`. Sources:
+//! RFC 3986 appendix C, RFC 5538.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use netnews::message_id::MESSAGE_ID_BYTES_MAX;
 
 use crate::{urls, work};
 
-/// Links of one line.
+/// Maximum number of links of one line.
 const LINKS_MAX: usize = 50;
-/// Longest URL that becomes a link, in bytes.
+/// Maximum length of a URL that becomes a link, in bytes.
 const URL_BYTES_MAX: usize = 2048;
-/// Letters of the longest scheme.
+/// Length of the longest scheme.
 const SCHEME_BYTES_MAX: usize = 5;
 /// Schemes that lead to other hosts.
 const SCHEMES: &[&str] = &["http://", "https://", "ftp://"];
@@ -22,15 +22,15 @@ const SCHEMES: &[&str] = &["http://", "https://", "ftp://"];
 /// A piece of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Span<'a> {
-    /// Text that leads nowhere.
+    /// Text without a link.
     Text(&'a str),
     /// A link to another host.
     Outside(&'a str),
-    /// A link within the site: its text, and where it leads.
+    /// A link within the site: its text, and its target.
     Inside(&'a str, String),
 }
 
-/// A line in pieces, which are all of it.
+/// Splits a line into pieces that cover all of it.
 pub fn spans(line: &str) -> Vec<Span<'_>> {
     let (mut spans, mut start, mut from, mut links) = (Vec::new(), 0, 0, 0);
     while links < LINKS_MAX
@@ -57,21 +57,20 @@ pub fn spans(line: &str) -> Vec<Span<'_>> {
     spans
 }
 
-/// A link and where it stands, or the position from which the next one is looked for: no byte is passed
-/// twice.
+/// A link and its position, or the position from which to search for the next one: no byte is examined twice.
 type Found<'a> = Result<(Range<usize>, Span<'a>), usize>;
 
-/// A Message-ID in angle brackets, as in "In article <...>".
+/// Finds a Message-ID in angle brackets, as in "In article <...>".
 fn message_id(line: &str, at: usize) -> Found<'_> {
     let link = || {
         let rest = line.as_bytes().get(at + 1..)?;
         let rest = rest.get(..rest.len().min(MESSAGE_ID_BYTES_MAX)).unwrap_or_default();
-        // None has a second `<` in it.
+        // No Message-ID contains a second `<`.
         let bytes = memchr::memchr2(b'<', b'>', rest)?;
         work::take(bytes);
         let text = line.get(at..)?.get(..bytes + 2)?;
         let id = MessageId::parse(text.as_bytes()).filter(MessageId::is_relayable)?;
-        // `<jane@example.com>` after a name is an address as often, and `mailto:` is one always.
+        // `<jane@example.com>` after a name may as well be an address, and `mailto:` always is.
         let inner = text.get(1..=bytes)?;
         let (left, _) = inner.split_once('@')?;
         let is_id = left.bytes().any(|b| b.is_ascii_digit()) && !inner.contains([':', ',', '/']);
@@ -80,8 +79,8 @@ fn message_id(line: &str, at: usize) -> Found<'_> {
     link().ok_or(at + 1)
 }
 
-/// A URL whose scheme ends with the colon at `colon` and begins at `start` or later. What begins like a URL
-/// and is none has no URLs within it.
+/// Finds a URL whose scheme ends with the colon at `colon` and begins at `start` or later. Text that begins
+/// like a URL and is none contains no other URLs.
 fn url(line: &str, colon: usize, start: usize) -> Found<'_> {
     let Some(begin) = scheme_before(line, colon).filter(|begin| *begin >= start) else {
         return Err(colon + 1);
@@ -105,17 +104,17 @@ fn url(line: &str, colon: usize, start: usize) -> Found<'_> {
     link().ok_or((begin + bytes).max(colon + 1))
 }
 
-/// Where the scheme before a colon begins, if links have it.
+/// Returns the start of the scheme before a colon, if links have it.
 fn scheme_before(line: &str, colon: usize) -> Option<usize> {
     let before = line.get(..colon)?;
     let letters = before.bytes().rev().take(SCHEME_BYTES_MAX + 1).take_while(u8::is_ascii_alphabetic).count();
     let (rest, scheme) = before.split_at_checked(colon - letters)?;
     let is_known = ["http", "https", "ftp", "news"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
-    // Not within a word.
+    // The scheme must not be the end of a word.
     (is_known && !rest.ends_with(|c: char| c.is_alphanumeric())).then_some(rest.len())
 }
 
-/// Without what belongs to the sentence around a URL.
+/// Returns a URL without the punctuation of the sentence around it.
 fn trimmed(url: &str) -> &str {
     let count = |wanted: u8| url.bytes().filter(|b| *b == wanted).count();
     let mut round = count(b')').saturating_sub(count(b'('));
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_found_where_sentences_have_them() {
+    fn urls_are_found_in_sentences() {
         for (line, expected) in [
             (
                 "see http://example.org/a_(b), and <https://example.net>.",

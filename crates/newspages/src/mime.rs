@@ -1,8 +1,8 @@
-//! A body taken apart into its leaves.
+//! Division of a body into its leaf parts.
 //!
-//! The tree of a message is walked once, within bounds for depth and number of parts; what is beyond them
-//! is shown as the text that it is. Nothing is decoded before it is asked for. Called by `content`.
-//! Sources: RFC 2045, RFC 2046 section 5, RFC 2183, RFC 3676 section 4.
+//! The tree of a message is walked once, within bounds for depth and number of parts; parts beyond them are
+//! shown as the text that they are. Nothing is decoded before it is needed. Called by `content`. Sources: RFC
+//! 2045, RFC 2046 section 5, RFC 2183, RFC 3676 section 4.
 
 use std::borrow::Cow;
 
@@ -12,62 +12,62 @@ use netnews::transfer::{base64, quoted_printable};
 use crate::header::{self, Field};
 use crate::{charset, embedded, work};
 
-/// How deep multiparts and messages are looked into.
+/// Maximum depth of nested multiparts and messages.
 pub const DEPTH_MAX: usize = 8;
-/// Leaves of an article.
+/// Maximum number of leaves of an article.
 pub const LEAVES_MAX: usize = 100;
-/// Longest boundary, in bytes (RFC 2046 has 70).
+/// Maximum length of a boundary, in bytes (RFC 2046 has 70).
 const BOUNDARY_BYTES_MAX: usize = 200;
-/// Header lines of a part that are looked at, in bytes.
+/// Maximum size of a part's header lines, in bytes.
 const PART_HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Octets that are decoded to see whether a text is blank, before all of it is.
+/// Number of octets that are decoded first, to check whether a text is blank.
 const GLANCE_BYTES: usize = 1 << 10;
 
-/// How octets were made safe for transport.
+/// Transfer encoding of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transfer {
-    /// They were not: 7bit, 8bit, binary, or something unknown.
+    /// No encoding: 7bit, 8bit, binary, or something unknown.
     Plain,
     /// Quoted-printable.
     QuotedPrintable,
     /// Base64.
     Base64,
-    /// The body has a file as text does, in uuencode or yEnc.
+    /// A file within the body as in text, in uuencode or yEnc.
     Embedded,
 }
 
-/// A part that has no parts.
+/// A part without parts of its own.
 #[derive(Debug)]
 pub struct Leaf<'a> {
-    /// Its type, in small letters: `text/plain`. Of a message within the message, whose parts follow, it is
+    /// Media type, in lower case: `text/plain`. A message within the message, whose parts follow, has
     /// `message/rfc822`.
     pub media_type: String,
-    /// The charset that it declares.
+    /// Declared charset.
     pub charset: Option<String>,
-    /// Whether it is `format=flowed`, and then whether `delsp=yes`.
+    /// `Some` for `format=flowed`, with the value of `delsp=yes`.
     pub flowed: Option<bool>,
-    /// The name it has as a file, as it stands there.
+    /// File name as written.
     pub name: Option<String>,
-    /// Whether it is to be shown: text that is neither attached nor the lesser form of another part.
+    /// True if it is to be shown: text that is neither attached nor the lesser form of another part.
     pub is_shown: bool,
-    /// Whether it is text other than HTML, and has nothing but white space.
+    /// True for text other than HTML that has nothing but white space.
     pub is_blank: bool,
-    /// How it was made safe for transport.
+    /// Transfer encoding.
     pub transfer: Transfer,
-    /// Its header lines.
+    /// Header lines.
     pub head: &'a [u8],
-    /// Its body, as it stands there.
+    /// Body, still encoded.
     pub body: &'a [u8],
 }
 
 impl<'a> Leaf<'a> {
-    /// Its octets, of which no more than about `bytes_max` are decoded.
+    /// Returns the octets, of which no more than about `bytes_max` are decoded.
     pub fn octets(&self, bytes_max: usize) -> Cow<'a, [u8]> {
         self.decoded(bytes_max).0
     }
 
-    /// Like [`octets`](Self::octets), and whether that is all of it as far as its encoding says so.
+    /// Like [`octets`](Self::octets), and returns whether that is all, as far as the encoding shows.
     pub fn decoded(&self, bytes_max: usize) -> (Cow<'a, [u8]>, bool) {
         let bytes_each = match self.transfer {
             Transfer::Plain | Transfer::Embedded => 1,
@@ -81,7 +81,7 @@ impl<'a> Leaf<'a> {
             Transfer::Plain => Cow::Borrowed(cut),
             Transfer::QuotedPrintable => Cow::Owned(quoted_printable(cut)),
             Transfer::Base64 => Cow::Owned(base64(cut)),
-            // In text that is shown, a file is offered where it stands.
+            // A file in text that is shown is offered at its position in the text.
             Transfer::Embedded if self.is_text_with_files() => Cow::Borrowed(cut),
             Transfer::Embedded => match embedded::first(self.body, bytes_max) {
                 Some((_, file)) => return (Cow::Owned(file.octets), file.is_whole),
@@ -91,7 +91,7 @@ impl<'a> Leaf<'a> {
         (octets, true)
     }
 
-    /// Whether it is shown, and files within it are looked for.
+    /// Returns whether the leaf is shown, and files within it are searched for.
     pub fn is_text_with_files(&self) -> bool {
         self.is_shown && self.media_type != "text/html"
     }
@@ -103,16 +103,16 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// The leaves of a message.
+/// Leaves of a message.
 #[derive(Debug, Default)]
 pub struct Leaves<'a> {
-    /// In order.
+    /// Leaves in order.
     pub all: Vec<Leaf<'a>>,
-    /// Whether a bound was met: what is beyond is in the last leaf, or in none.
+    /// True if a limit was reached: the rest is in the last leaf, or in none.
     pub is_cut: bool,
 }
 
-/// Takes a message apart: its header lines, and its body with CRLF or LF lines, without dot-stuffing.
+/// Divides a message: its header lines, and its body with CRLF or LF lines, without dot-stuffing.
 pub fn leaves<'a>(head: &'a [u8], body: &'a [u8]) -> Leaves<'a> {
     let mut leaves = Leaves::default();
     leaves.part((head, body), "text/plain", 0);
@@ -127,7 +127,7 @@ impl<'a> Leaves<'a> {
         }
         let get = |name: &[u8]| content(head, name);
         let field = get(b"Content-Type").map(Field::parse).unwrap_or_default();
-        // What is no type at all is text, as it is in articles of before MIME.
+        // An invalid type means text, as in articles before MIME.
         let media_type = if field.value.contains('/') { field.value.clone() } else { default.to_owned() };
         let transfer = get(b"Content-Transfer-Encoding").map_or(Transfer::Plain, transfer);
         if depth < DEPTH_MAX && media_type.starts_with("multipart/") {
@@ -177,7 +177,7 @@ impl<'a> Leaves<'a> {
         if !is_alternative {
             return;
         }
-        // The last form that is plain text and not blank, else the last that is text.
+        // The last form that is plain text and not blank is shown, otherwise the last that is text.
         let has = |range: &std::ops::Range<usize>, wanted: &str, may_be_blank: bool| {
             let leaves = self.all.get(range.clone()).unwrap_or_default();
             leaves.iter().any(|leaf| {
@@ -193,7 +193,7 @@ impl<'a> Leaves<'a> {
     }
 }
 
-/// The value of the first header of that name, in lines that nobody has checked.
+/// Returns the value of the first header of that name, in lines that were not checked.
 pub(crate) fn content<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut rest = head;
     while !rest.is_empty() {
@@ -212,7 +212,7 @@ pub(crate) fn content<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// The bytes of a header with its continuation lines.
+/// Returns the length of a header with its continuation lines.
 fn field_bytes(head: &[u8]) -> usize {
     let mut end = 0;
     loop {
@@ -236,12 +236,12 @@ fn transfer(value: &[u8]) -> Transfer {
     }
 }
 
-/// A part's header lines and body. Without an empty line it has no headers.
+/// Splits a part into header lines and body. Without an empty line it has no headers.
 fn divide(part: &[u8]) -> (&[u8], &[u8]) {
     let mut end = 0;
     while let Some(rest) = part.get(end..).filter(|_| end <= PART_HEAD_BYTES_MAX) {
         let Some(lf) = memchr(b'\n', rest) else {
-            // Headers alone, or a line that is no header.
+            // The part has headers alone, or a line that is no header.
             return if memchr(b':', rest).is_some() || rest.is_empty() { (part, b"") } else { (b"", part) };
         };
         let line = rest.get(..lf).unwrap_or_default().trim_ascii_end();
@@ -260,7 +260,7 @@ fn divide(part: &[u8]) -> (&[u8], &[u8]) {
     (b"", part)
 }
 
-/// The parts between lines of the boundary; none if there is no such line.
+/// Returns the parts between lines of the boundary; none if there is no such line.
 fn split<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
     let mut parts = Vec::new();
     if boundary.is_empty() || boundary.len() > BOUNDARY_BYTES_MAX {
@@ -277,7 +277,7 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
         let kind = after.map(<[u8]>::trim_ascii_end);
         if matches!(kind, Some(b"" | b"--")) {
             if let Some(start) = start.replace(at + bytes) {
-                // The line end before the boundary belongs to it.
+                // The line end before the boundary is part of the boundary.
                 let part = body.get(start..at).unwrap_or_default();
                 let part = part.strip_suffix(b"\n").unwrap_or(part);
                 parts.push(part.strip_suffix(b"\r").unwrap_or(part));
@@ -288,12 +288,12 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
         }
         at += bytes;
     }
-    // It was cut off.
+    // The last part was truncated.
     parts.extend(start.and_then(|start| body.get(start..)).filter(|part| !part.is_empty()));
     parts
 }
 
-/// The value of a header of a leaf that is a message, as text.
+/// Returns the value of a header of a leaf that is a message, as text.
 pub fn inner_header(leaf: &Leaf<'_>, name: &[u8]) -> Option<String> {
     content(divide(leaf.body).0, name).map(header::text)
 }
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn of_alternatives_the_plain_one_is_shown() {
+    fn plain_alternative_is_shown() {
         let head = "Content-Type: multipart/alternative;\r\n boundary=\"b b\"\r\n";
         let body = "preamble\r\n--b b\r\n\r\nplain\r\n--b b  \r\nContent-Type: text/html\r\n\r\n<b>html</b>\r\n--b b--\r\nepilogue";
         assert_eq!(
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn html_is_shown_where_the_plain_alternative_is_blank() {
+    fn html_is_shown_if_the_plain_alternative_is_blank() {
         let head = "Content-Type: multipart/alternative; boundary=x\n";
         for (encoding, blank) in [
             ("7bit", "".to_owned()),
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn attachments_and_messages_are_told_from_text() {
+    fn attachments_and_messages_are_distinguished_from_text() {
         let head = "Content-Type: multipart/mixed; boundary=x\n";
         let body = "--x\nContent-Type: text/plain; name=a.txt\nContent-Transfer-Encoding: Quoted-Printable\n\n=41=\nb=3\n\
             --x\nContent-Type: image/jpeg\nContent-Disposition: attachment; filename=\"b.jpg\"\n\
@@ -417,7 +417,7 @@ mod tests {
         let deep = "Content-Type: message/rfc822\r\n\r\n".repeat(100_000);
         let found = leaves(b"Content-Type: message/rfc822\r\n", deep.as_bytes());
         assert_eq!(found.all.len(), DEPTH_MAX + 1);
-        // Multiparts in multiparts with one boundary for all.
+        // Multiparts in multiparts with the same boundary.
         let deep = "--x\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n".repeat(20_000);
         let found = leaves(b"Content-Type: multipart/mixed; boundary=x\r\n", deep.as_bytes());
         assert!(found.all.len() <= LEAVES_MAX);
@@ -426,7 +426,7 @@ mod tests {
             .collect();
         let found = leaves(b"Content-Type: multipart/mixed; boundary=b0\r\n", nested.as_bytes());
         assert!(found.is_cut && found.all.len() == 1, "{}", found.all.len());
-        // And many side by side.
+        // Many parts on one level.
         let wide = "--x\r\n\r\na\r\n".repeat(5_000);
         let found = leaves(b"Content-Type: multipart/mixed; boundary=x\r\n", wide.as_bytes());
         assert_eq!(found.all.len(), LEAVES_MAX);
@@ -442,7 +442,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_is_taken_apart(pieces in prop::collection::vec(prop::sample::select(vec![
+        fn any_body_is_divided_without_panic(pieces in prop::collection::vec(prop::sample::select(vec![
             "--x\r\n", "--x--\r\n", "\r\n", "Content-Type: multipart/mixed; boundary=x\r\n", "text = =41\r\n", "--",
             "Content-Type: multipart/alternative; boundary=y\r\n", "--y\n", "Content-Type: message/rfc822\r\n", ":",
             "Content-Transfer-Encoding: base64\r\n", "Content-Disposition: attachment\r\n", " =?x?q??=", "AAAA=\n",

@@ -1,12 +1,12 @@
-//! Names of files that articles bring: safe to store under, and to put in a header of HTTP.
+//! Names of files in articles: safe to store files under, and to put in an HTTP header.
 //!
 //! Called by `content` and the web server. Sources: RFC 2183 section 2.3, RFC 6266 section 4.3.
 
-/// Longest name, in bytes.
+/// Maximum length of a name, in bytes.
 const NAME_BYTES_MAX: usize = 120;
 
-/// A file name without directories, control characters, and what file systems and shells take for something
-/// else; `fallback` where nothing is left.
+/// Returns a file name without directories, control characters, and characters with a special meaning for
+/// file systems and shells; `fallback` if nothing is left.
 pub fn safe(name: &str, fallback: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let is_odd =
@@ -19,14 +19,14 @@ pub fn safe(name: &str, fallback: &str) -> String {
     if kept.len() <= NAME_BYTES_MAX {
         return kept.to_owned();
     }
-    // The end says what it is.
+    // The suffix determines the type and is kept.
     let suffix =
         kept.rfind('.').and_then(|dot| kept.get(dot..)).filter(|suffix| suffix.len() <= 16).unwrap_or("");
     let stem = kept.floor_char_boundary(NAME_BYTES_MAX - suffix.len());
     format!("{}{suffix}", kept.get(..stem).unwrap_or_default())
 }
 
-/// The value of Content-Disposition that offers a file under this name.
+/// Returns the value of Content-Disposition that offers a file under this name.
 pub fn disposition(name: &str) -> String {
     let plain: String = name
         .chars()
@@ -41,7 +41,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_lead_nowhere() {
+    fn names_contain_no_path() {
         for (name, expected) in [
             ("photo.jpg", "photo.jpg"),
             ("../../etc/passwd", "passwd"),

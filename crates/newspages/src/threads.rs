@@ -1,8 +1,8 @@
-//! Articles in threads, as Jamie Zawinski's algorithm puts them: by References, then by subject.
+//! Threads of articles by Jamie Zawinski's algorithm: by References, then by subject.
 //!
-//! Nothing here recurses, so that a chain of any length is only long; the caller bounds the number of rows.
-//! Articles that are referred to and not there are left out where that changes nothing. Called by the web
-//! server. Source: <https://www.jwz.org/doc/threading.html>; RFC 5256 section 2.1 for subjects.
+//! Nothing here recurses, so that long chains are no danger; the caller bounds the number of rows. Articles
+//! that are referred to but missing are left out where that changes nothing. Called by the web server.
+//! Source: <https://www.jwz.org/doc/threading.html>; RFC 5256 section 2.1 for subjects.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,13 +12,13 @@ use netnews::{date, decimal};
 
 use crate::{content, header, work};
 
-/// References of an article that count, the last.
+/// Maximum number of references of an article that are used, the last ones.
 pub const REFERENCES_MAX: usize = 50;
 
-/// What is known of an article: its overview row, as text.
+/// An article's overview row, as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Its number.
+    /// Article number.
     pub number: u64,
     /// Subject.
     pub subject: String,
@@ -28,15 +28,15 @@ pub struct Row {
     pub date: i64,
     /// Message-ID.
     pub message_id: String,
-    /// References, the eldest first; of many the last [`REFERENCES_MAX`].
+    /// References, the oldest first; if there are too many, the last [`REFERENCES_MAX`].
     pub references: Vec<String>,
-    /// Lines of its body.
+    /// Lines of the body.
     pub lines: u64,
-    /// Its size.
+    /// Size of the article.
     pub bytes: u64,
 }
 
-/// The size of these rows as text, in bytes.
+/// Returns the size of these rows as text, in bytes.
 pub fn bytes_of(rows: &[Row]) -> usize {
     let ids = |row: &Row| row.references.iter().map(|id| id.len() + 1).sum::<usize>();
     rows.iter().map(|row| row.subject.len() + row.from.len() + row.message_id.len() + ids(row) + 1).sum()
@@ -63,37 +63,37 @@ impl Row {
     }
 }
 
-/// An article in its thread, or the place of one that is not here.
+/// An article in its thread, or the place of a missing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
-    /// Index of its row; `None`: an article that others refer to and that is not here.
+    /// Index of its row; `None` for a missing article that others refer to.
     pub row: Option<usize>,
-    /// How many articles are above it.
+    /// Number of articles above it.
     pub depth: usize,
 }
 
 /// A thread: its articles in the order of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// From its root on, each before its answers.
+    /// Articles from the root on, each before its answers.
     pub nodes: Vec<Node>,
-    /// The date of its newest article, Unix seconds.
+    /// Date of its newest article, in Unix seconds.
     pub latest: i64,
 }
 
 impl Thread {
-    /// The row that it is called after: the first one that is here.
+    /// Returns the row that names the thread: the first one that is present.
     pub fn first<'a>(&self, rows: &'a [Row]) -> Option<&'a Row> {
         self.rows().find_map(|at| rows.get(at))
     }
 
-    /// Its title, as its first article has it.
+    /// Returns the title, that of the first article.
     pub fn title<'a>(&self, rows: &'a [Row]) -> &'a str {
         self.first(rows).map_or("", |row| row.subject.as_str())
     }
 
-    /// Indexes of the nodes nearest to the article of a row, itself first: the articles above it as half of
-    /// `max`, from the next one up, then those before and after it in the order of reading.
+    /// Returns the indexes of the nodes nearest to the article of a row, itself first: the articles above it
+    /// as half of `max`, from the next one up, then those before and after it in the order of reading.
     pub fn nearest(&self, row: usize, max: usize) -> Vec<usize> {
         let own = self.nodes.iter().position(|node| node.row == Some(row)).unwrap_or(0);
         let depth = |at: usize| self.nodes.get(at).map_or(0, |node| node.depth);
@@ -122,7 +122,7 @@ impl Thread {
         nearest
     }
 
-    /// The thread with these of its nodes only, and how many articles that leaves out.
+    /// Returns the thread with only these nodes, and the number of articles left out.
     pub fn only(&self, mut nodes: Vec<usize>) -> (Self, usize) {
         nodes.sort_unstable();
         let nodes = nodes.into_iter().filter_map(|at| self.nodes.get(at).copied()).collect();
@@ -131,19 +131,19 @@ impl Thread {
         (kept, left_out)
     }
 
-    /// Indexes of its rows.
+    /// Returns the indexes of the rows.
     pub fn rows(&self) -> impl Iterator<Item = usize> {
         self.nodes.iter().filter_map(|node| node.row)
     }
 }
 
-/// The subject without `Re:` and the like; and whether there was any.
+/// Returns the subject without `Re:` and the like, and whether there was any.
 pub fn base_subject(subject: &str) -> (&str, bool) {
     let mut rest = subject.trim();
     let mut is_reply = false;
     loop {
         let Some((word, after)) = rest.split_once(':') else { return (rest, is_reply) };
-        // `Re[2]:` and `Re^2:`.
+        // Forms such as `Re[2]:` and `Re^2:`.
         let word = word.split(['[', '^', '(']).next().unwrap_or_default().trim_end();
         if !["re", "aw", "antw", "sv", "fwd", "fw"].iter().any(|known| word.eq_ignore_ascii_case(known)) {
             return (rest, is_reply);
@@ -152,18 +152,18 @@ pub fn base_subject(subject: &str) -> (&str, bool) {
     }
 }
 
-/// Containers, by number; the first are those of the rows.
+/// Containers, by number; the first ones are those of the rows.
 struct Forest<'a> {
     rows: &'a [Row],
     parent: Vec<Option<usize>>,
     children: Vec<Vec<usize>>,
-    /// Which containers are in one tree (union-find): the way from each leads to the same one.
+    /// Tree of each container (union-find): following the links from each leads to the tree's representative.
     tree: Vec<usize>,
-    /// The earliest date of an article in the container or below.
+    /// Earliest date of an article in the container or below.
     first: Vec<i64>,
 }
 
-/// The threads of these rows, the one with the newest article first.
+/// Returns the threads of these rows, the one with the newest article first.
 pub fn threads(rows: &[Row]) -> Vec<Thread> {
     let mut forest = Forest::linked(rows);
     let roots = forest.pruned();
@@ -175,10 +175,10 @@ pub fn threads(rows: &[Row]) -> Vec<Thread> {
 }
 
 impl<'a> Forest<'a> {
-    /// Steps 1 and 2: a container for each Message-ID, linked by References.
+    /// Steps 1 and 2: creates a container for each Message-ID, linked by References.
     fn linked(rows: &'a [Row]) -> Self {
         let mut ids: HashMap<&str, usize> = HashMap::with_capacity(rows.len());
-        // An article that is there twice is in the thread twice; answers are to the first.
+        // An article that occurs twice is in the thread twice; answers belong to the first one.
         rows.iter().enumerate().for_each(|(at, row)| {
             ids.entry(&row.message_id).or_insert(at);
         });
@@ -204,11 +204,11 @@ impl<'a> Forest<'a> {
             tree: (0..containers).collect(),
             first: vec![i64::MAX; containers],
         };
-        // What an article says of its own parent counts.
+        // An article's statement about its own parent takes precedence.
         for (at, chain) in chains.iter().enumerate() {
             chain.last().into_iter().for_each(|above| forest.link(*above, at));
         }
-        // After that, the first who says something of the order of others.
+        // After that, the first statement about the order of others is used.
         for (above, below) in chains.iter().flat_map(|chain| chain.iter().zip(chain.iter().skip(1))) {
             if forest.parent_of(*below).is_none() {
                 forest.link(*above, *below);
@@ -225,7 +225,7 @@ impl<'a> Forest<'a> {
         self.children.get(at).map_or(&[], Vec::as_slice)
     }
 
-    /// The container that stands for the tree of this one; the ways that lead to it become shorter.
+    /// Returns the representative of this container's tree; shortens the links that lead to it.
     fn tree_of(&mut self, at: usize) -> usize {
         let mut at = at;
         while let Some(next) = self.tree.get(at).copied().filter(|next| *next != at) {
@@ -239,7 +239,7 @@ impl<'a> Forest<'a> {
         at
     }
 
-    /// Puts `below`, which has no parent, under `above`, unless that would be a circle.
+    /// Puts `below`, which has no parent, under `above`, unless that would make a cycle.
     fn link(&mut self, above: usize, below: usize) {
         let (tree, own) = (self.tree_of(above), self.tree_of(below));
         if tree == own {
@@ -254,7 +254,7 @@ impl<'a> Forest<'a> {
         }
     }
 
-    /// Steps 3 and 4: containers without an article go, where they do not hold several threads together.
+    /// Steps 3 and 4: removes containers without an article, unless they hold several threads together.
     fn pruned(&mut self) -> Vec<usize> {
         let mut order: Vec<usize> =
             (0..self.parent.len()).filter(|at| self.parent_of(*at).is_none()).collect();
@@ -265,7 +265,7 @@ impl<'a> Forest<'a> {
         }
         let mut kept: Vec<Vec<usize>> = vec![Vec::new(); self.parent.len()];
         let mut roots = Vec::new();
-        // From the leaves up: what is below each container is known when it is looked at.
+        // From the leaves up, so that the subtree of each container is finished before it.
         for at in order.into_iter().rev() {
             let below = kept.get_mut(at).map(std::mem::take).unwrap_or_default();
             let first = below.iter().filter_map(|child| self.first.get(*child).copied()).min();
@@ -288,7 +288,7 @@ impl<'a> Forest<'a> {
         roots
     }
 
-    /// Step 5: a thread whose subject is that of another one with `Re:` before it belongs to that one.
+    /// Step 5: joins a thread with the thread whose subject is the same without `Re:`.
     fn joined_by_subject(&mut self, roots: Vec<usize>) -> Vec<usize> {
         let rows = self.rows;
         let subject = |forest: &Self, root: usize| {
@@ -307,7 +307,7 @@ impl<'a> Forest<'a> {
                     vacant.insert(*root);
                 }
                 Entry::Occupied(mut found) => {
-                    // One that is no answer is rather the beginning.
+                    // A thread that does not begin with a reply is the better root.
                     if !is_reply && subject(self, *found.get()).is_some_and(|(_, is_reply)| is_reply) {
                         found.insert(*root);
                     }
@@ -344,7 +344,7 @@ impl<'a> Forest<'a> {
     }
 }
 
-/// Puts together two lists whose order does not matter, at the cost of the shorter one.
+/// Joins two lists whose order does not matter, at the cost of the shorter one.
 fn appended(into: &mut Vec<usize>, mut more: Vec<usize>) {
     if into.len() < more.len() {
         std::mem::swap(into, &mut more);
@@ -369,7 +369,7 @@ mod tests {
         }
     }
 
-    /// Each thread as `depth:number` words; `-` where an article is missing.
+    /// Draws each thread as `depth:number` words; `-` where an article is missing.
     fn drawn(rows: &[Row]) -> Vec<String> {
         let node = |node: &Node| {
             let number = node.row.map_or("-".to_owned(), |at| rows[at].number.to_string());
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_stand_below_what_they_answer() {
+    fn answers_are_below_the_articles_they_answer() {
         let rows = [
             row(1, "a", "", "x"),
             row(2, "b", "a", "Re: x"),
@@ -392,16 +392,16 @@ mod tests {
 
     #[test]
     fn missing_articles_hold_threads_together() {
-        // <a> and <b> are not there.
+        // Articles <a> and <b> are missing.
         assert_eq!(drawn(&[row(1, "c", "a b", "x"), row(2, "d", "a b", "z")]), ["0:- 1:1 1:2"]);
         assert_eq!(drawn(&[row(1, "c", "a b", "x")]), ["0:1"]);
-        // In the middle they go.
+        // Missing articles in the middle are removed.
         assert_eq!(drawn(&[row(1, "a", "", "x"), row(2, "c", "a b", "x")]), ["0:1 1:2"]);
     }
 
     #[test]
     fn nearest_nodes_are_the_article_its_ancestors_and_its_neighbours() {
-        // 0 has 50 answers, and the 25th of them has two.
+        // Article 0 has 50 answers, and the 25th of them has two.
         let mut rows = vec![row(0, "0", "", "x")];
         rows.extend((1..=50).map(|n| row(n, &n.to_string(), "0", "Re: x")));
         rows.extend([row(51, "51", "0 25", "Re: x"), row(52, "52", "0 25 51", "Re: x")]);
@@ -418,16 +418,16 @@ mod tests {
     }
 
     #[test]
-    fn subjects_join_what_references_do_not() {
+    fn subjects_join_threads_that_references_do_not() {
         assert_eq!(drawn(&[row(1, "a", "", "x"), row(2, "b", "", "Re: x")]), ["0:1 1:2"]);
         assert_eq!(drawn(&[row(1, "a", "", "Re: x"), row(2, "b", "", "x")]), ["0:2 1:1"]);
-        // Two that are no answers are two.
+        // Two that are not answers are two threads.
         assert_eq!(drawn(&[row(1, "a", "", "x"), row(2, "b", "", "x")]).len(), 2);
         assert_eq!(drawn(&[row(1, "a", "", ""), row(2, "b", "", "Re: ")]).len(), 2);
     }
 
     #[test]
-    fn circles_and_lies_end() {
+    fn cycles_and_contradictions_terminate() {
         let rows =
             [row(1, "a", "b", "x"), row(2, "b", "a", "y"), row(3, "c", "c", "z"), row(4, "a", "a", "x")];
         let mut numbers: Vec<usize> = threads(&rows).iter().flat_map(Thread::rows).collect();
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_any_length_is_only_long() {
+    fn long_chains_do_not_overflow_the_stack() {
         let mut rows = vec![row(0, "0", "", "x")];
         rows.extend((1..3_000).map(|n| row(n, &n.to_string(), &(n - 1).to_string(), "Re: x")));
         let threads = threads(&rows);

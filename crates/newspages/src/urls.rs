@@ -1,7 +1,6 @@
-//! Where the pages are: permanent places by Message-ID, and those of groups.
+//! Paths of the pages: permanent ones by Message-ID, and those of groups.
 //!
-//! Everything that a page links to within the site is made here, and read by the web server. Source: RFC 3986
-//! section 2.
+//! All links within the site are made here, and read by the web server. Source: RFC 3986 section 2.
 
 /// Appends the octets of percent-encoded text.
 pub fn unescape(text: &str, out: &mut Vec<u8>) {
@@ -20,7 +19,7 @@ pub fn unescape(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Text as one segment of a path, or one value of a query.
+/// Encodes text as one segment of a path, or one value of a query.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for b in text.bytes() {
@@ -32,50 +31,50 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// The list of groups.
+/// Path of the list of groups.
 pub const GROUPS: &str = "/groups";
 
-/// What has words.
+/// Path of the search page.
 pub const SEARCH: &str = "/search";
 
-/// A group's threads, newest first.
+/// Returns the path of a group's threads, newest first.
 pub fn group(group: &str) -> String {
     format!("{GROUPS}/{}", escape(group))
 }
 
-/// An article by its number, which leads to its permanent place.
+/// Returns the path of an article by its number, which redirects to its permanent path.
 pub fn number(group: &str, number: u64) -> String {
     format!("{}/{number}", self::group(group))
 }
 
-/// A thread of a group, named by any of its articles.
+/// Returns the path of a thread of a group, named by any of its articles.
 pub fn thread(group: &str, message_id: &str) -> String {
     format!("{}/thread/{}", self::group(group), bare(message_id))
 }
 
-/// An article, for as long as it is here.
+/// Returns the path of an article, valid for as long as the article is stored.
 pub fn article(message_id: &str) -> String {
     format!("/article/{}", bare(message_id))
 }
 
-/// A file of an article.
+/// Returns the path of a file of an article.
 pub fn file(message_id: &str, number: usize, name: &str) -> String {
     format!("{}/file/{number}/{}", article(message_id), escape(name))
 }
 
-/// The Message-ID without its angle brackets, as one segment.
+/// Returns the Message-ID without its angle brackets, as one segment.
 fn bare(message_id: &str) -> String {
     let inner = message_id.strip_prefix('<').and_then(|id| id.strip_suffix('>'));
     escape(inner.unwrap_or(message_id))
 }
 
-/// The place of what a `news:` URL names: an article or a group of this site (RFC 5538 section 2.2).
+/// Returns the path for a `news:` URL: of an article or a group of this site (RFC 5538 section 2.2).
 pub fn of_news(url: &str) -> Option<String> {
     let rest =
         url.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("news:")).and_then(|_| url.get(5..))?;
     let mut octets = Vec::new();
     unescape(rest, &mut octets);
-    // With `//` it names another server.
+    // A URL with `//` names another server.
     if octets.contains(&b'@') && !octets.starts_with(b"//") {
         let id = [b"<", octets.as_slice(), b">"].concat();
         return netnews::MessageId::parse(&id).map(|id| article(id.as_str()));
@@ -90,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn places_hold_whatever_a_message_id_has() {
+    fn paths_can_contain_any_message_id() {
         assert_eq!(article("<a/b?c#d%@x.y>"), "/article/a%2Fb%3Fc%23d%25%40x.y");
         assert_eq!(thread("comp.lang.c++", "<a@b>"), "/groups/comp.lang.c%2B%2B/thread/a%40b");
         assert_eq!(file("<a@b>", 2, "x y.txt"), "/article/a%40b/file/2/x%20y.txt");
@@ -117,7 +116,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_escaped_comes_back(text in "\\PC{0,60}") {
+        fn escaped_text_is_restored(text in "\\PC{0,60}") {
             let escaped = escape(&text);
             prop_assert!(escaped.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~%".contains(&b)));
             let mut octets = Vec::new();

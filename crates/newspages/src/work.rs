@@ -1,7 +1,7 @@
 //! Work of a rendering: counted in steps, bounded by the size of the input, and stopped from outside.
 //!
-//! A step is about one byte that is looked at. Every renderer takes its steps before it does the work and
-//! stops where none are left, so that its thread is free again at once; its result is then thrown away. All
+//! A step corresponds to about one byte examined. Every renderer takes its steps before it does the work and
+//! stops when none are left, so that its thread is free again at once; its result is then discarded. All
 //! renderers are linear in their input: no input needs more than [`allowance`], which tests and fuzz targets
 //! check. Outside of [`limited`] steps are counted and nothing is stopped. Called by all modules here; the
 //! web server sets the bound.
@@ -11,18 +11,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Steps for each byte of input: a byte is looked at by about twenty passes, one of them for each level of
-/// MIME.
+/// Maximum number of steps per byte of input: about twenty passes examine each byte, one of them for each
+/// level of MIME.
 const STEPS_PER_BYTE_MAX: u64 = 50;
-/// Steps for an input of any size.
+/// Steps allowed for an input of any size.
 const STEPS_BASE: u64 = 100_000;
 
-/// The steps that an input of this size may take.
+/// Returns the number of steps allowed for an input of this size.
 pub fn allowance(input_bytes: usize) -> u64 {
     STEPS_BASE.saturating_add(STEPS_PER_BYTE_MAX.saturating_mul(input_bytes as u64))
 }
 
-/// A rendering needed more steps than it may take, or was stopped.
+/// Error for a rendering that needed more steps than allowed, or was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkSpent;
 
@@ -34,7 +34,7 @@ impl fmt::Display for WorkSpent {
 
 impl std::error::Error for WorkSpent {}
 
-/// Set by a caller that does not wait any longer.
+/// Flag that a caller sets when it no longer waits for the result.
 pub type StopFlag = Arc<AtomicBool>;
 
 thread_local! {
@@ -50,14 +50,14 @@ pub fn limited<T>(steps_max: u64, stop: &StopFlag, render: impl FnOnce() -> T) -
     if take(0) { Ok(result) } else { Err(WorkSpent) }
 }
 
-/// Renders without a bound; returns the steps as well.
+/// Renders without a bound; returns the number of steps too.
 pub fn counted<T>(render: impl FnOnce() -> T) -> (T, u64) {
     let _bounds = Bounds::set(u64::MAX, None);
     let result = render();
     (result, TAKEN.get())
 }
 
-/// Takes steps before they are done; false: stop here.
+/// Takes steps in advance; returns false if the rendering must stop.
 pub(crate) fn take(steps: usize) -> bool {
     let taken = TAKEN.get().saturating_add(steps as u64);
     TAKEN.set(taken);
@@ -72,7 +72,7 @@ pub(crate) fn take(steps: usize) -> bool {
     !is_stopped
 }
 
-/// The bounds of a rendering on this thread; when dropped, those before it hold again.
+/// Bounds of a rendering on this thread; dropping them restores the previous ones.
 struct Bounds {
     before: (u64, u64, Option<StopFlag>),
 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn rendering_stops_when_nobody_waits_any_longer() {
+    fn rendering_stops_when_the_caller_sets_the_flag() {
         let stop = StopFlag::default();
         let endless = || {
             let mut steps = 0_u64;

@@ -1,34 +1,36 @@
-//! Doors for the targets in `fuzz/`: what takes octets from the network or a file and is not public
-//! otherwise.
+//! Entry points for the targets in `fuzz/`: parsers of octets from the network or from files that are not
+//! public otherwise.
 //!
-//! Nothing else calls these, tests apart.
+//! Called by nothing else except tests.
 
-use crate::access::sasl;
-use crate::access::users::{ScramKeys, Table};
-use crate::base::clock::unix_now;
-use crate::import::settings::{self, CNEWS_FILES, DIABLO_FILES, INN_FILES, LEAFNODE_FILES, Old};
-use crate::import::{head, source::Found};
-use crate::ingest::control::{Keyring, Proof, signer_of};
-use crate::source::{GroupList, parsers};
-use crate::tls::names;
+use access::sasl;
+use access::tls::names;
+use access::users::{ScramKeys, Table};
+use disk::SimDisk;
+use ingest::control::{Keyring, Proof, signer_of};
+use migrate::head;
+use migrate::settings;
+use migrate::settings::{CNEWS_FILES, DIABLO_FILES, INN_FILES, LEAFNODE_FILES, Old};
+use migrate::source::Found;
 use netnews::openpgp::Cleartext;
-use spool::SimDisk;
+use site_base::clock::unix_now;
 use std::path::Path;
 use std::sync::Arc;
+use upstreams::{GroupList, parsers};
 
-/// The names in a certificate in DER.
+/// Returns the names in a certificate in DER.
 pub fn certificate_names(der: &[u8]) -> Vec<String> {
     names::of(der).iter().map(ToString::to_string).collect()
 }
 
-/// Bytes of the PROXY header at the beginning of `input`, and the client's address in it.
+/// Returns the length of the PROXY header at the beginning of `input`, and the client's address in it.
 pub fn proxy_header(input: &[u8]) -> Option<(usize, Option<std::net::SocketAddr>)> {
-    let (bytes, ends) = crate::listening::proxied::parse(input).ok()?;
+    let (bytes, ends) = site::listening::proxied::parse(input).ok()?;
     Some((bytes, ends.map(|ends| ends.client)))
 }
 
-/// What a SASL exchange comes to when a client sends `responses`, each in base64 or not, to the mechanism
-/// `name`; its password is `password`.
+/// Returns the course of a SASL exchange in which a client sends `responses`, each in base64 or not, to the
+/// mechanism `name`, with `password` as the right one.
 pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&'static str> {
     let mut exchange = sasl::mechanism(name).and_then(sasl::Exchange::start);
     let mut told = Vec::new();
@@ -58,37 +60,36 @@ pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&
     told
 }
 
-/// What stands behind the label of an article that is set aside, and what comes back of the article once it
-/// is labelled itself.
+/// Returns what follows the label of an article that is set aside, and what is restored of the article after
+/// it has been labelled itself.
 pub fn set_aside(wire: &[u8], groups: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
-    crate::ingest::label_and_back(wire, groups)
+    ingest::label_and_back(wire, groups)
 }
 
-/// What a file of a post for an upstream says, written again; `None`: it is none.
+/// Parses the file of a post for an upstream and writes it again; `None` if it is invalid.
 pub fn rewritten_post(file: &[u8]) -> Option<Vec<u8>> {
     parsers::rewritten_post(file)
 }
 
-/// The fields of a form as a browser sends them; `None`: it is no form.
+/// Returns the fields of a form as a browser sends them; `None` if the body is invalid.
 #[cfg(feature = "web")]
 pub fn form_fields(body: &[u8]) -> Option<Vec<(String, String)>> {
-    crate::server::web::form::parse(body)
+    web::form::parse(body)
 }
 
-/// What the reader of the configuration says of a file, and where: the spans of its faults; `Ok`: it is
-/// taken.
+/// Parses a configuration; the error has the reported faults with their positions.
 pub fn configuration(text: &str) -> Result<(), String> {
-    let parsed = crate::config::parse(text, Path::new("newsreel.toml"));
+    let parsed = site_config::parse(text, Path::new("newsreel.toml"));
     parsed.map(drop).map_err(|error| error.to_string())
 }
 
-/// A line that came over the control socket as it is sent by our own client; `None`: it is no request.
+/// Parses a request line of the control socket and writes it as our own client does; `None` if it is invalid.
 pub fn control_request(line: &[u8]) -> Option<Vec<u8>> {
-    let request: crate::operations::request::Request = serde_json::from_slice(line).ok()?;
+    let request: operators::request::Request = serde_json::from_slice(line).ok()?;
     serde_json::to_vec(&request).ok()
 }
 
-/// The file of users as it is written again after it was read; `None`: it makes no sense.
+/// Parses a users file and writes it again; `None` if it is invalid.
 pub fn users_file(text: &str) -> Option<String> {
     Some(Table::parse(text).ok()?.text())
 }
@@ -96,8 +97,8 @@ pub fn users_file(text: &str) -> Option<String> {
 /// An article's bytes as stored, and in wire format.
 pub type Imported = (Vec<u8>, Option<Vec<u8>>);
 
-/// What an import finds in a file that is said to be a CNFS buffer of INN, or a timecaf file: each article's
-/// bytes as stored, and in wire format where they are an article. `path` is written over with the file.
+/// Returns what an import finds in a file that claims to be a CNFS buffer of INN, or a timecaf file: each
+/// article's bytes as stored, and in wire format if they are an article. `path` is overwritten with the file.
 pub fn imported(path: &Path, file: &[u8], is_caf: bool) -> std::io::Result<Vec<Imported>> {
     std::fs::write(path, file)?;
     let mut found = Found::default();
@@ -124,8 +125,8 @@ pub fn imported(path: &Path, file: &[u8], is_caf: bool) -> std::io::Result<Vec<I
     Ok(articles)
 }
 
-/// What files of INN, C News, leafnode and Diablo become, and what its reader says of it: `text` has several,
-/// each after a line `== NAME`. No host has an address.
+/// Converts files of INN, C News, leafnode and Diablo, and returns each configuration with the errors of its
+/// parser: `text` has several files, each after a line `== NAME`. No host has an address.
 pub fn imported_settings(text: &str) -> [(String, Option<String>); 4] {
     let mut old = Old::default();
     let names = [&INN_FILES[..], &CNEWS_FILES[..], &LEAFNODE_FILES[..], &DIABLO_FILES[..]].concat();
@@ -149,7 +150,7 @@ pub fn imported_settings(text: &str) -> [(String, Option<String>); 4] {
 pub struct Keys(Keyring);
 
 impl Keys {
-    /// The keys of an exported file.
+    /// Creates a keyring from the keys of an exported file.
     pub fn of(file: &[u8]) -> std::io::Result<Self> {
         let keyring = Keyring::of(Arc::new(SimDisk::new()), Path::new("/keys"));
         for key in keyring.import(file)?.keys.into_iter().flatten() {
@@ -158,12 +159,12 @@ impl Keys {
         Ok(Self(keyring))
     }
 
-    /// Whether one of these has signed an article in wire format.
+    /// Returns true if one of these keys has signed an article in wire format.
     pub fn have_signed(&self, wire: &[u8], names: &[String]) -> bool {
         netnews::Article::parse(wire).is_ok_and(|article| Proof::of(&article, &self.0).is_by(names))
     }
 
-    /// The text in a body that one of them has signed in the clear.
+    /// Returns the text in a body that one of the keys has cleartext-signed.
     pub fn signed_text(&self, body: &[u8]) -> Option<Vec<u8>> {
         let signed = Cleartext::of(body).ok()?;
         signer_of(&signed.text, &signed.signature, &self.0, unix_now()).ok()?;
@@ -171,18 +172,18 @@ impl Keys {
     }
 }
 
-/// What an upstream's octets come to where they are a row, a line of a list, the answer to GROUP, or an
+/// An upstream's octets, parsed as an overview row, as a line of a list, as the answer to GROUP, and as an
 /// article.
 pub struct FromUpstream {
-    /// The row as it is shown, with the number 7.
+    /// The row as shown, with the number 7.
     pub row: Vec<u8>,
-    /// Low and high mark and count, of each way to read them.
+    /// Low mark, high mark and count, from each parser.
     pub marks: Vec<(u64, u64, u64)>,
     /// The article with another Xref.
     pub article: Vec<u8>,
 }
 
-/// Reads octets of an upstream.
+/// Parses octets of an upstream.
 pub fn from_upstream(octets: &[u8]) -> FromUpstream {
     let lists = [GroupList::Active, GroupList::Counts, GroupList::Times, GroupList::Descriptions];
     let listed = lists.into_iter().filter_map(|list| parsers::listed(list, octets)).map(|(_, marks)| marks);

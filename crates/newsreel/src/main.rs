@@ -1,7 +1,7 @@
-//! The one binary. Everything it does stands in the library; see `newsreel::cli`.
+//! The one binary. All code is in the library; see `newsreel::cli`.
 
-/// Sessions and overview blocks grow and shrink in many threads: glibc's arenas spend more time on it, and
-/// keep more.
+/// Sessions and overview blocks grow and shrink in many threads: glibc's arenas take more time for that, and
+/// keep more memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

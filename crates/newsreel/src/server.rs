@@ -1,33 +1,32 @@
 //! The server: assembles its parts, gives each connection a session, stops in order.
 //!
-//! Listeners and the signal to stop come from outside, so that tests can bind port 0 and stop when they like.
+//! Listeners and the stop signal come from outside, so that tests can bind port 0 and stop at any time.
 //! Called by `cli`. Source: guarantee G6 for the limits on connections.
 
 mod admitting;
-#[cfg(feature = "web")]
-pub(crate) mod web;
-
-use crate::base::memory::give_back_after_start;
-use crate::config::{Config, Live};
-use crate::control_socket;
-use crate::inject::Injector;
-use crate::listening::{Listeners, Listening};
-use crate::moderation::Moderation;
-use crate::operations::archive::{Archives, keep_archiving};
-use crate::operations::days::{self, DayKeeper};
-use crate::operations::overview::Packing;
-use crate::operations::report::{self, Measuring};
-use crate::operations::{ControlMessages, keep_expiring};
-use crate::relay::feed::Feeds;
-use crate::reload::reload;
-use crate::running::Server;
-use crate::serve::numbers;
-use crate::session::{Budget, SessionContext};
-use crate::site::Site;
-use crate::source::{Beside, NewsSource, Upstreams};
-use crate::tls::Offer;
+use access::tls::Offer;
 use admitting::admitting;
+use feeds::Feeds;
+use operators::archive::{Archives, keep_archiving};
+use operators::control_socket;
+use operators::days;
+use operators::days::DayKeeper;
+use operators::overview::Packing;
+use operators::reload::reload;
+use operators::report;
+use operators::report::Measuring;
+use operators::running::Server;
+use operators::{ControlMessages, keep_expiring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use site::Site;
+use site::inject::Injector;
+use site::listening::{Listeners, Listening};
+use site::moderation::Moderation;
+use site::serve::numbers;
+use site::session::{Budget, SessionContext};
+#[cfg(feature = "web")]
+use site_base::memory::give_back_after_start;
+use site_config::{Config, Live};
 use spool::Spool;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -36,25 +35,26 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::timeout;
 use tracing::{info, warn};
+use upstreams::{Beside, NewsSource, Upstreams};
 
-/// How long sessions may take to end once they were told to.
+/// Time within which sessions must end after the stop signal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// A thread that waited for the disk in the place of another one ends when it was idle for so long: dozens
-/// come in a burst of reads, and each takes some 300 KB of memory.
+/// Idle time after which a blocking thread ends: dozens are started in a burst of reads, and each takes some
+/// 300 KB of memory.
 const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// A runtime for [`run`], and as many file descriptors as the system lets us have.
+/// Returns a runtime for [`run`], and raises the limit on file descriptors as far as allowed.
 pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let limit = getrlimit(Resource::Nofile);
-    // Where it is refused the old limit stays, and accepting says so when it is reached.
+    // If this is refused the old limit stays, and accepting reports when it is reached.
     let _refused = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.enable_all().thread_name("newsreel").thread_keep_alive(THREAD_KEEP_ALIVE).build()
 }
 
 /// Serves NNTP on `listeners` and the control socket until `shutdown` resolves; then ends all sessions and
-/// closes the spool. Readers read from the spool, and beside it from the upstreams of the configuration.
-/// Needs the runtime of [`runtime`].
+/// closes the spool. Readers are served from the spool and from the upstreams of the configuration. Must run
+/// on the runtime of [`runtime`].
 pub async fn run(
     config: Arc<Config>,
     spool: Arc<Spool>,
@@ -66,7 +66,7 @@ pub async fn run(
     run_from(config, spool, (source, upstreams), listeners, shutdown).await
 }
 
-/// The same where readers read from `source`; articles that arrive still go to the spool.
+/// Like [`run`], but readers are served from `source`; arriving articles still go to the spool.
 pub async fn run_with<S: NewsSource>(
     config: Arc<Config>,
     spool: Arc<Spool>,
@@ -104,22 +104,22 @@ async fn run_from<S: NewsSource>(
     server.feeds.apply(&site.config.current(), feeds);
     let threads = IndexThreads::start(&server)?;
     let hangups = signal(SignalKind::hangup())?;
-    // From here on nothing ends the server but its operator.
+    // From here on only the operator ends the server.
     server.listening.apply(listeners);
     tasks.spawn(reload_at_hangups(hangups, server.clone()));
     tasks.spawn(control.serve(server.clone()));
     tasks.spawn(report::measure(site.clone(), server.measuring.clone()));
-    tasks.spawn(crate::operations::retention::watch(site.clone()));
+    tasks.spawn(operators::retention::watch(site.clone()));
     tasks.spawn(control_messages.carry_out());
     tasks.spawn(moderation.run(site.stopping()));
     tasks.spawn(numbers::watch(site.clone()));
-    tasks.spawn(crate::operations::keep_renewed(site.clone()));
-    tasks.spawn(crate::operations::rest_when_quiet(site.clone()));
-    crate::operations::look_over_indexes(site);
-    tasks.spawn(crate::operations::file_incoming(site.clone()));
+    tasks.spawn(operators::keep_renewed(site.clone()));
+    tasks.spawn(operators::rest_when_quiet(site.clone()));
+    operators::look_over_indexes(site);
+    tasks.spawn(operators::file_incoming(site.clone()));
     tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
     tasks.spawn(server.upstreams.clone().run(site.stopping()));
-    tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
+    tasks.spawn(operators::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     tell_system(&[sd_notify::NotifyState::Ready]);
     let mut shutdown = std::pin::pin!(shutdown);
@@ -142,14 +142,14 @@ async fn run_from<S: NewsSource>(
     }
     block_in_place(|| drop(follow_ups));
     block_in_place(|| site.filer.end_filters());
-    // After the last article came, so that it still leaves.
+    // Feeds stop after the last article has arrived, so that it is still sent.
     block_in_place(|| server.feeds.stop());
     block_in_place(|| site.spool.close()).map_err(io::Error::other)?;
     info!("stopped");
     Ok(())
 }
 
-/// The parts of a server that know each other.
+/// Creates the parts of a server that depend on each other.
 fn assemble<S: NewsSource>(
     site: Arc<Site>,
     context: Arc<SessionContext>,
@@ -177,12 +177,12 @@ fn assemble<S: NewsSource>(
     })
 }
 
-/// The threads that work on indexes as long as a server runs.
+/// The threads that maintain indexes while a server runs.
 struct IndexThreads {
     packing: Packing,
     days: DayKeeper,
     #[cfg(feature = "search")]
-    indexing: crate::operations::search::Indexer,
+    indexing: operators::search::Indexer,
 }
 
 impl IndexThreads {
@@ -193,11 +193,11 @@ impl IndexThreads {
             packing: Packing::start(&server.site.spool)?,
             days: days::start(&server.site, &server.days, report)?,
             #[cfg(feature = "search")]
-            indexing: crate::operations::search::start(&server.site, &server.search)?,
+            indexing: operators::search::start(&server.site, &server.search)?,
         })
     }
 
-    /// Waits for their end; the server must be stopping.
+    /// Waits for the threads to end; the server must be stopping.
     fn end(self) {
         self.packing.end();
         self.days.end();
@@ -206,7 +206,7 @@ impl IndexThreads {
     }
 }
 
-/// Obeys what a crash has left undone.
+/// Carries out the withdrawals that a crash left undone.
 fn obey_again(site: &Site) {
     match block_in_place(|| site.filer.obey_again()) {
         Ok(0) => {}
@@ -228,7 +228,7 @@ async fn reload_at_hangups(mut hangups: Signal, server: Arc<Server>) {
         tokio::select! {
             () = &mut stopping => return,
             Some(()) = hangups.recv() => {
-                // What went wrong stands in the log.
+                // Errors are in the log.
                 let _told = block_in_place(|| reload(&server));
             }
         }

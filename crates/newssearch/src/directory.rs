@@ -1,8 +1,8 @@
-//! The index's files: what tantivy writes and reads goes through [`Disk`], as everything else does.
+//! Files of the index: tantivy's reads and writes go through [`Disk`], like all others.
 //!
-//! A file is written once, from its beginning to its end, and durable when it is ended; the list of what
-//! belongs to the index is replaced whole. Nobody else opens the directory, as the spool is locked: locks are
-//! granted to everybody. Called by `index`.
+//! A file is written once, from beginning to end, and is durable when finished; the list of the index's files
+//! is replaced whole. No other process opens the directory, since the spool is locked: locks are always
+//! granted. Called by `index`.
 
 use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, IoSlice, Write};
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use spool::{Access, Disk, DiskFile, Open, durable_replace};
+use disk::{Access, Disk, DiskFile, Open, durable_replace};
 use tantivy::HasLen;
 use tantivy::directory::error::{DeleteError, LockError, OpenReadError, OpenWriteError};
 use tantivy::directory::{
@@ -18,10 +18,10 @@ use tantivy::directory::{
     WatchCallbackList, WatchHandle, WritePtr,
 };
 
-/// The file that says which others belong to the index; readers look again when it is replaced.
+/// File that lists the others of the index; readers reload when it is replaced.
 const META: &str = "meta.json";
 
-/// The directory of an index.
+/// Directory of an index.
 #[derive(Clone)]
 pub struct IndexDirectory {
     disk: Arc<dyn Disk>,
@@ -36,7 +36,7 @@ impl fmt::Debug for IndexDirectory {
 }
 
 impl IndexDirectory {
-    /// The directory, which is made if it is missing.
+    /// Opens the directory; creates it if it is missing.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
         disk.create_dir(dir)?;
         Ok(Self { disk: disk.clone(), dir: dir.to_owned(), watchers: Arc::default() })
@@ -44,7 +44,7 @@ impl IndexDirectory {
 
     /// Removes all files.
     pub fn clear(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
-        // The list goes first: without it there is no index.
+        // The list is removed first: without it there is no index.
         let meta = dir.join(META);
         if disk.about(&meta)?.is_some() {
             disk.remove(&meta)?;
@@ -84,7 +84,7 @@ impl tantivy::Directory for IndexDirectory {
     }
 
     fn open_write(&self, path: &Path) -> Result<WritePtr, OpenWriteError> {
-        // What a crash has left of a file that does not belong to the index yet is written again.
+        // Remains of a file that a crash left outside the index are overwritten.
         let file = self.disk.open(&self.dir.join(path), Open::Create).and_then(|file| {
             file.set_len(0)?;
             Ok(file)
@@ -106,7 +106,7 @@ impl tantivy::Directory for IndexDirectory {
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
         durable_replace(&*self.disk, &self.dir.join(path), &[data], Access::Group)?;
         if path == Path::new(META) {
-            // Nobody waits for those who look.
+            // There is no need to wait for the readers.
             drop(self.watchers.broadcast());
         }
         Ok(())

@@ -1,9 +1,9 @@
-//! The index: which articles have which words.
+//! The index of words in articles.
 //!
-//! One writer adds and removes; what it did can be found after [`Writer::commit`], which is atomic and
-//! durable, and records how far the caller has come. A reader of any thread asks [`Searcher::search`].
-//! Answers are the newest articles first, by their dates. The index may know articles that are gone, and does
-//! not know those that came since the last commit; see the caller. Called by `newsreel`.
+//! One writer adds and removes articles; its changes can be found after [`Writer::commit`], which is atomic
+//! and durable, and records the caller's progress. Readers on any thread call [`Searcher::search`]. Results
+//! are ordered by date, the newest first. The index may contain articles that were removed from the spool,
+//! and lacks those that arrived since the last commit; the caller handles both. Called by `newsreel`.
 
 mod part;
 mod terms;
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use spool::Disk;
+use disk::Disk;
 use tantivy::collector::TopDocs;
 use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
 use tantivy::query::{AllQuery, BooleanQuery, Occur, PhraseQuery, RangeQuery, TermQuery, TermSetQuery};
@@ -35,24 +35,24 @@ use crate::directory::IndexDirectory;
 use crate::query::{Phrase, Place, Query};
 use workers::Workers;
 
-/// tantivy's rule for fields whose text is one term: its words are made here.
+/// Name of tantivy's tokenizer for fields whose text is one term: words are split here.
 const WHOLE: &str = "raw";
-/// Least memory of a thread that indexes, in bytes.
+/// Minimum memory of an indexing thread, in bytes.
 pub const MEMORY_BYTES_MIN: usize = 16 << 20;
-/// Blocks of stored Message-IDs that a reader keeps.
+/// Number of blocks of stored Message-IDs that a reader keeps.
 const STORED_BLOCKS_KEPT: usize = 16;
-/// Answers that can be asked for, the first ones included that are passed over.
+/// Maximum number of results, including those skipped.
 pub const ANSWERS_MAX: usize = 10_000;
-/// A part of the index with so many removed articles, of 1, is merged.
+/// Share of removed articles, of 1, at which a part of the index is merged.
 const REMOVED_MAX: f32 = 0.3;
-/// Threads that index, at most.
+/// Maximum number of indexing threads.
 const THREADS_MAX: usize = 4;
-/// So many parts of about one size are merged, and while the index is built: each merge writes all again, and
-/// each part costs a query something.
+/// Number of parts of about one size that are merged, while following and while building: each merge rewrites
+/// all of them, and each part slows queries down.
 const PARTS: usize = 8;
 const PARTS_BUILDING: usize = 24;
 
-/// Why the index cannot be used.
+/// Reason why the index cannot be used.
 #[derive(Debug)]
 pub struct IndexError(TantivyError);
 
@@ -80,27 +80,27 @@ impl From<io::Error> for IndexError {
     }
 }
 
-/// An article, as the index is to know it.
+/// An article to be indexed.
 #[derive(Debug, Clone, Copy)]
 pub struct Indexed<'a> {
-    /// Identifies it: part of the hash of its Message-ID.
+    /// Identifier: part of the hash of its Message-ID.
     pub key: u64,
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: &'a str,
-    /// When it came here, Unix seconds. Answers are ordered by its own date, unless that is later by more
-    /// than a day.
+    /// Time of arrival, in Unix seconds. Results are ordered by the article's date, unless that is later by
+    /// more than a day.
     pub arrived: i64,
-    /// The volume that stores it.
+    /// Volume that stores it.
     pub volume: u16,
-    /// Where it is there.
+    /// Position in the volume.
     pub place: u64,
-    /// Its groups.
+    /// Groups of the article.
     pub groups: &'a [&'a str],
-    /// Its own key, and those of its References.
+    /// Keys of the article itself and of its References.
     pub thread: &'a [u64],
     /// The article (wire format, without the final `.` line).
     pub wire: &'a [u8],
-    /// Of its text only the beginning is indexed: so many bytes.
+    /// Maximum number of bytes of its text that are indexed.
     pub text_bytes_max: usize,
 }
 
@@ -118,12 +118,12 @@ struct Fields {
     text: Field,
 }
 
-/// Name of the field that answers are ordered by.
+/// Name of the field by which results are ordered.
 const DATE: &str = "date";
 
 fn schema() -> (Schema, Fields) {
     let mut schema = Schema::builder();
-    // Norms are for ranking.
+    // Norms are only needed for ranking.
     let indexing = TextFieldIndexing::default().set_tokenizer(WHOLE).set_fieldnorms(false);
     let term =
         |record| TextOptions::default().set_indexing_options(indexing.clone().set_index_option(record));
@@ -144,17 +144,17 @@ fn schema() -> (Schema, Fields) {
     (schema.build(), fields)
 }
 
-/// What a writer is for.
+/// Purpose of a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Many articles, one after the other: several threads, and less merging.
+    /// Many articles in a row: several threads, and less merging.
     Building,
-    /// Some now and then.
+    /// Few articles now and then.
     Following,
 }
 
 impl Work {
-    /// Threads that index, each with its share of the memory.
+    /// Returns the number of indexing threads, each with its share of the memory.
     fn threads(self, memory_bytes: usize) -> usize {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         match self {
@@ -174,7 +174,7 @@ impl Work {
     }
 }
 
-/// Opens the index in a directory, or makes an empty one where there is none or one that cannot be read.
+/// Opens the index in a directory, or creates an empty one if there is none or it cannot be read.
 pub fn open(
     disk: &Arc<dyn Disk>,
     dir: &Path,
@@ -190,7 +190,7 @@ pub fn open(
         Some(index) => index,
         None => {
             IndexDirectory::clear(&**disk, dir)?;
-            // Of an article so little is stored that no thread is needed to compress it.
+            // Too little is stored per article for a separate compression thread.
             let settings = IndexSettings { docstore_compress_dedicated_thread: false, ..Default::default() };
             Index::create(IndexDirectory::open(disk, dir)?, schema, settings)?
         }
@@ -201,7 +201,7 @@ pub fn open(
         .doc_store_cache_num_blocks(STORED_BLOCKS_KEPT)
         .try_into()?;
     let threads = work.threads(memory_bytes);
-    // Its own thread that indexes has nothing to do.
+    // Its own indexing thread is not used.
     let options = IndexWriterOptions::builder().num_worker_threads(1).num_merge_threads(threads).build();
     let writer: IndexWriter = index.writer_with_options(options)?;
     writer.set_merge_policy(Box::new(work.merging()));
@@ -219,21 +219,21 @@ pub fn open(
     Ok((writer, Searcher { reader, fields }))
 }
 
-/// Removes the index of a directory that nobody has open.
+/// Removes the index of a directory that is not open.
 pub fn remove(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     IndexDirectory::clear(disk, dir)
 }
 
-/// Changes the index.
+/// Writer of the index.
 pub struct Writer {
     writer: IndexWriter,
     workers: Workers,
     fields: Fields,
     progress: Option<String>,
     reader: IndexReader,
-    /// Keys of articles that are to be removed from parts that tantivy knows.
+    /// Keys of articles to be removed from parts that tantivy knows.
     removed: Vec<u64>,
-    /// Volumes, and up to where each has overwritten what it had.
+    /// Volumes, and the position up to which each has overwritten its articles.
     overwritten: Vec<(u16, u64)>,
 }
 
@@ -244,12 +244,12 @@ impl fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// What was recorded with the last commit; `None`: nothing was committed yet.
+    /// Returns the progress recorded with the last commit; `None` if nothing was committed yet.
     pub fn progress(&self) -> Option<&str> {
         self.progress.as_deref()
     }
 
-    /// Adds an article; `again`: it may be there already, and is replaced.
+    /// Adds an article; `again` means that it may be present already, and is replaced.
     pub fn add(&mut self, article: &Indexed<'_>, again: bool) -> Result<(), IndexError> {
         if again {
             self.remove(article.key)?;
@@ -263,12 +263,12 @@ impl Writer {
         self.workers.remove(key)
     }
 
-    /// Removes what a volume has overwritten: what lies before a place.
+    /// Removes the articles that a volume has overwritten: those before a position.
     pub fn remove_before(&mut self, volume: u16, place: u64) {
         self.overwritten.push((volume, place));
     }
 
-    /// Makes what was done findable and durable, and with it what the caller wants to know again.
+    /// Makes the changes searchable and durable, and records the caller's progress.
     pub fn commit(&mut self, progress: &str) -> Result<(), IndexError> {
         let parts = self.workers.write()?;
         let removed = std::mem::take(&mut self.removed);
@@ -276,8 +276,8 @@ impl Writer {
             for key in removed {
                 self.writer.delete_term(Term::from_field_u64(self.fields.key, key));
             }
-            // By itself, as new parts may have the same articles again. If nothing follows, the caller does
-            // all of it once more.
+            // Committed separately, since new parts may have the same articles again. If nothing follows, the
+            // caller repeats all of it.
             let before = self.progress.clone().unwrap_or_default();
             self.commit_parts(&before)?;
         }
@@ -306,7 +306,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends it, with the merging that is under way; what was not committed is forgotten.
+    /// Closes the writer after the current merges; uncommitted changes are lost.
     pub fn close(self) -> Result<(), IndexError> {
         self.workers.end()?;
         Ok(self.writer.wait_merging_threads()?)
@@ -327,18 +327,19 @@ impl fmt::Debug for Searcher {
 }
 
 impl Searcher {
-    /// Articles that the index knows.
+    /// Returns the number of articles in the index.
     pub fn articles(&self) -> u64 {
         self.reader.searcher().num_docs()
     }
 
-    /// Parts that the index consists of.
+    /// Returns the number of parts of the index.
     pub fn parts(&self) -> usize {
         self.reader.searcher().segment_readers().len()
     }
 
-    /// Message-IDs of the articles that a query finds, the newest first; `thread` is the key of its thread's
-    /// first article. `groups`: only articles in one of these. Those before `from` are passed over.
+    /// Returns the Message-IDs of the articles that match a query, the newest first; `thread` is the key of
+    /// its thread's first article. With `groups`, only articles in one of these match. Results before `from`
+    /// are skipped.
     pub fn search(
         &self,
         query: &Query,

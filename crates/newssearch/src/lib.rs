@@ -1,10 +1,10 @@
 //! Full text search over articles.
 //!
-//! `words` says what a word is, `query` what can be asked, `text` which text an article has. They are pure.
-//! With the feature `tantivy` there is `index`, which answers queries: it is kept by tantivy, and all its
-//! bytes go through `spool::Disk` (`directory`). It knows articles by what the caller hands it: a key, a
-//! place, groups, dates, and returns Message-IDs; whether an article may be shown is the caller's to say, who
-//! has the living index. Called by `newsreel` when it is built with the feature `search`.
+//! `words` defines words, `query` the language of queries, `text` the text of an article. They are pure. With
+//! the feature `tantivy` there is `index`, which answers queries: it is kept by tantivy, and all its bytes go
+//! through `spool::Disk` (`directory`). It identifies articles by data of the caller: a key, a position,
+//! groups, dates, and returns Message-IDs; the caller, which has the current index, decides whether an
+//! article may be shown. Called by `newsreel` when it is built with the feature `search`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -1,9 +1,9 @@
-//! The language of queries, the same on the web and on the command line.
+//! The query language, used on the web and on the command line.
 //!
-//! A query is words that an article must have, with `"several words"` in a row, `-word` for what it must not
-//! have, and `subject:`, `from:`, `group:`, `after:`, `before:` and `thread:` for where and when. Anything
-//! else with a colon is words, as people write it. Invariant: what is parsed has bounds, whatever was asked.
-//! Called by the web reader and the control socket; in words: `docs/search.md`.
+//! A query is words that an article must have, with `"several words"` for a phrase, `-word` for words that it
+//! must not have, and `subject:`, `from:`, `group:`, `after:`, `before:` and `thread:` to restrict the
+//! search. Anything else with a colon is read as words. Invariant: a parsed query is bounded in size,
+//! whatever the input. Called by the web reader and the control socket; described in `docs/search.md`.
 
 use std::fmt;
 
@@ -11,43 +11,43 @@ use netnews::{MessageId, Wildmat};
 
 use crate::words::{WORD_BYTES_MAX, words};
 
-/// Longest query, in bytes.
+/// Maximum length of a query, in bytes.
 pub const QUERY_BYTES_MAX: usize = 1_000;
-/// Words of a query.
+/// Maximum number of words of a query.
 const WORDS_MAX: usize = 32;
-/// Patterns of groups.
+/// Maximum number of patterns of groups.
 const GROUPS_MAX: usize = 8;
 
-/// What is asked.
+/// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// All of these must be there.
+    /// Phrases that must all occur.
     pub with: Vec<Phrase>,
-    /// None of these may be.
+    /// Phrases that must not occur.
     pub without: Vec<Phrase>,
-    /// The article is in a group that one of these wildmats matches; none: in any.
+    /// Wildmats of which one must match a group of the article; if empty, any group will do.
     pub groups: Vec<String>,
-    /// Written then or later, Unix seconds.
+    /// Earliest time of writing, in Unix seconds.
     pub from: Option<i64>,
-    /// Written before, Unix seconds.
+    /// Time before which it was written, in Unix seconds.
     pub to: Option<i64>,
-    /// An article of this thread: the Message-ID of any of its articles.
+    /// Thread of the article: the Message-ID of any of its articles.
     pub thread: Option<String>,
 }
 
-/// Words in a row.
+/// Consecutive words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phrase {
-    /// Where they are looked for.
+    /// Part of the article that must have them.
     pub place: Place,
-    /// The words, in lower case; at least one.
+    /// Words in lower case; at least one.
     pub words: Vec<String>,
 }
 
-/// A part of an article.
+/// Part of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// All of it.
+    /// Anywhere in the article.
     Anywhere,
     /// Subject.
     Subject,
@@ -55,26 +55,26 @@ pub enum Place {
     From,
 }
 
-/// Why a query cannot be answered.
+/// Reason why a query cannot be answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryError {
-    /// Nothing is asked.
+    /// The query is empty.
     Empty,
-    /// Only what is not wanted is said.
+    /// The query has only excluded words.
     OnlyWithout,
-    /// It is longer than [`QUERY_BYTES_MAX`].
+    /// The query is longer than [`QUERY_BYTES_MAX`].
     TooLong,
-    /// It has more words than a query may have.
+    /// The query has too many words.
     TooManyWords,
-    /// It has more patterns of groups than a query may have.
+    /// The query has too many patterns of groups.
     TooManyGroups,
-    /// No article is known by a word so long.
+    /// The word is longer than any indexed word.
     LongWord(String),
-    /// A wildmat that is none.
+    /// The wildmat is invalid.
     BadGroup(String),
-    /// A date that is none.
+    /// The date is invalid.
     BadDate(String),
-    /// A Message-ID that is none.
+    /// The Message-ID is invalid.
     BadThread(String),
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for QueryError {
 impl std::error::Error for QueryError {}
 
 impl Query {
-    /// Reads a query.
+    /// Parses a query.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         if text.len() > QUERY_BYTES_MAX {
             return Err(QueryError::TooLong);
@@ -165,7 +165,7 @@ impl Query {
         Ok(())
     }
 
-    /// Whether articles in a group of this name are asked for.
+    /// Returns whether the query is for articles in a group of this name.
     pub fn is_for_group(&self, name: &[u8]) -> bool {
         let matches = |text: &String| Wildmat::parse(text.as_bytes()).is_ok_and(|own| own.matches(name));
         self.groups.is_empty() || self.groups.iter().any(matches)
@@ -175,18 +175,18 @@ impl Query {
 /// A piece of a query: `-field:"text"`, of which all but the text may be absent.
 struct Item<'a> {
     is_negated: bool,
-    /// One of [`FIELDS`]; empty: none.
+    /// One of [`FIELDS`]; empty if none.
     field: &'a str,
-    /// What follows the field.
+    /// Text after the field.
     text: &'a str,
-    /// The field, too.
+    /// Text including the field.
     whole: &'a str,
 }
 
 const FIELDS: [&str; 6] = ["subject", "from", "group", "after", "before", "thread"];
 
 impl<'a> Item<'a> {
-    /// The first one, and what follows it.
+    /// Returns the first item, and the rest of the text.
     fn next(text: &'a str) -> (Self, &'a str) {
         let positive = text.strip_prefix('-').filter(|rest| !rest.starts_with(char::is_whitespace));
         let body = positive.unwrap_or(text);
@@ -205,7 +205,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// When a day, month or year begins, Unix seconds.
+/// Returns the beginning of a day, month or year, in Unix seconds.
 fn beginning(text: &str) -> Result<i64, QueryError> {
     let bad = || QueryError::BadDate(text.to_owned());
     let mut parts = text.split('-');
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_said() {
+    fn invalid_queries_are_reported() {
         let long = "x".repeat(65);
         for (text, error) in [
             ("", QueryError::Empty),
@@ -281,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_is_parsed_is_without_bounds(text in "\\PC{0,300}") {
+        fn parsed_queries_are_bounded(text in "\\PC{0,300}") {
             if let Ok(query) = Query::parse(&text) {
                 let words: Vec<_> = query.with.iter().chain(&query.without).flat_map(|p| &p.words).collect();
                 prop_assert!(words.len() <= WORDS_MAX);

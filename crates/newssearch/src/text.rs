@@ -1,8 +1,8 @@
-//! Which text an article has, for the index.
+//! The text of an article, for the index.
 //!
-//! All header fields but those that servers write about the way (Path, Xref), decoded; then the text of the
-//! body as the pages show it: charsets and transfer encodings decoded, HTML as text, quotations and
-//! signatures with it, and the names of files but not what is in them. Called by `newsreel`, which indexes.
+//! All decoded header fields except those that servers add on the way (Path, Xref); then the text of the body
+//! as the pages show it: charsets and transfer encodings decoded, HTML as text, with quotations and
+//! signatures, and the names of files but not their contents. Called by `newsreel` for indexing.
 
 use netnews::article::Headers;
 use newspages::content::{Block, Content};
@@ -11,24 +11,24 @@ use newspages::header;
 /// Header fields that are not indexed: every word of them is in thousands of articles, or in one.
 const LEFT_OUT: [&[u8]; 2] = [b"Path", b"Xref"];
 
-/// The text of an article.
+/// Text of an article.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Text {
-    /// Its Subject.
+    /// Subject.
     pub subject: String,
-    /// Its From.
+    /// From.
     pub from: String,
-    /// Everything: header fields and body, those two among them.
+    /// All header fields and the body, including the two above.
     pub all: String,
-    /// When it was written, as it says itself; Unix seconds.
+    /// Date of the article, in Unix seconds.
     pub date: Option<i64>,
-    /// Whether there is more text than was asked for.
+    /// True if there is more text than was requested.
     pub is_cut: bool,
 }
 
 impl Text {
-    /// The text of an article (wire format, without the final `.` line); at most about `bytes_max` of its
-    /// body.
+    /// Extracts the text of an article (wire format, without the final `.` line); at most about `bytes_max`
+    /// of its body.
     pub fn of(article: &[u8], bytes_max: usize) -> Self {
         let content = Content::of(article, bytes_max);
         let mut all = String::with_capacity(article.len().min(bytes_max));
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_what_a_reader_sees_and_all_that_the_header_says() {
+    fn text_has_the_visible_body_and_all_headers() {
         let article = "Path: a!b\nFrom: =?utf-8?Q?J=C3=BCrgen?= <j@x.de>\nSubject: one\nOrganization: The\n \
             Works\nDate: Thu, 1 Jan 1970 00:00:09 +0000\nContent-Type: text/plain; charset=iso-8859-1\n\
             Content-Transfer-Encoding: quoted-printable\n\nB=FCcher\n> quoted\n-- \nsigned\n";

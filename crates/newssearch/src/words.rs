@@ -1,22 +1,22 @@
-//! What a word is, for articles and for queries alike.
+//! Definition of words, for articles and queries alike.
 //!
-//! A word is a run of letters and digits of any script, in lower case. Scripts that put no spaces between
-//! words have one word for each character, so that a query for several of them is one for a phrase. Called
-//! by `query` and `index`.
+//! A word is a run of letters and digits of any script, in lower case. In scripts without spaces between
+//! words each character is a word, so that a query for several of them is one for a phrase. Called by `query`
+//! and `index`.
 
 use std::ops::Range;
 
-/// Longest word that is indexed, in bytes; longer runs of letters are code, not words.
+/// Maximum length of an indexed word, in bytes; longer runs of letters are code, not words.
 pub const WORD_BYTES_MAX: usize = 64;
 
-/// The next word at or after `from`, as it stands there; of any length.
+/// Returns the range of the next word at or after `from`, of any length.
 pub fn next_word(text: &str, from: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let run = |from: usize, is_in: fn(&u8) -> bool| {
         let rest = bytes.get(from..).unwrap_or_default();
         from + rest.iter().position(|b| !is_in(b)).unwrap_or(rest.len())
     };
-    // Most text is ASCII, and is not looked up in tables of all scripts.
+    // Most text is ASCII, which needs no look-up in the tables of all scripts.
     let start = run(from, |b| b.is_ascii() && !b.is_ascii_alphanumeric());
     let end = run(start, u8::is_ascii_alphanumeric);
     match bytes.get(end) {
@@ -58,7 +58,7 @@ pub fn each_word(text: &str, mut take: impl FnMut(Option<&[u8]>)) {
     while let Some(byte) = bytes.get(at) {
         let letter = LOWER.get(usize::from(*byte)).copied().unwrap_or(0);
         if letter > 0 {
-            // A word that is too long is counted all the same.
+            // An overlong word is still counted.
             if let Some(to) = word.get_mut(len) {
                 *to = letter;
             }
@@ -67,7 +67,7 @@ pub fn each_word(text: &str, mut take: impl FnMut(Option<&[u8]>)) {
             continue;
         }
         if !byte.is_ascii() {
-            // The word that this stands in, or the next one.
+            // Finds the word at this position, or the next one.
             let Some(range) = next_of_any_script(text, at - len) else { break };
             other.clear();
             lower(text.get(range.clone()).unwrap_or_default(), &mut other);
@@ -97,7 +97,7 @@ const LOWER: [u8; 256] = {
     table
 };
 
-/// The words of a text in lower case, in order.
+/// Returns the words of a text in lower case, in order.
 pub fn words(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut from = 0;
@@ -110,7 +110,7 @@ pub fn words(text: &str) -> Vec<String> {
     all
 }
 
-/// Whether a character is a word of its own: ideographs and kana.
+/// Returns whether a character is a word of its own: ideographs and kana.
 fn stands_alone(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ascii_has_no_rule_of_its_own(text in "[aZ0 .\u{e4}\u{a0}\u{65e5}]{0,40}") {
+        fn ascii_follows_the_rules_of_all_scripts(text in "[aZ0 .\u{e4}\u{a0}\u{65e5}]{0,40}") {
             let (mut from, mut slow) = (0, 0);
             while let Some(range) = next_word(&text, from) {
                 prop_assert_eq!(next_of_any_script(&text, slow), Some(range.clone()));

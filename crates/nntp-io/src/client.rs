@@ -1,11 +1,11 @@
-//! The client's side of NNTP: commands in a pipeline, their answers in order, blocks as they arrive.
+//! The client's side of NNTP: pipelined commands, answers in order, blocks in pieces as they arrive.
 //!
-//! [`Client::submit`] queues commands, [`Client::answer`] returns the first line of the next answer; while
-//! it waits it also sends, so the two sides cannot come to wait for each other however much is on its way in
-//! both directions. An answer's block is read in pieces as it arrives ([`Client::chunk`]), line by line
-//! ([`Client::block_line`]) or whole ([`Client::read_block`]); what is not read is skipped by the next call
-//! of `answer`. Everything has a limit ([`Limits`](crate::Limits)), and no call loses anything if its future
-//! is dropped. After an error other than [`Error::Request`] and [`Error::Full`] the connection is of no more
+//! [`Client::submit`] queues commands, [`Client::answer`] returns the first line of the next answer; while it
+//! waits it also sends, so that the two sides never wait for each other, however much is on its way in both
+//! directions. An answer's block is read in pieces as it arrives ([`Client::chunk`]), line by line
+//! ([`Client::block_line`]) or whole ([`Client::read_block`]); the next call of `answer` skips what is left
+//! of it. Everything has a limit ([`Limits`](crate::Limits)), and no call loses anything if its future is
+//! dropped. After an error other than [`Error::Request`] and [`Error::Full`] the connection is of no more
 //! use. Sources: RFC 3977 section 3, RFC 4644.
 
 mod capabilities;
@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-/// The longest line sent, in bytes: that of AUTHINFO SASL (RFC 4643 section 2.4.1).
+/// Maximum length of a sent line, in bytes: that of AUTHINFO SASL (RFC 4643 section 2.4.1).
 const COMMAND_BYTES_MAX: usize = 12_288;
 
 /// A connection to a server, set up by [`Client::connect`].
@@ -42,21 +42,21 @@ pub struct Client {
     posting_allowed: bool,
     streaming: bool,
     capabilities: Option<Capabilities>,
-    /// The server has accepted a login.
+    /// True after the server has accepted a login.
     is_logged_in: bool,
-    /// The commands that wait for their answers, in order: whether each is LISTGROUP.
+    /// Commands that wait for their answers, in order: true for LISTGROUP.
     outstanding: VecDeque<bool>,
     block: Option<OpenBlock>,
-    /// There was an error, or the server has said that it closes the connection.
+    /// True after an error, or if the server has announced that it closes the connection.
     over: bool,
 }
 
-/// A block of which not all is consumed.
+/// A block that is not consumed to its end.
 #[derive(Default)]
 struct OpenBlock {
     framing: Block,
     bytes: u64,
-    /// How long was waited for more of it.
+    /// Time spent waiting for more of it.
     waited: Duration,
 }
 
@@ -65,31 +65,31 @@ struct OpenBlock {
 pub struct Answer<'a> {
     /// The response code.
     pub code: u16,
-    /// Whether a block follows.
+    /// True if a block follows.
     pub has_block: bool,
     line: &'a [u8],
 }
 
 impl<'a> Answer<'a> {
-    /// The line, with its code.
+    /// Returns the line, with its code.
     pub fn line(&self) -> &'a [u8] {
         self.line
     }
 
-    /// What follows the code.
+    /// Returns the text after the code.
     pub fn text(&self) -> &'a [u8] {
         self.line.get(4..).unwrap_or_default()
     }
 
-    /// The first word after the code: for CHECK and TAKETHIS the Message-ID that the answer is about (RFC
-    /// 4644 sections 2.4.1 and 2.5.1), by which a client notices that it has lost its place.
+    /// Returns the first word after the code: for CHECK and TAKETHIS the Message-ID of the article (RFC 4644
+    /// sections 2.4.1 and 2.5.1), by which a client notices that its answers are out of step.
     pub fn first_word(&self) -> &'a [u8] {
         self.text().split(|&byte| byte == b' ').next().unwrap_or_default()
     }
 }
 
-/// An article in wire format: dot-stuffed, every line with its CRLF, without the final `.` line. It is looked
-/// at once, and may be sent many times.
+/// An article in wire format: dot-stuffed, every line with its CRLF, without the final `.` line. The format
+/// is checked once, and the article may be sent many times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireArticle {
     bytes: Vec<u8>,
@@ -97,23 +97,23 @@ pub struct WireArticle {
 }
 
 impl WireArticle {
-    /// What lies in `range` of `bytes`; `None`: it is not in wire format.
+    /// Wraps `range` of `bytes`; returns `None` if it is not in wire format.
     pub fn new(bytes: Vec<u8>, range: Range<usize>) -> Option<Self> {
         bytes.get(range.clone()).is_some_and(is_sendable).then_some(Self { bytes, range })
     }
 
-    /// The article.
+    /// Returns the article.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(self.range.clone()).unwrap_or_default()
     }
 
-    /// Memory that it takes, in bytes.
+    /// Returns the memory used, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 }
 
-/// Whether an article does not end before its end: what follows could pass for commands.
+/// Returns whether an article contains no end of a block; text after one could pass for commands.
 fn is_sendable(article: &[u8]) -> bool {
     article.ends_with(b"\r\n") && matches!(find_end(article, 0), End::More { .. })
 }
@@ -133,50 +133,51 @@ impl Client {
         }
     }
 
-    /// The text of the greeting; nothing in it is unprintable.
+    /// Returns the text of the greeting, in which nothing is unprintable.
     pub fn greeting(&self) -> &str {
         &self.greeting
     }
 
-    /// Whether the server has said that we may post (200, not 201).
+    /// Returns whether the server allows posting (200, not 201).
     pub fn posting_allowed(&self) -> bool {
         self.posting_allowed
     }
 
-    /// Whether the server takes CHECK and TAKETHIS; known if the connection was made for [`Role::Transit`].
+    /// Returns whether the server accepts CHECK and TAKETHIS; known if the connection was made for
+    /// [`Role::Transit`].
     pub fn streaming(&self) -> bool {
         self.streaming
     }
 
-    /// What the TLS handshake found out, if the connection is encrypted.
+    /// Returns the results of the TLS handshake, if the connection is encrypted.
     pub fn tls(&self) -> Option<&CommonState> {
         self.connection.tls()
     }
 
-    /// Commands that wait for their answers.
+    /// Returns the number of commands that wait for their answers.
     pub fn outstanding(&self) -> usize {
         self.outstanding.len()
     }
 
-    /// Whether one more command would be taken now.
+    /// Returns whether one more command would be accepted now.
     pub fn has_room(&self) -> bool {
         let limits = self.connection.limits();
         self.outstanding.len() < limits.outstanding_max
             && self.connection.queued_bytes() < limits.queued_bytes_max
     }
 
-    /// The connection below, with its counters and limits.
+    /// Returns the connection below, with its counters and limits.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Queues a command, given without its CRLF. It is sent when an answer is waited for, together with what
-    /// else is queued. Commands after which the connection is another (STARTTLS, COMPRESS, AUTHINFO) are not
-    /// for this.
+    /// Queues a command, given without its CRLF. It is sent with all other queued commands while an answer is
+    /// waited for. Commands that change the state of the connection (STARTTLS, COMPRESS, AUTHINFO) must not
+    /// be submitted.
     ///
     /// # Errors
-    /// [`Error::Full`] if as much is queued as may be; [`Error::Request`] if the command is empty, too long
-    /// or contains CR, LF or NUL (RFC 3977 section 3.1), which could pass for a second command. Nothing is
+    /// [`Error::Full`] if the queue is at its limit; [`Error::Request`] if the command is empty, too long or
+    /// contains CR, LF or NUL (RFC 3977 section 3.1), which could pass for a second command. Nothing is
     /// queued then.
     pub fn submit(&mut self, command: impl AsRef<[u8]>) -> Result<(), Error> {
         self.admit(command.as_ref(), None)?;
@@ -187,17 +188,17 @@ impl Client {
     /// Queues `CHECK id` (RFC 4644 section 2.4).
     ///
     /// # Errors
-    /// As those of [`Client::submit`].
+    /// Those of [`Client::submit`].
     pub fn submit_check(&mut self, id: &[u8]) -> Result<(), Error> {
         self.submit([b"CHECK ", id].concat())
     }
 
-    /// Queues `TAKETHIS id` and the article (RFC 4644 section 2.5), which is in wire format: dot-stuffed,
-    /// every line with its CRLF, without the final `.` line.
+    /// Queues `TAKETHIS id` and the article (RFC 4644 section 2.5) in wire format: dot-stuffed, every line
+    /// with its CRLF, without the final `.` line.
     ///
     /// # Errors
-    /// As those of [`Client::submit`]; [`Error::Request`] also if the article does not end in CRLF or
-    /// contains the end of a block: what follows it could pass for commands.
+    /// Those of [`Client::submit`]; [`Error::Request`] also if the article does not end in CRLF or contains
+    /// the end of a block: the text after it could pass for commands.
     pub fn submit_takethis<'a>(&mut self, id: &[u8], article: impl Into<Cow<'a, [u8]>>) -> Result<(), Error> {
         let (command, article) = ([b"TAKETHIS ", id].concat(), article.into());
         self.admit(&command, Some(&article))?;
@@ -207,10 +208,10 @@ impl Client {
     }
 
     /// Queues the article that an answer to IHAVE (335) or POST (340) asks for; its answer is the second one
-    /// of that command. The article as in [`Client::submit_takethis`].
+    /// of that command. For the article's format see [`Client::submit_takethis`].
     ///
     /// # Errors
-    /// As those of [`Client::submit_takethis`].
+    /// Those of [`Client::submit_takethis`].
     pub fn submit_article<'a>(&mut self, article: impl Into<Cow<'a, [u8]>>) -> Result<(), Error> {
         let article = article.into();
         self.admit(b"article", Some(&article))?;
@@ -219,10 +220,10 @@ impl Client {
         Ok(())
     }
 
-    /// As [`Client::submit_takethis`], of an article that was looked at before.
+    /// Like [`Client::submit_takethis`], for an article that was checked before.
     ///
     /// # Errors
-    /// As those of [`Client::submit`].
+    /// Those of [`Client::submit`].
     pub fn submit_takethis_of(&mut self, id: &[u8], article: &WireArticle) -> Result<(), Error> {
         let command = [b"TAKETHIS ", id].concat();
         self.admit(&command, None)?;
@@ -264,17 +265,17 @@ impl Client {
         self.connection.queue(b".\r\n");
     }
 
-    /// Sends what is queued without waiting for an answer. See [`Connection::flush`] for its limit.
+    /// Sends the queue without waiting for an answer. See [`Connection::flush`] for its limit.
     ///
     /// # Errors
-    /// As those of [`Connection::flush`].
+    /// Those of [`Connection::flush`].
     pub async fn flush(&mut self) -> Result<(), Error> {
         let flushed = self.connection.flush().await;
         self.over |= flushed.is_err();
         flushed
     }
 
-    /// The first line of the next answer. What is left of the block before it is skipped.
+    /// Returns the first line of the next answer. The rest of the block before it is skipped.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Ended`], [`Error::Broken`], [`Error::Tls`], [`Error::Protocol`];
@@ -288,7 +289,7 @@ impl Client {
         let answered = self.first_line(self.connection.limits().answer_timeout, Wait::Answer).await;
         let (code, len, next) = self.judged(answered)?;
         self.outstanding.pop_front();
-        // The server closes the connection after these (RFC 3977 sections 3.2.1 and 5.4).
+        // The server closes the connection after these codes (RFC 3977 sections 3.2.1 and 5.4).
         self.over |= matches!(code, code::UNAVAILABLE | code::CLOSING) && self.outstanding.is_empty();
         let has_block = has_block(code, listgroup);
         if has_block {
@@ -304,13 +305,13 @@ impl Client {
         Ok(answer)
     }
 
-    /// Says that a block follows the answer that came last, though its code does not say so, as after
-    /// commands that no RFC has.
+    /// Declares that a block follows the last answer though its code does not imply one, as after commands
+    /// without an RFC.
     pub fn expect_block(&mut self) {
         self.block.get_or_insert_with(OpenBlock::default);
     }
 
-    /// Whether [`Client::answer`] would return at once.
+    /// Returns whether [`Client::answer`] would return at once.
     pub fn has_answer(&self) -> bool {
         let line_bytes_max = self.connection.limits().line_bytes_max;
         self.block.is_none()
@@ -321,8 +322,8 @@ impl Client {
     /// Sends a command and waits for its answer.
     ///
     /// # Errors
-    /// As those of [`Client::submit`] and [`Client::answer`]; [`Error::Request`] if another command waits
-    /// for its answer.
+    /// Those of [`Client::submit`] and [`Client::answer`]; [`Error::Request`] if another command waits for
+    /// its answer.
     pub async fn request(&mut self, command: impl AsRef<[u8]>) -> Result<Answer<'_>, Error> {
         if !self.outstanding.is_empty() {
             return Err(Error::Request("another command waits for its answer"));
@@ -331,12 +332,12 @@ impl Client {
         self.answer().await
     }
 
-    /// More of the block of the last answer, as soon as something has arrived, in wire format: dot-stuffed,
-    /// every line with its CRLF, without the final `.` line. A piece may begin and end anywhere. `None`: the
-    /// block is over, or there is none.
+    /// Returns more of the block of the last answer, as soon as something has arrived, in wire format:
+    /// dot-stuffed, every line with its CRLF, without the final `.` line. A piece may begin and end anywhere.
+    /// Returns `None` at the end of the block, or if there is none.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Ended`] and [`Error::Broken`]: the block is not whole;
+    /// [`Error::TimedOut`], [`Error::Ended`] and [`Error::Broken`]: the block is incomplete;
     /// [`Fault::BlockTooLong`].
     pub async fn chunk(&mut self) -> Result<Option<&[u8]>, Error> {
         let len = self.next_chunk().await;
@@ -346,11 +347,11 @@ impl Client {
         }
     }
 
-    /// The next line of the block of the last answer, without dot-stuffing and CRLF. `None`: the block is
-    /// over, or there is none.
+    /// Returns the next line of the block of the last answer, without dot-stuffing and CRLF. Returns `None`
+    /// at the end of the block, or if there is none.
     ///
     /// # Errors
-    /// As those of [`Client::chunk`]; [`Fault::LineTooLong`] beyond `block_line_bytes_max`.
+    /// Those of [`Client::chunk`]; [`Fault::LineTooLong`] beyond `block_line_bytes_max`.
     pub async fn block_line(&mut self) -> Result<Option<&[u8]>, Error> {
         let line = self.next_line().await;
         match self.judged(line)? {
@@ -359,7 +360,7 @@ impl Client {
         }
     }
 
-    /// Whether [`Client::block_line`] would return at once.
+    /// Returns whether [`Client::block_line`] would return at once.
     pub fn has_block_line(&self) -> bool {
         let line_bytes_max = self.connection.limits().block_line_bytes_max;
         self.block.as_ref().is_none_or(|block| {
@@ -367,10 +368,10 @@ impl Client {
         })
     }
 
-    /// Appends what is left of the block of the last answer to `out`, in wire format.
+    /// Appends the rest of the block of the last answer to `out`, in wire format.
     ///
     /// # Errors
-    /// As those of [`Client::chunk`]; [`Fault::BlockTooLong`] if it is more than `bytes_max`.
+    /// Those of [`Client::chunk`]; [`Fault::BlockTooLong`] if it is more than `bytes_max`.
     pub async fn read_block(&mut self, out: &mut Vec<u8>, bytes_max: usize) -> Result<(), Error> {
         let before = out.len();
         while let Some(chunk) = self.chunk().await? {
@@ -383,14 +384,14 @@ impl Client {
         Ok(())
     }
 
-    /// Whether the connection can be used for something else: every answer is read to its end, and the
-    /// server has not closed the connection or said anything unasked. Does not wait.
+    /// Returns whether the connection can be used for something else: every answer is read to its end, and
+    /// the server has neither closed the connection nor sent anything unasked. Does not wait.
     pub async fn is_reusable(&mut self) -> bool {
         !self.over && self.outstanding.is_empty() && self.block.is_none() && self.connection.is_quiet().await
     }
 
-    /// Waits until the server closes the connection or says something unasked, which may be while no command
-    /// waits for its answer; returns why the connection is of no more use.
+    /// Waits until the server closes the connection or sends something unasked, which may be while no command
+    /// waits for its answer; returns the reason why the connection is of no more use.
     pub async fn closed(&mut self) -> Error {
         let received = self.connection.receive().await;
         self.over = true;
@@ -405,10 +406,10 @@ impl Client {
         }
     }
 
-    /// Says goodbye (QUIT, RFC 3977 section 5.4) and ends the connection. Outstanding answers are skipped.
+    /// Sends QUIT (RFC 3977 section 5.4) and ends the connection. Outstanding answers are skipped.
     ///
     /// # Errors
-    /// As those of [`Client::answer`]; whatever was answered before is not in doubt.
+    /// Those of [`Client::answer`]; earlier answers are not affected.
     pub async fn quit(mut self) -> Result<(), Error> {
         self.submit("QUIT")?;
         while !self.outstanding.is_empty() {
@@ -417,7 +418,7 @@ impl Client {
         Ok(())
     }
 
-    /// Notes whether the connection is of more use.
+    /// Records whether the connection is still usable.
     fn judged<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         self.over |= result.is_err();
         result
@@ -428,7 +429,7 @@ impl Client {
         Ok(())
     }
 
-    /// Code and length of the next first line, and where it ends.
+    /// Returns code and length of the next first line, and the position of its end.
     async fn first_line(&mut self, limit: Duration, what: Wait) -> Result<(u16, usize, usize), Error> {
         let line_bytes_max = self.connection.limits().line_bytes_max;
         let mut waited = Duration::ZERO;
@@ -441,7 +442,7 @@ impl Client {
             }
             let begun = Instant::now();
             match self.wait(limit.saturating_sub(waited), what).await? {
-                // The server is still taking what it is to answer.
+                // The server is still reading the requests before this answer.
                 Progress::Sent => waited = Duration::ZERO,
                 Progress::Received => waited += begun.elapsed(),
             }
@@ -492,7 +493,7 @@ impl Client {
         if block.bytes > bytes_max { Err(Error::Protocol(Fault::BlockTooLong(bytes_max))) } else { Ok(()) }
     }
 
-    /// Waits for more of the block: not long for the next octet, and not long in all if it dribbles in.
+    /// Waits for more of the block, with limits for the next octet and for the total time of a slow block.
     async fn wait_for_block(&mut self) -> Result<(), Error> {
         let Some(block) = &self.block else { return Ok(()) };
         let idle = self.connection.limits().idle_timeout;

@@ -1,9 +1,9 @@
-//! The client's end of a connection: what is to be sent, what has arrived, and waiting for both at once.
+//! A client's end of a connection: the queue of output, the received input, and waiting for both at once.
 //!
-//! Invariant: whoever waits for input also sends what is queued, and whoever waits for output also takes
-//! what arrives, as far as there is room. So two sides that both have much to say do not wait for each
-//! other, as long as the client consumes answers when there are some. Every wait has a time limit. Octets
-//! only; [`Client`](crate::Client) on top knows NNTP.
+//! Invariant: waiting for input also sends what is queued, and waiting for output also receives what arrives,
+//! as far as there is room. Two sides that both have much to send therefore never wait for each other, as
+//! long as the client consumes available answers. Every wait has a time limit. Handles octets only;
+//! [`Client`](crate::Client) above it knows NNTP.
 
 use crate::error::{Error, Fault, Wait};
 use crate::limits::Limits;
@@ -19,19 +19,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::timeout;
 
-/// Size of the receive buffer while much arrives, in bytes.
+/// Size of the receive buffer during large transfers, in bytes.
 const RECEIVE_BYTES: usize = 256 << 10;
-/// Room that a read finds at least, in bytes.
+/// Minimum room for a read, in bytes.
 const READ_BYTES_MIN: usize = 4096;
-/// What a server may expand of a compressed stream before the ratio counts, in bytes.
+/// Decompressed bytes of a server that are allowed before the expansion ratio counts.
 const EXPANDED_BYTES_FREE: u64 = 16 << 20;
 
-/// What a wait came to.
+/// Result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Something arrived.
     Received,
-    /// The other side took something of what is sent.
+    /// The other side accepted some output.
     Sent,
 }
 
@@ -39,21 +39,21 @@ pub(crate) enum Progress {
 pub struct Connection {
     transport: Transport,
     sending: Sending,
-    /// What has arrived; consumed up to `at`.
+    /// Received input; consumed up to `at`.
     incoming: Vec<u8>,
     at: usize,
     /// Size of the next receive buffer.
     wanted: usize,
     received_bytes: u64,
-    /// Nothing more arrives.
+    /// True at the end of the input.
     ended: bool,
-    /// Why nothing more can be sent. What the server said before that is read all the same.
+    /// Reason why nothing more can be sent. Input that the server sent before is still read.
     broken: Option<io::Error>,
     limits: Limits,
 }
 
 impl Connection {
-    /// The client's end of `socket`.
+    /// Creates the client's end of `socket`.
     pub fn new(socket: Socket, limits: Limits) -> Self {
         Self {
             transport: Transport::plain(socket),
@@ -68,47 +68,46 @@ impl Connection {
         }
     }
 
-    /// Its limits and time-outs.
+    /// Returns the limits and time-outs.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What the TLS handshake found out, if the connection is encrypted.
+    /// Returns the results of the TLS handshake, if the connection is encrypted.
     pub fn tls(&self) -> Option<&CommonState> {
         self.transport.tls()
     }
 
-    /// The stream below, for what this type does not do.
+    /// Returns the stream below, for operations that this type does not have.
     pub fn transport(&mut self) -> &mut Transport {
         &mut self.transport
     }
 
-    /// Octets that have arrived, decrypted and decompressed.
+    /// Returns the number of octets received, decrypted and decompressed.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// Octets that wait to be sent.
+    /// Returns the number of octets that wait to be sent.
     pub fn queued_bytes(&self) -> usize {
         self.sending.bytes()
     }
 
-    /// Adds to what is to be sent. Nothing is sent before the connection is waited on.
+    /// Adds `bytes` to the output. Nothing is sent before the connection is waited on.
     pub fn queue(&mut self, bytes: &[u8]) {
         self.sending.push(bytes);
     }
 
-    /// As [`Connection::queue`], without copying what is large.
+    /// Like [`Connection::queue`], without copying large pieces.
     pub fn queue_owned(&mut self, bytes: Vec<u8>) {
         self.sending.push_owned(bytes);
     }
 
-    /// Sends what is queued, to the last octet. Also takes what arrives, as far as the receive buffer has
-    /// room: if the server waits for its answers to be read, this times out. Waiting for input sends too,
-    /// and has no such limit.
+    /// Sends the whole queue. Also receives input, as far as the receive buffer has room: if the server waits
+    /// for its answers to be read, this times out. Waiting for input sends too, without this time limit.
     ///
     /// # Errors
-    /// [`Error::Broken`]; [`Error::TimedOut`] if the server takes nothing for `idle_timeout`.
+    /// [`Error::Broken`]; [`Error::TimedOut`] if the server accepts nothing for `idle_timeout`.
     pub async fn flush(&mut self) -> Result<(), Error> {
         while self.broken.is_some() || !self.sending.is_empty() {
             let sent = timeout(self.limits.idle_timeout, poll_fn(|cx| self.poll_flush(cx))).await;
@@ -124,19 +123,19 @@ impl Connection {
         match self.sending.poll(cx, &mut self.transport) {
             Poll::Ready(sent) => Poll::Ready(sent.map(|_| ()).map_err(Error::of_stream)),
             Poll::Pending => {
-                // An end or an error of the input is seen when the input is read.
+                // An end or an error of the input is reported when the input is read.
                 while let Poll::Ready(Ok(())) = self.poll_receive(cx) {}
                 Poll::Pending
             }
         }
     }
 
-    /// What has arrived and is not consumed.
+    /// Returns the input that has arrived and is not consumed.
     pub fn unread(&self) -> &[u8] {
         self.incoming.get(self.at..).unwrap_or_default()
     }
 
-    /// Consumes `len` bytes of what has arrived and returns them.
+    /// Consumes `len` bytes of the input and returns them.
     pub fn take(&mut self, len: usize) -> &[u8] {
         let from = self.at;
         self.at = self.incoming.len().min(from.saturating_add(len));
@@ -157,7 +156,7 @@ impl Connection {
     /// `None` if the connection has ended before.
     ///
     /// # Errors
-    /// As those of [`Connection::receive`]; [`Error::TimedOut`] if no whole line arrives within
+    /// Those of [`Connection::receive`]; [`Error::TimedOut`] if no whole line arrives within
     /// `answer_timeout`; [`Fault::LineTooLong`].
     pub async fn line(&mut self) -> Result<Option<&[u8]>, Error> {
         let (limit, line_bytes_max) = (self.limits.answer_timeout, self.limits.line_bytes_max);
@@ -186,8 +185,8 @@ impl Connection {
     /// section 2.2.2).
     ///
     /// # Errors
-    /// [`Error::Tls`], [`Error::Broken`], [`Error::TimedOut`]; [`Fault::EarlyInput`] if something has
-    /// arrived that was not encrypted, which must not pass for what the server says over TLS.
+    /// [`Error::Tls`], [`Error::Broken`], [`Error::TimedOut`]; [`Fault::EarlyInput`] if unencrypted input has
+    /// arrived, which must not pass for the server's over TLS.
     pub async fn start_tls(
         &mut self,
         config: Arc<ClientConfig>,
@@ -204,10 +203,10 @@ impl Connection {
         })
     }
 
-    /// Compresses what is sent and decompresses what arrives from now on (RFC 8054 section 2.2.2).
+    /// Compresses the output and decompresses the input from now on (RFC 8054 section 2.2.2).
     ///
     /// # Errors
-    /// As those of [`Connection::flush`]; [`Fault::EarlyInput`] if something has arrived uncompressed.
+    /// Those of [`Connection::flush`]; [`Fault::EarlyInput`] if something has arrived uncompressed.
     pub async fn start_compression(&mut self) -> Result<(), Error> {
         self.flush().await?;
         if !self.unread().is_empty() {
@@ -218,21 +217,22 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what is queued and ends our side of the connection; the server's answers can still be read.
+    /// Sends the queue and ends our side of the connection; the server's answers can still be read.
     ///
     /// # Errors
-    /// As those of [`Connection::flush`].
+    /// Those of [`Connection::flush`].
     pub async fn shutdown(&mut self) -> Result<(), Error> {
         self.flush().await?;
         self.transport.shutdown(self.limits.idle_timeout).await.map_err(Error::of_stream)
     }
 
-    /// Whether the connection is open and silent: everything is sent, and nothing has arrived. Does not wait.
+    /// Returns whether the connection is open and silent: everything is sent, and nothing has arrived. Does
+    /// not wait.
     pub async fn is_quiet(&mut self) -> bool {
         if self.ended || self.broken.is_some() || !self.sending.is_empty() || !self.unread().is_empty() {
             return false;
         }
-        // The runtime may not have looked yet: the system is asked too.
+        // The runtime may not have polled yet, so the system is asked too.
         poll_fn(|cx| Poll::Ready(self.poll_receive(cx).is_pending())).await
             && self.transport.socket().is_some_and(|socket| !socket.has_input())
     }
@@ -250,8 +250,8 @@ impl Connection {
         progress.await
     }
 
-    /// Sends until the socket takes no more; returns whether it took something. If nothing can be sent any
-    /// more, what the server has said may still be read.
+    /// Sends until the socket accepts no more; returns whether it accepted something. If nothing can be sent
+    /// any more, received input may still be read.
     fn send_now(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
         while self.broken.is_none() && !self.sending.is_empty() {
@@ -267,7 +267,7 @@ impl Connection {
         any
     }
 
-    /// Ready when something has arrived; pending too while there is no room for it.
+    /// Polls for input; also pending while there is no room for it.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         loop {
             if self.ended {
@@ -300,7 +300,7 @@ impl Connection {
         }
     }
 
-    /// Makes room for a read; false if as much as may be kept has arrived and is not consumed.
+    /// Makes room for a read; returns false if unconsumed input is at its limit.
     fn make_room(&mut self) -> bool {
         if self.at > 0 {
             self.incoming.drain(..self.at);
@@ -312,7 +312,7 @@ impl Connection {
         let most = RECEIVE_BYTES.max(self.limits.block_line_bytes_max).max(self.limits.line_bytes_max);
         let size = self.wanted.max(self.incoming.len() + READ_BYTES_MIN).min(most + READ_BYTES_MIN);
         if self.incoming.capacity() < size {
-            // A line that outgrows the buffer must not make it grow by a little each time.
+            // The buffer of a long line must not grow by a little each time.
             let size = size.max((2 * self.incoming.len()).min(most + READ_BYTES_MIN));
             self.incoming.reserve_exact(size - self.incoming.len());
         }

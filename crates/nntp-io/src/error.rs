@@ -1,13 +1,13 @@
-//! What can go wrong between a client and a server, and whether trying again can help.
+//! Errors between a client and a server, and when to retry.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// Connections in a row whose login lapses before they are of any use.
+/// Maximum number of consecutive connections whose login lapses before they are of any use.
 const LAPSES_IN_A_ROW_MAX: u32 = 2;
 
-/// Why a connection failed or a server did not do what it was asked to. After any error but
+/// Reason why a connection failed or a server did not do what was requested. After any error but
 /// [`Error::Request`] and [`Error::Full`] the connection is of no more use.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -16,49 +16,48 @@ pub enum Error {
     Lookup {
         /// The name.
         host: Box<str>,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// No connection could be made to any of the server's addresses; this is the last of them.
     Connect {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// The connection broke.
     Broken(io::Error),
-    /// The server ended the connection where more was expected of it.
+    /// The server ended the connection where more was expected.
     Ended,
     /// The server took too long.
     TimedOut(Wait),
-    /// TLS could not be negotiated, or the server is not who it should be (RFC 8446 section 6.2).
+    /// TLS could not be negotiated, or the server's identity is wrong (RFC 8446 section 6.2).
     Tls(rustls::Error),
-    /// The server refused something that the connection needs: to serve us at all, to encrypt, to log us in,
-    /// to compress.
+    /// The server refused something that the connection needs: service, encryption, login, compression.
     Refused {
-        /// What it was asked for.
+        /// Step that was refused.
         step: Step,
-        /// The code of its answer.
+        /// Code of the server's answer.
         code: u16,
-        /// The text of its answer; nothing in it is unprintable.
+        /// Text of the server's answer, in which nothing is unprintable.
         text: Box<str>,
     },
-    /// The server asks for a login (480) though it has accepted one on this connection; this is the text of
-    /// its answer. On a new connection it may accept one again (RFC 4643 section 2.2).
+    /// The server asks for a login (480) though it has accepted one on this connection; the field is the text
+    /// of its answer. On a new connection it may accept one again (RFC 4643 section 2.2).
     LoggedOut(Box<str>),
     /// The server does not offer what the connection needs.
     NotOffered(&'static str),
     /// The server breaks the protocol.
     Protocol(Fault),
-    /// The request cannot be sent as it is; nothing was sent, and the connection is as before.
+    /// The request is invalid; nothing was sent, and the connection is unchanged.
     Request(&'static str),
-    /// As much is queued or unanswered as may be ([`Limits`](crate::Limits)); nothing was sent, and the
-    /// connection is as before. Answers have to be taken first.
+    /// The queue or the number of unanswered commands is at its limit ([`Limits`](crate::Limits)); nothing
+    /// was sent, and the connection is unchanged. Answers have to be read first.
     Full,
 }
 
-/// What was waited for.
+/// Event that was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// The name to be looked up, a connection, or the TLS handshake.
@@ -69,11 +68,11 @@ pub enum Wait {
     Answer,
     /// More of a block.
     Block,
-    /// The server to take more of what we send.
+    /// Progress of the server in reading our output.
     Sending,
 }
 
-/// A step of setting a connection up.
+/// Step of setting up a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The greeting (RFC 3977 section 5.1).
@@ -90,7 +89,7 @@ pub enum Step {
     Command,
 }
 
-/// How a server breaks the protocol.
+/// Violation of the protocol by a server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fault {
@@ -98,17 +97,17 @@ pub enum Fault {
     LineTooLong(usize),
     /// A block is longer than this many bytes.
     BlockTooLong(u64),
-    /// A line that should begin with a response code does not; this is its beginning.
+    /// A line that should begin with a response code does not; the field is its beginning.
     NoCode(Box<str>),
-    /// An answer with this code makes no sense where it came.
+    /// An answer with this code is not allowed where it came.
     UnexpectedCode(u16),
-    /// The answer to the offer or the transfer of an article is none that the protocol has; this is its
+    /// The answer to the offer or the transfer of an article is not one of the protocol; the field is its
     /// beginning.
     OddAnswer(Box<str>),
-    /// Octets arrived where nothing may: after the answer to STARTTLS or COMPRESS. Somebody may have put
-    /// them there.
+    /// Octets arrived where none may: after the answer to STARTTLS or COMPRESS. An attacker may have put them
+    /// there.
     EarlyInput,
-    /// The SASL exchange makes no sense, in this way.
+    /// The SASL exchange is invalid, for this reason.
     Sasl(&'static str),
     /// The server could not prove that it knows the password (RFC 5802 section 5).
     ServerProof,
@@ -116,20 +115,20 @@ pub enum Fault {
     Stream(io::Error),
 }
 
-/// Whether and when it makes sense to try again.
+/// Advice on trying again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Later, with growing pauses: the cause may go away by itself.
+    /// Retry later, with growing pauses: the cause may be temporary.
     Later,
-    /// Not before somebody has changed something here or there.
+    /// Do not retry before something has been changed here or there.
     Never,
 }
 
 impl Error {
-    /// Whether trying again later can help. Codes are judged as RFC 3977 section 3.2.1 has them: 400, 403,
-    /// 431 and 436 are temporary, other 4xx and 5xx permanent. A broken connection, a silent server and one
-    /// that breaks the protocol may be well again later; a wrong certificate or password, or a method that
-    /// is not offered, stays so.
+    /// Returns whether trying again later can help. Codes are judged as in RFC 3977 section 3.2.1: 400, 403,
+    /// 431 and 436 are temporary, other 4xx and 5xx permanent. A broken connection, a silent server and a
+    /// violation of the protocol may be temporary; a wrong certificate or password, or a method that is not
+    /// offered, is permanent.
     pub fn retry(&self) -> Retry {
         match self {
             Self::Lookup { .. }
@@ -154,13 +153,13 @@ impl Error {
         }
     }
 
-    /// Connections in a row that may be of no use before this is trouble of the server, where others may be
-    /// so many: one whose login has lapsed is replaced once.
+    /// Returns the number of consecutive useless connections that count as trouble of the server, where
+    /// `others` applies to other errors: a connection whose login has lapsed is replaced once.
     pub fn tries_max(&self, others: u32) -> u32 {
         if matches!(self, Self::LoggedOut(_)) { others.min(LAPSES_IN_A_ROW_MAX) } else { others }
     }
 
-    /// What an error of the stream means.
+    /// Converts an error of the stream.
     pub(crate) fn of_stream(error: io::Error) -> Self {
         if let Some(tls) = error.get_ref().and_then(|source| source.downcast_ref::<rustls::Error>()) {
             return Self::Tls(tls.clone());
@@ -263,7 +262,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a server has sent, as terminals and logs may show it, cut to a line's length.
+/// Returns received text as terminals and logs may show it, cut to a line's length.
 pub(crate) fn printable(text: &[u8]) -> Box<str> {
     const CHARS_MAX: usize = 200;
     let shown = String::from_utf8_lossy(text);

@@ -1,19 +1,20 @@
-//! Entry points for the targets in `fuzz/`: input from the network whose parsers are not public otherwise.
+//! Entry points for the targets in `fuzz/`: input from the network whose parsers are otherwise private.
 //!
-//! Nothing else calls these, apart from tests.
+//! Called only by these targets and by tests.
 
 use crate::transport::Compressed;
 
-/// How many octets of a compressed stream arrive at once at most: as many as a session takes from the socket.
+/// Maximum number of octets of a compressed stream that arrive at once: as many as a session reads from the
+/// socket.
 const ARRIVING_BYTES_MAX: usize = 1 << 20;
 
-/// `text` as we send it compressed: `piece` octets to an answer, each ended by a flush and, with `pause`, by
-/// a drop of the compressor.
+/// Compresses `text` as the server does: `piece` octets per answer, each ended by a flush and, with `pause`,
+/// by a drop of the compressor.
 pub fn deflate_in_pieces(text: &[u8], piece: usize, pause: bool) -> Vec<u8> {
     let mut stream = Vec::new();
     if let Some((mut deflating, _)) = Compressed::default().begin(0) {
         for piece in text.chunks(piece.max(1)) {
-            // Only a fault of ours makes an error: what is missing then is seen.
+            // Only a defect of this program causes an error; the missing output reveals it.
             let _seen_by_the_caller = deflating.deflate(piece, true, &mut stream);
             if pause {
                 deflating.drop_compressor();
@@ -23,10 +24,10 @@ pub fn deflate_in_pieces(text: &[u8], piece: usize, pause: bool) -> Vec<u8> {
     stream
 }
 
-/// A compressed stream, arriving `piece` octets at a time and decoded into `room` octets at a time.
+/// Decodes a compressed stream that arrives `piece` octets at a time into `room` octets at a time.
 ///
 /// # Errors
-/// How much was decoded before the stream turned out to be damaged or a bomb.
+/// The number of octets decoded before the stream turned out to be damaged or a bomb.
 pub fn inflate_in_pieces(
     stream: &[u8],
     piece: usize,

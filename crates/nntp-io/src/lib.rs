@@ -1,18 +1,17 @@
-//! NNTP connections: what a server and a client have in common, and the client.
+//! NNTP connections: the stream that servers and clients share, and the client.
 //!
 //! - [`Transport`] is the stream of a connection: the socket, with TLS (RFC 4642, RFC 8143), compression
 //!   (RFC 8054) or both on top, switched in mid-session.
 //! - [`Output`] gathers a server's answers and sends them in few writes, paced by a [`rate::Bandwidth`].
 //! - [`Client`] connects to a server, encrypts, logs in and compresses as its [`Target`] says, and then
-//!   carries commands in a pipeline; [`Connection`] is the same one floor below, octets without NNTP.
-//!   [`Error::retry`] tells what may be tried again from what may not, [`Limits`] bounds what a server can
-//!   cost.
-//! - [`Stream`] is a transport for a library that wants tokio's traits.
+//!   pipelines commands; [`Connection`] is the layer below it, octets without NNTP. [`Error::retry`]
+//!   separates temporary from permanent errors, [`Limits`] bounds the cost of a server.
+//! - [`Stream`] is a transport for a library that needs tokio's traits.
 //! - [`pool`] keeps spare buffers, so that an idle connection holds none.
 //!
 //! Invariants: nothing here knows a spool, a group or a configuration; every buffer and every wait has a
-//! limit; no input panics. The crate needs tokio's runtime with its I/O and time drivers; [`block_on`] is
-//! for programs without one. `newsreel` builds on it.
+//! limit; no input panics. The crate needs tokio's runtime with its I/O and time drivers; [`block_on`] is for
+//! programs without one. `newsreel` builds on it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod blocking;

@@ -1,37 +1,36 @@
 //! The limits and time-outs of a client's connection.
 //!
-//! A server may be slow, broken or hostile: each of these bounds what it can cost. Set in
+//! A server may be slow, broken or hostile: each of these limits bounds its cost. Set in
 //! [`Target`](crate::Target), enforced by [`Connection`](crate::Connection) and [`Client`](crate::Client).
 
 use std::time::Duration;
 
-/// A block that arrives more slowly than this, on average, is not waited for beyond `idle_timeout`.
+/// Minimum average speed of a block; a slower one is not waited for beyond `idle_timeout`.
 pub(crate) const BLOCK_BYTES_PER_SEC_MIN: u64 = 1024;
 
-/// What a server may cost its client.
+/// Bounds on the cost of a server to its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// How long looking up the name, connecting to one address and the TLS handshake may take, each.
+    /// Time limit for each of looking up the name, connecting to one address and the TLS handshake.
     pub connect_timeout: Duration,
-    /// How long the greeting may take, to its last octet.
+    /// Time limit for the whole greeting.
     pub greeting_timeout: Duration,
-    /// How long the first line of an answer may take to its last octet, counted from when the previous
-    /// answer was complete and the server last took something of what we send.
+    /// Time limit for the whole first line of an answer, counted from the end of the previous answer and from
+    /// the last progress in sending.
     pub answer_timeout: Duration,
-    /// How long nothing may arrive of a block that has begun, and how long the server may take nothing of
-    /// what we send. A block that dribbles in at less than 1 KiB a second in all is given no more time than
-    /// this either.
+    /// Maximum time without new octets of a block that has begun, and without progress in sending. Also the
+    /// time limit of a block that arrives at less than 1 KiB a second on average.
     pub idle_timeout: Duration,
-    /// The longest first line of an answer, in bytes. RFC 3977 section 3.1 allows 512, RFC 4643 section
-    /// 2.4.1 12,288.
+    /// Maximum length of the first line of an answer, in bytes. RFC 3977 section 3.1 allows 512, RFC 4643
+    /// section 2.4.1 12,288.
     pub line_bytes_max: usize,
-    /// The longest line of a block that is read line by line, in bytes.
+    /// Maximum length of a line of a block that is read line by line, in bytes.
     pub block_line_bytes_max: usize,
-    /// The longest block of an answer, in bytes. Blocks are streamed, so this bounds time, not memory.
+    /// Maximum length of an answer's block, in bytes. Blocks are streamed, so this bounds time, not memory.
     pub block_bytes_max: u64,
-    /// From this many bytes on that wait to be sent no further command is taken.
+    /// Number of bytes waiting to be sent from which no further command is accepted.
     pub queued_bytes_max: usize,
-    /// The most commands that may wait for their answers.
+    /// Maximum number of commands that may wait for their answers.
     pub outstanding_max: usize,
 }
 

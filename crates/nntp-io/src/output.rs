@@ -1,10 +1,10 @@
-//! A server's output to one client, and with it the stream in both directions: answers are gathered and go
-//! out in as few writes as possible.
+//! A server's output to one client, and with it the stream in both directions: answers are gathered and sent
+//! in as few writes as possible.
 //!
-//! Commands append to [`Output::text`]; the session flushes after each round. Code that produces long
-//! answers calls [`Output::relieve`] in between, which waits until the client has taken what is too much to
-//! keep, and lets other connections go first once in a while. Large pieces that are in memory already are
-//! sent after the gathered text without being copied ([`Output::send`]).
+//! Commands append to [`Output::text`]; the session flushes after each round. Code that produces long answers
+//! calls [`Output::relieve`] in between, which waits until the client has read enough, and now and then lets
+//! other connections go first. Large pieces that are in memory already are sent after the gathered text
+//! without being copied ([`Output::send`]).
 
 use crate::pool;
 use crate::rate::Bandwidth;
@@ -15,41 +15,41 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Above so many gathered bytes they are sent before more is produced.
+/// Number of gathered bytes above which they are sent before more is produced.
 pub const GATHERED_BYTES_MAX: usize = 256 << 10;
-/// From this size on a piece is sent without being copied, in bytes.
+/// Minimum size of a piece that is sent without being copied, in bytes.
 const UNCOPIED_BYTES_MIN: usize = 64 << 10;
-/// At every so many calls of [`Output::relieve`] the clock is read.
+/// Number of calls of [`Output::relieve`] per reading of the clock.
 const CALLS_PER_PAUSE: u8 = 16;
 
 /// A server's output to one client.
 pub struct Output {
     transport: Transport,
     text: Vec<u8>,
-    /// Ranges of the text that other clients may be sent too, if it is to be compressed.
+    /// Ranges of the text that may be sent to other clients too, if it is compressed.
     pieces: Vec<Range<usize>>,
     write_timeout: Duration,
-    /// The limit it shares with other connections, if there is one.
+    /// Limit shared with other connections, if there is one.
     bandwidth: Option<Arc<Bandwidth>>,
     slice: Slice,
     calls: u8,
 }
 
 impl Output {
-    /// The output of a connection over `transport`. A client that takes nothing of an answer for
-    /// `write_timeout` makes the write fail with [`io::ErrorKind::TimedOut`].
+    /// Creates the output of a connection over `transport`. If a client reads nothing of an answer for
+    /// `write_timeout`, the write fails with [`io::ErrorKind::TimedOut`].
     pub fn new(transport: Transport, write_timeout: Duration) -> Self {
         let slice = Slice::default();
         let (text, pieces) = Default::default();
         Self { transport, text, pieces, write_timeout, bandwidth: None, slice, calls: 0 }
     }
 
-    /// Changes for how long a client may take nothing of an answer.
+    /// Changes the maximum time for which a client may read nothing of an answer.
     pub fn set_write_timeout(&mut self, write_timeout: Duration) {
         self.write_timeout = write_timeout;
     }
 
-    /// The text gathered so far, to append to.
+    /// Returns the text gathered so far, to append to.
     #[inline]
     pub fn text(&mut self) -> &mut Vec<u8> {
         if self.text.capacity() == 0 {
@@ -58,7 +58,7 @@ impl Output {
         &mut self.text
     }
 
-    /// Sends what is gathered if it is much. To be called after each small piece of work.
+    /// Sends the gathered text if it is long. To be called after each small piece of work.
     #[inline]
     pub async fn relieve(&mut self) -> io::Result<()> {
         self.calls += 1;
@@ -69,7 +69,7 @@ impl Output {
         self.drain().await
     }
 
-    /// The same after a larger piece of work, such as a block of an answer.
+    /// Like [`Output::relieve`], after a larger piece of work such as a block of an answer.
     pub async fn pause(&mut self) -> io::Result<()> {
         self.slice.pause().await;
         self.drain().await
@@ -79,18 +79,18 @@ impl Output {
         if self.text.len() < GATHERED_BYTES_MAX { Ok(()) } else { self.flush().await }
     }
 
-    /// Sends what is gathered.
+    /// Sends the gathered text.
     pub async fn flush(&mut self) -> io::Result<()> {
         self.send_after(&[], &[]).await
     }
 
-    /// Sends what is gathered if the socket takes it at once, and keeps it otherwise.
+    /// Sends the gathered text if the socket accepts it at once, and keeps it otherwise.
     pub fn try_flush(&mut self) {
         let sent = self.transport.try_write(&self.text);
         self.text.drain(..sent);
     }
 
-    /// Sends `bytes` and `tail` after what is gathered; if they are few they are gathered too.
+    /// Sends `bytes` and `tail` after the gathered text; short ones are gathered too.
     pub async fn send(&mut self, bytes: &[u8], tail: &[u8]) -> io::Result<()> {
         if bytes.len() < UNCOPIED_BYTES_MIN {
             if bytes.len() >= PIECE_BYTES_MIN && self.transport.is_compressed() {
@@ -105,7 +105,7 @@ impl Output {
         self.send_after(bytes, tail).await
     }
 
-    /// Sends these parts after what is gathered, without copying them, however long they are.
+    /// Sends these parts after the gathered text, without copying them, of any length.
     pub async fn send_all(&mut self, parts: [&[u8]; 3]) -> io::Result<()> {
         self.flush().await?;
         self.write(parts).await
@@ -117,7 +117,7 @@ impl Output {
         self.transport.close(self.write_timeout).await
     }
 
-    /// Sends no faster than this allows from now on.
+    /// Limits the speed of sending from now on.
     pub fn set_bandwidth(&mut self, bandwidth: Option<Arc<Bandwidth>>) {
         self.bandwidth = bandwidth;
     }
@@ -127,12 +127,12 @@ impl Output {
         self.transport.shutdown(self.write_timeout).await
     }
 
-    /// The stream, which is also what is read from.
+    /// Returns the stream, which is also the source of input.
     pub fn transport(&mut self) -> &mut Transport {
         &mut self.transport
     }
 
-    /// Returns empty buffers to the pool; to be called when there is nothing to do.
+    /// Returns empty buffers to the pool; to be called while the connection is idle.
     pub fn release(&mut self) {
         self.transport.release();
         if self.text.is_empty() && self.text.capacity() > 0 {
@@ -140,11 +140,11 @@ impl Output {
         }
     }
 
-    /// Sends `bytes` and `tail` after what is gathered.
+    /// Sends `bytes` and `tail` after the gathered text.
     async fn send_after(&mut self, bytes: &[u8], tail: &[u8]) -> io::Result<()> {
-        // They only say where it is cut: what was taken back since then is no harm.
+        // Pieces only mark cuts in the text, so those beyond text that was removed since are dropped.
         self.pieces.retain(|piece| piece.end <= self.text.len());
-        // If this fails the connection is of no more use, and what is gathered neither.
+        // After a failure the connection is of no more use, nor is the gathered text.
         let mut text = std::mem::take(&mut self.text);
         self.write([&text, bytes, tail]).await?;
         text.clear();
@@ -155,7 +155,7 @@ impl Output {
         Ok(())
     }
 
-    /// Sends parts as fast as the connection may.
+    /// Sends parts at the speed that the bandwidth allows.
     async fn write(&mut self, parts: [&[u8]; 3]) -> io::Result<()> {
         let Some(bandwidth) = &self.bandwidth else {
             return self.transport.write(parts, &self.pieces, self.write_timeout).await;
@@ -172,7 +172,7 @@ impl Output {
     }
 }
 
-/// Of `parts`, taken as one sequence, the `len` bytes that start at `from`.
+/// Returns the `len` bytes that start at `from` of `parts`, read as one sequence.
 fn portion(parts: [&[u8]; 3], from: usize, len: usize) -> [&[u8]; 3] {
     let (mut skip, mut left) = (from, len);
     parts.map(|part| {

@@ -1,8 +1,8 @@
 //! Spare buffers, so that an idle connection holds none and a busy one does not allocate.
 //!
 //! Each thread keeps a few. A buffer may be returned on another thread than the one that took it, and some
-//! threads return more than they take: what they have too many of is for all threads. Called by [`Output`],
-//! by the layers of a [`Transport`] and by whoever reads from one.
+//! threads return more than they take: their surplus is shared by all threads. Called by [`Output`], by the
+//! layers of a [`Transport`] and by its readers.
 //!
 //! [`Output`]: crate::Output
 //! [`Transport`]: crate::Transport
@@ -17,16 +17,16 @@ pub const BUFFER_BYTES: usize = 16 << 10;
 pub const LARGE_BUFFER_BYTES_MAX: usize = 512 << 10;
 /// Longest buffer kept with the small ones, in bytes.
 const KEPT_BUFFER_BYTES_MAX: usize = 64 << 10;
-/// Bytes of them kept per thread at most: where sessions wait for the disk they go from thread to thread, and
-/// there are many threads now and then.
+/// Maximum number of bytes in small buffers kept per thread: where sessions wait for the disk, buffers move
+/// from thread to thread, and there are many threads now and then.
 const KEPT_BYTES_MAX: usize = 128 << 10;
-/// Bytes of them kept for all threads at most.
+/// Maximum number of bytes in small buffers kept for all threads.
 const SHARED_BYTES_MAX: usize = 2 << 20;
-/// Larger ones kept per thread at most: feeds return theirs whenever they wait, and without these the
-/// allocator would return the memory to the system and get it back, zeroed, a hundred times a second.
+/// Maximum number of large buffers kept per thread: feeds return theirs whenever they wait, and without these
+/// the allocator would return the memory to the system and get it back, zeroed, a hundred times a second.
 const KEPT_LARGE_MAX: usize = 4;
 
-/// Spare buffers, with the bytes that they take.
+/// Spare buffers, and their total size in bytes.
 struct Spare {
     buffers: Vec<Vec<u8>>,
     bytes: usize,
@@ -41,7 +41,7 @@ impl Spare {
         Some(buffer)
     }
 
-    /// Keeps a buffer, unless that were more bytes than these: then it is returned.
+    /// Keeps a buffer, unless the total would exceed `bytes_max`: then it is returned.
     fn keep(&mut self, buffer: Vec<u8>, bytes_max: usize) -> Option<Vec<u8>> {
         if self.bytes + buffer.capacity() > bytes_max {
             return Some(buffer);
@@ -52,7 +52,7 @@ impl Spare {
     }
 }
 
-/// Those that threads had too many of.
+/// Surplus buffers of all threads.
 static SHARED: Innermost<Spare> = Innermost::new(Spare::NONE);
 
 thread_local! {
@@ -60,15 +60,15 @@ thread_local! {
     static LARGE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty buffer with room for at least [`BUFFER_BYTES`].
+/// Returns an empty buffer with room for at least [`BUFFER_BYTES`].
 pub fn take() -> Vec<u8> {
     let kept = SPARE.with_borrow_mut(Spare::take);
-    // Nobody waits for another thread.
+    // Uses the shared buffers only if no other thread holds their lock.
     let kept = kept.or_else(|| SHARED.try_lock()?.take());
     kept.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
 }
 
-/// An empty buffer with room for at least `bytes`, at most [`LARGE_BUFFER_BYTES_MAX`].
+/// Returns an empty buffer with room for at least `bytes`, at most [`LARGE_BUFFER_BYTES_MAX`].
 pub fn take_large(bytes: usize) -> Vec<u8> {
     let kept = LARGE.with_borrow_mut(|large| {
         let at = large.iter().rposition(|buffer| buffer.capacity() >= bytes)?;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_thread_keeps_is_bounded_in_bytes() {
+    fn buffers_kept_per_thread_are_bounded_in_bytes() {
         let kept = || SPARE.with_borrow(|spare| (spare.buffers.len(), spare.bytes));
         (0..1_000).for_each(|_| give(Vec::with_capacity(BUFFER_BYTES)));
         assert_eq!(kept(), (8, KEPT_BYTES_MAX));
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(kept(), (7, KEPT_BYTES_MAX - BUFFER_BYTES));
         (0..7).for_each(|_| drop(take()));
         assert_eq!(kept(), (0, 0));
-        // Those that have grown take more.
+        // Buffers that have grown take more.
         (0..1_000).for_each(|_| give(Vec::with_capacity(KEPT_BUFFER_BYTES_MAX)));
         assert_eq!(kept(), (2, KEPT_BYTES_MAX));
         give(vec![0; BUFFER_BYTES - 1]);
@@ -118,8 +118,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_has_too_many_of_is_for_another_one() {
-        // Other tests take some of them, too.
+    fn surplus_buffers_are_passed_to_other_threads() {
+        // Other tests take some of them too.
         const BYTES: usize = BUFFER_BYTES + 4321;
         let is_passed_on = || {
             (0..100).for_each(|_| give(Vec::with_capacity(BYTES)));

@@ -1,16 +1,16 @@
-//! Rates: a token bucket, and the bytes per second that several connections share.
+//! Rates: a token bucket, and a limit in bytes per second that several connections share.
 //!
-//! A [`Bucket`] is pure: the caller passes the time and does the waiting. [`Bandwidth`] is one that
-//! connections wait for. Called by [`Output`](crate::Output) and by whoever limits something per hour.
+//! A [`Bucket`] is pure: the caller passes the time and does the waiting. Connections wait for a
+//! [`Bandwidth`]. Called by [`Output`](crate::Output) and by hourly limits.
 
 use lock_order::Innermost;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Bytes that a paced connection sends at once at least, unless its limit is smaller.
+/// Minimum number of bytes that a paced connection sends at once, unless its limit is smaller.
 const PACED_BYTES_MIN: u64 = 4096;
 
-/// A bucket that holds at most `capacity` tokens and fills up evenly within `period`.
+/// Token bucket that holds at most `capacity` tokens and fills up evenly within `period`.
 #[derive(Debug, Clone)]
 pub struct Bucket {
     capacity: f64,
@@ -20,13 +20,13 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub fn new(capacity: u64, period: Duration, now: Instant) -> Self {
         let capacity = capacity.max(1) as f64;
         Self { capacity, period, tokens: capacity, at: now }
     }
 
-    /// Changes its capacity; what was taken from it stays taken, but the change alone leaves no debt.
+    /// Changes the capacity; tokens already taken stay taken, but the change alone leaves no debt.
     pub fn resize(&mut self, capacity: u64, now: Instant) {
         let capacity = capacity.max(1) as f64;
         if capacity != self.capacity {
@@ -43,7 +43,8 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// The whole tokens in it, or, if they are fewer than `least`, how long until there are enough.
+    /// Returns the number of whole tokens, or, if they are fewer than `least`, the time until there are
+    /// enough.
     pub fn ready(&mut self, least: u64, now: Instant) -> Result<u64, Duration> {
         self.fill(now);
         let least = (least as f64).min(self.capacity);
@@ -54,24 +55,24 @@ impl Bucket {
         Err(self.period.mul_f64((least - self.tokens) / self.capacity).max(Duration::from_millis(1)))
     }
 
-    /// Takes tokens out; what it does not hold becomes a debt.
+    /// Takes tokens out; a shortfall becomes a debt.
     pub fn take(&mut self, tokens: u64) {
         self.tokens -= tokens as f64;
     }
 
-    /// Whether it is full, that is, no different from a new one.
+    /// Returns whether the bucket is full, that is, no different from a new one.
     pub fn is_full(&mut self, now: Instant) -> bool {
         self.fill(now);
         self.tokens >= self.capacity
     }
 }
 
-/// A limit on bytes per second that connections share.
+/// Limit in bytes per second that connections share.
 #[derive(Debug)]
 pub struct Bandwidth(Innermost<Bucket>);
 
 impl Bandwidth {
-    /// A limit of `bytes_per_sec`.
+    /// Creates a limit of `bytes_per_sec`.
     pub fn new(bytes_per_sec: u64, now: Instant) -> Self {
         Self(Innermost::new(Bucket::new(bytes_per_sec, Duration::from_secs(1), now)))
     }
@@ -81,7 +82,7 @@ impl Bandwidth {
         self.0.lock().resize(bytes_per_sec, now);
     }
 
-    /// Waits until something may be sent; returns how many bytes may be, of `wanted`.
+    /// Waits until something may be sent; returns the number of bytes allowed, of `wanted`.
     pub async fn allowance(&self, wanted: usize) -> usize {
         loop {
             let ready = self.0.lock().ready((wanted as u64).min(PACED_BYTES_MIN), Instant::now());
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_much_at_once_and_then_evenly() {
+    fn capacity_is_available_at_once_and_then_refills_evenly() {
         let start = Instant::now();
         let mut bucket = Bucket::new(10, Duration::from_secs(1), start);
         assert_eq!(bucket.ready(1, start), Ok(10));
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_of_many_small_takes_is_a_second() {
+    fn many_small_takes_add_up_to_the_rate() {
         let start = Instant::now();
         let mut bucket = Bucket::new(1000, Duration::from_secs(1), start);
         let (mut now, mut taken) = (start, 0);

@@ -1,22 +1,22 @@
-//! Cutting what a server sends into first lines and blocks; pure, so that it can be fuzzed.
+//! Parsing of a server's output into first lines and blocks; pure, so that it can be fuzzed.
 //!
-//! Both parsers work on whatever has arrived and say when they need more. However a stream is cut into
-//! pieces, the same lines and the same blocks result. Called by [`Client`](crate::Client). Source: RFC 3977
-//! sections 3.1, 3.1.1 and 3.2.
+//! Both parsers work on the part that has arrived and report when they need more. The same lines and blocks
+//! result however a stream is cut into pieces. Called by [`Client`](crate::Client). Source: RFC 3977 sections
+//! 3.1, 3.1.1 and 3.2.
 
 use memchr::memmem;
 use netnews::nntp::response::{code, parse_code};
 use netnews::nntp::wire::{NextLine, next_line_within};
 use std::sync::LazyLock;
 
-/// The end of a block, within it.
+/// End of a block, within it.
 const END: &[u8] = b"\r\n.\r\n";
-/// The end of a block, at the start of a line.
+/// End of a block, at the start of a line.
 const END_LINE: &[u8] = b".\r\n";
 
 static FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(END));
 
-/// What stands at the start of an answer.
+/// Beginning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstLine<'a> {
     /// A whole line that begins with a response code.
@@ -28,15 +28,15 @@ pub enum FirstLine<'a> {
         /// The offset of the byte after the line.
         next: usize,
     },
-    /// The line has not arrived as a whole.
+    /// The whole line has not arrived.
     More,
-    /// It is longer than allowed.
+    /// The line is longer than allowed.
     TooLong,
     /// A whole line that does not begin with a response code.
     NoCode(&'a [u8]),
 }
 
-/// The first line of the answer at the start of `buffer`, of at most `line_bytes_max` bytes.
+/// Parses the first line of the answer at the start of `buffer`, of at most `line_bytes_max` bytes.
 pub fn first_line(buffer: &[u8], line_bytes_max: usize) -> FirstLine<'_> {
     match next_line_within(buffer, 0, line_bytes_max) {
         NextLine::Line { line, next } => match parse_code(line) {
@@ -48,8 +48,9 @@ pub fn first_line(buffer: &[u8], line_bytes_max: usize) -> FirstLine<'_> {
     }
 }
 
-/// Whether a block follows the first line of an answer with this code (RFC 3977 section 3.2 and appendix C).
-/// `listgroup`: whether the command was LISTGROUP, whose 211 has a block while GROUP's has none.
+/// Returns whether a block follows the first line of an answer with this code (RFC 3977 section 3.2 and
+/// appendix C). `listgroup` is true if the command was LISTGROUP, whose 211 has a block while GROUP's has
+/// none.
 pub fn has_block(answer_code: u16, listgroup: bool) -> bool {
     match answer_code {
         code::HELP_FOLLOWS
@@ -68,47 +69,47 @@ pub fn has_block(answer_code: u16, listgroup: bool) -> bool {
     }
 }
 
-/// A block of which some has been consumed.
+/// Position in a block that is being consumed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Block {
-    /// What comes next does not start a line.
+    /// True if the next octet does not start a line.
     inside_line: bool,
 }
 
-/// What comes next in a block that is taken in chunks.
+/// Next part of a block that is read in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunk {
-    /// So many bytes belong to the block; they are to be consumed.
+    /// This many bytes belong to the block and are to be consumed.
     Bytes(usize),
-    /// The block is over; so many bytes end it and are to be consumed.
+    /// The block is over; this many bytes end it and are to be consumed.
     End(usize),
-    /// More has to arrive first.
+    /// More input is needed.
     More,
 }
 
-/// What comes next in a block that is taken line by line.
+/// Next part of a block that is read line by line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
     /// A line, from `start` to `end`, dot-unstuffed and without its CRLF.
     Line {
-        /// Where it starts.
+        /// Start of the line.
         start: usize,
-        /// Where it ends.
+        /// End of the line.
         end: usize,
-        /// How many bytes are to be consumed.
+        /// Number of bytes to be consumed.
         next: usize,
     },
-    /// The block is over; so many bytes end it and are to be consumed.
+    /// The block is over; this many bytes end it and are to be consumed.
     End(usize),
-    /// More has to arrive first.
+    /// More input is needed.
     More,
     /// The line is longer than allowed.
     TooLong,
 }
 
 impl Block {
-    /// As much of the block as has arrived in `buffer`, in wire format: dot-stuffed, with CRLF line ends.
-    /// What may be the start of the block's end is held back.
+    /// Returns the part of the block that has arrived in `buffer`, in wire format: dot-stuffed, with CRLF
+    /// line ends. A possible start of the block's end is held back.
     pub fn chunk(&mut self, buffer: &[u8]) -> Chunk {
         if !self.inside_line {
             if buffer.starts_with(END_LINE) {
@@ -133,7 +134,7 @@ impl Block {
         }
     }
 
-    /// The next line of the block in `buffer`, of at most `line_bytes_max` bytes.
+    /// Returns the next line of the block in `buffer`, of at most `line_bytes_max` bytes.
     pub fn line(&mut self, buffer: &[u8], line_bytes_max: usize) -> Line {
         if !self.inside_line && buffer.starts_with(END_LINE) {
             return Line::End(END_LINE.len());
@@ -156,8 +157,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The block at the start of `stream`, which arrives in pieces of `piece` bytes, with how much of it was
-    /// consumed.
+    /// Returns the block at the start of `stream`, which arrives in pieces of `piece` bytes, and the number
+    /// of bytes consumed.
     fn chunks(stream: &[u8], piece: usize) -> (Vec<u8>, Option<usize>) {
         let (mut block, mut out, mut at, mut arrived) = (Block::default(), Vec::new(), 0, 0);
         loop {
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_however_they_arrive() {
+    fn blocks_are_read_in_any_pieces() {
         for (stream, text) in [
             (&b".\r\nrest"[..], &b""[..]),
             (b"a\r\n.\r\nrest", b"a\r\n"),

@@ -1,7 +1,7 @@
-//! What a client is to send: queued pieces, compressed and encrypted on their way out.
+//! A client's output queue: pieces that are compressed and encrypted when they are sent.
 //!
-//! Small pieces are joined, so that pipelined commands leave in one write; large ones are sent where they
-//! lie. Only as much is compressed and encrypted ahead as one write needs. Called by `Connection`.
+//! Small pieces are joined, so that pipelined commands leave in one write; large ones are sent from where
+//! they are. Only as much is compressed and encrypted ahead as one write needs. Called by `Connection`.
 
 use crate::pool;
 use crate::transport::Transport;
@@ -9,32 +9,32 @@ use std::collections::VecDeque;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-/// Up to this size queued pieces are joined, in bytes.
+/// Maximum size of queued pieces that are joined, in bytes.
 const JOINED_BYTES_MAX: usize = 64 << 10;
-/// From this size on a piece that may be kept is not copied, in bytes.
+/// Minimum size of an owned piece that is not copied, in bytes.
 const UNCOPIED_BYTES_MIN: usize = 16 << 10;
-/// How much is compressed and encrypted at a time, in bytes.
+/// Amount that is compressed and encrypted at a time, in bytes.
 const SEALED_BYTES: usize = 48 << 10;
 
-/// What is to be sent.
+/// Output that is to be sent.
 #[derive(Default)]
 pub(crate) struct Sending {
-    /// As NNTP has it; the first piece from `sent_of_first` on.
+    /// Queued text of NNTP; the first piece from `sent_of_first` on.
     queue: VecDeque<Vec<u8>>,
     sent_of_first: usize,
     queued_bytes: usize,
-    /// Compressed and encrypted, to be sent before the queue; from `sent_of_sealed` on.
+    /// Compressed and encrypted output, to be sent before the queue; from `sent_of_sealed` on.
     sealed: Vec<u8>,
     sent_of_sealed: usize,
 }
 
 impl Sending {
-    /// How much is queued, in bytes.
+    /// Returns the number of queued bytes.
     pub fn bytes(&self) -> usize {
         self.queued_bytes
     }
 
-    /// Whether everything is sent.
+    /// Returns whether everything is sent.
     pub fn is_empty(&self) -> bool {
         self.queued_bytes == 0 && self.sealed.is_empty()
     }
@@ -55,7 +55,7 @@ impl Sending {
         }
     }
 
-    /// Queues `bytes` themselves if they are many.
+    /// Queues `bytes` without copying if they are many.
     pub fn push_owned(&mut self, bytes: Vec<u8>) {
         if bytes.len() < UNCOPIED_BYTES_MIN {
             return self.push(&bytes);
@@ -64,7 +64,7 @@ impl Sending {
         self.queue.push_back(bytes);
     }
 
-    /// Sends something, if anything is queued; returns how many octets the socket took.
+    /// Sends something, if anything is queued; returns the number of octets that the socket accepted.
     pub fn poll(&mut self, cx: &mut Context<'_>, transport: &mut Transport) -> Poll<io::Result<usize>> {
         loop {
             if let Some(rest) = self.sealed.get(self.sent_of_sealed..).filter(|rest| !rest.is_empty()) {

@@ -1,15 +1,15 @@
-//! The share of its thread that a task may take at a time.
+//! Time slices of the tasks on a thread.
 //!
-//! A task that never waits keeps its thread from all other connections, and may keep the runtime from looking
-//! at the network at all: an answer from memory, of which nothing is sent, or which the client takes as fast
-//! as it is made. Such work calls [`Slice::pause`] in between.
+//! A task that never waits keeps its thread from all other connections, and may keep the runtime from polling
+//! the network at all: for example an answer from memory of which nothing is sent, or which the client reads
+//! as fast as it is made. Such work calls [`Slice::pause`] in between.
 
 use std::time::{Duration, Instant};
 
-/// Longest time between two pauses.
+/// Maximum time between two pauses.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// When a task last let others go first.
+/// Time at which a task last yielded.
 #[derive(Debug)]
 pub struct Slice(Instant);
 
@@ -20,7 +20,7 @@ impl Default for Slice {
 }
 
 impl Slice {
-    /// Lets others go first, if it is time.
+    /// Yields to other tasks, if it is time.
     #[inline]
     pub async fn pause(&mut self) {
         if self.0.elapsed() >= SLICE {
@@ -37,7 +37,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[tokio::test]
-    async fn a_task_that_never_waits_lets_others_run() {
+    async fn busy_task_lets_others_run() {
         let ran = Arc::new(AtomicBool::new(false));
         let other = ran.clone();
         tokio::spawn(async move { other.store(true, Ordering::Release) });

@@ -1,8 +1,8 @@
-//! A transport as tokio's `AsyncBufRead` and `AsyncWrite`: for protocols whose library wants a stream.
+//! A transport as tokio's `AsyncBufRead` and `AsyncWrite`, for protocols whose library needs a stream.
 //!
-//! What is written is queued up to [`QUEUED_BYTES_MAX`] and sent as the socket takes it. Another side that
-//! takes nothing for the write timeout ends the stream with [`io::ErrorKind::TimedOut`]. Called by the HTTP
-//! side of `newsreel`.
+//! Writes are queued up to [`QUEUED_BYTES_MAX`] and sent as the socket accepts them. If the other side reads
+//! nothing for the write timeout, the stream ends with [`io::ErrorKind::TimedOut`]. Called by the HTTP side
+//! of `newsreel`.
 
 use crate::sending::Sending;
 use crate::transport::Transport;
@@ -13,27 +13,27 @@ use std::time::Duration;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// From so many bytes on that wait to be sent nothing more is taken.
+/// Number of bytes waiting to be sent from which no more are accepted.
 const QUEUED_BYTES_MAX: usize = 64 << 10;
-/// Capacity for what is read at a time, in bytes.
+/// Capacity of a read, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
 /// A connection as a stream of bytes.
 pub struct Stream {
     transport: Transport,
     sending: Sending,
-    /// What was read, from `taken` on.
+    /// Input that was read, from `taken` on.
     read: Vec<u8>,
     taken: usize,
     write_timeout: Duration,
-    /// When the other side must have taken something; counts while it does not.
+    /// Deadline for progress of the other side; valid while it makes none.
     stall: Pin<Box<Sleep>>,
     is_stalled: bool,
     is_shut_down: bool,
 }
 
 impl Stream {
-    /// The rest of a connection, on which a write may stall for `write_timeout`.
+    /// Wraps the rest of a connection, on which a write may stall for `write_timeout`.
     pub fn new(transport: Transport, write_timeout: Duration) -> Self {
         Self {
             transport,
@@ -119,7 +119,7 @@ impl AsyncWrite for Stream {
         ready!(this.poll_send(cx, 0))?;
         if !this.is_shut_down {
             this.is_shut_down = true;
-            // At most an alert and a shutdown, which a socket takes at once or never.
+            // Shutting down sends at most an alert, which a socket accepts at once or never.
             let limit = this.write_timeout;
             let mut ending = std::pin::pin!(this.transport.shutdown(limit));
             return match ending.as_mut().poll(cx) {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_side_that_takes_nothing_ends_the_stream() {
+    async fn stream_ends_if_the_other_side_reads_nothing() {
         let (mut own, _other) = pair(Duration::from_millis(50)).await;
         let text = vec![b'x'; 1 << 20];
         let failed = loop {

@@ -1,4 +1,4 @@
-//! Settings of TLS for a client.
+//! TLS settings of a client.
 //!
 //! Sources: RFC 8446, RFC 5246; RFC 8143 section 3 asks for certificates to be checked.
 
@@ -9,9 +9,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Settings for connections to servers whose certificates one of `roots` has signed, or is one of `pinned`:
-/// these prove who the server is whatever name and dates they have. With `identity`, a certificate chain and
-/// its key, we show who we are if the server asks.
+/// Returns settings for connections to servers whose certificate is signed by one of `roots`, or is one of
+/// `pinned`, which are accepted with any name and dates. With `identity`, a certificate chain and its key,
+/// the client authenticates itself if the server asks.
 ///
 /// # Errors
 /// If the key does not fit the certificate, or if there are pinned certificates and no roots.
@@ -37,11 +37,11 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
-/// Settings for connections to servers that need prove nothing: they keep out listeners, and nobody who can
-/// pass for the server.
+/// Returns settings for connections to servers without authentication: they protect from eavesdroppers, and
+/// not from attackers that can pass for the server.
 ///
 /// # Errors
-/// If the protocol versions are not supported, which they are.
+/// If the protocol versions are not supported, which cannot happen.
 pub fn client_config_without_verification() -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -51,7 +51,7 @@ pub fn client_config_without_verification() -> Result<Arc<ClientConfig>, rustls:
     Ok(Arc::new(builder.with_no_client_auth()))
 }
 
-/// Takes certain certificates as they are, and others by who has signed them.
+/// Verifier that accepts certain certificates as they are, and others by their issuer.
 #[derive(Debug)]
 struct Pinned {
     signed: Arc<WebPkiServerVerifier>,
@@ -67,7 +67,7 @@ impl ServerCertVerifier for Pinned {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // That the server has its key, the signature of the handshake proves.
+        // The signature of the handshake proves that the server has its key.
         if self.pinned.contains(certificate) {
             return Ok(ServerCertVerified::assertion());
         }
@@ -97,7 +97,7 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// Takes any certificate, as long as the server has its key.
+/// Verifier that accepts any certificate, as long as the server has its key.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 

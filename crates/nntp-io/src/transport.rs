@@ -1,9 +1,9 @@
 //! The stream of a connection: plain TCP, or with TLS, compression or both on top, switched in mid-session.
 //!
-//! The same for the server's and the client's side. A plain connection pays nothing for the other kinds: it
-//! is the socket, in an enum. Layers are in a box of their own and hold buffers only while bytes are under
-//! way. What is sent is compressed first and encrypted last (RFC 8054 section 2.2.2). A server's transport
-//! is owned by [`Output`](crate::Output), a client's by [`Connection`](crate::Connection).
+//! Servers and clients use the same type. A plain connection pays nothing for the other kinds: it is the
+//! socket, in an enum. Layers are in a box of their own and hold buffers only while bytes are in transit.
+//! Output is compressed first and encrypted last (RFC 8054 section 2.2.2). A server's transport is owned by
+//! [`Output`](crate::Output), a client's by [`Connection`](crate::Connection).
 
 mod deflate;
 mod layered;
@@ -35,16 +35,16 @@ use tokio::time::timeout;
 pub struct Transport(Stream);
 
 enum Stream {
-    /// As the socket has it.
+    /// The socket alone.
     Plain(Socket),
-    /// Through one or two layers.
+    /// The socket below one or two layers.
     Layered(Box<Layered>),
-    /// Between two of these: nothing can be read or written.
+    /// Temporary state between the others: nothing can be read or written.
     Switching,
 }
 
 impl Transport {
-    /// A connection without layers.
+    /// Creates a connection without layers.
     pub fn plain(socket: Socket) -> Self {
         Self(Stream::Plain(socket))
     }
@@ -57,11 +57,11 @@ impl Transport {
         self.negotiate(Side::server(config)?, limit).await
     }
 
-    /// Negotiates TLS as the client of the connection, within `limit`, with the server that must prove to be
+    /// Negotiates TLS as the client of the connection, within `limit`, with a server that must prove to be
     /// `name` (RFC 8446; RFC 6125 and RFC 9525 for names).
     ///
     /// # Errors
-    /// As for [`Transport::accept_tls`].
+    /// Those of [`Transport::accept_tls`].
     pub async fn connect_tls(
         &mut self,
         config: Arc<ClientConfig>,
@@ -81,7 +81,7 @@ impl Transport {
         Ok(())
     }
 
-    /// Compresses what is sent and decompresses what arrives from now on (RFC 8054 section 2.2.2).
+    /// Compresses the output and decompresses the input from now on (RFC 8054 section 2.2.2).
     pub fn start_compression(&mut self, deflating: Deflating, inflating: Inflating) {
         self.0 = match std::mem::replace(&mut self.0, Stream::Switching) {
             Stream::Plain(socket) => Stream::Layered(Box::new(Layered::new(socket, None))),
@@ -92,7 +92,7 @@ impl Transport {
         }
     }
 
-    /// What the handshake found out, if the connection is encrypted.
+    /// Returns the results of the handshake, if the connection is encrypted.
     pub fn tls(&self) -> Option<&CommonState> {
         match &self.0 {
             Stream::Layered(layered) => layered.tls(),
@@ -100,7 +100,7 @@ impl Transport {
         }
     }
 
-    /// Whether a compressor is kept that [`Transport::drop_compressor`] would free.
+    /// Returns whether there is a compressor that [`Transport::drop_compressor`] would free.
     pub fn has_compressor(&self) -> bool {
         matches!(&self.0, Stream::Layered(layered) if layered.has_compressor())
     }
@@ -119,7 +119,7 @@ impl Transport {
         }
     }
 
-    /// Whether there is something to read, on a transport that was deregistered.
+    /// Returns whether there is something to read, on a transport that was deregistered.
     pub fn has_input(&self) -> bool {
         match &self.0 {
             Stream::Plain(socket) => socket.has_input(),
@@ -128,7 +128,7 @@ impl Transport {
         }
     }
 
-    /// The socket below all layers.
+    /// Returns the socket below all layers.
     pub fn socket(&mut self) -> Option<&mut Socket> {
         match &mut self.0 {
             Stream::Plain(socket) => Some(socket),
@@ -137,7 +137,7 @@ impl Transport {
         }
     }
 
-    /// Ready once something may be read, the end of the stream included.
+    /// Polls for input, of which the end of the stream is a part.
     ///
     /// # Errors
     /// Those of the socket.
@@ -161,16 +161,16 @@ impl Transport {
         }
     }
 
-    /// Whether what is sent is compressed.
+    /// Returns whether output is compressed.
     pub fn is_compressed(&self) -> bool {
         matches!(&self.0, Stream::Layered(layered) if layered.is_compressed())
     }
 
-    /// Sends all of `parts`. `pieces` are ranges of the first part, ascending, that other clients may be
-    /// sent, too.
+    /// Sends all of `parts`. `pieces` are ranges of the first part, ascending, that may be sent to other
+    /// clients too.
     ///
     /// # Errors
-    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side takes nothing for
+    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side reads nothing for
     /// `write_timeout`.
     #[inline]
     pub async fn write(
@@ -186,13 +186,13 @@ impl Transport {
         }
     }
 
-    /// Whether what is sent needs no [`Transport::seal`].
+    /// Returns whether output needs no [`Transport::seal`].
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self.0, Stream::Plain(_))
     }
 
-    /// Appends `plain` to `wire` as the socket is to send it; with `flush` also what compression has held
-    /// back.
+    /// Appends `plain` to `wire` in the form that the socket is to send; with `flush` also what compression
+    /// has held back.
     pub(crate) fn seal(&mut self, plain: &[u8], flush: bool, wire: &mut Vec<u8>) -> io::Result<()> {
         match &mut self.0 {
             Stream::Layered(layered) => layered.seal(plain, flush, wire),
@@ -204,7 +204,7 @@ impl Transport {
         }
     }
 
-    /// Sends `bytes` below all layers, as far as the socket takes them.
+    /// Sends `bytes` below all layers, as far as the socket accepts them.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.socket() {
             Some(socket) => socket.poll_write(cx, bytes),
@@ -212,8 +212,8 @@ impl Transport {
         }
     }
 
-    /// Sends as much of `bytes` as the socket takes at once, on a plain connection only; returns how much
-    /// that was.
+    /// Sends as much of `bytes` as the socket accepts at once, on a plain connection only; returns the number
+    /// of bytes sent.
     pub fn try_write(&mut self, bytes: &[u8]) -> usize {
         match &mut self.0 {
             // An error occurs again when the rest is sent.
@@ -239,7 +239,7 @@ impl Transport {
         }
     }
 
-    /// Reads and discards what arrives below all layers, to the end of the stream.
+    /// Reads and discards input below all layers, to the end of the stream.
     pub async fn drain(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         let Some(socket) = self.socket() else { return Ok(()) };
         loop {

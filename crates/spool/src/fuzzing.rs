@@ -1,18 +1,18 @@
-//! Doors for the targets in `fuzz/`: functions that read octets from a file and are not public otherwise.
-//! Nothing else calls these.
+//! Entry points for the targets in `fuzz/`: functions that read octets from a file and are not public
+//! otherwise. Nothing else calls these.
 
 use crate::base::key::Key;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::method::tree_file_again;
 
-/// A file of a tree (`docs/formats/tree.md`) read, and the same article written again in both forms; `None`
-/// where it is damaged or none of ours.
+/// Reads a file of a tree (`docs/formats/tree.md`) and writes its article again in both forms; returns `None`
+/// if the file is damaged or none of ours.
 pub fn tree_file(file: &[u8]) -> Option<[Vec<u8>; 2]> {
     tree_file_again(file)
 }
 
-/// A record of an article with these bytes after its Xref line, as the spool stores it; the first of them is
-/// in its key too.
+/// Returns a record of an article with these bytes after its Xref line, as the spool stores it. The first of
+/// the bytes is also part of its key.
 pub fn record(article: &[u8]) -> Vec<u8> {
     let data = [b"Xref: h a.b:7\r\n", article, record::END].concat();
     let header = RecordHeader {
@@ -35,7 +35,7 @@ pub fn record(article: &[u8]) -> Vec<u8> {
     record
 }
 
-/// The files of a record, with CRLF and with LF.
+/// Returns the files of a record, with CRLF and with LF.
 pub fn tree_files_of(record: &[u8]) -> Option<[Vec<u8>; 2]> {
     crate::method::tree_files_of(record)
 }

@@ -4,12 +4,11 @@
 //! buffer and one row in the journal; history, overview and active are folds of the journal. See
 //! `ARCHITECTURE.md`, `docs/states.md` and `docs/formats/`.
 //!
-//! Everything here blocks and touches the machine only through [`Disk`].
+//! Everything here blocks and touches the machine only through [`disk::Disk`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod base;
 mod care;
-mod disk;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -34,10 +33,7 @@ pub use base::ids::{Flag, GroupId};
 pub use base::key::{Key, KeyBits, KeyHasher, inn_hash};
 pub use base::latency::{Latency, LatencyCounts};
 pub use base::leaving::{Leaving, MayLeave};
-pub use base::progress::Progress;
-pub use base::read_mode::Patience;
 pub use base::status::{BufferStatus, ClassStatus, CursorDamage, KeptStatus, ReaderStatus, Saved, Status};
-pub use base::threads::thread_number;
 pub use base::token::{MethodKind, Token};
 pub use care::apart::{BufferApart, Fetched, GroupApart, RecordApart, SpoolApart};
 pub use care::buffers::{BufferState, Commit};
@@ -50,13 +46,6 @@ pub use care::purge::PurgeReport;
 pub use care::reconfigure::{Objection, Prepared, Subject};
 pub use care::repair::{RepairReport, Repaired};
 pub use care::verify;
-pub use disk::{
-    About, Access, AppendLog, Checked, Disk, DiskFile, FileSystem, Line, Mapping, NewFile, Open, RealDisk,
-    Replacements, checked_lines, durable_create, durable_replace, is_set_aside, read_or_set_aside,
-    read_small, set_aside,
-};
-#[cfg(feature = "testing")]
-pub use disk::{CrashKind, SimDisk};
 pub use index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
 pub use index::history::{Reservation, Reservations};
 pub use journal::{ArticleRow, Batch, Cursor, Deferrals, Deferred, Event, Mark, Pin, Start, Tail};

@@ -2,6 +2,7 @@
 //! (CNFS-06).
 
 use crate::news::*;
+use disk::{Disk, RealDisk};
 use spool::*;
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Buffers that change: growing, at opening and while serving, and what a crash leaves of it.
 
 use crate::news::*;
+use disk::{Disk, Open, SimDisk};
 use spool::*;
 use std::io::IoSlice;
 use std::path::Path;

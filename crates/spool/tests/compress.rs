@@ -1,6 +1,7 @@
 //! Classes that store compressed: exact bytes through wraps, restarts, rebuilds; dictionaries lost and found.
 
 use crate::news::*;
+use disk::{Disk, Open, Patience, SimDisk};
 use spool::*;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};

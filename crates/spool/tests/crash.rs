@@ -6,6 +6,7 @@
 //! acknowledged or shown is checked; then feeding goes on, and everything is checked again.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, SimDisk};
 use spool::*;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 
 use crate::meaning::{Meaning, SHARD_BITS, Told, level, shards};
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, Patience, SimDisk};
 use spool::*;
 use std::collections::BTreeSet;
 use std::io::IoSlice;

@@ -2,6 +2,7 @@
 //! a crash that bytes which were not synced are lost.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, SimDisk};
 use spool::*;
 use std::io::IoSlice;
 use std::path::Path;

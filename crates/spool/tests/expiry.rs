@@ -2,6 +2,7 @@
 //! naive model; and what is said of it beforehand.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, Patience, SimDisk};
 use spool::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;

@@ -2,7 +2,8 @@
 //! checkpoint is late.
 
 use crate::news::*;
-use spool::{CrashKind, Disk, SimDisk, Spool, SpoolConfig};
+use disk::{CrashKind, Disk, SimDisk};
+use spool::{Spool, SpoolConfig};
 use std::fmt::{Debug, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, Once};

@@ -3,6 +3,7 @@
 //! CNFS-33.
 
 use crate::news::*;
+use disk::{Disk, SimDisk};
 use spool::*;
 use std::sync::Arc;
 

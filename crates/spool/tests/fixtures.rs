@@ -2,6 +2,7 @@
 
 use crate::news::*;
 use crate::unpack::{self, Packed};
+use disk::{CrashKind, Disk, Open, Patience, SimDisk};
 use md5::{Digest, Md5};
 use spool::*;
 use std::io::IoSlice;

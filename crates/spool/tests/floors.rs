@@ -1,6 +1,7 @@
 //! Retention floors: a flood goes to the overflow, and what was promised to stay stays.
 
 use crate::news::*;
+use disk::{Disk, SimDisk};
 use spool::*;
 use std::sync::Arc;
 

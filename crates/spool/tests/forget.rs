@@ -2,6 +2,7 @@
 //! are taken then.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, SimDisk};
 use spool::*;
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 //! that was acknowledged is lost, and every index is right (guarantee G7).
 
 use crate::news::*;
+use disk::{CrashKind, Disk, RealDisk, SimDisk};
 use netnews::wildmat::Wildmat;
 use spool::*;
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 //! (guarantee G2); what it costs; and that a spool without it opens.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, SimDisk};
 use spool::*;
 use std::collections::HashMap;
 use std::io::IoSlice;

@@ -2,6 +2,7 @@
 //! of hiding, showing, cancelling and purging.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Patience, SimDisk};
 use netnews::wildmat::Wildmat;
 use spool::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

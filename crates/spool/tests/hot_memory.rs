@@ -1,6 +1,7 @@
 //! Memory is given back after a busy feed, on a real file system, and nothing else changes.
 
 use crate::news::*;
+use disk::{Disk, Open, RealDisk};
 use spool::*;
 use std::sync::Arc;
 use std::time::Duration;

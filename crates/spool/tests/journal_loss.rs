@@ -3,6 +3,7 @@
 //! G4).
 
 use crate::news::*;
+use disk::{Disk, Open, SimDisk};
 use spool::*;
 use std::collections::HashMap;
 use std::io::IoSlice;

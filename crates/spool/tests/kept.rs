@@ -3,6 +3,7 @@
 
 use crate::damage;
 use crate::news::*;
+use disk::{Disk, Open, Patience, SimDisk};
 use spool::verify::Finding;
 use spool::*;
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! A spool from its making over wraps, restarts, cancels and lost index files to its rebuilding.
 
 use crate::news::*;
+use disk::{Disk, Open, SimDisk};
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 
 use crate::damage::{self, Filled, bytes, flip, random, readable};
 use crate::news::*;
+use disk::{CrashKind, Disk, Patience};
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;

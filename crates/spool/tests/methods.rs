@@ -4,6 +4,7 @@
 //! `SEED=n` replays one, `NEWSREEL_OPS` sets how many operations each method gets.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, SimDisk};
 use spool::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;

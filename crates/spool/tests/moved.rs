@@ -1,7 +1,8 @@
 //! Ids of another server: remembered by id or by INN's hash, as long as others, through anything.
 
 use crate::news::*;
-use spool::{CrashKind, Disk, MovedFate, MovedId, SimDisk, Spool, inn_hash, rebuild};
+use disk::{CrashKind, Disk, SimDisk};
+use spool::{MovedFate, MovedId, Spool, inn_hash, rebuild};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 

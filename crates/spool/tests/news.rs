@@ -1,5 +1,6 @@
 //! Small made-up articles, and a spool to put them in.
 
+use disk::{CrashKind, Disk, Patience, SimDisk};
 use spool::*;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;

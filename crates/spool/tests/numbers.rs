@@ -2,6 +2,7 @@
 //! else.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, SimDisk};
 use spool::*;
 use std::sync::Arc;
 

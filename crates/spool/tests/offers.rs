@@ -1,6 +1,7 @@
 //! Offers that are answered together get the answers that they would get one by one.
 
 use crate::news::*;
+use disk::{Disk, SimDisk};
 use spool::*;
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 //! in, and never overwritten or removed.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, SimDisk};
 use spool::*;
 use std::collections::BTreeMap;
 use std::io::IoSlice;

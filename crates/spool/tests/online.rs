@@ -2,6 +2,7 @@
 //! each.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, SimDisk};
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;

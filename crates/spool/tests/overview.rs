@@ -2,6 +2,7 @@
 //! its files and the process.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, Patience, SimDisk};
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Files that are not there, and disks without room: told before anything is made, and nothing left behind.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, RealDisk, SimDisk};
 use spool::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 //! and it can be done again.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, SimDisk};
 use netnews::wildmat::Wildmat;
 use spool::*;
 use std::collections::HashMap;

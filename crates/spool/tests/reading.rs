@@ -1,6 +1,7 @@
 //! What reading costs, in reads of the disk, and that what is remembered for it shows nothing that is gone.
 
 use crate::news::*;
+use disk::{Disk, Patience, SimDisk};
 use spool::*;
 use std::sync::Arc;
 

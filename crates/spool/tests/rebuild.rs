@@ -1,6 +1,7 @@
 //! Rebuilding in regions finds what one pass would find, whatever articles hold.
 
 use crate::news::*;
+use disk::{Disk, Patience, SimDisk};
 use spool::*;
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@
 //! one.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, SimDisk};
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;

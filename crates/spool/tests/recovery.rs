@@ -2,6 +2,7 @@
 //! can be told from the rest is told, and the rest is said.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, SimDisk};
 use spool::*;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};

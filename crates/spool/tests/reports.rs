@@ -1,7 +1,8 @@
 //! Reports: taken without the writer's lock and without the disk.
 
 use crate::news::{News, add_groups, commit, config, open, wait_until};
-use spool::{CrashKind, Disk, NewGroup, SimDisk, Status};
+use disk::{CrashKind, Disk, SimDisk};
+use spool::{NewGroup, Status};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 

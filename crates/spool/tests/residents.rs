@@ -2,6 +2,7 @@
 //! whatever stops that on its way.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, SimDisk};
 use spool::*;
 use std::io::IoSlice;
 use std::path::Path;

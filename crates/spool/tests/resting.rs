@@ -1,6 +1,7 @@
 //! Memory that quiet groups do not need is given back, and nothing else changes.
 
 use crate::news::*;
+use disk::{Disk, SimDisk};
 use spool::*;
 use std::sync::Arc;
 

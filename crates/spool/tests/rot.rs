@@ -5,6 +5,7 @@
 //! first are there but for that one.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Open, Patience, SimDisk};
 use spool::*;
 use std::collections::BTreeMap;
 use std::io::IoSlice;

@@ -3,6 +3,7 @@
 //! gathers entries into batches.
 
 use crate::news::*;
+use disk::{Disk, Patience, SimDisk};
 use spool::*;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 //! (`docs/formats/cursor.md`).
 
 use crate::news::*;
+use disk::{Access, CrashKind, Disk, Open, SimDisk, durable_replace, read_small};
 use spool::*;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! Buffers that cannot be used, each with an answer that says what to do; and block devices as buffers.
 
 use crate::news::*;
+use disk::{Disk, Open, RealDisk, SimDisk};
 use spool::*;
 use std::io::{IoSlice, Write};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Articles that are filed without numbers: found by their Message-IDs alone, and as safe as all others.
 
 use crate::news::*;
+use disk::{CrashKind, Disk, Patience, SimDisk};
 use spool::*;
 use std::sync::Arc;
 

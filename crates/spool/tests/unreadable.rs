@@ -2,6 +2,7 @@
 //! hit.
 
 use crate::news::*;
+use disk::{Disk, Open, Patience, RealDisk, SimDisk};
 use spool::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

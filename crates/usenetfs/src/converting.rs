@@ -1,15 +1,16 @@
-//! Making a directory managed, and flat again.
+//! Conversion of a directory to the managed form, and back to the flat one.
 //!
-//! Works on the lower directory; where that is in use through a mount, the mount does it itself, between
-//! two of its answers (`online`). Each entry is moved by one rename, so it is always at exactly one place;
-//! while [`MARKER`] exists a mount looks at all places at which it may be. A kill leaves a directory that
-//! works and a marker; the same command, or the opposite one, goes on from there.
+//! Works on the lower directory; if that is in use through a mount, the mount does it itself, between two of
+//! its answers (`online`). Each entry is moved by one rename, so it is always at exactly one place; while
+//! [`MARKER`] exists a mount looks at all places at which it may be. A kill leaves a usable directory and a
+//! marker; the same command, or the opposite one, continues from there.
 //!
-//! To managed: marker; the bit (new entries go to buckets from now on); entries with the name of a bucket
-//! into the marker; everything else into its bucket; those in the marker into theirs; marker removed.
+//! To managed: marker; the bit (new entries are put into buckets from now on); entries with the name of a
+//! bucket into the marker; everything else into its bucket; those in the marker into their buckets; marker
+//! removed.
 //!
-//! To flat: marker; everything out of the buckets, what has the name of a bucket into the marker; buckets
-//! removed; the bit; what came meanwhile; those in the marker out of it; marker removed.
+//! To flat: marker; everything out of the buckets, entries with the name of a bucket into the marker; buckets
+//! removed; the bit; entries added meanwhile; those in the marker out of it; marker removed.
 //!
 //! Source: UFS-10.
 
@@ -31,12 +32,12 @@ use crate::lower::{self, Lower};
 use crate::naming;
 use crate::tree::{Tree, Turn};
 
-/// Names that an error shows.
+/// Maximum number of names that an error shows.
 const SHOWN_MAX: usize = 5;
-/// Passes over a directory in which new entries keep appearing.
+/// Maximum number of passes over a directory in which new entries keep appearing.
 const PASSES_MAX: usize = 1000;
 
-/// What a directory is made.
+/// Form of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Stored in buckets.
@@ -46,7 +47,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Its name.
+    /// Returns the name of the form.
     pub fn name(self) -> &'static str {
         match self {
             Self::Managed => "managed",
@@ -54,29 +55,29 @@ impl Form {
         }
     }
 
-    /// The form of this name.
+    /// Returns the form of this name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         [Self::Managed, Self::Flat].into_iter().find(|form| form.name().as_bytes() == name)
     }
 }
 
-/// What was done, or would be.
+/// Result of a conversion, or its extent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Converted {
-    /// Entries that were moved.
+    /// Number of entries that were moved.
     pub moved: u64,
-    /// Directories that exist now for buckets.
+    /// Number of directories that exist for buckets.
     pub buckets: u64,
 }
 
-/// Why a directory was not converted, or not completely.
+/// Reason why a directory was not converted, or not completely.
 #[derive(Debug)]
 pub enum ConvertError {
-    /// The file system refused.
+    /// Error of the file system.
     Io(io::Error),
     /// Subdirectories have names that buckets need.
     Names(Vec<OsString>),
-    /// It has what no managed directory of this scheme has.
+    /// The directory has an entry that no managed directory of this scheme has.
     OtherScheme(Scheme, OsString),
     /// Two different files have the same name, one in its bucket and one outside.
     Twice(Vec<OsString>),
@@ -130,8 +131,8 @@ impl From<Errno> for ConvertError {
     }
 }
 
-/// Gives a lower directory a form; `progress` is told how many of how many entries are done. `tree` is the
-/// mount through which it is in use.
+/// Converts a lower directory to a form; `progress` is called with the number of entries done and the total.
+/// `tree` is the mount through which it is in use.
 pub fn convert(
     dir: Directory,
     form: Form,
@@ -142,15 +143,15 @@ pub fn convert(
     work.run()
 }
 
-/// What [`convert`] would do.
+/// Returns the extent of what [`convert`] would do.
 pub fn count(dir: Directory, form: Form) -> Result<Converted, ConvertError> {
     let mut unheard = |_, _| {};
     let (_lock, work) = Conversion::new(dir, form, None, &mut unheard)?;
     work.count()
 }
 
-/// Whether a directory without the mark has the contents of a managed one, as a copy without modes has: at
-/// least two buckets, in which everything belongs where it is, and no articles beside them.
+/// Returns whether a directory without the bit has the contents of a managed one, as a copy without modes
+/// has: at least two buckets, in which everything belongs there, and no articles beside them.
 fn has_lost_mark(dir: &Directory) -> Lower<bool> {
     if dir.is_managed() || dir.is_converting() {
         return Ok(false);
@@ -174,7 +175,7 @@ fn is_dir(entry: &Entry) -> bool {
     entry.kind == FileType::Directory
 }
 
-/// Whether it can be told apart from buckets.
+/// Checks that subdirectories can be distinguished from buckets.
 pub fn check(dir: &Directory, form: Form) -> Result<(), ConvertError> {
     if dir.is_converting() {
         return Ok(());
@@ -212,7 +213,7 @@ pub fn check(dir: &Directory, form: Form) -> Result<(), ConvertError> {
 struct Conversion<'a> {
     dir: Directory,
     form: Form,
-    /// The mount through which it is in use.
+    /// Mount through which the directory is in use.
     tree: Option<&'a Tree>,
     progress: &'a mut dyn FnMut(u64, u64),
     done: Converted,
@@ -221,7 +222,7 @@ struct Conversion<'a> {
 }
 
 impl<'a> Conversion<'a> {
-    /// With what keeps others from converting it.
+    /// Creates a conversion, with a lock that prevents others of the same directory.
     fn new(
         dir: Directory,
         form: Form,
@@ -251,12 +252,12 @@ impl<'a> Conversion<'a> {
         Ok(self.done)
     }
 
-    /// Until it is dropped no request is answered.
+    /// Takes a turn at the tree: no request is answered until it is dropped.
     fn turn(&self) -> Option<Turn<'a>> {
         self.tree.map(Tree::turn)
     }
 
-    /// What there is to do.
+    /// Returns the extent of the conversion.
     fn count(&self) -> Result<Converted, ConvertError> {
         let staged =
             if self.dir.is_converting() { listing::all(&self.dir, OsStr::new(MARKER))? } else { Vec::new() };
@@ -281,12 +282,12 @@ impl<'a> Conversion<'a> {
         Ok(Converted { moved, buckets: buckets.len() as u64 })
     }
 
-    /// Whether entries may be in buckets.
+    /// Returns whether entries may be in buckets.
     fn has_buckets(&self) -> Lower<bool> {
         Ok(self.dir.is_managed() || self.dir.is_converting() || has_lost_mark(&self.dir)?)
     }
 
-    /// Entries that are in no bucket.
+    /// Returns the entries that are not in a bucket.
     fn outside(&self) -> Lower<Vec<Entry>> {
         let is_own = |entry: &Entry| is_dir(entry) && self.dir.scheme.is_first_level(entry.name.as_bytes());
         let top = listing::all(&self.dir, OsStr::new("."))?;
@@ -326,7 +327,7 @@ impl<'a> Conversion<'a> {
         drop(turn);
         match moved {
             Err(Errno::EXIST) => self.twice.push(name.to_owned()),
-            // Somebody removed it.
+            // Another process has removed it.
             Err(Errno::NOENT) => {}
             moved => {
                 moved?;
@@ -377,7 +378,7 @@ impl<'a> Conversion<'a> {
             self.empty_buckets()?;
             let turn = self.turn();
             match naming::remove_buckets(&self.dir) {
-                // Something came meanwhile.
+                // An entry was added meanwhile.
                 Err(Errno::NOTEMPTY | Errno::EXIST) => continue,
                 removed => removed?,
             }
@@ -396,7 +397,7 @@ impl<'a> Conversion<'a> {
         Err(ConvertError::Busy)
     }
 
-    /// Moves everything out of the buckets.
+    /// Moves all entries out of the buckets.
     fn empty_buckets(&mut self) -> Result<(), ConvertError> {
         for path in listing::bucket_paths(&self.dir)? {
             for entry in listing::all(&self.dir, &path)? {

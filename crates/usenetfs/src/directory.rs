@@ -1,6 +1,6 @@
-//! A directory of the lower tree, and where its entries are: the translation of names.
+//! A directory of the lower tree: the translation of names to the positions of its entries.
 //!
-//! In a managed directory a name is in its bucket ([`netnews::bucket`]); elsewhere it is where it seems to
+//! In a managed directory a name is in its bucket ([`netnews::bucket`]); in others it is where it appears to
 //! be. A subdirectory whose name consists of digits, such as that of alt.2600, is made in `aaa`, where the
 //! storage method `bucketed` has it; one in a bucket is found as well. While a directory is converted
 //! ([`MARKER`]) its entries are at one of several places. Sources: UFS-02 to UFS-06.
@@ -17,48 +17,48 @@ use rustix::io::Errno;
 use crate::failpoint;
 use crate::lower::{self, Lower};
 
-/// Name of a directory that exists below another one while that is converted, and has the entries whose
-/// names buckets need. The mount shows it nowhere.
+/// Name of a directory that exists below another one during its conversion, and has the entries whose names
+/// buckets need. The mount never shows it.
 pub const MARKER: &str = ".usenetfs-converting";
 
-/// How often an entry can be moved by conversions while it is changed.
+/// Maximum number of times that conversions move an entry while it is changed.
 pub const MOVES_MAX: usize = 4;
-/// How often a bucket is made that a conversion removes because it is empty.
+/// Maximum number of times that a bucket is made which a conversion removes because it is empty.
 const BUCKET_TRIES: usize = 8;
 
-/// A directory as it is now.
+/// A directory in its current state.
 #[derive(Debug, Clone)]
 pub struct Directory {
-    /// Refers to it.
+    /// Descriptor of the directory.
     pub fd: Arc<OwnedFd>,
-    /// Its attributes.
+    /// Attributes of the directory.
     pub stat: Statx,
-    /// Which buckets it has, if it is managed.
+    /// Scheme of its buckets, if it is managed.
     pub scheme: Scheme,
 }
 
-/// An entry.
+/// A directory entry.
 #[derive(Debug)]
 pub struct Found {
-    /// Where it is, from the directory.
+    /// Path relative to the directory.
     pub path: OsString,
-    /// Its attributes.
+    /// Attributes of the entry.
     pub stat: Statx,
 }
 
 impl Directory {
-    /// The directory that `fd` refers to.
+    /// Reads the directory that `fd` refers to.
     pub fn new(fd: Arc<OwnedFd>, scheme: Scheme) -> Lower<Self> {
         let stat = lower::stat_fd(&fd)?;
         Ok(Self { fd, stat, scheme })
     }
 
-    /// Whether it is managed.
+    /// Returns whether the directory is managed.
     pub fn is_managed(&self) -> bool {
         lower::is_managed(&self.stat)
     }
 
-    /// The entry of this name.
+    /// Finds the entry of this name.
     pub fn find(&self, name: &OsStr) -> Lower<Found> {
         if name == MARKER {
             return Err(Errno::NOENT);
@@ -84,7 +84,7 @@ impl Directory {
         }
     }
 
-    /// Looks along both ways that a conversion may move it meanwhile.
+    /// Looks in all places between which a conversion may move it meanwhile.
     fn find_anywhere(&self, name: &OsStr) -> Lower<Found> {
         let staged = || self.at(lower::below(MARKER, name));
         let top = || match self.at(name.to_owned()) {
@@ -101,7 +101,7 @@ impl Directory {
             .map_err(|error| if error == Errno::NOTDIR { Errno::NOENT } else { error })
     }
 
-    /// Whether a conversion of it is under way.
+    /// Returns whether the directory is being converted.
     pub fn is_converting(&self) -> bool {
         lower::stat_at(&self.fd, OsStr::new(MARKER)).is_ok_and(|stat| lower::is_dir(&stat))
     }
@@ -110,7 +110,7 @@ impl Directory {
         lower::below(self.scheme.bucket(name.as_bytes()).as_str(), name)
     }
 
-    /// Where a new entry belongs.
+    /// Returns the path of a new entry.
     pub fn place(&self, name: &OsStr, is_dir: bool) -> Lower<OsString> {
         Ok(match self.is_managed() {
             _ if name == MARKER => return Err(Errno::PERM),
@@ -120,7 +120,7 @@ impl Directory {
         })
     }
 
-    /// Does what makes an entry at a place, with the bucket that it needs.
+    /// Calls `make` for the path of a new entry, and creates the bucket that it needs.
     pub fn with_bucket<T>(&self, place: &OsStr, make: impl Fn(&OsStr) -> Lower<T>) -> Lower<T> {
         let mut made = make(place);
         for _ in 0..BUCKET_TRIES {
@@ -128,7 +128,7 @@ impl Directory {
                 break;
             }
             match self.make_bucket(place) {
-                // A conversion has just removed it again.
+                // A conversion has just removed it.
                 Err(Errno::NOENT) => {}
                 bucket => {
                     bucket?;
@@ -137,7 +137,7 @@ impl Directory {
             }
         }
         match made {
-            // Something that is to be moved still has the bucket's name.
+            // An entry that is still to be moved has the bucket's name.
             Err(Errno::NOTDIR) if self.is_managed() && self.is_converting() => {
                 let name = place.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
                 make(&lower::below(MARKER, OsStr::from_bytes(name)))
@@ -146,7 +146,7 @@ impl Directory {
         }
     }
 
-    /// Makes the directories above a place: for the same users as this one, never with its bit.
+    /// Makes the directories above a path: with the permissions of this one, never with its bit.
     fn make_bucket(&self, place: &OsStr) -> Lower<()> {
         let mode = Mode::from_raw_mode(u32::from(self.stat.stx_mode & 0o777));
         let bytes = place.as_bytes();
@@ -163,7 +163,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives a new entry at a path to its owner, if it is not theirs already; its attributes then.
+    /// Changes the owner of a new entry at a path, if necessary; returns its attributes.
     pub fn give_to(&self, path: &OsStr, user: u32, group: u32) -> Lower<Statx> {
         let stat = lower::stat_at(&self.fd, path)?;
         if (stat.stx_uid, stat.stx_gid) == (user, group) {
@@ -174,12 +174,13 @@ impl Directory {
         lower::stat_at(&self.fd, path)
     }
 
-    /// The group of a new entry, made by a process of group `group`.
+    /// Returns the group of a new entry, made by a process of group `group`.
     pub fn group_of_new(&self, group: u32) -> u32 {
         if self.stat.stx_mode & lower::INHERITED_GROUP == 0 { group } else { self.stat.stx_gid }
     }
 
-    /// After a name was added or removed: a managed directory's own times do not show it by themselves.
+    /// Updates the times after a name was added or removed: those of a managed directory do not change
+    /// otherwise.
     pub fn touch(&self) {
         failpoint::reached("step");
         if self.is_managed() {
@@ -191,7 +192,7 @@ impl Directory {
         }
     }
 
-    /// Its number of links as a flat directory: two, and one for each subdirectory.
+    /// Returns the number of links of a flat directory: two, and one for each subdirectory.
     pub fn links(&self) -> u32 {
         if !self.is_managed() || self.stat.stx_nlink < 2 {
             return self.stat.stx_nlink;

@@ -1,9 +1,9 @@
 //! Places at which a test kills the process, as `kill -9` would.
 //!
-//! With the feature `testing`, `USENETFS_KILL_AT=NAME:N` does it when the place is reached for the Nth time.
-//! Programs that ship have nothing of this.
+//! With the feature `testing`, `USENETFS_KILL_AT=NAME:N` kills the process when the place is reached for the
+//! Nth time. Released programs do not contain this.
 
-/// This place was reached.
+/// Reports that this place was reached.
 #[cfg(not(feature = "testing"))]
 pub fn reached(_name: &str) {}
 

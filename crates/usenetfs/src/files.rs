@@ -1,8 +1,8 @@
-//! Open files, and which of them the kernel reads and writes without us.
+//! Open files, and which of them the kernel reads and writes directly.
 //!
 //! Where the kernel has FUSE passthrough, it does input and output on the lower file itself. All handles of
-//! one file must then agree: a file that is open in one way is opened in that way again. Files that set
-//! user or group never pass through, because a stranger's write must clear those bits.
+//! one file must then agree: further handles are opened in the same way as the first. Files that set user or
+//! group never pass through, because another user's write must clear those bits.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,10 +18,10 @@ use crate::lower;
 
 /// An open file.
 pub struct OpenFile {
-    /// Of the lower file.
+    /// Descriptor of the lower file.
     pub fd: OwnedFd,
     node: u64,
-    /// How the kernel calls it, if it reads and writes it itself.
+    /// Identifier in the kernel, if the file passes through.
     pub backing: Option<Arc<BackingId>>,
 }
 
@@ -40,17 +40,17 @@ struct Table {
 }
 
 impl Files {
-    /// The kernel can, so files may pass through.
+    /// Allows files to pass through, since the kernel supports it.
     pub fn allow_passthrough(&self) {
         self.passes_through.store(true, Ordering::Relaxed);
     }
 
-    /// Whether files pass through.
+    /// Returns whether files pass through.
     pub fn passes_through(&self) -> bool {
         self.passes_through.load(Ordering::Relaxed)
     }
 
-    /// Takes a file that was just opened; its handle. `register` makes it known to the kernel.
+    /// Adds a file that was just opened; returns its handle. `register` registers it with the kernel.
     pub fn add(
         &self,
         node: u64,
@@ -74,7 +74,8 @@ impl Files {
         (handle, file)
     }
 
-    /// The first refusal, such as for want of a privilege or of a lower file system that can, ends it.
+    /// Registers a file; the first refusal, such as for lack of a privilege or of support in the lower file
+    /// system, disables passthrough.
     fn backing(
         &self,
         fd: &OwnedFd,
@@ -88,12 +89,12 @@ impl Files {
         registered.ok().map(Arc::new)
     }
 
-    /// The file of a handle.
+    /// Returns the file of a handle.
     pub fn get(&self, handle: u64) -> Option<Arc<OpenFile>> {
         self.table.lock().files.get(&handle).cloned()
     }
 
-    /// Any open file of a node.
+    /// Returns any open file of a node.
     pub fn of_node(&self, node: u64) -> Option<Arc<OpenFile>> {
         let table = self.table.lock();
         table.files.get(table.of_node.get(&node)?.first()?).cloned()

@@ -1,10 +1,9 @@
-//! FUSE's requests, translated to [`Tree`] and answered.
+//! FUSE requests, translated to [`Tree`] and answered.
 //!
-//! Names are looked up and changed by one thread after the other, which has a turn at the tree; several read
-//! and write, so that a slow file holds up nobody else. What may wait for the disk for long (syncs,
-//! allocation, copies) is answered by [`Workers`]. The kernel checks permissions (`default_permissions`),
-//! keeps locks, and keeps names and attributes for a moment; every change that comes through the mount it
-//! sees at once.
+//! One thread at a time looks up and changes names, holding a turn at the tree; several threads read and
+//! write, so that a slow file delays no other requests. Requests that may wait for the disk for long (syncs,
+//! allocation, copies) are answered by [`Workers`]. The kernel checks permissions (`default_permissions`),
+//! keeps locks, and caches names and attributes for a moment; changes through the mount are visible at once.
 
 use std::ffi::OsStr;
 use std::io;
@@ -32,15 +31,15 @@ use crate::online::{CONVERSION, Conversions};
 use crate::tree::Tree;
 use crate::workers::Workers;
 
-/// Levels of stacked file systems, this one among them, that the kernel allows at most.
+/// Maximum number of stacked file systems that the kernel allows, this one included.
 const STACK_DEPTH_MAX: u32 = 2;
-/// Bytes of a single read or write.
+/// Maximum size of a single read or write, in bytes.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// `whence` of holes and data, the only ones that the kernel asks about.
+/// Values of `whence` for holes and data, the only ones that the kernel requests.
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
-/// The mount's side of FUSE.
+/// FUSE server of a mount.
 pub struct Usenetfs {
     tree: Arc<Tree>,
     workers: Workers,
@@ -51,7 +50,7 @@ pub struct Usenetfs {
 }
 
 impl Usenetfs {
-    /// Serves a tree. The kernel keeps names and attributes for `keep`.
+    /// Creates the server of a tree. The kernel caches names and attributes for `keep`.
     pub fn new(
         tree: Arc<Tree>,
         keep: Duration,
@@ -73,21 +72,21 @@ impl Usenetfs {
         }
     }
 
-    /// A directory is managed now or is no longer: the names that the kernel knows there are wrong.
+    /// Invalidates the names that the kernel knows in a directory that has become managed or flat.
     fn forget_names(&self, dir: INodeNo) {
         let names = self.tree.nodes.children(dir.0);
         let notifier = self.notifier.clone();
         self.workers.notify(move || {
             for name in names {
-                // What the kernel does not know any more is what it should not know.
+                // Names that the kernel no longer knows need no invalidation.
                 let _gone = notifier.get().map(|notifier| notifier.inval_entry(dir, &name));
             }
         });
     }
 
-    /// The mode that a directory gets. Only an empty one takes or loses the mark of a managed directory with
-    /// it: what is in another one would no longer be seen. Programs that restore modes (rsync, tar) mean the
-    /// rights.
+    /// Returns the mode that a directory is given. Only an empty directory gains or loses the mark of a
+    /// managed one with it: entries of others would no longer be visible. Programs that restore modes (rsync,
+    /// tar) mean the permissions.
     fn kept_mark(&self, ino: INodeNo, stat: &fs::Statx, mode: u32) -> Lower<u32> {
         let mark = u32::from(lower::MANAGED);
         let present = u32::from(stat.stx_mode) & mark;
@@ -97,8 +96,8 @@ impl Usenetfs {
         Ok(mode & !mark | present)
     }
 
-    /// The mode of a new entry: without the bits of the maker's mask, unless the directory has a list that
-    /// its entries inherit (acl(5)).
+    /// Returns the mode of a new entry: without the bits of the creator's umask, unless the directory has a
+    /// default ACL (acl(5)).
     fn masked(&self, parent: INodeNo, mode: u32, umask: u32) -> u32 {
         let inherits = || {
             let dir = self.tree.node_fd(parent.0)?;
@@ -107,8 +106,7 @@ impl Usenetfs {
         if umask & mode == 0 || inherits().is_ok() { mode } else { mode & !umask }
     }
 
-    /// Changes an attribute of a node; the list that entries inherit also of its buckets, in which they are
-    /// made.
+    /// Changes an attribute of a node; a default ACL is also set on its buckets, in which entries are made.
     fn with_buckets(
         &self,
         ino: INodeNo,
@@ -165,10 +163,10 @@ impl Usenetfs {
     }
 }
 
-/// The list that new entries of a directory inherit.
+/// Default ACL, which new entries of a directory inherit.
 const DEFAULT_LIST: &str = "system.posix_acl_default";
 
-/// What SETATTR asks for.
+/// Changes requested by SETATTR.
 struct Change {
     mode: Option<u32>,
     uid: Option<u32>,
@@ -177,11 +175,11 @@ struct Change {
     atime: Option<TimeOrNow>,
     mtime: Option<TimeOrNow>,
     file: Option<Arc<OpenFile>>,
-    /// The group of whoever asks, if that is not root.
+    /// Group of the requesting user, unless that is root.
     by_stranger: Option<u32>,
 }
 
-/// A write by somebody who may not set them clears the bits that set user and group.
+/// Clears the setuid and setgid bits after a write by a user who may not set them.
 fn clear_set_ids(fd: impl AsFd, group: u32) -> Lower<()> {
     let stat = lower::stat_fd(&fd)?;
     if lower::sets_ids(&stat) && !lower::is_dir(&stat) {
@@ -198,8 +196,8 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
     }
 }
 
-/// A time as the kernel sent it. Before 1970 `fuser` takes the nanoseconds away instead of adding them, so
-/// here they are taken back.
+/// Converts a time sent by the kernel. Before 1970 `fuser` subtracts the nanoseconds instead of adding them,
+/// which is corrected here.
 fn since_epoch(time: SystemTime) -> Timespec {
     let (sign, length) = match time.duration_since(UNIX_EPOCH) {
         Ok(after) => (1, after),
@@ -212,8 +210,9 @@ fn errno(error: rustix::io::Errno) -> Errno {
     Errno::from_i32(error.raw_os_error())
 }
 
-/// How the lower file is opened: positions are the kernel's affair, so no `O_APPEND`, and our buffers are not
-/// aligned, so no `O_DIRECT`; files that pass through have both all the same.
+/// Returns the flags with which the lower file is opened: without `O_APPEND`, since the kernel keeps
+/// positions, and without `O_DIRECT`, since our buffers are not aligned; files that pass through have both
+/// all the same.
 fn open_flags(flags: i32) -> OFlags {
     let wanted = OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC | OFlags::NOATIME;
     OFlags::from_bits_retain(flags as u32) & wanted | OFlags::CLOEXEC
@@ -246,7 +245,7 @@ fn read_at(file: &OpenFile, offset: u64, size: u32) -> Lower<Vec<u8>> {
     Ok(buffer)
 }
 
-/// Writes everything, or as much as there is room for.
+/// Writes all of `data`, or as much as there is room for.
 fn write_at(file: &OpenFile, offset: u64, data: &[u8]) -> Lower<u32> {
     let mut written = 0;
     while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
@@ -260,7 +259,7 @@ fn write_at(file: &OpenFile, offset: u64, data: &[u8]) -> Lower<u32> {
     Ok(written as u32)
 }
 
-/// An attribute's value or list, or its size if there is no room for it.
+/// Replies with an attribute's value or list, or with its size if the caller has no room.
 fn reply_xattr(value: Lower<Vec<u8>>, size: u32, reply: ReplyXattr) {
     match value {
         Ok(value) if size == 0 => reply.size(value.len() as u32),
@@ -270,7 +269,7 @@ fn reply_xattr(value: Lower<Vec<u8>>, size: u32, reply: ReplyXattr) {
     }
 }
 
-/// Reads what may grow between asking for its size and reading it.
+/// Reads a value that may grow between asking for its size and reading it.
 fn whole(size: impl Fn() -> Lower<usize>, read: impl Fn(&mut [u8]) -> Lower<usize>) -> Lower<Vec<u8>> {
     loop {
         let mut value = vec![0; size()?];
@@ -291,16 +290,16 @@ impl Filesystem for Usenetfs {
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_AUTO_INVAL_DATA,
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-            // The kernel asks for access control lists and decides by them.
+            // The kernel requests access control lists and enforces them.
             InitFlags::FUSE_POSIX_ACL,
-            // Entries of a directory with a list that they inherit have its rights, not those of a umask.
+            // Default ACLs of a directory apply to its entries, instead of a umask.
             InitFlags::FUSE_DONT_MASK,
-            // A listing brings attributes while the program that reads it asks for them.
+            // Listings include attributes while the reading program asks for them.
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_READDIRPLUS_AUTO,
         ];
         for capability in wanted {
-            // What the kernel does not have it does in its own way.
+            // Capabilities that the kernel lacks are replaced by its own ways.
             let _without = config.add_capabilities(capability);
         }
         let _smaller = config.set_max_write(REQUEST_BYTES_MAX);
@@ -526,7 +525,7 @@ impl Filesystem for Usenetfs {
         }
     }
 
-    /// Nothing is kept back, so the kernel need not ask.
+    /// Does nothing, since no output is held back; the error makes the kernel stop asking.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -582,7 +581,7 @@ impl Filesystem for Usenetfs {
         }
     }
 
-    /// Entries with their attributes. `.` and `..`, and what is removed meanwhile, have none.
+    /// Lists entries with their attributes. `.` and `..`, and entries removed meanwhile, have none.
     fn readdirplus(
         &self,
         _: &Request,
@@ -602,7 +601,7 @@ impl Filesystem for Usenetfs {
                 let Some((attr, stat)) = known else {
                     let inode = INodeNo(self.tree.nodes.number(entry.inode));
                     let attr = lower::unknown_attributes(inode, entry.kind);
-                    // A node number of 0 says that the kernel is to look the name up itself.
+                    // Node number 0 makes the kernel look the name up itself.
                     let number = if is_dot { inode } else { INodeNo(0) };
                     return !reply.add(
                         number,
@@ -632,7 +631,7 @@ impl Filesystem for Usenetfs {
         reply.ok();
     }
 
-    /// The names of a managed directory are in many lower ones, so all of its file system is synced.
+    /// Syncs the whole file system, since the names of a managed directory are in many lower ones.
     fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
         let _turn = self.tree.turn();
         let dir = self.tree.listings.get(handle.0).map(|listing| listing.lock().dir().clone());

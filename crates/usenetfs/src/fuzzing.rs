@@ -1,5 +1,5 @@
-//! A door for a target in `fuzz/`: names of directories and files on a mount of a server's articles. Nothing
-//! else calls it.
+//! Entry point for a target in `fuzz/`: names of directories and files on a mount of a server's articles. It
+//! has no other callers.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ impl Articles for Groups {
     }
 }
 
-/// The groups that are found by walking the tree of these by its listings, each name of which is looked up.
-/// `name` is looked up in every directory; `Some` in the result's second part: a directory that it is.
+/// Returns the groups found by walking the tree of `groups` by its listings, each name of which is looked up.
+/// `name` is looked up in every directory; the second part of the result has the directories found by it.
 pub fn walked(groups: &[&str], name: &[u8]) -> (Vec<String>, Vec<String>) {
     let mut names: Vec<Arc<str>> = groups.iter().map(|group| Arc::from(*group)).collect();
     names.sort();

@@ -4,8 +4,8 @@
 //! translated on their way down ([`netnews::bucket`]). Everything else passes through. [`mount`] mounts a
 //! tree; [`convert`] makes a directory managed or flat again. [`Device`] and [`serve`] show a server's
 //! articles as files instead. `newsreel mount` and `newsreel manage` are their command line. Invariants: each
-//! change of a name is one call to the lower file system; no `unsafe`; nothing is kept on disk but what the
-//! paper's layout has, and at the root which scheme it is. Source: the Usenetfs paper (UFS-01 to UFS-11),
+//! change of a name is one call to the lower file system; no `unsafe`; nothing is stored on disk except the
+//! paper's layout, and the scheme at the root. Source: the Usenetfs paper (UFS-01 to UFS-11),
 //! `docs/usenetfs.md`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -1,10 +1,10 @@
 //! Listing a directory: in order, restartable at every entry, without holding it in memory.
 //!
-//! A managed directory is listed as the paper has it: `.`, `..`, what is in `aaa`, then the buckets 000,
-//! 001 to 999. The lower file system says where a listing of each goes on after an entry; since such a
-//! position fills 64 bits, an entry's own position is its number in this listing, and a table leads from
-//! there to the bucket and the position in it (16 bytes an entry while the directory is open). Other
-//! directories have the lower positions. Source: UFS-08.
+//! A managed directory is listed in the paper's order: `.`, `..`, the entries of `aaa`, then the buckets 000,
+//! 001 to 999. The lower file system returns a position after each entry; since such a position takes 64
+//! bits, an entry's own position is its number in this listing, and a table maps it to the bucket and the
+//! position in it (16 bytes an entry while the directory is open). Other directories use the lower positions.
+//! Source: UFS-08.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -22,21 +22,21 @@ use rustix::io::Errno;
 use crate::directory::{Directory, MARKER};
 use crate::lower::{self, Key, Lower, rank};
 
-/// Bytes of entries that are read at once.
+/// Size of the buffer for entries, in bytes.
 const BUFFER_BYTES: usize = 32 * 1024;
-/// Positions after `.` and `..`.
+/// Number of positions of `.` and `..`.
 const DOTS: u64 = 2;
 
-/// An entry of a directory.
+/// A directory entry.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its lower inode number.
+    /// Lower inode number.
     pub inode: u64,
-    /// What it is.
+    /// File type.
     pub kind: FileType,
-    /// Its name.
+    /// Name of the entry.
     pub name: OsString,
-    /// Where the listing goes on after it.
+    /// Position at which the listing continues after it.
     pub next: u64,
 }
 
@@ -74,7 +74,7 @@ impl Reader {
                 kind => Some(lower::kind_of(kind)),
             };
             let (inode, next) = (entry.ino(), entry.next_entry_cookie());
-            // What is gone by now is left out.
+            // Entries that were removed meanwhile are left out.
             self.waiting.extend(kind.map(|kind| Entry { inode, kind, name, next }));
             if raw.is_buffer_empty() && !self.waiting.is_empty() {
                 break;
@@ -84,13 +84,13 @@ impl Reader {
     }
 }
 
-/// How a directory is listed.
+/// Source of a listing.
 enum Form {
-    /// As it is.
+    /// The lower directory.
     Plain(Reader),
-    /// Its buckets one after the other.
+    /// Buckets, one after the other.
     Buckets(Buckets),
-    /// From memory, while it is being converted.
+    /// Memory, while the directory is being converted.
     Whole(Vec<Entry>),
 }
 
@@ -98,9 +98,9 @@ struct Buckets {
     paths: Vec<OsString>,
     at: usize,
     reader: Option<Reader>,
-    /// Of each entry that was listed: its bucket, and where that goes on.
+    /// Bucket of each listed entry, and the position after it.
     listed: Vec<(u32, u64)>,
-    /// The next one, if it was read already.
+    /// Next entry, if it was read already.
     waiting: Option<Entry>,
 }
 
@@ -110,16 +110,16 @@ pub struct Listing {
     /// Inode numbers of `.` and `..`.
     dots: [u64; 2],
     form: Form,
-    /// After the last entry that was taken.
+    /// Position after the last entry that was taken.
     position: u64,
-    /// What follows, if a conversion began meanwhile.
+    /// Remaining entries, if a conversion began meanwhile.
     kept: Option<VecDeque<Entry>>,
 }
 
-/// A listing that is open.
+/// An open listing.
 pub type OpenListing = Arc<Ordered<Listing, { rank::LISTING }>>;
 
-/// The listings that are open, by handle.
+/// Open listings, by handle.
 #[derive(Default)]
 pub struct Listings {
     table: Innermost<Table>,
@@ -132,7 +132,7 @@ struct Table {
 }
 
 impl Listings {
-    /// Takes one; its handle.
+    /// Adds a listing; returns its handle.
     pub fn add(&self, listing: Listing) -> u64 {
         let mut table = self.table.lock();
         table.last += 1;
@@ -141,17 +141,17 @@ impl Listings {
         handle
     }
 
-    /// That of a handle.
+    /// Returns the listing of a handle.
     pub fn get(&self, handle: u64) -> Lower<OpenListing> {
         self.table.lock().open.get(&handle).cloned().ok_or(Errno::BADF)
     }
 
-    /// Closes one.
+    /// Closes a listing.
     pub fn close(&self, handle: u64) {
         self.table.lock().open.remove(&handle);
     }
 
-    /// The entries of this directory are about to move: listings of it that have begun go on from memory.
+    /// Prepares for a conversion of this directory: listings of it that have begun continue from memory.
     pub fn keep(&self, dir: Key) -> Lower<()> {
         let open: Vec<_> = self.table.lock().open.values().cloned().collect();
         for listing in open {
@@ -165,18 +165,19 @@ impl Listings {
 }
 
 impl Listing {
-    /// From the beginning.
+    /// Creates a listing from the beginning.
     pub fn new(dir: Directory, dots: [u64; 2]) -> Lower<Self> {
         let form = Form::new(&dir)?;
         Ok(Self { dir, dots, form, position: 0, kept: None })
     }
 
-    /// Its directory.
+    /// Returns the directory.
     pub fn dir(&self) -> &Directory {
         &self.dir
     }
 
-    /// Hands over entries from a position on until `take` returns false, which has not taken the last then.
+    /// Passes entries from a position on to `take` until it returns false for one, which is not consumed
+    /// then.
     pub fn read(&mut self, from: u64, mut take: impl FnMut(&Entry) -> bool) -> Lower<()> {
         if from != self.position || from == 0 {
             self.seek(from)?;
@@ -203,7 +204,7 @@ impl Listing {
         }
     }
 
-    /// Reads the rest, if it has begun.
+    /// Reads the remaining entries into memory, if the listing has begun.
     fn keep(&mut self) -> Lower<()> {
         if self.position == 0 || self.kept.is_some() {
             return Ok(());
@@ -248,7 +249,7 @@ fn next_plain(reader: &mut Reader, [own, parent]: [u64; 2]) -> Lower<Option<Entr
     while let Some(mut entry) = reader.next()? {
         match entry.name.as_bytes() {
             b"." => entry.inode = own,
-            // It may lie in a bucket of its parent.
+            // A directory may be in a bucket of its parent.
             b".." => entry.inode = parent,
             name if name == MARKER.as_bytes() => continue,
             _ => {}
@@ -314,7 +315,7 @@ impl Buckets {
         }
     }
 
-    /// An entry keeps its number when it is listed again from the one before it.
+    /// Returns the number of an entry, which it keeps when it is listed again from the one before it.
     fn number_of(&mut self, place: (u32, u64), position: u64) -> u64 {
         let again = usize::try_from(position - DOTS).ok().and_then(|at| self.listed.get(at));
         if again == Some(&place) {
@@ -345,7 +346,7 @@ impl Buckets {
     }
 }
 
-/// Whether the name would be found there.
+/// Returns whether the name would be found at this path.
 pub fn is_visible(dir: &Directory, path: &OsStr, name: &OsStr) -> bool {
     if name == "." || name == ".." {
         return false;
@@ -354,7 +355,7 @@ pub fn is_visible(dir: &Directory, path: &OsStr, name: &OsStr) -> bool {
     path == own.as_str() || path == bucket::OTHERS && bucket::is_article(name.as_bytes())
 }
 
-/// The buckets that a managed directory has, in the order in which they are listed.
+/// Returns the buckets of a managed directory, in the order in which they are listed.
 pub fn bucket_paths(dir: &Directory) -> Lower<Vec<OsString>> {
     let is_level =
         |entry: &Entry| entry.kind == FileType::Directory && dir.scheme.is_level(entry.name.as_bytes());
@@ -374,7 +375,7 @@ pub fn bucket_paths(dir: &Directory) -> Lower<Vec<OsString>> {
     Ok(others.into_iter().chain(paths).collect())
 }
 
-/// All entries of a lower directory but `.` and `..`.
+/// Returns all entries of a lower directory but `.` and `..`.
 pub fn all(dir: &Directory, path: &OsStr) -> Lower<Vec<Entry>> {
     let mut reader = Reader::open(dir, path)?;
     let mut entries = Vec::new();
@@ -386,7 +387,8 @@ pub fn all(dir: &Directory, path: &OsStr) -> Lower<Vec<Entry>> {
     Ok(entries)
 }
 
-/// All entries of a directory that is being converted, read along both ways that they may move.
+/// Returns all entries of a directory that is being converted, read at all places between which they may
+/// move.
 fn everything(dir: &Directory) -> Lower<Vec<Entry>> {
     let mut seen = BTreeSet::new();
     let mut entries = Vec::new();

@@ -1,4 +1,4 @@
-//! The lower directory that a path means: itself, or, on a mount, what is shown there.
+//! The lower directory of a path: the path itself, or, on a mount, the directory shown there.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::directory::Directory;
 use crate::lower::mounts::mounts;
 use crate::lower::{self, marking};
 
-/// Bytes of such a path.
+/// Maximum length of such a path, in bytes.
 const PATH_BYTES_MAX: usize = 64;
 
-/// The lower directory of a path.
+/// Returns the lower directory of a path.
 pub fn lower_directory(path: &Path, scheme: Scheme) -> io::Result<Directory> {
     let path = path.canonicalize()?;
     let mount = mounts()?.into_iter().rfind(|mount| path.starts_with(&mount.point));
@@ -38,7 +38,7 @@ pub fn lower_directory(path: &Path, scheme: Scheme) -> io::Result<Directory> {
     if lower::is_dir(&dir.stat) { Ok(dir) } else { Err(io::ErrorKind::NotADirectory.into()) }
 }
 
-/// What a mount says of its lower root.
+/// Returns the lower root of a mount, from its attribute.
 fn lower_root(point: &Path) -> Option<PathBuf> {
     let mut value = [0; PATH_BYTES_MAX];
     let length = rustix::fs::getxattr(point, lower::LOWER_ROOT, &mut value).ok()?;

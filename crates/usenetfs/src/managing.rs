@@ -1,4 +1,4 @@
-//! Conversions as they are asked for: of a path, on a mount or below it.
+//! Requests for conversions: of a path, on a mount or below it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::converting::{self, ConvertError, Converted, Form};
 use crate::locating;
 use crate::online::{CONVERSION, STATE_BYTES_MAX, State};
 
-/// How often whoever waits looks how far it is.
+/// Interval for polling the progress of a conversion.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Gives a directory a form; `progress` is told how many of how many entries are done.
+/// Converts a directory to a form; `progress` is called with the number of entries done and the total.
 pub fn convert(
     path: &Path,
     form: Form,
@@ -29,19 +29,19 @@ pub fn convert(
     if state_of(path).is_none() {
         return converting::convert(dir, form, None, progress);
     }
-    // What cannot be converted is told by name here.
+    // Checked here, since this error has the names that prevent a conversion.
     converting::check(&dir, form)?;
     ask(path, form, progress)
 }
 
-/// What the mount says of a directory; `None` where no mount of ours answers.
+/// Returns the mount's state for a directory; `None` if no mount of ours answers.
 fn state_of(path: &Path) -> Option<State> {
     let mut bytes = vec![0; STATE_BYTES_MAX];
     let length = fs::getxattr(path, CONVERSION, &mut bytes).ok()?;
     State::read(bytes.get(..length)?)
 }
 
-/// Has the mount convert a directory.
+/// Requests a conversion from the mount.
 fn ask(path: &Path, form: Form, progress: &mut dyn FnMut(u64, u64)) -> Result<Converted, ConvertError> {
     let asked = std::thread::scope(|scope| {
         let asked =

@@ -1,8 +1,8 @@
 //! Mounting and unmounting.
 //!
-//! What is mounted is a tree of files ([`mount`]), or a server's articles: `articles` is what is asked of the
+//! A mount shows a tree of files ([`mount`]), or a server's articles: `articles` is the interface to the
 //! server, `group_tree` names its directories, `article_files` answers the kernel, and `device` connects the
-//! process that mounts with the one that answers. `helper` mounts for users who may not.
+//! process that mounts with the one that answers. `helper` mounts for unprivileged users.
 
 mod article_files;
 pub mod articles;
@@ -31,26 +31,26 @@ use crate::lower::mounts::SOURCE;
 use crate::lower::unprivileged::keep_reserves;
 use crate::tree::Tree;
 
-/// Threads that answer the kernel: as many slow files may be read or written at once without holding up the
-/// others.
+/// Number of threads that answer the kernel: as many slow files may be read or written at once without
+/// delaying the others.
 const THREADS: usize = 8;
-/// Descriptors assumed where the system does not say.
+/// Number of descriptors assumed if the system does not report a limit.
 const DESCRIPTORS_UNKNOWN: u64 = 1024;
-/// Most descriptors that are planned with.
+/// Maximum number of descriptors that are planned with.
 const DESCRIPTORS_MAX: u64 = 1 << 17;
 
-/// How to mount.
+/// Options of a mount.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which buckets managed directories have.
+    /// Scheme of managed directories' buckets.
     pub scheme: Scheme,
-    /// For how long the kernel keeps names and attributes that it was told.
+    /// Time for which the kernel caches names and attributes.
     pub keep: Duration,
-    /// Whether other users may use the mount.
+    /// True if other users may use the mount.
     pub allow_other: bool,
-    /// Whether nothing can be changed through it.
+    /// True if nothing can be changed through the mount.
     pub read_only: bool,
-    /// Whether the kernel may read and write the lower files itself.
+    /// True if the kernel may read and write the lower files itself.
     pub passthrough: bool,
 }
 
@@ -73,8 +73,8 @@ pub struct Mounted {
     tree: Arc<Tree>,
 }
 
-/// Mounts the tree below `lower` at `point`. Sets the process's file mode creation mask to nothing, since
-/// modes come from other processes, which have one of their own.
+/// Mounts the tree below `lower` at `point`. Clears the process's umask, since the kernel sends modes that
+/// the umask of the requesting process was applied to.
 pub fn mount(lower: &Path, point: &Path, options: &Options) -> io::Result<Mounted> {
     let point = free_point(point)?;
     let lower = lower.canonicalize()?;
@@ -103,41 +103,41 @@ pub fn mount(lower: &Path, point: &Path, options: &Options) -> io::Result<Mounte
     let (ends, ended) = channel();
     std::thread::Builder::new().name("usenetfs-end".into()).spawn(move || {
         let end = guard.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the mount panicked")));
-        // Whoever mounted may be gone.
+        // The receiver may have been dropped.
         let _unheard = ends.send(end);
     })?;
     Ok(Mounted { ended: Innermost::new(Some(ended)), device, tree })
 }
 
-/// As many descriptors as this process may have; raises its limit as far as it may.
+/// Returns the number of descriptors that this process may have; raises its limit as far as possible.
 fn raise_descriptors() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // Where it is refused the old limit stays.
+    // If that is refused the old limit stays.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let now = if raised.is_ok() { limit.maximum } else { limit.current };
     now.unwrap_or(DESCRIPTORS_UNKNOWN).min(DESCRIPTORS_MAX) as usize
 }
 
 impl Mounted {
-    /// What waits until the mount has ended, for example because somebody unmounted it; the second time what
-    /// does not wait.
+    /// Returns a function that waits until the mount has ended, for example because it was unmounted; the
+    /// function of a second call returns at once.
     pub fn end(&self) -> impl FnOnce() -> io::Result<()> + Send + 'static {
         let ended = self.ended.lock().take();
         move || ended.map_or(Ok(()), |ended| ended.recv().unwrap_or(Ok(())))
     }
 
-    /// Takes it out of the tree: nothing new can be opened. What is open works on until it is closed or the
-    /// process ends.
+    /// Detaches the mount: nothing new can be opened. Open files work until they are closed or the process
+    /// ends.
     pub fn detach(&mut self) -> io::Result<()> {
         self.device.detach()
     }
 
-    /// Where it is.
+    /// Returns the mount point.
     pub fn point(&self) -> &Path {
         self.device.point()
     }
 
-    /// Whether the kernel reads and writes the lower files itself, as far as is known by now.
+    /// Returns whether the kernel reads and writes the lower files itself, as far as is known.
     pub fn passes_through(&self) -> bool {
         self.tree.files.passes_through()
     }

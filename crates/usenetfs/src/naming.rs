@@ -1,7 +1,7 @@
-//! Changing names: create, link, rename and remove, in managed and in other directories.
+//! Changes of names: create, link, rename and remove, in managed and in other directories.
 //!
-//! Each is one call that changes the lower tree, after those that make a bucket. So a kill leaves a name
-//! where it was or where it was to be, and at most an empty bucket too many.
+//! Each change is one call that changes the lower tree, after those that make a bucket. After a kill a name
+//! is either at its old or at its new position, and there is at most one superfluous empty bucket.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,21 +17,21 @@ use crate::listing::{self, Entry, Listing};
 use crate::lower::{self, Lower};
 use crate::tree::Tree;
 
-/// Who makes an entry.
+/// User and group that make an entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Maker {
-    /// User.
+    /// User ID.
     pub user: u32,
-    /// Group.
+    /// Group ID.
     pub group: u32,
 }
 
-/// What is made.
+/// Kind of a new entry.
 #[derive(Debug, Clone, Copy)]
 pub enum Made<'a> {
     /// A directory.
     Directory,
-    /// A symbolic link to this.
+    /// A symbolic link to this target.
     Symlink(&'a OsStr),
     /// A file, pipe, socket or device with this number.
     Node(FileType, u64),
@@ -49,7 +49,7 @@ impl Tree {
         Ok((self.enter(parent, name, dir, found)?, found.stat))
     }
 
-    /// Where a new entry goes; an error if there is one.
+    /// Returns the path for a new entry; an error if the name exists.
     fn free_place(dir: &Directory, name: &OsStr, is_dir: bool) -> Lower<OsString> {
         match dir.find(name) {
             Ok(_) => Err(Errno::EXIST),
@@ -70,7 +70,7 @@ impl Tree {
         let dir = self.directory(parent)?;
         let is_dir = matches!(made, Made::Directory);
         let place = Self::free_place(&dir, name, is_dir)?;
-        // What sets user or group does so once it is its maker's.
+        // Setuid and setgid bits are set after the change of the owner.
         let bits = Mode::from_raw_mode(mode & 0o1777);
         let path = dir.with_bucket(&place, |path| {
             failpoint::reached("step");
@@ -106,7 +106,7 @@ impl Tree {
         self.entered(parent, name, &dir, &Found { path, stat })
     }
 
-    /// Makes a file and opens it; one that is there is opened, unless it must not be there.
+    /// Creates a file and opens it; an existing file is opened, unless it must not exist.
     pub fn create(
         &self,
         parent: u64,
@@ -127,14 +127,14 @@ impl Tree {
             Err(error) => return Err(error),
         };
         let how = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // What sets user or group does so once it is its maker's.
+        // Setuid and setgid bits are set after the change of the owner.
         let (bits, first) = (Mode::from_raw_mode(mode & 0o7777), Mode::from_raw_mode(mode & 0o1777));
         let (fd, path) = dir.with_bucket(&place, |path| {
             failpoint::reached("step");
             fs::openat(&dir.fd, path, how, first).map(|fd| (fd, path.to_owned()))
         })?;
         failpoint::reached("step");
-        // A conversion may have moved it already, so nothing goes by its path.
+        // A conversion may have moved it already, so its path is not used.
         let settled = give_file(&fd, maker.user, dir.group_of_new(maker.group)).and_then(|stat| {
             failpoint::reached("step");
             if mode & 0o6000 == 0 {
@@ -166,7 +166,7 @@ impl Tree {
         self.entered(parent, name, &dir, &Found { path, stat })
     }
 
-    /// Removes a name that is not a directory's.
+    /// Removes a name of anything but a directory.
     pub fn unlink(&self, parent: u64, name: &OsStr) -> Lower<()> {
         let dir = self.directory(parent)?;
         let (found, last) = while_moved(|| {
@@ -184,7 +184,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a directory that is empty, whatever buckets it has.
+    /// Removes an empty directory with its buckets.
     pub fn rmdir(&self, parent: u64, name: &OsStr) -> Lower<()> {
         let dir = self.directory(parent)?;
         let found = dir.find(name)?;
@@ -274,7 +274,7 @@ impl Tree {
         Ok(())
     }
 
-    /// What keeps a file that is about to lose its last name, if the kernel knows it.
+    /// Returns a descriptor of a file that is about to lose its last name, if the kernel knows the file.
     fn last_descriptor(&self, dir: &Directory, found: &Found) -> Option<OwnedFd> {
         let is_last = lower::is_dir(&found.stat) || found.stat.stx_nlink <= 1;
         (is_last && self.nodes.known(&found.stat).is_some())
@@ -295,8 +295,8 @@ impl Tree {
 /// Attributes for the kernel, and those of the lower file.
 pub type FileAttrAndBirth = (FileAttr, Statx);
 
-/// Finds an entry and changes it, again if a conversion moves it between the one and the other. The inner
-/// result is that of the change.
+/// Finds an entry and changes it, and repeats that if a conversion moves it in between. The inner result is
+/// that of the change.
 fn while_moved<T>(attempt: impl Fn() -> Lower<Lower<T>>) -> Lower<T> {
     for _ in 0..MOVES_MAX {
         match attempt()? {
@@ -307,7 +307,7 @@ fn while_moved<T>(attempt: impl Fn() -> Lower<Lower<T>>) -> Lower<T> {
     Err(Errno::NOENT)
 }
 
-/// Gives a file that was just made to its owner; its attributes then.
+/// Changes the owner of a new file; returns its attributes.
 fn give_file(fd: &OwnedFd, user: u32, group: u32) -> Lower<Statx> {
     let stat = lower::stat_fd(fd)?;
     if (stat.stx_uid, stat.stx_gid) == (user, group) {
@@ -331,7 +331,7 @@ pub fn remove_buckets(dir: &Directory) -> Lower<()> {
     Ok(())
 }
 
-/// Removes a directory if it is there.
+/// Removes a directory if it exists.
 fn remove_dir(dir: &Directory, path: &OsStr) -> Lower<()> {
     failpoint::reached("step");
     match fs::unlinkat(&dir.fd, path, AtFlags::REMOVEDIR) {

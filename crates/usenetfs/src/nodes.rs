@@ -1,11 +1,10 @@
-//! What the kernel knows of the mount: its inodes, by which names it found them, and descriptors.
+//! Nodes of the mount: the inodes that the kernel knows, the names by which it found them, and descriptors.
 //!
 //! A node's number is the inode number of the lower file. The exceptions are the root, which FUSE calls 1,
-//! and lower files of another device or with inode 1, which get numbers from 2^63 on. Only directories keep
-//! a descriptor, as many as the process may have; everything else, and a directory that lost its
-//! descriptor, is found again by its names and recognised by its key. A file whose last name is removed
-//! while the kernel knows it keeps one until it is forgotten, so that its inode is not used again
-//! meanwhile.
+//! and lower files of another device or with inode 1, which get numbers from 2^63 on. Only directories keep a
+//! descriptor, as many as the process may have; everything else, and a directory that lost its descriptor, is
+//! found again by its names and recognised by its key. A file whose last name is removed while the kernel
+//! knows it keeps a descriptor until the kernel forgets it, so that its inode is not used again meanwhile.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -17,9 +16,9 @@ use rustix::fs::Statx;
 
 use crate::lower::{self, Key};
 
-/// The root's number.
+/// Number of the root.
 pub const ROOT: u64 = 1;
-/// Names of a file that are remembered.
+/// Maximum number of names of a file that are remembered.
 const NAMES_MAX: usize = 16;
 const FIRST_FOREIGN: u64 = 1 << 63;
 
@@ -29,7 +28,7 @@ pub type Name = (u64, OsString);
 /// All nodes.
 pub struct Nodes {
     root: Key,
-    /// Descriptors of directories that are kept.
+    /// Maximum number of descriptors kept for directories.
     descriptors_max: usize,
     table: Innermost<Table>,
 }
@@ -45,9 +44,9 @@ struct Table {
 
 struct Node {
     key: Key,
-    /// How often the kernel was told of it and has not forgotten it.
+    /// Look-ups by the kernel that it has not forgotten.
     lookups: u64,
-    /// The latest last.
+    /// Known names, the latest last.
     names: Vec<Name>,
     dir: Option<Arc<OwnedFd>>,
     was_used: bool,
@@ -55,17 +54,17 @@ struct Node {
 }
 
 impl Nodes {
-    /// Those of a tree that begins at `root`, with at most so many descriptors of directories.
+    /// Creates the nodes of a tree with this root, and a limit for descriptors of directories.
     pub fn new(root: Key, descriptors_max: usize) -> Self {
         Self { root, descriptors_max, table: Innermost::default() }
     }
 
-    /// The number of a file, for a listing.
+    /// Returns the number of a file, for a listing.
     pub fn number(&self, inode: u64) -> u64 {
         if inode == self.root.inode { ROOT } else { inode }
     }
 
-    /// The number of a file if the kernel knows it.
+    /// Returns the number of a file if the kernel knows it.
     pub fn known(&self, stat: &Statx) -> Option<u64> {
         let key = lower::key(stat);
         let table = self.table.lock();
@@ -76,7 +75,7 @@ impl Nodes {
         table.nodes.get(&id).filter(|node| node.key == key).map(|_| id)
     }
 
-    /// The kernel is told that this is there; its number.
+    /// Records a look-up by the kernel; returns the file's number.
     pub fn remember(&self, parent: u64, name: &OsStr, stat: &Statx) -> u64 {
         let key = lower::key(stat);
         let mut table = self.table.lock();
@@ -94,7 +93,7 @@ impl Nodes {
         id
     }
 
-    /// The kernel has forgotten this many of its look-ups.
+    /// Subtracts look-ups that the kernel has forgotten.
     pub fn forget(&self, id: u64, lookups: u64) {
         let mut table = self.table.lock();
         let Some(node) = table.nodes.get_mut(&id) else { return };
@@ -106,44 +105,44 @@ impl Nodes {
         }
     }
 
-    /// Which file it is; `None` for the root and for what is not known.
+    /// Returns the key of a node; `None` for the root and for unknown nodes.
     pub fn key(&self, id: u64) -> Option<Key> {
         self.table.lock().nodes.get(&id).map(|node| node.key)
     }
 
-    /// Its names as far as they are known, the latest first.
+    /// Returns the known names of a node, the latest first.
     pub fn names(&self, id: u64) -> Vec<Name> {
         let table = self.table.lock();
         table.nodes.get(&id).map(|node| node.names.iter().rev().cloned().collect()).unwrap_or_default()
     }
 
-    /// The directory it was found in last.
+    /// Returns the directory in which the node was found last.
     pub fn parent(&self, id: u64) -> Option<u64> {
         self.table.lock().nodes.get(&id)?.names.last().map(|(parent, _)| *parent)
     }
 
-    /// The known names in a directory.
+    /// Returns the known names in a directory.
     pub fn children(&self, parent: u64) -> Vec<OsString> {
         let table = self.table.lock();
         let names = table.nodes.values().flat_map(|node| &node.names);
         names.filter(|(of, _)| *of == parent).map(|(_, name)| name.clone()).collect()
     }
 
-    /// It has this name now.
+    /// Adds a name to a node.
     pub fn add_name(&self, id: u64, parent: u64, name: &OsStr) {
         if let Some(node) = self.table.lock().nodes.get_mut(&id) {
             node.add_name(parent, name);
         }
     }
 
-    /// It has this name no longer.
+    /// Removes a name from a node.
     pub fn drop_name(&self, id: u64, parent: u64, name: &OsStr) {
         if let Some(node) = self.table.lock().nodes.get_mut(&id) {
             node.names.retain(|(of, known)| (*of, known.as_os_str()) != (parent, name));
         }
     }
 
-    /// A directory's descriptor, if it still has one.
+    /// Returns a directory's descriptor, if it still has one.
     pub fn dir(&self, id: u64) -> Option<Arc<OwnedFd>> {
         let mut table = self.table.lock();
         let node = table.nodes.get_mut(&id)?;
@@ -151,7 +150,7 @@ impl Nodes {
         node.dir.clone()
     }
 
-    /// Keeps a directory's descriptor, at the cost of one that was not used lately.
+    /// Keeps a directory's descriptor, perhaps in place of one that was not used lately.
     pub fn keep_dir(&self, id: u64, fd: &Arc<OwnedFd>) {
         let mut table = self.table.lock();
         let Some(node) = table.nodes.get_mut(&id) else { return };
@@ -172,7 +171,7 @@ impl Nodes {
         }
     }
 
-    /// What is left of a file without names.
+    /// Returns the descriptor of a file without names.
     pub fn nameless(&self, id: u64) -> Option<Arc<OwnedFd>> {
         self.table.lock().nodes.get(&id)?.nameless.clone()
     }

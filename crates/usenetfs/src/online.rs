@@ -1,9 +1,10 @@
-//! Conversions of what is in use: the mount makes them itself, so that no request is answered while an entry
-//! is on its way, and listings that have begun are not short of what has moved.
+//! Conversions of mounted directories: the mount performs them itself, so that no request is answered while
+//! an entry is being moved, and listings that have begun lack no moved entries.
 //!
-//! Whoever wants one writes `managed` or `flat` to the attribute [`CONVERSION`] of the directory, through the
-//! mount, and is answered when it is done. Reading the attribute meanwhile tells how far it is: entries done,
-//! entries to do, and buckets, in decimal; then the names that exist twice, each after a zero byte.
+//! A conversion is requested by writing `managed` or `flat` to the attribute [`CONVERSION`] of the directory,
+//! through the mount, and the write returns when it is done. Reading the attribute meanwhile returns the
+//! progress: entries done, entries to do, and buckets, in decimal; then the names that exist twice, each
+//! after a zero byte.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -19,19 +20,19 @@ use crate::directory::Directory;
 use crate::lower::{self, Key, Lower, rank};
 use crate::tree::Tree;
 
-/// The attribute.
+/// Name of the attribute.
 pub const CONVERSION: &str = "user.usenetfs.conversion";
-/// Directories whose state is remembered.
+/// Maximum number of directories whose state is remembered.
 const STATES_MAX: usize = 64;
-/// Bytes of the attribute that are read: more names than are shown.
+/// Maximum number of bytes of the attribute that are read: more names than are shown.
 pub const STATE_BYTES_MAX: usize = 64 * 1024;
 
-/// How far a conversion is.
+/// Progress of a conversion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// What was done.
+    /// Work done so far.
     pub done: Converted,
-    /// Entries to move.
+    /// Number of entries to move.
     pub total: u64,
     /// Names that exist twice.
     pub twice: Vec<OsString>,
@@ -51,7 +52,7 @@ impl State {
         bytes
     }
 
-    /// From the attribute.
+    /// Reads the value of the attribute.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut parts = bytes.split(|b| *b == 0);
         let mut numbers = std::str::from_utf8(parts.next()?).ok()?.split(' ').map(|text| text.parse().ok());
@@ -62,17 +63,17 @@ impl State {
     }
 }
 
-/// The state of a conversion, for itself and for whoever asks.
+/// State of a conversion, shared with readers of the attribute.
 type Shared = Arc<Ordered<State, { rank::CONVERSION }>>;
 
-/// The conversions of a mount.
+/// Conversions of a mount.
 #[derive(Default)]
 pub struct Conversions {
     states: Ordered<HashMap<Key, Shared>, { rank::CONVERSIONS }>,
 }
 
 impl Conversions {
-    /// How far that of a directory is, or how the last one ended.
+    /// Returns the progress of a directory's conversion, or the result of the last one.
     pub fn state(&self, tree: &Tree, id: u64) -> Lower<Vec<u8>> {
         let dir = tree.directory(id)?;
         if !lower::is_dir(&dir.stat) {
@@ -82,7 +83,7 @@ impl Conversions {
         Ok(state.map_or_else(State::default, |state| state.lock().clone()).to_bytes())
     }
 
-    /// Begins one for `user` and answers when it has ended.
+    /// Starts a conversion for `user` and replies when it has ended.
     pub fn start(&self, tree: &Arc<Tree>, id: u64, value: &[u8], user: u32, reply: ReplyEmpty) {
         let (dir, form, state) = match self.begin(tree, id, value, user) {
             Ok(begun) => begun,
@@ -93,7 +94,7 @@ impl Conversions {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(FuseErrno::from_i32(error.raw_os_error())),
         };
-        // Without a thread the reply is dropped, which answers EIO.
+        // If no thread can be started the reply is dropped, which answers EIO.
         let _started = std::thread::Builder::new().name("usenetfs-convert".into()).spawn(work);
     }
 
@@ -121,7 +122,7 @@ impl Conversions {
     }
 }
 
-/// Converts, and leaves in `state` what came of it.
+/// Runs a conversion, and leaves its result in `state`.
 fn convert(
     dir: Directory,
     form: Form,
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_comes_back() {
+    fn state_is_read_back() {
         let twice = vec![OsString::from("12 3"), OsString::from("x")];
         let state = State { done: Converted { moved: 3, buckets: 7 }, total: 9, twice, is_running: false };
         assert_eq!(State::read(&state.to_bytes()), Some(state));

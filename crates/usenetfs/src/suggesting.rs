@@ -1,8 +1,8 @@
-//! Which directories of a spool are worth managing.
+//! Suggestions of directories of a spool that are worth managing.
 //!
 //! The paper managed groups of more than 10,000 articles: 6 of its 11,017 groups, with a quarter of all
-//! articles. The gain is what it is where a directory has no index and a name is found by reading it.
-//! Sources: UFS-12, UFS-13, UFS-18.
+//! articles. The gain is stated for directories without an index, where a name is found by reading the
+//! directory. Sources: UFS-12, UFS-13, UFS-18.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,38 +11,38 @@ use std::path::{Path, PathBuf};
 
 use netnews::bucket::{self, Scheme};
 
-/// Files from which the paper manages a directory.
+/// Number of files from which the paper manages a directory.
 pub const FILES_MIN: u64 = 10_000;
-/// Directories that a walk is within at once.
+/// Maximum depth of directories in a walk.
 const DEPTH_MAX: usize = 128;
 
-/// A directory that would gain.
+/// A directory that would benefit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where it is, below the spool.
+    /// Path relative to the spool.
     pub path: PathBuf,
-    /// Articles in it.
+    /// Number of articles in it.
     pub files: u64,
-    /// Directories, and so inodes, that its buckets need.
+    /// Number of directories, and so inodes, that its buckets need.
     pub buckets: u64,
-    /// By how much fewer entries are read to find a name, where directories have no index.
+    /// Factor by which fewer entries are read to find a name, in directories without an index.
     pub gain: u64,
 }
 
-/// What is to be seen of a spool.
+/// Results of the examination of a spool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Suggestions {
     /// Directories with enough files that are not managed, the largest first.
     pub candidates: Vec<Candidate>,
-    /// Articles in the whole spool, managed directories apart.
+    /// Number of articles in the spool, except in managed directories.
     pub files: u64,
-    /// Directories in it.
+    /// Number of directories in it.
     pub directories: u64,
-    /// Directories that are managed already.
+    /// Number of directories that are managed already.
     pub managed: u64,
 }
 
-/// Reads a spool. `progress` is told how many directories were read.
+/// Examines a spool. `progress` is called with the number of directories read.
 pub fn suggest(
     spool: &Path,
     scheme: Scheme,

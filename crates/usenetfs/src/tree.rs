@@ -1,7 +1,7 @@
-//! The tree as the kernel asks for it: nodes, directories and files by number.
+//! The tree as the kernel sees it: nodes, directories and files by number.
 //!
-//! Everything that needs both the table of nodes and the lower file system. `filesystem` translates FUSE's
-//! requests to it, `naming` changes names.
+//! Contains everything that needs both the table of nodes and the lower file system. `filesystem` translates
+//! FUSE's requests to it, `naming` changes names.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,26 +19,26 @@ use crate::listing::{Listing, Listings};
 use crate::lower::{self, Lower, rank};
 use crate::nodes::{Nodes, ROOT};
 
-/// Directories above a directory that are looked for again when their descriptors were given up.
+/// Maximum number of parent directories that are looked up again when their descriptors were given up.
 const DEPTH_MAX: usize = 256;
 
 /// A mounted tree.
 pub struct Tree {
     root: Arc<OwnedFd>,
-    /// The root's lower inode number.
+    /// Lower inode number of the root.
     root_inode: u64,
     scheme: Scheme,
-    /// What the kernel knows.
+    /// Nodes that the kernel knows.
     pub nodes: Nodes,
-    /// What is open.
+    /// Open files.
     pub files: Files,
-    /// Directories that are being listed.
+    /// Open listings.
     pub listings: Listings,
-    /// Held while a request is answered, and while a conversion changes the lower tree.
+    /// Lock held while a request is answered, and while a conversion changes the lower tree.
     turn: Ordered<(), { rank::TURN }>,
 }
 
-/// A turn at the lower tree, until it is dropped; then whoever waits is next.
+/// A turn at the lower tree; dropping it passes the turn to a waiting thread.
 pub struct Turn<'a>(Option<OrderedGuard<'a, (), { rank::TURN }>>);
 
 impl Drop for Turn<'_> {
@@ -51,11 +51,11 @@ impl Drop for Turn<'_> {
 
 /// A descriptor that refers to a node.
 pub enum NodeFd {
-    /// Of a directory, or of a file without names.
+    /// Descriptor of a directory, or of a file without names.
     Kept(Arc<OwnedFd>),
-    /// Of a file that is open.
+    /// Descriptor of an open file.
     Open(Arc<OpenFile>),
-    /// Made for this.
+    /// New descriptor.
     New(OwnedFd),
 }
 
@@ -70,7 +70,7 @@ impl AsFd for NodeFd {
 }
 
 impl Tree {
-    /// The tree below `root`; at most `descriptors_max` descriptors of directories are kept.
+    /// Creates the tree below `root`; at most `descriptors_max` descriptors of directories are kept.
     pub fn new(root: OwnedFd, scheme: Scheme, descriptors_max: usize) -> Lower<Self> {
         let stat = lower::stat_fd(&root)?;
         Ok(Self {
@@ -89,12 +89,12 @@ impl Tree {
         Turn(Some(self.turn.lock()))
     }
 
-    /// The lower directory at the root.
+    /// Returns the lower directory at the root.
     pub fn root(&self) -> &OwnedFd {
         &self.root
     }
 
-    /// A directory as it is now.
+    /// Returns a directory in its current state.
     pub fn directory(&self, id: u64) -> Lower<Directory> {
         Directory::new(self.dir_fd(id, 0)?, self.scheme)
     }
@@ -142,7 +142,7 @@ impl Tree {
         Err(Errno::STALE)
     }
 
-    /// A descriptor that there is of a node.
+    /// Returns an existing descriptor of a node.
     fn kept(&self, id: u64) -> Option<NodeFd> {
         if let Some(file) = self.files.of_node(id) {
             return Some(NodeFd::Open(file));
@@ -153,7 +153,7 @@ impl Tree {
         self.nodes.dir(id).or_else(|| self.nodes.nameless(id)).map(NodeFd::Kept)
     }
 
-    /// Something that refers to a node, whatever it is.
+    /// Returns a descriptor of any node.
     pub fn node_fd(&self, id: u64) -> Lower<NodeFd> {
         if let Some(kept) = self.kept(id) {
             return Ok(kept);
@@ -162,21 +162,21 @@ impl Tree {
         Ok(NodeFd::New(fd))
     }
 
-    /// A regular file, opened with these flags.
+    /// Opens a regular file with these flags.
     pub fn open(&self, id: u64, flags: OFlags) -> Lower<(OwnedFd, Statx)> {
         let fd = match self.kept(id) {
             Some(kept) => lower::reopen(kept.as_fd(), flags)?,
             None => self.by_name(id, 0, |dir, found| lower::open_file(&dir.fd, &found.path, flags))?.1,
         };
         let stat = lower::stat_fd(&fd)?;
-        // Something else may have taken the name meanwhile.
+        // Another file may have taken the name meanwhile.
         if self.nodes.key(id).is_some_and(|key| key != lower::key(&stat)) {
             return Err(Errno::STALE);
         }
         Ok((fd, stat))
     }
 
-    /// A node's attributes.
+    /// Returns a node's attributes.
     pub fn attributes(&self, id: u64) -> Lower<FileAttr> {
         let Some(fd) = self.kept(id) else {
             let (found, links) = self.by_name(id, 0, |dir, found| self.links(dir, found))?;
@@ -187,7 +187,7 @@ impl Tree {
         Ok(self.with_links(id, &stat, links))
     }
 
-    /// An entry that the kernel asked for: its number is known from now on.
+    /// Records an entry that the kernel looked up; returns its attributes.
     pub fn enter(&self, parent: u64, name: &OsStr, dir: &Directory, found: &Found) -> Lower<FileAttr> {
         let links = self.links(dir, found)?;
         let id = self.nodes.remember(parent, name, &found.stat);
@@ -207,7 +207,7 @@ impl Tree {
         FileAttr { nlink, ..lower::attributes(stat, inode) }
     }
 
-    /// Whether a directory shows no entries.
+    /// Returns whether a directory shows no entries.
     pub fn is_empty(&self, id: u64) -> Lower<bool> {
         let dir = self.directory(id)?;
         let dots = self.dots(id, &dir);
@@ -219,7 +219,7 @@ impl Tree {
         Ok(is_empty)
     }
 
-    /// Inode numbers of a directory and of the one above it, for its listing.
+    /// Returns the inode numbers of a directory and of its parent, for its listing.
     pub fn dots(&self, id: u64, dir: &Directory) -> [u64; 2] {
         let inode = |id| self.nodes.key(id).map_or(self.root_inode, |key| key.inode);
         [dir.stat.stx_ino, self.nodes.parent(id).map_or(self.root_inode, inode)]

@@ -1,6 +1,6 @@
-//! Threads for what may take long, so that other requests need not wait for it.
+//! Threads for work that may take long, so that other requests need not wait for it.
 //!
-//! The queue is bounded: a request that finds it full is carried out by the thread that took it.
+//! The queue is bounded: if it is full, the calling thread carries out the request.
 
 use std::io;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use lock_order::Innermost;
 
-/// Threads.
+/// Number of threads.
 const THREADS: usize = 2;
-/// Requests that may wait.
+/// Maximum number of waiting requests.
 const TASKS_MAX: usize = 64;
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// The threads; they end when this is dropped.
+/// The worker threads, which end when this is dropped.
 pub struct Workers {
     queue: SyncSender<Task>,
 }
 
 impl Workers {
-    /// Starts them.
+    /// Starts the threads.
     pub fn start() -> io::Result<Self> {
         let (queue, tasks) = sync_channel::<Task>(TASKS_MAX);
         let tasks = Arc::new(Innermost::new(tasks));
@@ -32,7 +32,7 @@ impl Workers {
         Ok(Self { queue })
     }
 
-    /// Does it here or there.
+    /// Runs a task on a worker, or on this thread.
     pub fn run(&self, task: impl FnOnce() + Send + 'static) {
         if let Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) =
             self.queue.try_send(Box::new(task))
@@ -41,7 +41,7 @@ impl Workers {
         }
     }
 
-    /// Does what must not be done while a request is answered; not at all if too much waits.
+    /// Runs a task that must not run while a request is answered; drops it if the queue is full.
     pub fn notify(&self, task: impl FnOnce() + Send + 'static) {
         // The kernel asks again soon anyway.
         let _later = self.queue.try_send(Box::new(task));

@@ -1,16 +1,16 @@
-//! Whether a body contains binary data encoded as text: yEnc 1.3 or uuencode.
+//! Detection of binary data encoded as text in a body: yEnc 1.3 or uuencode.
 //!
 //! Looks for the lines that such data begins with and, for uuencode, checks the form of what follows; decodes
 //! nothing. Called by the storage rules. Sources: yEnc draft 1.3 sections 2 and 3; POSIX uuencode.
 
 use memchr::memmem;
 
-/// Lines of uuencoded data that must follow a `begin` line: full ones, of 45 octets each.
+/// Minimum number of uuencoded lines after a `begin` line: full ones, of 45 octets each.
 const UU_LINES_MIN: usize = 3;
 /// Length of a full line of uuencoded data, without its end.
 const UU_LINE_BYTES: usize = 61;
 
-/// How binary data is encoded in a body.
+/// Encoding of binary data in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// `=ybegin ... =yend`.
@@ -19,7 +19,7 @@ pub enum Encoding {
     Uuencode,
 }
 
-/// The encoding of binary data that `body` (wire format) holds, if any.
+/// Returns the encoding of binary data that `body` (wire format) holds, if any.
 pub fn encoding(body: &[u8]) -> Option<Encoding> {
     if starts(body, b"=ybegin ").any(|line| memmem::find(line, b" line=").is_some()) {
         return Some(Encoding::Yenc);
@@ -28,7 +28,7 @@ pub fn encoding(body: &[u8]) -> Option<Encoding> {
     starts(body, b"begin ").any(is_uuencoded).then_some(Encoding::Uuencode)
 }
 
-/// The text from each line on that begins with `word`; for yEnc only that line matters.
+/// Returns the rest of `body` from each line that begins with `word`; for yEnc only that line matters.
 fn starts<'a>(body: &'a [u8], word: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
     memmem::find_iter(body, word).filter_map(move |at| {
         let first = at == 0 || body.get(at - 1) == Some(&b'\n');
@@ -42,7 +42,7 @@ fn starts<'a>(body: &'a [u8], word: &'static [u8]) -> impl Iterator<Item = &'a [
     })
 }
 
-/// Whether this begins with `begin MODE NAME` and full lines of uuencoded data.
+/// Returns whether `text` begins with `begin MODE NAME` and full lines of uuencoded data.
 fn is_uuencoded(text: &[u8]) -> bool {
     let mut lines = text.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let mut words = lines.next().unwrap_or_default().split(|b| *b == b' ');
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yenc_and_uuencode_are_told_from_talk_of_them() {
+    fn yenc_and_uuencode_are_distinguished_from_text_about_them() {
         let uu = format!("M{}\r\n", "#".repeat(60)).repeat(4);
         for (body, expected) in [
             ("=ybegin line=128 size=9 name=a.b\r\nxyz\r\n=yend size=9\r\n".to_owned(), Some(Encoding::Yenc)),

@@ -1,30 +1,30 @@
-//! Articles without their bodies, as feeds of headers bring them (MODE HEADFEED of Diablo).
-//!
-//! Such an article is its headers and no line of a body; it says in Bytes how long all of it is, and mostly
-//! in Lines how many lines its body has. Both may have been added by the sender, at the end. Called by
+//! Articles without their bodies, as header-only feeds deliver them (MODE HEADFEED of Diablo).
+//! Such an article has headers and no body. Its Bytes header has the size of the whole article, and mostly
+//! its Lines header the number of lines of the body. The sender may have added both, at the end. Called by
 //! [`super::Article`].
 
 use super::{Article, Known};
 
-/// What an article without its body says of the whole one.
+/// Size of the whole article, from the headers of an article without its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bodiless {
-    /// Its octets, with the Xref that this copy has.
+    /// Size of the article in octets, with the Xref of this copy.
     pub bytes: u64,
-    /// The lines of its body; 0 if it does not say.
+    /// Lines of the body; 0 if unknown.
     pub lines: u64,
-    /// The octets of its body, as far as its headers are still those that were counted.
+    /// Octets of the body, provided that no header has changed since they were counted.
     pub body_bytes: u64,
 }
 
 impl Article<'_> {
-    /// What it says of the whole article, if this is one without its body. Control messages are always whole.
+    /// Returns the size of the whole article, if this is one without its body. Control messages are always
+    /// whole.
     pub fn bodiless(&self) -> Option<Bodiless> {
         if !self.body().is_empty() || self.count(Known::Control) > 0 {
             return None;
         }
         let (mut announced, mut lines) = (None, None);
-        // The headers that the sender has not added, and the blank line.
+        // Octets of the headers that the sender has not added, and of the blank line.
         let mut own = b"\r\n".len() as u64;
         for (name, field) in self.headers().fields() {
             let bytes = (name.len() + b":".len() + field.len() + b"\r\n".len()) as u64;
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_is_what_the_headers_leave_of_it() {
+    fn body_size_is_the_total_less_the_headers() {
         let head = "From: a@b\nMessage-ID: <1@x>\n";
         let own = (head.len() + head.lines().count() + 2) as u64;
         for text in [
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_by_what_it_says_of_its_body() {
+    fn bodiless_articles_are_recognized_by_bytes_and_lines() {
         let head = "From: a@b\nMessage-ID: <1@x>\n";
         let own = head.len() + head.lines().count() + 2;
         assert_eq!(of(&format!("{head}Bytes: 900\nLines: 7\n\n")), Some((900, 7)));
@@ -89,7 +89,7 @@ mod tests {
         // A very short body, and our names before the Path.
         assert_eq!(of(&format!("Path: me!you!x\n{head}Bytes: {}\nLines: 1\n\n", own + 3)).unwrap().1, 1);
         for whole in [
-            // It has a body, says nothing, is empty, or is a control message.
+            // Articles that have a body, do not say its size, are empty, or are control messages.
             format!("{head}Bytes: 900\nLines: 7\n\nbody\n"),
             format!("{head}Lines: 7\n\n"),
             format!("{head}Bytes: {own}\nLines: 0\n\n"),

@@ -1,17 +1,17 @@
 //! The header lines: their form, the positions of the known ones, and an iterator over all.
 //!
 //! Relies on `scan` having run before: in the input of `place`, every LF follows a CR. Called by `Article`.
-//! Source: RFC 5536 section 2.2, with what articles of 1993 need: no space after the colon, empty values,
-//! lines of any length.
+//! Source: RFC 5536 section 2.2, extended for articles of 1993: no space after the colon, empty values, lines
+//! of any length.
 
 use super::{HEADER_BYTES_MAX, HEADER_LINES_MAX, Known, Malformed, Place, known};
 use memchr::{memchr, memrchr};
 
 /// The size of a header block.
 pub(super) struct Block {
-    /// Its bytes, blank line included.
+    /// Bytes of the block, blank line included.
     pub(super) bytes: usize,
-    /// Its lines, without the blank line.
+    /// Lines of the block, without the blank line.
     pub(super) lines: u64,
 }
 
@@ -51,7 +51,8 @@ pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<B
         }
         lines += 1;
         xref_lines += u64::from(open == Some(Known::Xref));
-        // What was taken is not too much once it is stored: that puts an Xref line in.
+        // Stored articles may have more lines than the limit allows: an Xref line is inserted when they are
+        // filed.
         if lines - xref_lines > HEADER_LINES_MAX {
             return Err(Malformed::TooManyHeaderLines);
         }
@@ -60,7 +61,7 @@ pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<B
 }
 
 /// Records a header's first line. Returns the header if it is the first of its name, so that continuation
-/// lines belong to its place.
+/// lines are counted as part of it.
 fn note(places: &mut [Place; known::COUNT], line: &[u8], at: usize) -> Result<Option<Known>, Malformed> {
     let colon = name_end(line)?;
     let (name, value) = line.split_at(colon);
@@ -79,9 +80,9 @@ fn note(places: &mut [Place; known::COUNT], line: &[u8], at: usize) -> Result<Op
     Ok(Some(known))
 }
 
-/// Where the colon after a header's name is.
+/// Returns the position of the colon after a header's name.
 fn name_end(line: &[u8]) -> Result<usize, Malformed> {
-    // Names are short: a loop is sooner done than a search that is prepared for long ones.
+    // Names are short: a loop is faster than a search that is prepared for long ones.
     let end = line.iter().position(|&b| !NAME[b as usize]).unwrap_or(line.len());
     match line.get(end) {
         Some(b':') if end == 0 => Err(Malformed::EmptyHeaderName),
@@ -102,12 +103,13 @@ fn extend(places: &mut [Place; known::COUNT], open: Option<Known>, end: usize) {
 pub struct Headers<'a>(HeaderFields<'a>);
 
 impl<'a> Headers<'a> {
-    /// The headers in `head`, well-formed header lines with CRLFs, without the blank line (one ends it).
+    /// Returns the headers in `head`, well-formed header lines with CRLFs, without the blank line (one ends
+    /// it).
     pub fn of(head: &'a [u8]) -> Headers<'a> {
         Headers(HeaderFields { rest: head })
     }
 
-    /// The same headers with everything after the colon.
+    /// Returns the same headers with everything after the colon.
     pub fn fields(self) -> HeaderFields<'a> {
         self.0
     }
@@ -124,15 +126,15 @@ impl<'a> Iterator for Headers<'a> {
 }
 
 /// Iterator over the headers of an article as (name, everything after the colon, without the final CRLF). A
-/// name that begins with a dot is without the dot that the wire format puts before it (RFC 3977 section
-/// 3.1.1), so that it is found under its name.
+/// name that begins with a dot is returned without the dot that the wire format puts before it (RFC 3977
+/// section 3.1.1).
 #[derive(Clone, Debug)]
 pub struct HeaderFields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> HeaderFields<'a> {
-    /// The same headers as (name, all lines as they stand, from the name to the last line's end).
+    /// Returns the same headers as (name, all lines as they stand, from the name to the last line's end).
     pub fn lines(mut self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         std::iter::from_fn(move || {
             let before = self.rest;
@@ -142,7 +144,7 @@ impl<'a> HeaderFields<'a> {
     }
 }
 
-/// A header's name, as a line in wire format has it, without its dot-stuffing.
+/// Returns a header's name, as a line in wire format has it, without its dot-stuffing.
 fn unstuffed(name: &[u8]) -> &[u8] {
     if name.starts_with(b"..") { name.get(1..).unwrap_or_default() } else { name }
 }
@@ -169,20 +171,20 @@ impl<'a> Iterator for HeaderFields<'a> {
     }
 }
 
-/// The content of a header, from what follows its colon: without the first blank, and without a fold before
-/// that. Further folds stay in (RFC 3977 sections 8.3.2 and 8.5.2).
+/// Returns the content of a header, from the text after its colon: without the first blank, and without a
+/// fold before that. Further folds stay in (RFC 3977 sections 8.3.2 and 8.5.2).
 pub fn content(field: &[u8]) -> &[u8] {
     let unfolded = field.strip_prefix(b"\r\n").unwrap_or(field);
     unfolded.strip_prefix(b" ").or_else(|| unfolded.strip_prefix(b"\t")).unwrap_or(unfolded)
 }
 
-/// The content of the first header of that name in `head`.
+/// Returns the content of the first header of that name in `head`.
 pub fn content_of<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut fields = HeaderFields { rest: head };
     fields.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, field)| content(field))
 }
 
-/// The (group, number) pairs of the Xref header in these header lines.
+/// Returns the (group, number) pairs of the Xref header in these header lines.
 pub fn xref_places(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let value = Headers::of(head)
         .find(|(name, _)| name.eq_ignore_ascii_case(b"Xref"))

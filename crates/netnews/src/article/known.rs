@@ -1,8 +1,8 @@
 //! The header fields this program knows by name.
 //!
-//! One table gives each its name; `Known::find` compares lengths and packed octets instead of strings, since
-//! it runs for every header line of every article. Called by `Article::parse`, HDR and the checks of
-//! proto-articles. Sources: RFC 5536 section 3, RFC 5537, RFC 8315, and what articles of 1993 contain.
+//! One table has all names; `Known::find` compares lengths and packed octets instead of strings, since it
+//! runs for every header line of every article. Called by `Article::parse`, HDR and the checks of
+//! proto-articles. Sources: RFC 5536 section 3, RFC 5537, RFC 8315, and the articles of 1993.
 
 /// The longest name in the table.
 const NAME_BYTES_MAX: usize = 32;
@@ -17,11 +17,11 @@ macro_rules! known {
         }
 
         impl Known {
-            /// All of them, in the order of their values.
+            /// All known fields, in the order of their values.
             pub const ALL: &'static [Known] = &[$(Known::$variant),*];
             const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// The name as it is usually written.
+            /// Returns the name as it is usually written.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Known::$variant => $name,)*
@@ -73,7 +73,7 @@ known! {
     DateReceived = "Date-Received",
 }
 
-/// How many header fields are known.
+/// Number of known header fields.
 pub(super) const COUNT: usize = Known::NAMES.len();
 
 /// First and last octets of a name, in lower case: for 4 to 16 octets it holds all of them.
@@ -119,8 +119,8 @@ const STARTS: [u8; NAME_BYTES_MAX + 1] = {
     starts
 };
 
-/// Setting bit 5 makes ASCII letters lower case. It also merges other octets, but only letters become
-/// letters, and only CR becomes `-`, and no header line contains one before its end. So names may contain
+/// Bit that makes ASCII letters lower case. Setting it merges other octets too, but only letters become
+/// letters, and only CR becomes `-`, and no header line contains one before its end. Hence names may contain
 /// only letters and `-`.
 const SMALL_4: u32 = 0x2020_2020;
 const SMALL_8: u64 = 0x2020_2020_2020_2020;
@@ -137,7 +137,7 @@ const fn pack(name: &[u8]) -> Option<Packed> {
 }
 
 impl Known {
-    /// The field called `name`, whatever its case. `name` must not hold a CR.
+    /// Returns the field called `name`, in any case. `name` must not contain a CR.
     pub fn find(name: &[u8]) -> Option<Known> {
         let packed = pack(name)?;
         let from = usize::from(*STARTS.get(name.len())?);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn any_octet_changed_is_another_name() {
+    fn name_with_one_octet_changed_is_not_found() {
         for &known in Known::ALL {
             let name = known.name().as_bytes();
             for at in 0..name.len() {

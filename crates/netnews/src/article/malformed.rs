@@ -1,4 +1,4 @@
-//! Why bytes are not an article.
+//! Reasons why bytes are not an article.
 //!
 //! The texts are short and constant, so that they can be used in a response, a log line and a metric's label.
 //! Called by `Article::parse` and `Article::required`; ingest turns them into rejections. Source: RFC 5536
@@ -10,7 +10,7 @@ use std::fmt;
 /// A formal defect. None of these is remembered in the history: another peer may send a good copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Malformed {
-    /// Headers never end.
+    /// The headers never end.
     NoBlankLine,
     /// The last line has no CRLF.
     UnfinishedLine,
@@ -34,7 +34,7 @@ pub enum Malformed {
     BareCr,
     /// A LF without CR.
     BareLf,
-    /// A line that is a dot alone: it would end the article when sent.
+    /// A line of a single dot, which would end the article when sent.
     LoneDot,
     /// A mandatory header is missing.
     Missing(Known),

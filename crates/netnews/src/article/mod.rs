@@ -1,8 +1,8 @@
 //! An article as a view over its bytes in wire format.
 //!
 //! Invariants of an `Article`: every line ends in CRLF and there is no other CR or LF and no NUL; the headers
-//! are well formed and end in a blank line; no line is a lone dot. So the bytes can be stored and sent as
-//! they are. 8-bit octets are fine anywhere. Called by ingest, inject, the spool's rebuild and import.
+//! are well formed and end in a blank line; no line is a lone dot. Therefore the bytes can be stored and sent
+//! as they are. 8-bit octets may occur anywhere. Called by ingest, inject, the spool's rebuild and import.
 //! Sources: RFC 5536 section 2, RFC 3977 section 3.6.
 
 mod binary;
@@ -28,7 +28,7 @@ pub const HEADER_BYTES_MAX: usize = 64 * 1024;
 
 const _: () = assert!(HEADER_BYTES_MAX <= 1 << 16, "offsets in `Place` have 16 bits");
 
-/// The most header lines, continuation lines included, without those of Xref.
+/// Maximum number of header lines, continuation lines included, without those of Xref.
 pub const HEADER_LINES_MAX: u64 = 1000;
 
 /// The largest article that is parsed: 2 GiB. Peers and rules set smaller limits.
@@ -38,8 +38,8 @@ pub const ARTICLE_BYTES_MAX: usize = 1 << 31;
 pub const REQUIRED: [Known; 6] =
     [Known::MessageId, Known::Path, Known::Newsgroups, Known::From, Known::Subject, Known::Date];
 
-/// Where a known header is: the whole field is `start..end`, its value `value..end - 2`. A blank line follows
-/// within `HEADER_BYTES_MAX`, so offsets fit 16 bits.
+/// Position of a known header: the whole field is `start..end`, its value `value..end - 2`. A blank line
+/// follows within `HEADER_BYTES_MAX`, so offsets fit 16 bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     start: u16,
@@ -79,72 +79,73 @@ impl<'a> Article<'a> {
         })
     }
 
-    /// All bytes, as given to `parse`.
+    /// Returns all bytes passed to `parse`.
     pub fn wire(&self) -> &'a [u8] {
         self.wire
     }
 
-    /// The offset of the first byte after the blank line.
+    /// Returns the offset of the first byte after the blank line.
     pub fn body_offset(&self) -> usize {
         self.body_offset
     }
 
-    /// The body, dot-stuffed.
+    /// Returns the body, dot-stuffed.
     pub fn body(&self) -> &'a [u8] {
         self.wire.get(self.body_offset..).unwrap_or_default()
     }
 
-    /// The header lines with their CRLFs, without the blank line.
+    /// Returns the header lines with their CRLFs, without the blank line.
     pub fn head(&self) -> &'a [u8] {
         self.wire.get(..self.body_offset.saturating_sub(2)).unwrap_or_default()
     }
 
-    /// The value of the first header of that name: what follows the colon and white space, without the final
-    /// CRLF; folds stay in.
+    /// Returns the value of the first header of that name: the text after the colon and white space, without
+    /// the final CRLF; folds stay in.
     pub fn header(&self, known: Known) -> Option<&'a [u8]> {
         let place = self.place(known)?;
         self.wire.get(usize::from(place.value)..usize::from(place.end).saturating_sub(2))
     }
 
-    /// The content of the first header of that name, as overview and HDR show it: what follows the colon and
-    /// one blank, without the final CRLF; folds stay in.
+    /// Returns the content of the first header of that name, as overview and HDR show it: the text after the
+    /// colon and one blank, without the final CRLF; folds stay in.
     pub fn content(&self, known: Known) -> Option<&'a [u8]> {
         let place = self.place(known)?;
         let colon = usize::from(place.start) + known.name().len();
         self.wire.get(colon + 1..usize::from(place.end).saturating_sub(2)).map(headers::content)
     }
 
-    /// Where the first header of that name is in `wire`: from its name to the CRLF of its last line.
+    /// Returns the range of the first header of that name in `wire`: from its name to the CRLF of its last
+    /// line.
     pub fn header_lines(&self, known: Known) -> Option<Range<usize>> {
         self.place(known).map(|place| usize::from(place.start)..usize::from(place.end))
     }
 
-    /// How many headers of that name there are; 255 for that many or more.
+    /// Returns the number of headers of that name; 255 for that many or more.
     pub fn count(&self, known: Known) -> u8 {
         self.places.get(known as usize).map_or(0, |place| place.count)
     }
 
-    /// All headers as (name, value), in order; values as in `header`.
+    /// Returns all headers as (name, value), in order; values as in `header`.
     pub fn headers(&self) -> Headers<'a> {
         Headers::of(self.head())
     }
 
-    /// The Message-ID, if there is one and it is well formed.
+    /// Returns the Message-ID, if there is one and it is well formed.
     pub fn message_id(&self) -> Option<MessageId<'a>> {
         self.header(Known::MessageId).and_then(MessageId::from_header)
     }
 
-    /// The lines of the body: `:lines` of RFC 3977.
+    /// Returns the number of lines of the body: `:lines` of RFC 3977.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// The octets of the article without dot-stuffing: `:bytes` of RFC 3977.
+    /// Returns the number of octets of the article without dot-stuffing: `:bytes` of RFC 3977.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the mandatory headers are present, once each and not empty.
+    /// Checks that the mandatory headers are present, once each and not empty.
     pub fn required(&self) -> Result<(), Malformed> {
         for known in REQUIRED {
             match self.count(known) {

@@ -1,27 +1,27 @@
 //! The pass over every octet of an article: line ends, NULs, dots.
 //!
-//! Written so that the compiler vectorizes it: each octet of a block has a lane, no branches, and lanes are
-//! summed up before their counters are full. Where the processor has wider vectors than every one of its
-//! kind, the same pass is compiled for them (`wide`). Called by `Article::parse` only. Source: RFC 3977
-//! section 3.1.1, RFC 5536 section 2.2.
+//! Written for automatic vectorization: each octet of a block has a lane, there are no branches, and lanes
+//! are summed up before their counters overflow. Where the processor has wider vectors than the baseline, the
+//! same pass is compiled for them (`wide`). Called by `Article::parse` only. Source: RFC 3977 section 3.1.1,
+//! RFC 5536 section 2.2.
 
 mod wide;
 
 use super::Malformed;
 use memchr::{memchr, memchr_iter, memmem};
 
-/// Octets of a block: a vector of the widest kind, or two or four of a narrower one.
+/// Octets of a block: one of the widest vectors, or two or four narrower ones.
 const LANES: usize = 32;
 
-/// Blocks until the lanes are summed up: their counters are `u8`.
+/// Maximum number of blocks before the lanes are summed up: their counters are `u8`.
 const BLOCKS_MAX: usize = 255;
 
-/// What the pass counts.
+/// Counts made by the pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Lines, header lines and the blank line among them.
+    /// Lines, including header lines and the blank line.
     pub(super) lines: u64,
-    /// Lines that begin with a dot, so that carry one octet of dot-stuffing.
+    /// Lines that begin with a dot and therefore have one octet of dot-stuffing.
     pub(super) dots: u64,
 }
 
@@ -36,12 +36,12 @@ pub(super) fn scan(wire: &[u8]) -> Result<Counts, Malformed> {
     Ok(counts)
 }
 
-/// The pass itself; `None` if some octet is out of place.
+/// The pass itself. Returns `None` if some octet is out of place.
 #[inline(always)]
 fn count(wire: &[u8]) -> Option<Counts> {
     let mut counts = Counts { lines: 0, dots: u64::from(wire.first() == Some(&b'.')) };
     let mut bad = matches!(wire.first(), Some(b'\n' | 0)) | (wire.last() == Some(&b'\r'));
-    // Each octet with the one before it.
+    // Compares each octet with the one before it.
     let before = wire.get(..wire.len().saturating_sub(1)).unwrap_or_default();
     let here = wire.get(1..).unwrap_or_default();
     let (before, before_rest) = before.as_chunks::<LANES>();
@@ -51,7 +51,7 @@ fn count(wire: &[u8]) -> Option<Counts> {
         before.iter().zip(here).for_each(|(before, here)| lanes.add(before, here));
         bad |= lanes.sum_up(&mut counts);
     }
-    // What is left as a block of its own, filled up with what counts for nothing.
+    // The remaining octets form a block of their own, padded with octets that count for nothing.
     let (mut last_before, mut last_here) = ([b'x'; LANES], [b'x'; LANES]);
     last_before.iter_mut().zip(before_rest).for_each(|(lane, octet)| *lane = *octet);
     last_here.iter_mut().zip(here_rest).for_each(|(lane, octet)| *lane = *octet);
@@ -61,11 +61,11 @@ fn count(wire: &[u8]) -> Option<Counts> {
     (!bad).then_some(counts)
 }
 
-/// What was seen at each place of a block.
+/// Results for each position of a block.
 struct Lanes {
     lines: [u8; LANES],
     dots: [u8; LANES],
-    /// Not 0 where one of CR and LF was without the other.
+    /// Not 0 where a CR or LF stood alone.
     mixed: [u8; LANES],
     smallest: [u8; LANES],
 }
@@ -89,7 +89,7 @@ impl Lanes {
         }
     }
 
-    /// Adds what was counted; whether some octet was out of place.
+    /// Adds the lanes to `counts`. Returns true if some octet was out of place.
     #[inline(always)]
     fn sum_up(&self, counts: &mut Counts) -> bool {
         let sum = |lanes: &[u8; LANES]| lanes.iter().map(|&lane| u64::from(lane)).sum::<u64>();
@@ -101,13 +101,13 @@ impl Lanes {
     }
 }
 
-/// 0xff or 0, the result of a vector comparison; subtracting 0xff from a counter adds one to it.
+/// Returns 0xff or 0, like a vector comparison; subtracting 0xff from a counter adds one to it.
 #[inline(always)]
 fn all_bits(yes: bool) -> u8 {
     if yes { 0xff } else { 0 }
 }
 
-/// Which rule an invalid article breaks; slow and rarely called.
+/// Returns the rule that an invalid article breaks; slow and rarely called.
 fn why(wire: &[u8]) -> Malformed {
     if memchr(0, wire).is_some() {
         return Malformed::Nul;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_damage_is_named() {
+    fn each_defect_has_its_error() {
         for (wire, expected) in [
             (&b"a\0b\r\n"[..], Malformed::Nul),
             (b"\0\r\n", Malformed::Nul),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_seen_at_every_offset_of_a_block() {
+    fn defects_are_found_at_every_offset_of_a_block() {
         for at in 0..LANES * 2 + 5 {
             for damage in [b'\r', b'\n', 0] {
                 let mut wire = vec![b'x'; LANES * 2 + 5];
@@ -171,12 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_summed_up_before_they_are_full() {
+    fn lanes_are_summed_up_before_they_overflow() {
         let lines = LANES * BLOCKS_MAX;
         let wire = b".\r\n".repeat(lines);
         assert_eq!(count(&wire), Some(Counts { lines: lines as u64, dots: lines as u64 }));
         assert_eq!(wide::count(&wire), count(&wire));
-        // Each in the same lane.
+        // Every line end falls in the same lane.
         let line = [&[b'x'; LANES - 2][..], &b"\r\n"[..]].concat();
         let wire = line.repeat(BLOCKS_MAX * 2 + 1);
         assert_eq!(count(&wire), Some(Counts { lines: BLOCKS_MAX as u64 * 2 + 1, dots: 0 }));

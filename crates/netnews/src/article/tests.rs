@@ -1,4 +1,4 @@
-//! Tests of the view over an article: values, folds, counts, and every damage by name.
+//! Tests of `Article`: values, folds, counts, and an error for every defect.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const PLAIN: &[u8] = b"Path: a.example!b!tail\r\nFrom: who@x.example\r\nNewsgrou
 message-id:<1@x>\r\nDate: 6 Apr 93 09:54:13 -0400\r\nX-Other: yes\r\nLINES: \t 3\r\nSummary:\r\nKeywords: \
 \t \r\n\r\nbody\r\n..dot\r\n\r\n";
 
-/// A complete article with this header line added before the others.
+/// Returns a complete article with this header line added before the others.
 fn with(line: &str) -> Vec<u8> {
     [line.as_bytes(), PLAIN].concat()
 }
@@ -61,7 +61,7 @@ fn content_is_without_exactly_the_first_blank() {
     }
 }
 
-/// Wire format puts a dot before a line that begins with one, headers too (RFC 3977 section 3.1.1).
+/// The wire format puts a dot before a line that begins with one, headers too (RFC 3977 section 3.1.1).
 #[test]
 fn a_header_whose_name_begins_with_a_dot_is_found_under_its_name() {
     let wire = b"..X-Dot: dotted\r\n more\r\nSubject: s\r\n...Y: two\r\n\r\n";
@@ -124,7 +124,7 @@ fn header_lines_have_a_form() {
 }
 
 #[test]
-fn octets_that_break_lines_are_refused_anywhere() {
+fn octets_that_break_lines_are_rejected_anywhere() {
     for at in [0, 3, 12, PLAIN.len() - 8, PLAIN.len() - 2] {
         for (octet, expected) in [(0, Malformed::Nul), (b'\r', Malformed::BareCr), (b'\n', Malformed::BareLf)]
         {

@@ -1,12 +1,13 @@
-//! What an article consists of, found by its header lines and by the look of its lines.
+//! Content types of an article, detected from its header lines and the form of its body lines.
 //!
-//! Feeds choose by it. As Diablo does, data is recognized without the lines that should surround it: several
-//! lines on end that look like nothing else. Decodes nothing; stops at the first data. Called by `newsreel`'s
-//! routing. Sources: Diablo's dnewsfeeds(5), "arttypes"; RFC 2045 sections 5 and 6; yEnc draft 1.3.
+//! Feeds choose articles by these types. As in Diablo, data is recognized without the lines that should
+//! surround it, by several consecutive lines that look like nothing else. Decodes nothing; stops at the first
+//! data. Called by `newsreel`'s routing. Sources: Diablo's dnewsfeeds(5), "arttypes"; RFC 2045 sections 5 and
+//! 6; yEnc draft 1.3.
 
 use memchr::memchr;
 
-/// Lines on end that look like data, after which it is data.
+/// Minimum number of consecutive lines that look like data.
 const DATA_LINES_MIN: u32 = 9;
 /// Length of a full line of uuencoded data.
 const UU_LINE_BYTES: usize = 61;
@@ -17,12 +18,12 @@ const BINHEX_LINE_BYTES: std::ops::RangeInclusive<usize> = 64..=65;
 /// The characters of BinHex 4.0.
 const BINHEX: &[u8] = b"!\"#$%&'()*+,-012345689@ABCDEFGHIJKLMNPQRSTUVXYZ[`abcdefhijklmpqr";
 
-/// Types of an article: any of the constants, together.
+/// Set of types of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Types(u16);
 
 impl Types {
-    /// None of the others.
+    /// Text of none of the other types.
     pub const PLAIN: Self = Self(1);
     /// A control message.
     pub const CONTROL: Self = Self(1 << 1);
@@ -36,18 +37,18 @@ impl Types {
     pub const BASE64: Self = Self(1 << 5);
     /// Data encoded by BinHex.
     pub const BINHEX: Self = Self(1 << 6);
-    /// One part of something that was posted in several.
+    /// One part of a posting in several articles.
     pub const PARTIAL: Self = Self(1 << 7);
-    /// It has MIME headers.
+    /// An article with MIME headers.
     pub const MIME: Self = Self(1 << 8);
-    /// It has several parts inside.
+    /// An article with several MIME parts.
     pub const MULTIPART: Self = Self(1 << 9);
-    /// It is HTML, or a part of it is.
+    /// HTML, alone or in a part.
     pub const HTML: Self = Self(1 << 10);
-    /// It has a PGP message.
+    /// An article that contains a PGP message.
     pub const PGP: Self = Self(1 << 11);
 
-    /// Those of an article in wire format. Its head ends at `body_offset`.
+    /// Returns the types of an article in wire format. Its head ends at `body_offset`.
     pub fn of(wire: &[u8], body_offset: usize) -> Self {
         let (head, body) = wire.split_at_checked(body_offset).unwrap_or((wire, &[]));
         let mut types = Self::default();
@@ -67,7 +68,7 @@ impl Types {
         if types == Self::default() { Self::PLAIN } else { types }
     }
 
-    /// Whether it is of all the types of `other`.
+    /// Returns whether all the types of `other` are in this set.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -82,7 +83,7 @@ impl Types {
         }
     }
 
-    /// A line that may be a header of the article or of a part of it.
+    /// Examines a line that may be a header of the article or of a part of it.
     fn note_header(&mut self, line: &[u8]) {
         if let Some(value) = after_prefix(line, b"content-type:") {
             self.add(Self::MIME);
@@ -102,9 +103,9 @@ impl Types {
             self.add_if(self.has(Self::YENC) && rest.starts_with(b"part="), Self::PARTIAL);
         }
         self.add_if(line.starts_with(b"-----BEGIN PGP MESSAGE-----"), Self::PGP);
-        // Data is quoted, too.
+        // Data is sometimes quoted.
         let line = line.strip_prefix(b">").map_or(line, |line| line.strip_prefix(b" ").unwrap_or(line));
-        // What is uuencoded may look like BinHex.
+        // Uuencoded lines may look like BinHex, so they are tested first.
         let kind = [Self::UUENCODE, Self::BINHEX, Self::BASE64].into_iter().find(|kind| is_data(line, *kind));
         if runs.count(kind) >= DATA_LINES_MIN {
             kind.into_iter().for_each(|kind| self.add(kind));
@@ -113,7 +114,7 @@ impl Types {
     }
 }
 
-/// Lines on end that look like data of one kind.
+/// Consecutive lines that look like data of one kind.
 #[derive(Default)]
 struct Runs {
     kind: Option<Types>,
@@ -121,7 +122,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// Counts a line; returns how many there are now.
+    /// Counts a line. Returns the length of the run, this line included.
     fn count(&mut self, kind: Option<Types>) -> u32 {
         let before = if kind == self.kind { self.lines } else { 0 };
         (self.kind, self.lines) = (kind, if kind.is_some() { before + 1 } else { 0 });
@@ -144,7 +145,7 @@ fn is_data(line: &[u8], kind: Types) -> bool {
     }
 }
 
-/// The lines without their ends.
+/// Returns the lines without their ends.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -155,7 +156,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether `text` begins with `prefix`, which is in lower case, in any case.
+/// Returns whether `text` begins with `prefix`, ignoring case. `prefix` must be in lower case.
 fn has_prefix(text: &[u8], prefix: &[u8]) -> bool {
     text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_found_by_headers_and_by_the_look_of_lines() {
+    fn types_are_detected_from_headers_and_body_lines() {
         let uu = format!("M{}\r\n", "#8V%T".repeat(12)).repeat(9);
         let base64 = format!("{}\r\n", "QWxsIHdvcmRz".repeat(6)).repeat(9);
         let binhex = format!("{}\r\n", "$f*TEQKPH#jdD@4".repeat(5).get(..64).unwrap()).repeat(9);

@@ -1,34 +1,34 @@
-//! Cancel-Lock and Cancel-Key: the form of the two headers, and whether a key opens a lock.
+//! Cancel-Lock and Cancel-Key: the syntax of the two headers, and matching of keys to locks.
 //!
-//! A lock is `scheme:Base64(hash(Base64(K)))`, its key `scheme:Base64(K)`; whoever presents the key may
-//! withdraw the article. Hash functions come from the caller, so this module only knows the syntax. Called by
-//! newsreel's `cancel_lock`. Source: RFC 8315 sections 2, 3.5 and 6.
+//! A lock is `scheme:Base64(hash(Base64(K)))`, its key `scheme:Base64(K)`; an article that presents the key
+//! may withdraw the other. Hash functions come from the caller, so this module only knows the syntax. Called
+//! by newsreel's `cancel_lock`. Source: RFC 8315 sections 2, 3.5 and 6.
 
-/// The most elements of one header that are read.
+/// Maximum number of elements of one header that are read.
 pub const ELEMENTS_MAX: usize = 64;
-/// Nesting of comments that is followed.
+/// Maximum nesting of comments.
 const COMMENT_DEPTH_MAX: usize = 16;
 
 /// A hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// Deprecated: checked, never generated.
+    /// SHA-1. Deprecated: checked, never generated.
     Sha1,
-    /// The one that every implementation has.
+    /// SHA-256, which every implementation supports.
     Sha256,
-    /// The long one.
+    /// SHA-512.
     Sha512,
 }
 
 impl Scheme {
-    /// The scheme of a name, in any case; `None` for those not supported, whose elements are skipped.
+    /// Finds a scheme by name, in any case; `None` for those not supported, whose elements are skipped.
     pub fn find(name: &[u8]) -> Option<Self> {
         [Self::Sha1, Self::Sha256, Self::Sha512]
             .into_iter()
             .find(|scheme| scheme.name().as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// Its name.
+    /// Returns the scheme's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sha1 => "sha1",
@@ -43,11 +43,11 @@ impl Scheme {
 pub struct Element<'a> {
     /// The hash function.
     pub scheme: Scheme,
-    /// Base64, of a lock or of a key; not checked for padding (RFC 8315 section 6).
+    /// Base64 text of a lock or of a key; not checked for padding (RFC 8315 section 6).
     pub text: &'a [u8],
 }
 
-/// The elements of a Cancel-Lock or Cancel-Key value, without comments and without those of unknown schemes.
+/// Returns the elements of a Cancel-Lock or Cancel-Key value, without comments and unknown schemes.
 pub fn elements(value: &[u8]) -> impl Iterator<Item = Element<'_>> {
     Words { rest: value }.filter_map(element).take(ELEMENTS_MAX)
 }
@@ -60,7 +60,7 @@ fn element(word: &[u8]) -> Option<Element<'_>> {
     (!text.is_empty() && text.iter().all(base64)).then_some(Element { scheme, text })
 }
 
-/// Words between white space and comments.
+/// Iterator over the words between white space and comments.
 struct Words<'a> {
     rest: &'a [u8],
 }
@@ -83,7 +83,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// What follows the comment that `text` begins with; nothing if it does not end.
+/// Returns the text after the comment that `text` begins with; nothing if the comment does not end.
 fn after_comment(text: &[u8]) -> &[u8] {
     let mut depth = 0;
     let mut quoted = false;
@@ -103,8 +103,8 @@ fn after_comment(text: &[u8]) -> &[u8] {
     &[]
 }
 
-/// Whether one of the keys opens one of the locks (RFC 8315 section 3.5). `hash` appends Base64 of the hash
-/// of the bytes it is given.
+/// Returns whether one of the keys opens one of the locks (RFC 8315 section 3.5). `hash` appends Base64 of
+/// the hash of the bytes passed to it.
 pub fn opens(locks: &[u8], keys: &[u8], hash: impl Fn(Scheme, &[u8], &mut Vec<u8>)) -> bool {
     let mut made = Vec::new();
     elements(keys).any(|key| {
@@ -114,7 +114,7 @@ pub fn opens(locks: &[u8], keys: &[u8], hash: impl Fn(Scheme, &[u8], &mut Vec<u8
     })
 }
 
-/// Whether two texts are equal; takes the same time for any two texts of the same length.
+/// Compares two texts, in the same time for any two texts of the same length.
 fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
 }
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(elements(deep.as_bytes()).count(), 0);
     }
 
-    /// With a hash that only doubles the text.
+    /// Uses a hash that only doubles the text.
     #[test]
     fn one_key_of_many_opens_one_lock_of_many() {
         let double = |_: Scheme, key: &[u8], out: &mut Vec<u8>| {

@@ -1,10 +1,10 @@
-//! What the body of a group control message says of groups: names, descriptions, moderation.
+//! Groups described in the body of a group control message: names, descriptions, moderation.
 //!
 //! A newgroup message has one such line, in an entity of type application/news-groupinfo or, before there was
 //! that type, after the words "For your newsgroups file:". A checkgroups message has nothing else. Bodies
-//! come without dot-stuffing, in any transfer encoding; nothing here fails, what makes no sense is passed
-//! over. Called by newsreel's `group_control`. Sources: RFC 5537 sections 4.2, 4.3 and 5.2, RFC 2045 section
-//! 6, INN's `newgroup.pl` and `docheckgroups`.
+//! come without dot-stuffing, in any transfer encoding; nothing here fails, and unreadable lines are skipped.
+//! Called by newsreel's `group_control`. Sources: RFC 5537 sections 4.2, 4.3 and 5.2, RFC 2045 section 6,
+//! INN's `newgroup.pl` and `docheckgroups`.
 
 use std::borrow::Cow;
 
@@ -14,38 +14,38 @@ use crate::article::{Article, Known};
 use crate::newsgroups::valid_name;
 use crate::transfer;
 
-/// The type of a newgroup message's entity.
+/// Media type of a newgroup message's entity.
 pub const GROUP_INFO: &[u8] = b"application/news-groupinfo";
-/// The type of a checkgroups message.
+/// Media type of a checkgroups message.
 pub const CHECK_GROUPS: &[u8] = b"application/news-checkgroups";
 
-/// What stands before the line about the group.
+/// Line that precedes the line about the group.
 const TAG_LINE: &[u8] = b"For your newsgroups file:";
-/// What stands before the address to which posts to a moderated group go, by convention.
+/// Words that precede the address to which posts to a moderated group are sent, by convention.
 const SUBMISSION: &[&[u8]] = &[b"group submission address:", b"submission address:"];
-/// How the description of a moderated group ends.
+/// Ending of a moderated group's description.
 const MODERATED: &[u8] = b"(moderated)";
-/// The most parts of a message that are looked at.
+/// Maximum number of message parts that are examined.
 const PARTS_MAX: usize = 100;
-/// How deep multiparts are looked into: a signed message has what it says one level further down.
+/// Maximum depth of nested multiparts: a signed message has its content one level further down.
 const DEPTH_MAX: usize = 4;
 /// The longest boundary between parts (RFC 2046 section 5.1.1).
 const BOUNDARY_BYTES_MAX: usize = 70;
-/// The longest description that is taken, in bytes.
+/// Maximum length of a description in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 400;
 
 /// A group as a control message describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLine {
-    /// Its name, a valid one.
+    /// Name of the group, a valid one.
     pub name: String,
-    /// Its description in UTF-8, without control characters; empty without one.
+    /// Description in UTF-8, without control characters; empty if there is none.
     pub description: String,
-    /// Whether the description ends in `(Moderated)`.
+    /// True if the description ends in `(Moderated)`.
     pub is_moderated: bool,
 }
 
-/// The headers that say how a body is to be read; empty where one is absent.
+/// Headers that determine how a body is decoded; empty where one is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyForm<'a> {
     /// Content-Type.
@@ -55,7 +55,7 @@ pub struct BodyForm<'a> {
 }
 
 impl<'a> BodyForm<'a> {
-    /// That of an article.
+    /// Returns the headers of an article.
     pub fn of(article: &Article<'a>) -> Self {
         Self {
             content_type: article.header(Known::ContentType).unwrap_or_default(),
@@ -64,12 +64,12 @@ impl<'a> BodyForm<'a> {
     }
 }
 
-/// An entity of a message that has no others inside.
+/// Entity of a message that contains no others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entity<'a> {
-    /// Its Content-Type; empty: none is named.
+    /// Content-Type; empty if absent.
     content_type: &'a [u8],
-    /// What it holds, decoded.
+    /// Decoded content.
     content: Cow<'a, [u8]>,
 }
 
@@ -89,14 +89,14 @@ impl Entity<'_> {
         lines(&self.content).filter(wanted).filter_map(|line| group_line(line, self.charset()))
     }
 
-    /// The line after the words that lead to it.
+    /// Returns the group line after the tag line.
     fn line_after_tag(&self) -> Option<GroupLine> {
         let mut lines = lines(&self.content).skip_while(|line| !is_tag_line(line)).skip(1);
         group_line(lines.next()?, self.charset())
     }
 }
 
-/// The entities of a message: its body, or the parts of that.
+/// Returns the entities of a message: its body, or the parts of that.
 pub fn entities<'a>(form: BodyForm<'a>, body: &'a [u8]) -> Vec<Entity<'a>> {
     let mut found = Vec::new();
     append_entities(form, body, 0, &mut found);
@@ -121,14 +121,14 @@ fn append_entities<'a>(form: BodyForm<'a>, body: &'a [u8], depth: usize, found: 
             append_entities(BodyForm { content_type, transfer }, content, depth + 1, found);
         }
     }
-    // Without parts it is read as it stands.
+    // A body without parts is read as it stands.
     if found.len() == before {
         let content = transfer::decoded(form.transfer, body);
         found.push(Entity { content_type: form.content_type, content });
     }
 }
 
-/// The line about its group in the body of a newgroup message.
+/// Returns the line about its group in the body of a newgroup message.
 pub fn newgroup_line(form: BodyForm<'_>, body: &[u8]) -> Option<GroupLine> {
     let entities = entities(form, body);
     if let Some(entity) = entities.iter().find(|entity| entity.is(GROUP_INFO)) {
@@ -137,7 +137,7 @@ pub fn newgroup_line(form: BodyForm<'_>, body: &[u8]) -> Option<GroupLine> {
     entities.iter().find_map(Entity::line_after_tag)
 }
 
-/// The address for posts to a moderated group, if the body of its newgroup message names one.
+/// Returns the address for posts to a moderated group, if the body of its newgroup message has one.
 pub fn submission_address(form: BodyForm<'_>, body: &[u8]) -> Option<String> {
     entities(form, body).iter().find_map(|entity| lines(&entity.content).find_map(address_of))
 }
@@ -149,7 +149,7 @@ fn address_of(line: &[u8]) -> Option<String> {
     crate::injection::is_address(address).then(|| std::str::from_utf8(address).ok().map(str::to_owned))?
 }
 
-/// The groups that a checkgroups message lists.
+/// Returns the groups that a checkgroups message lists.
 pub fn listed_groups(form: BodyForm<'_>, body: &[u8]) -> Vec<GroupLine> {
     let entities = entities(form, body);
     let typed = entities.iter().find(|entity| entity.is(CHECK_GROUPS));
@@ -157,19 +157,19 @@ pub fn listed_groups(form: BodyForm<'_>, body: &[u8]) -> Vec<GroupLine> {
     read.iter().flat_map(|entity| entity.group_lines(|_| true)).collect()
 }
 
-/// What a checkgroups message is about: the arguments of its Control header.
+/// Scope of a checkgroups message: the arguments of its Control header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope<'a> {
-    /// The hierarchies that it lists; none: those of the groups in its body.
+    /// Hierarchies that the message lists; if empty, those of the groups in its body.
     pub hierarchies: Vec<&'a [u8]>,
-    /// Parts of them that it does not speak of.
+    /// Excluded parts of these hierarchies.
     pub except: Vec<&'a [u8]>,
-    /// Digits; empty: it has no serial number.
+    /// Serial number in digits; empty if there is none.
     pub serial: &'a [u8],
 }
 
 impl<'a> Scope<'a> {
-    /// Reads the value of a Control header; `None` if an argument makes no sense.
+    /// Reads the value of a Control header; `None` if an argument is invalid.
     pub fn of(control: &'a [u8]) -> Option<Self> {
         let mut scope = Self::default();
         for word in super::words(control).skip(1) {
@@ -187,24 +187,24 @@ impl<'a> Scope<'a> {
         Some(scope)
     }
 
-    /// Whether the message says all there is to say of the group.
+    /// Returns whether the message determines if the group exists.
     pub fn covers(&self, group: &[u8]) -> bool {
         let within = |hierarchy: &&[u8]| is_within(group, hierarchy);
         self.hierarchies.iter().any(within) && !self.except.iter().any(within)
     }
 }
 
-/// Whether a serial number, as [`Scope::serial`] has it, is smaller than another.
+/// Returns whether a serial number, as in [`Scope::serial`], is smaller than another.
 pub fn is_older_serial(serial: &[u8], than: &[u8]) -> bool {
     (serial.len(), serial) < (than.len(), than)
 }
 
-/// Whether a group is the hierarchy itself or below it.
+/// Returns whether a group is the hierarchy itself or below it.
 pub fn is_within(group: &[u8], hierarchy: &[u8]) -> bool {
     group.strip_prefix(hierarchy).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 
-/// The first component of a group's name.
+/// Returns the first component of a group's name.
 pub fn top_level(group: &[u8]) -> &[u8] {
     group.split(|b| *b == b'.').next().unwrap_or(group)
 }
@@ -213,7 +213,7 @@ fn is_tag_line(line: &[u8]) -> bool {
     line.trim_ascii().eq_ignore_ascii_case(TAG_LINE)
 }
 
-/// `name TAB description`; spaces too, where the name cannot be a word of a sentence.
+/// Parses `name TAB description`; spaces too, where the name cannot be a word of a sentence.
 fn group_line(line: &[u8], charset: &[u8]) -> Option<GroupLine> {
     let end = line.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
@@ -228,7 +228,7 @@ fn group_line(line: &[u8], charset: &[u8]) -> Option<GroupLine> {
     Some(GroupLine { name, description, is_moderated })
 }
 
-/// Without control characters, and not longer than a description may be.
+/// Returns the text without control characters, cut to the maximum length of a description.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split(|c: char| c.is_control()).map(str::trim).collect();
     let mut line = words.join(" ").trim().to_owned();
@@ -237,11 +237,11 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// In UTF-8 what is in the charset that is declared. Of US-ASCII, Latin 1 and UTF-8, which are often declared
-/// of each other, and without a charset that is known, what is UTF-8 or, as INN takes what says nothing
-/// better of itself, windows-1252, whose printable characters are those of ISO 8859-1 and some more.
+/// Converts text to UTF-8 from the declared charset. US-ASCII, Latin 1 and UTF-8 are often declared for each
+/// other; for these, and without a known charset, text that is valid UTF-8 is read as such and all other as
+/// windows-1252, as INN does, whose printable characters are those of ISO 8859-1 and some more.
 fn to_utf8(octets: &[u8], charset: &[u8]) -> String {
-    // Those whose lines and names are found as those of ASCII are.
+    // Charsets in which line ends and names look as in ASCII.
     let is_usable = |encoding: &&'static Encoding| encoding.is_ascii_compatible() || *encoding == ISO_2022_JP;
     let encoding = Encoding::for_label(charset).filter(is_usable);
     if let Some(encoding) = encoding.filter(|encoding| ![UTF_8, WINDOWS_1252].contains(encoding)) {
@@ -254,8 +254,8 @@ fn to_utf8(octets: &[u8], charset: &[u8]) -> String {
     }
 }
 
-/// The lines of a text that may be of several origins, as a list of descriptions is: each in UTF-8 if it is
-/// that, else from windows-1252.
+/// Converts lines that may be of several origins, as in a list of descriptions: each is read as UTF-8 if it
+/// is valid, otherwise as windows-1252.
 pub fn lines_to_utf8(octets: &[u8]) -> String {
     octets.split_inclusive(|b| *b == b'\n').map(|line| to_utf8(line, b"")).collect()
 }
@@ -271,12 +271,12 @@ fn windows_1252(octet: u8) -> char {
     at.and_then(|at| FROM_80.get(at)).copied().unwrap_or(char::from(octet))
 }
 
-/// Lines without their ends.
+/// Returns the lines without their ends.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// What lies between the boundaries of a multipart body.
+/// Returns the parts between the boundaries of a multipart body.
 fn parts<'a>(body: &'a [u8], boundary: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let is_boundary = move |line: &[u8]| {
         line.strip_prefix(b"--")
@@ -301,7 +301,7 @@ fn parts<'a>(body: &'a [u8], boundary: &'a [u8]) -> impl Iterator<Item = &'a [u8
     })
 }
 
-/// A part's header lines, and what follows its first blank line.
+/// Splits a part at its first blank line into header lines and content.
 fn head_and_content(part: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;
     for line in part.split_inclusive(|b| *b == b'\n') {
@@ -314,7 +314,7 @@ fn head_and_content(part: &[u8]) -> (&[u8], &[u8]) {
     (part, &[])
 }
 
-/// The value of a header with all its lines; empty if it is absent.
+/// Returns the value of a header with all its lines; empty if it is absent.
 fn field<'a>(head: &'a [u8], name: &[u8]) -> &'a [u8] {
     let mut found: Option<usize> = None;
     let mut at = 0;
@@ -337,7 +337,7 @@ fn is_type(content_type: &[u8], wanted: &[u8]) -> bool {
     own.trim_ascii().eq_ignore_ascii_case(wanted)
 }
 
-/// A parameter of a Content-Type; empty if it is absent.
+/// Returns a parameter of a Content-Type; empty if it is absent.
 fn parameter<'a>(content_type: &'a [u8], name: &[u8]) -> &'a [u8] {
     let parameters = content_type.split(|b| *b == b';').skip(1);
     let value = parameters.map(<[u8]>::trim_ascii).find_map(|parameter| {
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_a_newgroup_in_each_of_its_forms() {
+    fn newgroup_line_is_found_in_each_of_its_forms() {
         let described = line("example.admin.info", "About the \u{e9}xample.* groups (Moderated)", true);
         for content_type in ["multipart/mixed; boundary=\"nxtprt\"", "Multipart/Mixed;\r\n boundary=nxtprt"] {
             assert_eq!(newgroup_line(typed(content_type), MULTIPART.as_bytes()), described);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn transfer_encodings_are_undone_before_a_line_is_read() {
+    fn transfer_encodings_are_decoded_before_lines_are_read() {
         let quoted = BodyForm { content_type: b"text/plain; charset=utf-8", transfer: b"Quoted-Printable" };
         let coded = BodyForm { transfer: b"base64", ..quoted };
         for body in [
@@ -410,7 +410,7 @@ mod tests {
             listed_groups(quoted, b"x.y\t=C3=84pfel\r\n"),
             [line("x.y", "\u{c4}pfel", false).unwrap()]
         );
-        // In a part of a part, as signed messages have it.
+        // A part of a part, as in signed messages.
         let nested = b"--O\r\nContent-Type: multipart/mixed; boundary=I\r\n\r\n--I\r\n\
             Content-Type: application/news-groupinfo\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n\
             x.y\t=C3=84pfel\r\n--I--\r\n--O--\r\n";
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_a_list_is_brought_to_utf8() {
+    fn each_line_of_a_list_is_converted_to_utf8() {
         let list = b"a.b\tGr\xc3\xbc\xc3\x9fe\r\na.c\tGr\xfc\xdfe \x80\n\na.d\tplain";
         let expected = "a.b\tGr\u{fc}\u{df}e\r\na.c\tGr\u{fc}\u{df}e \u{20ac}\n\na.d\tplain";
         assert_eq!(lines_to_utf8(list), expected);
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_cover_what_they_name() {
+    fn scopes_cover_the_hierarchies_they_name() {
         let scope = Scope::of(b"checkgroups de !de.alt #002009021301").unwrap();
         assert_eq!(scope.serial, b"2009021301");
         for (group, covered) in

@@ -1,9 +1,9 @@
-//! Control messages and withdrawals: what an article asks of the servers it reaches.
+//! Control messages and withdrawals: requests of an article to the servers it reaches.
 //!
 //! The Control header names a command and its arguments; `cancel` and the Supersedes header withdraw an
-//! article. Whether an agent acts on it is decided elsewhere: nothing here knows the policy. Called by
-//! ingest, inject and the choice of groups. Sources: RFC 5536 sections 3.2.3 and 3.2.12, RFC 5537 sections
-//! 5.2 (bodies in `group_info`) to 5.5, RFC 8315 (in `cancel_lock`); `nocem` has a source of its own.
+//! article. Policy is decided elsewhere: this module only parses. Called by ingest, inject and the choice of
+//! groups. Sources: RFC 5536 sections 3.2.3 and 3.2.12, RFC 5537 sections 5.2 (bodies in `group_info`) to
+//! 5.5, RFC 8315 (in `cancel_lock`); `nocem` has a source of its own.
 
 pub mod cancel_lock;
 pub mod group_info;
@@ -14,32 +14,32 @@ use crate::article::{Article, Known};
 use crate::message_id::MessageId;
 use std::fmt;
 
-/// What a Control header asks for.
+/// Request of a Control header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
     /// Withdraw this article.
     Cancel(MessageId<'a>),
     /// Create a group, moderated or not.
     Newgroup {
-        /// Its name, not checked.
+        /// Name of the group, not checked.
         name: &'a [u8],
-        /// Whether the flag `moderated` follows.
+        /// True if the flag `moderated` follows.
         moderated: bool,
     },
     /// Remove a group.
     Rmgroup(&'a [u8]),
     /// The body lists the groups of a hierarchy.
     Checkgroups,
-    /// `ihave`, `sendme`, `sendsys` and other verbs that no agent acts on any more.
+    /// `ihave`, `sendme`, `sendsys` and other verbs that agents no longer act on.
     Other(&'a [u8]),
 }
 
-/// Why a Control or Supersedes header cannot be read.
+/// Reason why a Control or Supersedes header cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadControl {
     /// There is no verb.
     NoVerb,
-    /// The verb contains octets that no verb has.
+    /// The verb contains octets that are not allowed in one.
     BadVerb,
     /// `cancel` or Supersedes without one Message-ID.
     NoTarget,
@@ -69,12 +69,12 @@ impl fmt::Display for BadControl {
 
 impl std::error::Error for BadControl {}
 
-/// The words of a header's value.
+/// Returns the words of a header's value.
 fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// The verb of a Control header; the empty word if there is none.
+/// Returns the verb of a Control header; the empty word if there is none.
 pub fn verb(value: &[u8]) -> &[u8] {
     words(value).next().unwrap_or_default()
 }
@@ -95,7 +95,7 @@ pub fn parse(value: &[u8]) -> Result<Control<'_>, BadControl> {
         let name = words.next().ok_or(BadControl::NoGroup)?;
         let moderated = match words.next() {
             None => false,
-            // Not in the standard, but common.
+            // `unmoderated` is not in the standard, but common.
             Some(flag) if flag.eq_ignore_ascii_case(b"unmoderated") => false,
             Some(flag) if flag.eq_ignore_ascii_case(b"moderated") => true,
             Some(_) => return Err(BadControl::UnknownFlag),
@@ -108,17 +108,17 @@ pub fn parse(value: &[u8]) -> Result<Control<'_>, BadControl> {
     Ok(if is(b"checkgroups") { Control::Checkgroups } else { Control::Other(verb) })
 }
 
-/// How an article withdraws another one.
+/// Withdrawal of another article.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawal<'a> {
     /// By `Control: cancel`.
     Cancel(MessageId<'a>),
-    /// By Supersedes: it replaces the other.
+    /// Withdrawal by Supersedes: the article replaces the other.
     Supersede(MessageId<'a>),
 }
 
 impl<'a> Withdrawal<'a> {
-    /// The article that is withdrawn.
+    /// Returns the Message-ID of the article that is withdrawn.
     pub fn target(&self) -> MessageId<'a> {
         match self {
             Self::Cancel(id) | Self::Supersede(id) => *id,
@@ -126,7 +126,7 @@ impl<'a> Withdrawal<'a> {
     }
 }
 
-/// What `article` withdraws; `None` for nearly every article.
+/// Returns the withdrawal that `article` asks for; `None` for nearly every article.
 pub fn withdrawal<'a>(article: &Article<'a>) -> Result<Option<Withdrawal<'a>>, BadControl> {
     let (control, supersedes) = (article.header(Known::Control), article.header(Known::Supersedes));
     for known in [Known::Control, Known::Supersedes] {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_article_withdraws() {
+    fn withdrawals_by_cancel_and_supersedes() {
         let id = MessageId::parse(b"<a@b>").unwrap();
         for (head, expected) in [
             ("Subject: cmsg cancel <a@b>", Ok(None)),

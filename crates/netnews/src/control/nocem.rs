@@ -1,16 +1,15 @@
-//! NoCeM notices: lists of articles that somebody advises to hide.
+//! NoCeM notices: lists of articles that an issuer advises to hide.
 //!
-//! A notice stands in a text that its issuer has signed; here only its form is read, with limits. What is
-//! said besides, in comments and in headers that are not known, is passed over. Called by newsreel's
-//! `operations::group_control`. Sources: the NoCeM form of version 0.9 (its grammar, and INN's
-//! `perl-nocem`).
+//! A notice stands in a text that its issuer has signed; only its form is read here, with limits. Comments
+//! and unknown headers are ignored. Called by newsreel's `operations::group_control`. Sources: the NoCeM form
+//! of version 0.9 (its grammar, and INN's `perl-nocem`).
 
 use crate::message_id::MessageId;
 use std::fmt;
 
-/// The most articles of a notice.
+/// Maximum number of articles of a notice.
 pub const LISTED_MAX: usize = 20_000;
-/// The most groups that are kept for one of them.
+/// Maximum number of groups kept for one of them.
 const GROUPS_MAX: usize = 100;
 /// The longest value of a header, in bytes.
 const VALUE_BYTES_MAX: usize = 200;
@@ -19,25 +18,25 @@ const HEADERS: &str = "@@BEGIN NCM HEADERS";
 const BODY: &str = "@@BEGIN NCM BODY";
 const END: &str = "@@END NCM BODY";
 
-/// What a notice asks for.
+/// Action that a notice asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// To hide articles.
     Hide,
-    /// To show what the same issuer had hidden.
+    /// To show articles that the same issuer had hidden.
     Show,
 }
 
 /// A notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice<'a> {
-    /// Who it is from, usually an address.
+    /// Issuer of the notice, usually an address.
     pub issuer: &'a str,
-    /// Why, in a word of the issuer's.
+    /// Reason, in a word of the issuer's.
     pub kind: &'a str,
-    /// What it asks for.
+    /// Requested action.
     pub action: Action,
-    /// Its name among the issuer's notices.
+    /// Identifier of the notice among those of its issuer.
     pub id: &'a str,
     /// The articles.
     pub listed: Vec<Listed<'a>>,
@@ -46,32 +45,32 @@ pub struct Notice<'a> {
 /// An article in a notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed<'a> {
-    /// Its Message-ID.
+    /// Message-ID of the article.
     pub id: MessageId<'a>,
-    /// Its groups, as the issuer says.
+    /// Groups of the article, as stated by the issuer.
     pub groups: Vec<&'a str>,
 }
 
-/// Why a text is no notice that can be read.
+/// Reasons why a text is not a readable notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadNotice {
-    /// There is none in it.
+    /// The text contains no notice.
     Absent,
-    /// There is more than one, or what delimits it is out of order.
+    /// There is more than one, or its delimiters are out of order.
     Several,
-    /// It has no end.
+    /// The notice has no end.
     Endless,
-    /// It is not text in UTF-8.
+    /// The text is not valid UTF-8.
     NotText,
     /// This header is missing, present twice, too long, or has control characters.
     Header(&'static str),
-    /// It is of another version than 0.9 and 0.90 to 0.99.
+    /// The version is none of 0.9 and 0.90 to 0.99.
     Version,
-    /// It asks for something else than to hide or to show articles.
+    /// The action is neither to hide nor to show articles.
     Action,
-    /// It lists nothing.
+    /// The notice lists nothing.
     Empty,
-    /// It lists more than [`LISTED_MAX`] articles.
+    /// The notice lists more than [`LISTED_MAX`] articles.
     TooLong,
 }
 
@@ -92,7 +91,7 @@ impl fmt::Display for BadNotice {
 }
 
 impl<'a> Notice<'a> {
-    /// The one notice in a text whose lines end in LF.
+    /// Reads the one notice in a text whose lines end in LF.
     pub fn of(text: &'a [u8]) -> Result<Self, BadNotice> {
         let text = std::str::from_utf8(text).map_err(|_| BadNotice::NotText)?;
         let mut lines = text.lines().map(|line| line.trim_end_matches([' ', '\t', '\r']));
@@ -133,7 +132,7 @@ impl<'a> Notice<'a> {
     }
 }
 
-/// The body as it is read.
+/// State of reading a notice's body.
 #[derive(Default)]
 struct Body<'a> {
     listed: Vec<Listed<'a>>,
@@ -142,7 +141,7 @@ struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Adds what a line lists.
+    /// Adds the articles and groups of a line.
     fn add(&mut self, line: &'a str) -> Result<(), BadNotice> {
         if line.starts_with('#') || line.is_empty() {
             return Ok(());
@@ -164,7 +163,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The value of a header, by one of its names.
+/// Returns the value of a header, by one of its names.
 fn header<'a>(lines: &[&'a str], name: &'static str, others: &[&str]) -> Result<&'a str, BadNotice> {
     let mut values = lines.iter().filter_map(|line| {
         let (own, value) = line.split_once(':')?;
@@ -179,7 +178,7 @@ fn header<'a>(lines: &[&'a str], name: &'static str, others: &[&str]) -> Result<
     }
 }
 
-/// Whether a version is 0.9, or 0.90 to 0.99.
+/// Returns whether a version is 0.9, or 0.90 to 0.99.
 fn is_known(version: &str) -> bool {
     let rest = version.strip_prefix("0.9").unwrap_or("more");
     rest.len() < 2 && rest.bytes().all(|b| b.is_ascii_digit())
@@ -215,14 +214,15 @@ mod tests {
         ] {
             assert_eq!(read(&NOTICE.replace(from, to)).unwrap().action, action, "{to}");
         }
-        // Groups of what is no Message-ID are not those of the article before; what has none is not listed.
+        // Groups after an invalid Message-ID do not belong to the article before; articles without groups are
+        // not listed.
         let strange = NOTICE.replace("<2@x>", "2@x").replace("\tcomp.e", "");
         assert_eq!(read(&strange).unwrap().listed.len(), 1);
         assert_eq!(read(&strange).unwrap().listed[0].groups, ["comp.a"]);
     }
 
     #[test]
-    fn what_is_not_in_the_form_is_refused() {
+    fn notice_not_in_the_form_is_rejected() {
         for (from, to, why) in [
             ("@@BEGIN NCM HEADERS", "BEGIN NCM HEADERS", BadNotice::Several),
             ("@@BEGIN NCM BODY", "BEGIN NCM BODY", BadNotice::Endless),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_panics_on_any_beginning_or_any_changed_byte() {
+    fn truncated_or_damaged_notices_do_not_panic() {
         for len in 0..NOTICE.len() {
             assert!(Notice::of(&NOTICE.as_bytes()[..len]).is_err() || NOTICE[len..].len() < 7);
             for bit in 0..8 {

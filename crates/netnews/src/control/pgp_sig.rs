@@ -1,7 +1,7 @@
 //! X-PGP-Sig: a signature of some headers and the body of an article, in pgpcontrol's form.
 //!
-//! The header holds a version, the names of the signed headers, and the lines of an armored signature. What
-//! is signed is a line with those names, the headers, a blank line and the body, with LF and without blanks
+//! The header holds a version, the names of the signed headers, and the lines of an armored signature. The
+//! signed text is a line with those names, the headers, a blank line and the body, with LF and without blanks
 //! at the ends of lines. Called by newsreel's `ingest::control` and, to sign, `inject`. Sources: pgpcontrol's
 //! FORMAT, INN's `pgpverify`.
 
@@ -13,19 +13,19 @@ use base64::prelude::BASE64_STANDARD;
 
 /// Length of a line of Base64.
 const LINE_CHARS: usize = 64;
-/// The most headers that a signature may name.
+/// Maximum number of headers that a signature may name.
 const HEADERS_MAX: usize = 64;
 
 /// A signed article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedArticle {
-    /// Not verified yet.
+    /// The signature, not verified yet.
     pub signature: Signature,
-    /// What it is of, with LF at the ends of lines.
+    /// The signed text, with LF at the ends of lines.
     pub message: Vec<u8>,
 }
 
-/// Why the signature of an article does not count, whoever made it.
+/// Reasons why the signature of an article does not count, regardless of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadSignature {
     /// There is no X-PGP-Sig header, or more than one.
@@ -50,7 +50,7 @@ impl std::fmt::Display for BadSignature {
 }
 
 impl SignedArticle {
-    /// That of an article, if all is signed that decides what the article asks for.
+    /// Reads the signature of an article, if every header is signed that decides about its request.
     pub fn of(article: &Article<'_>) -> Result<Self, BadSignature> {
         if article.count(Known::XPgpSig) != 1 {
             return Err(BadSignature::Absent);
@@ -78,8 +78,8 @@ impl SignedArticle {
     }
 }
 
-/// The headers that are signed here, as far as an article has them: all that decide what it asks for, and
-/// what readers see of it.
+/// Headers that are signed if present: all that decide about the article's request, and all that readers see
+/// of it.
 const SIGNED: [Known; 11] = [
     Known::Subject,
     Known::Control,
@@ -94,16 +94,16 @@ const SIGNED: [Known; 11] = [
     Known::Approved,
 ];
 
-/// An article that is to be signed.
+/// Article that is to be signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsigned {
     list: String,
-    /// What is to be signed, with LF at the ends of lines.
+    /// Text to be signed, with LF at the ends of lines.
     pub message: Vec<u8>,
 }
 
 impl Unsigned {
-    /// What is to be signed of an article.
+    /// Prepares an article for signing.
     pub fn of(article: &Article<'_>) -> Result<Self, BadSignature> {
         let names: Vec<&str> =
             SIGNED.iter().filter(|known| article.count(**known) > 0).map(|known| known.name()).collect();
@@ -112,7 +112,7 @@ impl Unsigned {
         Ok(Self { list, message })
     }
 
-    /// The header line for a detached signature of it, which is armored; `None` if that is none.
+    /// Returns the header line for an armored detached signature; `None` if `armored` is not one.
     pub fn header(&self, armored: &str) -> Option<String> {
         let bytes = dearmored(armored)?;
         Signature::read(&bytes)?;
@@ -126,7 +126,7 @@ impl Unsigned {
     }
 }
 
-/// What is signed.
+/// Returns the text that is signed.
 fn message(article: &Article<'_>, list: &str, names: &[&str]) -> Result<Vec<u8>, BadSignature> {
     let mut text = format!("X-Signed-Headers: {list}\n").into_bytes();
     for name in names {
@@ -153,7 +153,7 @@ fn message(article: &Article<'_>, list: &str, names: &[&str]) -> Result<Vec<u8>,
     Ok(without_blanks(&text))
 }
 
-/// Without blanks at the ends of lines.
+/// Returns the text without blanks at the ends of lines.
 fn without_blanks(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|b| *b == b'\n') {
@@ -183,7 +183,7 @@ mod tests {
     );
 
     #[test]
-    fn what_is_to_be_signed_is_what_will_be_verified() {
+    fn text_to_be_signed_is_the_text_verified_later() {
         let wire = b"Path: p\r\nFrom: a@x\r\nSubject: a\r\n b\t\r\nDate: 1 Jan 2026 00:00:00 +0000\r\n\
             Newsgroups: g\r\nMessage-ID: <1@x>\r\nApproved: m@x\r\n\r\n..dot  \r\nlast\r\n";
         let unsigned = Unsigned::of(&Article::parse(wire).unwrap()).unwrap();

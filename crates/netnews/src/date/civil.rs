@@ -11,7 +11,7 @@ pub(super) struct Civil {
     pub(super) day: u8,
 }
 
-/// Days since 1 January 1970.
+/// Returns the days since 1 January 1970.
 pub(super) fn days(date: Civil) -> i64 {
     let month = i64::from(date.month);
     let year = if month <= 2 { date.year - 1 } else { date.year };
@@ -23,7 +23,7 @@ pub(super) fn days(date: Civil) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The day that is `days` after 1 January 1970.
+/// Returns the day that is `days` after 1 January 1970.
 pub(super) fn civil(days: i64) -> Civil {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -37,7 +37,7 @@ pub(super) fn civil(days: i64) -> Civil {
     Civil { year, month, day }
 }
 
-/// Days of a month.
+/// Returns the number of days of a month.
 pub(super) fn month_days(year: i64, month: u8) -> u8 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,

@@ -63,7 +63,7 @@ pub fn format_rfc5322(secs: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(b" +0000");
 }
 
-/// The answer to DATE: `yyyymmddhhmmss`, UTC.
+/// Returns the answer to DATE: `yyyymmddhhmmss`, UTC.
 pub fn format_nntp(secs: i64) -> [u8; 14] {
     let now = moment(secs);
     let [y1, y2, y3, y4] = four(now.date.year);
@@ -75,9 +75,9 @@ pub fn format_nntp(secs: i64) -> [u8; 14] {
     [y1, y2, y3, y4, m1, m2, d1, d2, h1, h2, n1, n2, s1, s2]
 }
 
-/// The date and time of NEWGROUPS and NEWNEWS: `yyyymmdd` or `yymmdd`, and `hhmmss`, UTC. A two-digit year is
-/// in the century of `now`, unless that is later than the year of `now`: then of the century before (RFC 3977
-/// section 7.3.2).
+/// Reads the date and time of NEWGROUPS and NEWNEWS: `yyyymmdd` or `yymmdd`, and `hhmmss`, UTC. A two-digit
+/// year is in the century of `now`, unless that is later than the year of `now`: then in the century before
+/// (RFC 3977 section 7.3.2).
 pub fn parse_nntp(date: &[u8], time: &[u8], now: i64) -> Option<i64> {
     let pair = |text: &[u8], at: usize| match text.get(at..at + 2)? {
         [a @ b'0'..=b'9', b @ b'0'..=b'9'] => Some((a - b'0') * 10 + (b - b'0')),

@@ -20,7 +20,8 @@ pub fn parse(value: &[u8]) -> Option<i64> {
     parse::seconds(value)
 }
 
-/// Whether [`parse`] reads the value, and it has the form of RFC 5322, so that every server reads it too.
+/// Returns whether [`parse`] reads the value, and it has the form of RFC 5322, so that every server reads it
+/// too.
 pub fn is_standard(value: &[u8]) -> bool {
     strict::is_date_time(value) && parse(value).is_some()
 }

@@ -1,9 +1,9 @@
-//! From tokens to seconds.
+//! Conversion of tokens to seconds.
 //!
 //! The tokens are accepted in any order: a month's name, a number with four digits for the year, and so on. A
 //! contradiction, or an impossible value, makes the whole value unparsable; an unknown word is a time zone
 //! after the time and a weekday before it. Called by `date::parse`. Source: RFC 5322 sections 3.3 and 4.3,
-//! and Usenet's habits.
+//! and practice on Usenet.
 
 use super::civil::{Civil, days, month_days};
 use super::tokens::{Token, Tokens};
@@ -19,9 +19,9 @@ struct Parts {
     day: Option<u8>,
     time: Option<(u8, u8, u8)>,
     zone: Option<i64>,
-    /// The numbers that are not part of a time, in order, with how many digits they had.
+    /// Numbers that are not part of a time, in order, each with its number of digits.
     numbers: [Option<(u32, u8)>; 3],
-    /// The separator between them, if it is not a space.
+    /// Separator between them, unless it is a space.
     joint: Option<u8>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn seconds(value: &[u8]) -> Option<i64> {
     standard(value).or_else(|| any_form(value))
 }
 
-/// Of a value as RFC 5322 has it today, which nearly all have; without its weekday if it likes.
+/// Reads a value in the current form of RFC 5322, as nearly all have; the weekday is optional.
 fn standard(value: &[u8]) -> Option<i64> {
     let value = match value {
         [a, b, c, b',', b' ', rest @ ..] => WEEKDAYS.contains(&three([*a, *b, *c])).then_some(rest)?,
@@ -89,7 +89,7 @@ pub(super) const MONTHS: [u32; 12] =
 
 pub(super) const WEEKDAYS: [u32; 7] = letters([b"mon", b"tue", b"wed", b"thu", b"fri", b"sat", b"sun"]);
 
-/// Three letters as one number, whatever their case.
+/// Packs three letters into one number, ignoring case.
 pub(super) const fn three([a, b, c]: [u8; 3]) -> u32 {
     u32::from_be_bytes([0, a.to_ascii_lowercase(), b.to_ascii_lowercase(), c.to_ascii_lowercase()])
 }
@@ -104,7 +104,7 @@ const fn letters<const N: usize>(names: [&[u8; 3]; N]) -> [u32; N] {
     numbers
 }
 
-/// Which of `names` the word begins with, whatever its case.
+/// Returns the index of the name in `names` that the word begins with, ignoring case.
 fn named(names: &[u32], word: &[u8]) -> Option<usize> {
     let first = three(*word.first_chunk()?);
     names.iter().position(|name| *name == first)
@@ -112,7 +112,7 @@ fn named(names: &[u32], word: &[u8]) -> Option<usize> {
 
 impl Parts {
     fn word(&mut self, word: &[u8]) -> Option<()> {
-        // Nearly every date has these two, and no zone has such a name.
+        // Nearly every date has a month and a weekday, and no zone has such a name.
         if word.len() == 3
             && let Some(known) = self.month_or_weekday(word)
         {
@@ -147,7 +147,7 @@ impl Parts {
         }
     }
 
-    /// `None` if it is neither; else whether it may stand here.
+    /// Returns `None` if the word is neither; otherwise whether it may stand here.
     fn month_or_weekday(&mut self, word: &[u8]) -> Option<Option<()>> {
         if let Some(month) = named(&MONTHS, word) {
             return Some(set(&mut self.month, month as u8 + 1));
@@ -167,14 +167,15 @@ impl Parts {
 
     fn signed(&mut self, negative: bool, digits: &[u8]) -> Option<()> {
         let seconds = zone::offset(negative, digits)?;
-        // A number after UTC or GMT is an offset from it; after another zone's name it only repeats it.
+        // A number after UTC or GMT is an offset from it; after another zone's name it only repeats the
+        // offset.
         if self.zone.is_none_or(|zone| zone == 0) {
             self.zone = Some(seconds);
         }
         Some(())
     }
 
-    /// Decides which of the numbers is the year, the month and the day.
+    /// Decides which of the numbers are the year, the month and the day.
     fn settle(&mut self) -> Option<()> {
         let [first, second, third] = self.numbers;
         let (day, month, year) = match (self.month, first?, second, third) {
@@ -213,7 +214,8 @@ impl Parts {
     }
 }
 
-/// RFC 5322 section 4.3: two digits are 2000 to 2049 or 1950 to 1999, three are counted from 1900.
+/// Returns the year by RFC 5322 section 4.3: two digits are 2000 to 2049 or 1950 to 1999, three are counted
+/// from 1900.
 fn full_year(value: u32, digits: u8) -> Option<i64> {
     let value = i64::from(value);
     match digits {
@@ -246,7 +248,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_standard_form_is_what_any_form_makes_of_it(
+        fn standard_form_agrees_with_any_form(
             weekday in prop_oneof![Just(""), Just("Fri, "), Just("mon, "), Just("Xyz, "), Just("Fri,  ")],
             day in prop_oneof![9 => 0..33u8, 1 => Just(99)], two_digits in any::<bool>(),
             month in prop_oneof![9 => Just("Apr"), 1 => Just("FEB"), 1 => Just("sep"), 1 => Just("Foo")],
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn no_zone_is_called_like_a_month_or_a_weekday() {
+    fn no_zone_has_the_name_of_a_month_or_weekday() {
         for name in MONTHS.iter().chain(&WEEKDAYS) {
             assert_eq!(zone::named(&name.to_be_bytes()[1..]), None);
         }

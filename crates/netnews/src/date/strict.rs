@@ -1,23 +1,23 @@
-//! Whether a date has the form that RFC 5322 prescribes, so that every server reads it.
+//! Check for the form of dates that RFC 5322 prescribes, so that every server can read them.
 //!
-//! Called by `date::is_standard`, for what is injected. Comments and folds may stand between the words; the
-//! obsolete forms that every server must accept are taken (two digits of a year, zones by name). Sources: RFC
-//! 5322 sections 3.3 and 4.3, RFC 5536 section 3.1.1.
+//! Called by `date::is_standard`, for injected articles. Comments and folds may stand between the words; the
+//! obsolete forms that every server must accept are allowed (two digits of a year, zones by name). Sources:
+//! RFC 5322 sections 3.3 and 4.3, RFC 5536 section 3.1.1.
 
 use super::parse::{MONTHS, WEEKDAYS, three};
 
-/// Zones by name: `obs-zone` without the letters of the military.
+/// Zones by name: `obs-zone` without the military letters.
 const ZONES: &[&[u8]] =
     &[b"UT", b"GMT", b"EST", b"EDT", b"CST", b"CDT", b"MST", b"MDT", b"PST", b"PDT", b"Z"];
-/// How deep comments may be nested.
+/// Maximum nesting of comments.
 const COMMENT_DEPTH_MAX: usize = 16;
 
-/// Whether `value` is a `date-time`.
+/// Returns whether `value` is a `date-time`.
 pub(super) fn is_date_time(value: &[u8]) -> bool {
     read(&mut Reader { rest: value }).is_some()
 }
 
-/// `[weekday ","] day month year time zone`.
+/// Parses `[weekday ","] day month year time zone`.
 fn read(reader: &mut Reader<'_>) -> Option<()> {
     reader.blank()?;
     if reader.rest.first().is_some_and(u8::is_ascii_alphabetic) {
@@ -60,7 +60,7 @@ fn is_one_of(names: &[u32], word: &[u8]) -> Option<()> {
     names.contains(&three([*a, *b, *c])).then_some(())
 }
 
-/// What of a value is not read yet.
+/// Rest of a value that is not read yet.
 struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
         count.contains(&found).then_some(())
     }
 
-    /// White space, folds and comments; `None`: a comment does not end.
+    /// Skips white space, folds and comments; returns `None` if a comment does not end.
     fn blank(&mut self) -> Option<()> {
         let mut depth = 0;
         while let Some((first, after)) = self.rest.split_first() {
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_every_server_reads_is_standard() {
+    fn dates_every_server_reads_are_standard() {
         for value in [
             "Fri, 16 Apr 1993 12:00:00 +0000",
             "16 Apr 1993 12:00 -0330",

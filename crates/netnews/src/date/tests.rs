@@ -1,4 +1,4 @@
-//! Tests of dates: the forms found in articles, what is refused, and round trips of what we write.
+//! Tests of dates: the forms found in articles, rejected values, and round trips of written dates.
 
 use super::*;
 use proptest::prelude::*;
@@ -187,7 +187,7 @@ fn arguments_of_newgroups() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(secs in -62_000_000_000i64..253_402_300_000) {
+    fn written_dates_are_read_back(secs in -62_000_000_000i64..253_402_300_000) {
         let mut out = Vec::new();
         format_rfc5322(secs, &mut out);
         prop_assert_eq!(parse(&out), Some(secs));

@@ -22,9 +22,9 @@ pub(super) enum Token<'a> {
 /// Iterator over the tokens; ends early at something that cannot be part of a date.
 pub(super) struct Tokens<'a> {
     rest: &'a [u8],
-    /// The last token was a number, not followed by space: a `-` now joins and is not a sign.
+    /// True if the last token was a number not followed by space: a `-` now joins and is not a sign.
     joined: bool,
-    /// There has been a time: from here on `+` and `-` are signs of a zone.
+    /// True after a time: from here on `+` and `-` are signs of a zone.
     timed: bool,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Tokens<'a> {
 impl<'a> Iterator for Tokens<'a> {
     type Item = Option<Token<'a>>;
 
-    /// The next token; `Some(None)` for something that cannot be part of a date.
+    /// Returns the next token; `Some(None)` for something that cannot be part of a date.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let b = *self.rest.first()?;

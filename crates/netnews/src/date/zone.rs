@@ -12,7 +12,7 @@ const OFFSET_MINUTES_MAX: i64 = 24 * MINUTES_PER_HOUR;
 /// Longest name in the table, in octets.
 const NAME_BYTES_MAX: usize = 8;
 
-/// A name as one number, whatever its case, so that finding it is a series of comparisons; 0 if it is too
+/// Packs a name into one number, ignoring case, so that finding it is a series of comparisons; 0 if it is too
 /// long.
 const fn packed(name: &[u8]) -> u64 {
     if name.len() > NAME_BYTES_MAX {
@@ -81,14 +81,14 @@ const NAMES: &[(u64, i64)] = &[
     (packed(b"HST"), -600),
 ];
 
-/// Seconds east of UTC of a zone's name; `None` if the name is not known. Military letters other than Z count
-/// as unknown, since RFC 822 had their signs wrong.
+/// Returns the seconds east of UTC of a zone's name; `None` if the name is not known. Military letters other
+/// than Z count as unknown, since RFC 822 had their signs wrong.
 pub(super) fn named(name: &[u8]) -> Option<i64> {
     let name = packed(name);
     NAMES.iter().find(|(known, _)| *known == name).map(|(_, minutes)| minutes * 60)
 }
 
-/// Seconds east of UTC of the digits after a sign: `h`, `hh`, `hmm`, `hhmm` or `hh:mm`.
+/// Returns the seconds east of UTC of the digits after a sign: `h`, `hh`, `hmm`, `hhmm` or `hh:mm`.
 pub(super) fn offset(negative: bool, digits: &[u8]) -> Option<i64> {
     let value = |text: &[u8]| crate::decimal::parse_decimal(text).and_then(|n| i64::try_from(n).ok());
     let (hours, minutes) = match (digits.iter().position(|&b| b == b':'), digits.len()) {

@@ -8,7 +8,7 @@ use super::{Objection, Rules};
 use crate::article::Article;
 use memchr::memchr_iter;
 
-/// Bodies of fewer lines may quote as much as they like.
+/// Minimum number of lines for the limit on quoted text; shorter bodies may quote without limit.
 const QUOTED_LINES_MIN: u64 = 40;
 
 /// Checks the body.
@@ -36,7 +36,7 @@ pub fn check(article: &Article<'_>, rules: &Rules) -> Result<(), Objection> {
     Ok(())
 }
 
-/// Whether a line begins as newsreaders quote: `>`, `|`, `:`.
+/// Returns whether a line begins with a quote character of newsreaders: `>`, `¦`, `:`.
 fn is_quoted(line: &[u8]) -> bool {
     matches!(line.first(), Some(b'>' | b'|' | b':'))
 }

@@ -1,20 +1,20 @@
 //! Requirements on the headers of a proto-article, as flat lists of guards.
 //!
-//! Which groups a poster may post to is not checked here, since that needs the active groups. Called by
-//! newsreel's `inject`. Sources: RFC 5537 sections 3.4.1 and 3.5 steps 2 to 4, RFC 5536 section 3, and what
-//! INN's nnrpd refuses.
+//! Permission to post to the groups is not checked here, since that needs the active groups. Called by
+//! newsreel's `inject`. Sources: RFC 5537 sections 3.4.1 and 3.5 steps 2 to 4, RFC 5536 section 3, and the
+//! checks of INN's nnrpd.
 
 use super::{LINE_BYTES_MAX, Objection, Rules, mailbox};
 use crate::article::{Article, Known, Malformed, REQUIRED};
 use crate::encoded_word::{EncodedWord, encoded_words};
 use crate::{control, date, newsgroups};
 
-/// How far ahead a date may be, in seconds (RFC 5537 section 3.5 step 3).
+/// Maximum time of a date ahead of now, in seconds (RFC 5537 section 3.5 step 3).
 const FUTURE_SECS_MAX: i64 = 86_400;
-/// How much of a poster's text is echoed in an answer, in bytes.
+/// Maximum length of a poster's text that is echoed in an answer, in bytes.
 const SHOWN_BYTES_MAX: usize = 200;
 
-/// Headers that say where an article was injected, or that would reveal the poster's other recipients.
+/// Headers that record where an article was injected, or that would reveal the poster's other recipients.
 const NOT_YOURS: &[&str] = &[
     "Injection-Info",
     "Xref",
@@ -38,7 +38,7 @@ const OBSOLETE: &[&str] = &[
     "Disposition-Notification-To",
 ];
 
-/// Headers of which there is one at most, besides those that every article has.
+/// Headers that may occur only once, besides those that every article has.
 const SINGLE: &[Known] = &[
     Known::References,
     Known::Lines,
@@ -109,7 +109,8 @@ pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objec
     Ok(())
 }
 
-/// Message-ID, Date and Path may be missing; those present occur once and are not empty.
+/// Checks a mandatory header. Message-ID, Date and Path may be missing; those present occur once and are not
+/// empty.
 fn mandatory(article: &Article<'_>, known: Known) -> Result<(), Objection> {
     let may_be_missing = matches!(known, Known::MessageId | Known::Date | Known::Path);
     match article.count(known) {
@@ -124,7 +125,7 @@ fn mandatory(article: &Article<'_>, known: Known) -> Result<(), Objection> {
     Ok(())
 }
 
-/// Checks that apply to every header; `field` is everything after its colon.
+/// Checks every header; `field` is everything after its colon.
 fn form(name: &[u8], field: &[u8]) -> Result<(), Objection> {
     let named = |list: &[&'static str]| {
         list.iter().copied().find(|known| known.as_bytes().eq_ignore_ascii_case(name))
@@ -159,15 +160,15 @@ fn form(name: &[u8], field: &[u8]) -> Result<(), Objection> {
     Ok(())
 }
 
-/// Control characters other than tabs and line ends: C0, DEL and C1, which RFC 5536 section 2.2 excludes, and
-/// the overrides of text direction (U+202D, U+202E). A terminal that shows a header with them can be made to
-/// show anything.
+/// Returns whether `c` is a control character other than tab and line ends: C0, DEL and C1, which RFC 5536
+/// section 2.2 excludes, and the overrides of text direction (U+202D, U+202E). A terminal that shows a header
+/// with such characters can be made to show anything.
 fn commands_terminals(c: char) -> bool {
     (c.is_control() && !matches!(c, '\t' | '\r' | '\n')) || matches!(c, '\u{202d}' | '\u{202e}')
 }
 
-/// Whether encoded words bring such characters, or a line end, to whoever decodes them. Words of one charset
-/// that follow one another are decoded together, as newsreaders do.
+/// Returns whether encoded words contain such characters, or a line end, once decoded. Consecutive words of
+/// one charset are decoded together, as newsreaders do.
 fn has_encoded_controls(text: &str) -> bool {
     let mut words = encoded_words(text).peekable();
     while let Some(EncodedWord { charset, mut octets }) = words.next() {
@@ -181,19 +182,19 @@ fn has_encoded_controls(text: &str) -> bool {
     false
 }
 
-/// C1 characters after which a terminal takes what follows for a command. The others of them are taken: what
-/// is called ISO 8859-1 is often Windows-1252, which has quotation marks and dashes there.
+/// C1 characters that begin a command of a terminal. The other C1 characters are allowed: text that is
+/// labelled ISO 8859-1 is often Windows-1252, which has quotation marks and dashes there.
 const STRING_STARTS: &[u8] = &[0x90, 0x98, 0x9b, 0x9d, 0x9e, 0x9f];
 
-/// The escapes of ISO 2022 belong to the charset; other charsets of several octets a character have controls
-/// below 0x20 only.
+/// Returns whether decoded octets contain such characters. The escapes of ISO 2022 belong to the charset;
+/// other multi-octet charsets have controls below 0x20 only.
 fn decoded_controls(charset: &str, octets: &[u8]) -> bool {
     let is = |start: &str| charset.get(..start.len()).is_some_and(|s| s.eq_ignore_ascii_case(start));
     let shown = |c: char| c == '\t' || !(c.is_control() || commands_terminals(c));
     let all_shown =
         |units: &mut dyn Iterator<Item = u16>| char::decode_utf16(units).all(|c| c.map_or(true, shown));
     if is("utf-16") || is("ucs-2") || is("iso-10646-ucs-2") {
-        // Without a byte order mark it may be read either way.
+        // Without a byte order mark it may be read in either byte order.
         let (pairs, _) = octets.as_chunks::<2>();
         return !all_shown(&mut pairs.iter().map(|pair| u16::from_be_bytes(*pair)))
             || !all_shown(&mut pairs.iter().map(|pair| u16::from_le_bytes(*pair)));
@@ -212,9 +213,9 @@ fn decoded_controls(charset: &str, octets: &[u8]) -> bool {
         || is("utf-8") && !String::from_utf8_lossy(octets).chars().all(shown)
 }
 
-/// What the shifted parts of UTF-7 hold, in UTF-16 (RFC 2152).
+/// Returns the UTF-16 units in the shifted parts of UTF-7 (RFC 2152).
 fn utf7_units(octets: &[u8]) -> impl Iterator<Item = u16> {
-    // Bits of the shifted part so far, and how many belong to no unit yet.
+    // Bits of the shifted part that belong to no unit yet, and their number.
     let mut shifted: Option<(u32, u32)> = None;
     octets.iter().filter_map(move |b| {
         let Some((bits, held)) = shifted else {
@@ -251,8 +252,8 @@ fn dated(article: &Article<'_>, known: Known, rules: &Rules, now: i64) -> Result
     Ok(())
 }
 
-/// The time of a header that has the form of RFC 5322: relaying agents may refuse any other (RFC 5537 section
-/// 3.5 step 3), after the poster was answered that the article is received.
+/// Returns the time of a header in the form of RFC 5322. Relaying agents may reject any other (RFC 5537
+/// section 3.5 step 3), after the poster was answered that the article is received.
 fn standard_date(value: &[u8], known: Known) -> Result<i64, Objection> {
     let time = if date::is_standard(value) { date::parse(value) } else { None };
     time.ok_or(Objection::BadHeader(known))
@@ -265,7 +266,7 @@ fn says_posted(path: &[u8]) -> bool {
     })
 }
 
-/// The names in Newsgroups and Followup-To, which may be `poster` instead.
+/// Checks the names in Newsgroups, and in Followup-To, which may be `poster` instead.
 fn group_names(article: &Article<'_>, rules: &Rules) -> Result<(), Objection> {
     let names = |known| newsgroups::split(article.header(known).unwrap_or_default());
     if names(Known::Newsgroups).count() > rules.groups_max {
@@ -281,7 +282,7 @@ fn group_names(article: &Article<'_>, rules: &Rules) -> Result<(), Objection> {
     }
 }
 
-/// A poster's text in the form in which an answer may contain it.
+/// Returns a poster's text in the form in which an answer may contain it.
 fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text.get(..SHOWN_BYTES_MAX).unwrap_or(text));
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes() {
+    fn articles_in_good_form_pass() {
         assert_eq!(judged(|head| head), None);
         for good in [
             "Followup-To: poster",
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_commands_terminals_is_refused_in_every_header() {
+    fn terminal_controls_are_rejected_in_every_header() {
         for evil in ["\u{1b}[2J", "a\u{7}b", "a\u{7f}", "a\u{9b}2J", "\u{202e}fdp.exe", "\u{1}"] {
             for name in ["Summary", "Organization", "X-Own"] {
                 let told = with(&format!("{name}: a {evil} b")).unwrap_or_default();
@@ -388,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_words() {
+    fn each_fault_has_its_message() {
         for (header, start) in [
             ("From: c@d", "Posting failed: repeated From header"),
             (

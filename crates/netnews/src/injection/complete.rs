@@ -1,4 +1,4 @@
-//! From a proto-article to an article: the headers that the injecting agent adds.
+//! Completion of a proto-article: the headers that the injecting agent adds.
 //!
 //! Existing headers keep their bytes and order, except for Path, which gets our name, and Cancel-Lock and
 //! Cancel-Key, which may get further elements; new headers go before the blank line. The body is not touched.
@@ -9,34 +9,35 @@ use crate::article::{Article, Known};
 use crate::path::{self, Diagnostic};
 use crate::{date, decimal};
 
-/// The tail entry of a Path that had none.
+/// Tail entry of a Path that had none.
 const TAIL: &[u8] = b"not-for-mail";
 
-/// What an injecting agent adds to a proto-article. Empty texts are left out.
+/// Additions of an injecting agent to a proto-article. Empty texts are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stamp<'a> {
-    /// What Path gets in front: our path identity, perhaps with other names of ours after it and `!` between
+    /// Names prepended to Path: our path identity, perhaps followed by other names of ours with `!` between
     /// them.
     pub identity: &'a str,
-    /// What follows `.POSTED.` in Path: the poster's address or a substitute.
+    /// Text after `.POSTED.` in Path: the poster's address or a substitute.
     pub posted_from: &'a str,
-    /// Unix seconds.
+    /// Current time in Unix seconds.
     pub now: i64,
-    /// The Message-ID for an article that has none.
+    /// Message-ID for an article that has none.
     pub message_id: &'a str,
-    /// The Organization for an article that has none.
+    /// Organization for an article that has none.
     pub organization: &'a str,
-    /// The value of Injection-Info, as `append_info` writes it.
+    /// Value of Injection-Info, as written by `append_info`.
     pub info: &'a [u8],
     /// Elements for Cancel-Lock.
     pub cancel_lock: &'a str,
     /// Elements for Cancel-Key.
     pub cancel_key: &'a str,
-    /// Whether it goes to a moderator: then nothing of injection is added (RFC 5537 section 3.5 step 7).
+    /// True if the article goes to a moderator: then no injection headers are added (RFC 5537 section 3.5
+    /// step 7).
     pub to_moderator: bool,
 }
 
-/// The article that results from a proto-article, in wire format without the final `.` line.
+/// Returns the article completed from a proto-article, in wire format without the final `.` line.
 pub fn complete(article: &Article<'_>, stamp: &Stamp<'_>) -> Vec<u8> {
     let missing = |known| article.count(known) == 0;
     let mut today = Vec::new();
@@ -52,7 +53,7 @@ pub fn complete(article: &Article<'_>, stamp: &Stamp<'_>) -> Vec<u8> {
         put.header(Known::Date, &today);
     }
     if !stamp.to_moderator {
-        // An article that had both may be injected elsewhere too, and must be the same everywhere.
+        // An article that had both may be injected elsewhere too, and must be identical everywhere.
         let perhaps_injected_twice = !missing(Known::MessageId) && !missing(Known::Date);
         if missing(Known::InjectionDate) && !perhaps_injected_twice {
             put.header(Known::InjectionDate, &today);
@@ -67,7 +68,7 @@ pub fn complete(article: &Article<'_>, stamp: &Stamp<'_>) -> Vec<u8> {
     put.done()
 }
 
-/// What is inserted into an article, and where.
+/// Insertions into an article.
 struct Put<'a, 'b> {
     article: &'a Article<'b>,
     /// Texts, each with its position in the wire format.
@@ -105,7 +106,7 @@ impl Put<'_, '_> {
         }
     }
 
-    /// Adds elements to a header, on a line of their own, or adds the header.
+    /// Adds elements to an existing header, on a line of their own, or adds the header.
     fn elements(&mut self, known: Known, elements: &str) {
         match self.article.header_lines(known) {
             Some(lines) if !elements.is_empty() => {
@@ -134,7 +135,7 @@ impl Put<'_, '_> {
     }
 }
 
-/// Appends the value of Injection-Info: our identity, then `; name="value"` for each parameter with a value.
+/// Appends the value of Injection-Info: our identity, then `; name="value"` for each non-empty parameter.
 pub fn append_info(identity: &str, parameters: &[(&str, &str)], out: &mut Vec<u8>) {
     out.extend_from_slice(identity.as_bytes());
     for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
@@ -153,8 +154,8 @@ pub fn append_info(identity: &str, parameters: &[(&str, &str)], out: &mut Vec<u8
     }
 }
 
-/// `<time.count.random@identity>`: the time and count make it unique here, the random part after a clock set
-/// back.
+/// Returns `<time.count.random@identity>`: time and count make it unique on this host, the random part after
+/// a clock was set back.
 pub fn message_id(identity: &str, nanos: u64, count: u64, random: u32) -> String {
     let mut id = Vec::with_capacity(48 + identity.len());
     id.push(b'<');
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_added_behind_what_is_there() {
+    fn missing_headers_are_added_after_existing_ones() {
         let complete = completed(&format!("{OWN}\r\nbody\r\n"), &stamp());
         let (head, body) = complete.split_once("\r\n\r\n").unwrap();
         assert_eq!(body, "body\r\n");
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn injection_date_is_left_out_where_the_article_may_be_injected_elsewhere_too() {
+    fn injection_date_is_omitted_if_message_id_and_date_are_present() {
         let (id, date) = ("Message-ID: <i@x>\r\n", "Date: 15 Apr 2026 12:00:00 GMT\r\n");
         for (given, added) in [("", true), (id, true), (date, true), (&format!("{id}{date}"), false)] {
             let complete = completed(&format!("{OWN}{given}\r\nbody\r\n"), &stamp());
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moderator_gets_nothing_of_injection() {
+    fn moderator_copy_has_no_injection_headers() {
         let complete = completed(&format!("{OWN}\r\nb\r\n"), &Stamp { to_moderator: true, ..stamp() });
         assert_eq!(
             complete,
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn message_ids_are_message_ids() {
+    fn generated_message_ids_are_valid() {
         let id = message_id("me.example", u64::MAX, u64::MAX, u32::MAX);
         assert!(crate::MessageId::parse(id.as_bytes()).is_some(), "{id}");
         assert_ne!(message_id("me", 1, 2, 3), message_id("me", 1, 2, 4));

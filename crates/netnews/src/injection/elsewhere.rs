@@ -1,12 +1,12 @@
-//! From an article back to a proto-article, to be injected at another server too.
+//! Conversion of an article back to a proto-article, for injection at another server too.
 //!
-//! What this injecting agent has added as a trace goes: Path and Injection-Info. Message-ID, Date and
-//! Injection-Date stay, so that the article is the same everywhere. Called by newsreel's `inject`. Source:
-//! RFC 5537 section 3.4.2.
+//! The trace headers that this injecting agent has added are removed: Path and Injection-Info. Message-ID,
+//! Date and Injection-Date stay, so that the article is the same everywhere. Called by newsreel's `inject`.
+//! Source: RFC 5537 section 3.4.2.
 
 use crate::article::{Article, Known};
 
-/// The proto-article for another injecting agent, in wire format without the final `.` line.
+/// Returns the proto-article for another injecting agent, in wire format without the final `.` line.
 pub fn for_another(article: &Article<'_>) -> Vec<u8> {
     let wire = article.wire();
     let mut left_out: Vec<_> = [Known::Path, Known::InjectionInfo]
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces_go_and_what_makes_it_the_same_article_stays() {
+    fn trace_headers_are_removed_and_identity_is_kept() {
         let kept = "Newsgroups: x.y\r\nMessage-ID: <a@b>\r\nInjection-Date: 1 Jan 2026 00:00:00 +0000\r\n";
         let rest = "Subject: Path: s\r\n\r\nPath: x\r\n";
         let wire = format!("Injection-Info: a;\r\n b=\"c\"\r\n{kept}Path: a!.POSTED!b\r\n{rest}");

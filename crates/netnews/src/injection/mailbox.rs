@@ -1,11 +1,10 @@
 //! Mail addresses in From, Sender and Reply-To, as far as an injecting agent requires them.
 //!
-//! Lenient about names and comments, strict about the address itself, since the point is that a reader can
-//! answer. Called by `check` and by the moderation mail. Source: RFC 5322 section 3.4, RFC 5536 section
-//! 3.1.2.
+//! Lenient about names and comments, strict about the address itself, so that readers can answer. Called by
+//! `check` and by the moderation mail. Source: RFC 5322 section 3.4, RFC 5536 section 3.1.2.
 
-/// Whether `value` is a list of mailboxes, at least one: `a@b`, `Name <a@b>`, `a@b (Name)`, with commas
-/// between.
+/// Returns whether `value` is a list of mailboxes, at least one: `a@b`, `Name <a@b>`, `a@b (Name)`, separated
+/// by commas.
 pub fn is_mailbox_list(value: &[u8]) -> bool {
     let bare = without_comments(value);
     let mut any = false;
@@ -18,15 +17,15 @@ pub fn is_mailbox_list(value: &[u8]) -> bool {
     any
 }
 
-/// Whether `text` is a bare address: `local@domain`.
+/// Returns whether `text` is a bare address: `local@domain`.
 pub fn is_address(text: &[u8]) -> bool {
     let Some(at) = memchr::memrchr(b'@', text) else { return false };
     let (local, domain) = (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default());
     is_dotted(local, is_atom) && (is_literal(domain) || is_dotted(domain, is_label))
 }
 
-/// Whether `value` may stand in Sender: a list of mailboxes, or `user%host`, as INN's inews names the user
-/// that runs it.
+/// Returns whether `value` may stand in Sender: a list of mailboxes, or `user%host`, as INN's inews names the
+/// user running it.
 pub fn is_sender(value: &[u8]) -> bool {
     let is_percent_address = |text: &[u8]| {
         let percent = memchr::memrchr(b'%', text);
@@ -47,8 +46,8 @@ fn is_mailbox(text: &[u8]) -> bool {
     }
 }
 
-/// `value` without comments and with quoted strings reduced to one letter, so that their content does not
-/// matter.
+/// Returns `value` without comments and with quoted strings reduced to one letter, so that their content does
+/// not matter.
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut bare = Vec::with_capacity(value.len());
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);

@@ -1,9 +1,9 @@
-//! The injecting agent's rules: requirements on a proto-article, and what is added to make it an article.
+//! Rules of the injecting agent: requirements on a proto-article, and the headers that make it an article.
 //!
-//! Pure: clock, random octets, hashes and policy are arguments. `check` checks the headers, `body` what
-//! follows them, `complete` builds the article, `elsewhere` a proto-article of it again, `moderation` the
-//! mail to a moderator; `Objection` tells the poster what to do. Called by newsreel's `inject`. Sources:
-//! RFC 5537 sections 3.4.1 and 3.5, RFC 5536 section 3, and the checks of INN's nnrpd.
+//! Pure: clock, random octets, hashes and policy are arguments. `check` checks the headers, `body` the body;
+//! `complete` builds the article, `elsewhere` turns it back into a proto-article, `moderation` writes the
+//! mail to a moderator; `Objection` explains to the poster what to do. Called by newsreel's `inject`.
+//! Sources: RFC 5537 sections 3.4.1 and 3.5, RFC 5536 section 3, and the checks of INN's nnrpd.
 
 mod body;
 mod check;
@@ -20,23 +20,23 @@ pub use elsewhere::for_another;
 pub use mailbox::{is_address, is_mailbox_list};
 pub use objection::Objection;
 
-/// The longest header line and, unless told otherwise, body line, in octets without CRLF (RFC 5536 section
+/// Maximum length of a header line and, by default, of a body line, in octets without CRLF (RFC 5536 section
 /// 2.2).
 pub const LINE_BYTES_MAX: usize = 998;
 
-/// What a site requires of proto-articles beyond the standards.
+/// Requirements of a site on proto-articles beyond the standards.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// The longest proto-article, in bytes.
+    /// Maximum size of a proto-article, in bytes.
     pub article_bytes_max: u64,
-    /// The oldest Date, in seconds before now; `None`: any age.
+    /// Maximum age of Date, in seconds; `None`: any age.
     pub age_secs_max: Option<i64>,
-    /// The most groups in Newsgroups.
+    /// Maximum number of groups in Newsgroups.
     pub groups_max: usize,
-    /// The most groups in Followup-To.
+    /// Maximum number of groups in Followup-To.
     pub followup_groups_max: usize,
-    /// The longest line of the body, in bytes without CRLF.
+    /// Maximum length of a line of the body, in bytes without CRLF.
     pub line_bytes_max: usize,
-    /// Whether a body that quotes more than it adds is refused.
+    /// True if a body that quotes more than it adds is rejected.
     pub check_quoted: bool,
 }

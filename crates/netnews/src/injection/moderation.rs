@@ -1,13 +1,13 @@
 //! Mail to a moderator: the recipient and the form.
 //!
-//! The plain form is the proto-article as a mail, the one moderators' software expects; the other one
+//! The plain form is the proto-article as a mail, which moderators' software expects; the other form
 //! encapsulates it whole. Called by newsreel's `moderation`. Sources: RFC 5537 sections 3.5.1 and 4.1, INN's
 //! moderators file.
 
 use crate::article::{Article, Known};
 
-/// The moderator's address for `group`: of `template`, `%s` becomes the group's name with dashes for dots,
-/// `%%` a `%`.
+/// Returns the moderator's address for `group`: in `template`, `%s` becomes the group's name with dashes for
+/// dots, `%%` a `%`.
 pub fn address(template: &str, group: &str) -> String {
     let mut address = String::with_capacity(template.len() + group.len());
     let mut rest = template;
@@ -33,8 +33,8 @@ pub fn address(template: &str, group: &str) -> String {
     address
 }
 
-/// The proto-article as a mail: To before its own headers, and without those that mean nothing in a mail or
-/// that would send it elsewhere. CRLF lines, no dot-stuffing.
+/// Returns the proto-article as a mail: To before its own headers, without headers that have no meaning in a
+/// mail or that would send it elsewhere. CRLF lines, no dot-stuffing.
 pub fn plain(article: &Article<'_>, to: &str) -> Vec<u8> {
     const LEFT_OUT: [&[u8]; 4] = [b"To", b"Cc", b"Bcc", b"Path"];
     let mut mail = Vec::with_capacity(article.wire().len() + to.len() + 64);
@@ -54,8 +54,8 @@ pub fn plain(article: &Article<'_>, to: &str) -> Vec<u8> {
     mail
 }
 
-/// The whole proto-article as the body of a mail of type application/news-transmission. CRLF lines, no
-/// dot-stuffing.
+/// Returns a mail of type application/news-transmission with the whole proto-article as its body. CRLF lines,
+/// no dot-stuffing.
 pub fn encapsulated(article: &Article<'_>, to: &str, from: &str, date: &[u8], group: &str) -> Vec<u8> {
     let mut mail = Vec::with_capacity(article.wire().len() + 512);
     header(&mut mail, "To", to.as_bytes());
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_form_keeps_the_article_whole() {
+    fn encapsulated_form_keeps_the_article_whole() {
         let mail = encapsulated(&Article::parse(WIRE).unwrap(), "mod@x", "news@me", b"DATE", "c.d.e");
         let mail = String::from_utf8(mail).unwrap();
         let (head, body) = mail.split_once("\r\n\r\n").unwrap();

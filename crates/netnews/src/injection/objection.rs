@@ -1,4 +1,4 @@
-//! Why a proto-article is not injected, in words that say what the poster can do about it.
+//! Reasons why a proto-article is not injected, in words that explain what the poster can do about them.
 //!
 //! The texts follow `441` in the answer to POST, so they are one line without control characters. Source: RFC
 //! 5537 section 3.5: the injecting agent bears much of the burden of diagnosing.
@@ -10,13 +10,13 @@ use std::fmt;
 /// A defect of a proto-article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Objection {
-    /// It is not an article.
+    /// The text is not an article.
     Malformed(Malformed),
     /// A header that only injecting agents or servers add.
     NotYours(&'static str),
-    /// A header of news as it was before 1990.
+    /// A header of the news format before 1990.
     Obsolete(&'static str),
-    /// The Path says that it was injected already.
+    /// The Path shows that the article was injected already.
     Posted,
     /// Not a Message-ID of RFC 5536.
     BadMessageId,
@@ -40,12 +40,12 @@ pub enum Objection {
     FutureDate(Known),
     /// A date too long ago.
     OldDate {
-        /// In which header.
+        /// Header with the date.
         known: Known,
-        /// How old it may be, in seconds.
+        /// Maximum age, in seconds.
         age_secs_max: i64,
     },
-    /// Expires lies in the past.
+    /// Expires is in the past.
     Expired,
     /// Too many bytes.
     TooLarge {
@@ -72,7 +72,7 @@ pub enum Objection {
     NoBody,
     /// A line of the body is too long.
     LongLine {
-        /// Which one, counted from 1.
+        /// Line number, counted from 1.
         line: u64,
         /// The limit in bytes.
         bytes_max: usize,

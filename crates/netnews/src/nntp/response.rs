@@ -1,8 +1,7 @@
 //! Response codes and their texts.
 //!
-//! One table of every code this program sends, with the text used where there is no better one; codes decide
-//! what a client does, texts are for people. Called by sessions. Sources: RFC 3977 appendix C, RFC 4642-4644,
-//! 8054.
+//! One table of every code this program sends, with the default text; codes decide about a client's actions,
+//! texts are for people. Called by sessions. Sources: RFC 3977 appendix C, RFC 4642-4644, 8054.
 
 use crate::decimal::append_decimal;
 
@@ -82,10 +81,10 @@ codes! {
     CANNOT_TLS = 580, "Can not initiate TLS negotiation";
 }
 
-/// LIST EXTENSIONS of the drafts before RFC 3977 has the code of SLAVE.
+/// Code of LIST EXTENSIONS in the drafts before RFC 3977, also that of SLAVE.
 pub const EXTENSIONS_FOLLOW: u16 = code::SLAVE_NOTED;
 
-/// The text of `code`; empty if it is not in the table.
+/// Returns the text of `code`; empty if it is not in the table.
 pub fn text(code: u16) -> &'static str {
     TABLE
         .binary_search_by_key(&code, |(code, _)| *code)
@@ -112,7 +111,7 @@ pub fn append_standard(out: &mut Vec<u8>, code: u16) {
     append(out, code, text(code));
 }
 
-/// The code at the start of a response line: three digits, then a space or the end.
+/// Returns the code at the start of a response line: three digits, then a space or the end.
 pub fn parse_code(line: &[u8]) -> Option<u16> {
     let digits = line.get(..3)?;
     if line.get(3).is_some_and(|&b| b != b' ') || !matches!(digits.first(), Some(b'1'..=b'5')) {

@@ -1,4 +1,4 @@
-//! Framing: where a command line ends, where a multi-line block ends, dot-stuffing.
+//! Framing: ends of command lines and multi-line blocks, dot-stuffing.
 //!
 //! Both finders are resumable: they report where to resume when more bytes have arrived, so that no byte is
 //! examined twice. A command line may end in a bare LF; an article block ends at CRLF `.` CRLF only, so that
@@ -8,10 +8,10 @@
 use memchr::{memchr, memchr_iter, memmem};
 use std::sync::LazyLock;
 
-/// The longest command line, CRLF included (RFC 3977 section 3.1).
+/// Maximum length of a command line, CRLF included (RFC 3977 section 3.1).
 pub const LINE_BYTES_MAX: usize = 512;
 
-/// What `next_line` found.
+/// Result of `next_line`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextLine<'a> {
     /// A whole line.
@@ -21,21 +21,21 @@ pub enum NextLine<'a> {
         /// The offset of the byte after the line.
         next: usize,
     },
-    /// No line end yet, and still within the limit.
+    /// No line end so far, within the limit.
     More,
     /// The line is longer than the limit.
     TooLong {
-        /// The offset after its line end, or `None` if that has not arrived.
+        /// Offset after its line end, or `None` if that has not arrived.
         next: Option<usize>,
     },
 }
 
-/// The line of `buf` that starts at `from`, of at most `LINE_BYTES_MAX` bytes.
+/// Returns the line of `buf` that starts at `from`, of at most `LINE_BYTES_MAX` bytes.
 pub fn next_line(buf: &[u8], from: usize) -> NextLine<'_> {
     next_line_within(buf, from, LINE_BYTES_MAX)
 }
 
-/// The line of `buf` that starts at `from`, of at most `line_bytes_max` bytes, its line end included.
+/// Returns the line of `buf` that starts at `from`, of at most `line_bytes_max` bytes, its line end included.
 pub fn next_line_within(buf: &[u8], from: usize, line_bytes_max: usize) -> NextLine<'_> {
     let rest = buf.get(from..).unwrap_or_default();
     let Some(lf) = memchr(b'\n', rest) else {
@@ -49,19 +49,19 @@ pub fn next_line_within(buf: &[u8], from: usize, line_bytes_max: usize) -> NextL
     NextLine::Line { line: line.strip_suffix(b"\r").unwrap_or(line), next }
 }
 
-/// What `find_end` found.
+/// Result of `find_end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The block is whole.
     Found {
-        /// Its length without the final `.` CRLF: every line of it ends in CRLF.
+        /// Length of the block without the final `.` CRLF: every line of it ends in CRLF.
         article_len: usize,
         /// The offset of the byte after the final `.` CRLF.
         next: usize,
     },
     /// The end has not arrived.
     More {
-        /// What to pass as `from` when there is more.
+        /// Value of `from` for the next call, when more has arrived.
         resume_from: usize,
     },
 }
@@ -115,7 +115,7 @@ pub fn unstuff(wire: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(wire.get(start..).unwrap_or_default());
 }
 
-/// Appends `wire` as files have it: the reverse of [`dot_stuff`], lines end in LF.
+/// Appends `wire` as lines that end in LF: the reverse of [`dot_stuff`].
 pub fn to_text(wire: &[u8], out: &mut Vec<u8>) {
     out.reserve(wire.len());
     for line in wire.split_inclusive(|b| *b == b'\n') {

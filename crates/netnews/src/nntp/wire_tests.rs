@@ -1,4 +1,4 @@
-//! Tests of framing: in whatever pieces the bytes arrive, the same lines and blocks are found.
+//! Tests of framing: the same lines and blocks are found in whatever pieces the bytes arrive.
 
 use super::*;
 use proptest::prelude::*;
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_stuffed_ends_where_it_ends_and_comes_back(text in framing_text(), after in framing_text()) {
+    fn stuffed_text_has_its_end_found_and_is_restored(text in framing_text(), after in framing_text()) {
         let mut wire = Vec::new();
         dot_stuff(&text, &mut wire);
         let article_len = wire.len();

@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 const BEGIN: &str = "-----BEGIN PGP ";
 const END: &str = "-----END PGP ";
 
-/// The checksum of armor (RFC 4880 section 6.1).
+/// Returns the checksum of armor (RFC 4880 section 6.1).
 pub fn crc24(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x00b7_04ce, |crc, b| {
         (0..8).fold(crc ^ u32::from(*b) << 16, |crc, _| {
@@ -16,7 +16,7 @@ pub fn crc24(bytes: &[u8]) -> u32 {
     })
 }
 
-/// The bytes of words of Base64, of which the last may be `=` and the checksum; `None` if it is wrong.
+/// Decodes words of Base64, of which the last may be `=` and the checksum; `None` if the checksum is wrong.
 pub fn from_base64<'a>(words: impl Iterator<Item = &'a str>) -> Option<Vec<u8>> {
     let (mut text, mut sum) = (String::new(), None);
     for word in words {
@@ -38,7 +38,7 @@ pub fn from_base64<'a>(words: impl Iterator<Item = &'a str>) -> Option<Vec<u8>> 
     }
 }
 
-/// The content of the armored blocks in `text`, joined; `None` if there is none, or one is damaged.
+/// Returns the content of the armored blocks in `text`, joined; `None` if there is none, or one is damaged.
 pub fn dearmored(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut lines = text.lines().map(str::trim);

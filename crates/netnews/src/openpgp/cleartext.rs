@@ -1,9 +1,9 @@
-//! Texts that are signed in the clear.
+//! Cleartext signatures.
 //!
-//! The text stands between two lines of armor, with lines escaped that begin with a dash. What is signed is
-//! the text without that, without blanks at the ends of lines, and without its last line end. Whatever could
-//! be read in two ways is refused, since what is verified must be what is read. Source: RFC 4880 section 7;
-//! RFC 9580 section 7, by which the header Hash may be absent.
+//! The text stands between two lines of armor; lines that begin with a dash are escaped. The signed text is
+//! without these escapes, without blanks at the ends of lines, and without its last line end. Anything
+//! ambiguous is rejected, since the text that is verified must be the text that is read. Source: RFC 4880
+//! section 7; RFC 9580 section 7, by which the header Hash may be absent.
 
 use super::{Hash, Kind, Signature, from_base64};
 use std::fmt;
@@ -11,31 +11,31 @@ use std::fmt;
 const BEGIN: &[u8] = b"-----BEGIN PGP SIGNED MESSAGE-----";
 const BEGIN_SIGNATURE: &[u8] = b"-----BEGIN PGP SIGNATURE-----";
 const END_SIGNATURE: &[u8] = b"-----END PGP SIGNATURE-----";
-/// The longest text, in bytes, with what stands around it.
+/// Maximum length of the text with its armor, in bytes.
 const BYTES_MAX: usize = 16 << 20;
-/// The most lines of armor headers, and the most lines of an armored signature.
+/// Maximum number of lines of armor headers, and of lines of an armored signature.
 const HEADERS_MAX: usize = 20;
 const SIGNATURE_LINES_MAX: usize = 200;
 
 /// A text and its signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cleartext {
-    /// What is signed, with LF between lines, which is CRLF in what is hashed.
+    /// Signed text, with LF between lines; CRLF is hashed instead.
     pub text: Vec<u8>,
-    /// Not verified yet.
+    /// The signature, not verified yet.
     pub signature: Signature,
 }
 
-/// Why there is no signed text to be verified.
+/// Reasons why there is no signed text to be verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotCleartext {
     /// Nothing is signed.
     Absent,
-    /// It has more than one signed text.
+    /// There is more than one signed text.
     Several,
-    /// It is too long.
+    /// The text is too long.
     TooLong,
-    /// A header of the armor is not one that may be there.
+    /// A header of the armor is not allowed.
     Header,
     /// A line begins with a dash that is not escaped.
     Dash,
@@ -63,8 +63,8 @@ impl fmt::Display for NotCleartext {
 }
 
 impl Cleartext {
-    /// The one signed text in `body`, whose lines end in LF or CRLF. What stands before and after it is not
-    /// looked at.
+    /// Reads the one signed text in `body`, whose lines end in LF or CRLF. Text before and after it is
+    /// ignored.
     pub fn of(body: &[u8]) -> Result<Self, NotCleartext> {
         if body.len() > BYTES_MAX {
             return Err(NotCleartext::TooLong);
@@ -84,12 +84,12 @@ impl Cleartext {
     }
 }
 
-/// Whether `body` may have a signed text; quick, and right if it says no.
+/// Returns whether `body` may have a signed text; quick, and never wrong when it returns false.
 pub fn may_be_cleartext(body: &[u8]) -> bool {
     memchr::memmem::find(body, BEGIN).is_some()
 }
 
-/// The names of hash functions in the headers, up to the blank line.
+/// Returns the names of hash functions in the headers, up to the blank line.
 fn hashes<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<&'a [u8]>, NotCleartext> {
     let mut names = Vec::new();
     for line in lines.take(HEADERS_MAX) {
@@ -102,7 +102,7 @@ fn hashes<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<&'a [u8]
     Err(NotCleartext::Header)
 }
 
-/// The text, up to the signature.
+/// Returns the text, up to the signature.
 fn text<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>, NotCleartext> {
     let mut text = Vec::new();
     let mut is_first = true;
@@ -111,7 +111,7 @@ fn text<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>, NotCl
             return Ok(text);
         }
         let line = match line {
-            // What the line is without blanks at its end was a dash and a blank.
+            // A dash and a blank, whose blank has been removed as the end of the line.
             b"-" => &[],
             [b'-', b' ', rest @ ..] => rest,
             [b'-', ..] => return Err(NotCleartext::Dash),
@@ -126,7 +126,7 @@ fn text<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>, NotCl
     Err(NotCleartext::Endless)
 }
 
-/// The armored signature, up to its end.
+/// Returns the armored signature, up to its end.
 fn signature<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Signature, NotCleartext> {
     let blank = lines.take(HEADERS_MAX).find(|line| line.is_empty());
     blank.ok_or(NotCleartext::Signature)?;
@@ -142,7 +142,7 @@ fn signature<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Signature
     Err(NotCleartext::Endless)
 }
 
-/// A line without its line end and the blanks before that, which are not signed.
+/// Returns a line without its line end and the blanks before that, which are not signed.
 fn without_blanks(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let blanks = line.iter().rev().take_while(|b| matches!(b, b' ' | b'\t')).count();
@@ -166,7 +166,7 @@ mod tests {
     use base64::Engine;
     use base64::prelude::BASE64_STANDARD;
 
-    /// A signature of a text with SHA-256 that nobody has made.
+    /// Returns an invalid signature of a text with SHA-256, in armor.
     fn armored(kind: u8) -> String {
         let packet = [0xc2, 20, 4, kind, 1, 8, 0, 6, 5, 2, 1, 2, 3, 4, 0, 0, 7, 7, 0, 9, 1, 1];
         format!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_has_no_escapes_no_blanks_at_line_ends_and_no_last_line_end() {
+    fn signed_text_is_unescaped_and_trimmed() {
         for (text, expected) in [
             ("a\nb", "a\nb"),
             ("a \t\n\nb  ", "a\n\nb"),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_text_is_rejected() {
         let good = message("Hash: SHA256\n", "a\nb");
         for (bad, why) in [
             ("no armor".to_owned(), NotCleartext::Absent),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_panics_on_any_beginning_or_any_changed_byte() {
+    fn truncated_or_damaged_text_does_not_panic() {
         let good = message("Hash: SHA256\n", "a\n- -b").into_bytes();
         for len in 0..good.len() {
             let begun = Cleartext::of(&good[..len]);

@@ -1,67 +1,67 @@
-//! Public keys with their users.
+//! Public keys with their user IDs.
 
 use super::signature::{Kind, Signature};
 use super::{PUBLIC_KEY, Packet, SIGNATURE, SUBKEY, USER_ATTRIBUTE, USER_ID, mpi, packets, u32_of};
 
-/// The most users of a key, and signatures of its own, that are read.
+/// Maximum number of a key's users, and of its self-signatures, that are read.
 const USERS_MAX: usize = 64;
-/// The longest name of a user, in bytes.
+/// Maximum length of a user ID, in bytes.
 const USER_BYTES_MAX: usize = 512;
 
-/// The curves.
+/// Object identifiers of the curves.
 const ED25519_LEGACY: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 
-/// What a key verifies with.
+/// Key material for verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Material {
     /// Modulus and exponent.
     Rsa(Vec<u8>, Vec<u8>),
-    /// A point, 32 bytes.
+    /// Point of 32 bytes.
     Ed25519(Vec<u8>),
-    /// A point, not compressed.
+    /// Uncompressed point.
     P256(Vec<u8>),
-    /// A point, not compressed.
+    /// Uncompressed point.
     P384(Vec<u8>),
-    /// Of an algorithm that is not supported; its name.
+    /// Name of an algorithm that is not supported.
     Other(&'static str),
 }
 
 /// A public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicKey {
-    /// When it was made, Unix seconds.
+    /// Time of creation, in Unix seconds.
     pub created: u32,
-    /// What it verifies with.
+    /// Key material for verification.
     pub material: Material,
-    /// What its fingerprint is the SHA-1 of, and what its signatures of itself begin with.
+    /// Bytes hashed for the fingerprint with SHA-1, and at the beginning of self-signatures.
     pub hashed: Vec<u8>,
 }
 
-/// A signature that a key may have made of itself.
+/// Signature that a key may have made of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelfSignature {
-    /// The user it is of; empty: it is of the key alone.
+    /// Signed user ID; empty if the signature is of the key alone.
     pub user: Vec<u8>,
-    /// What is hashed after the key and before the signature's trailer.
+    /// Bytes hashed after the key and before the signature's trailer.
     pub hashed: Vec<u8>,
     /// The signature.
     pub signature: Signature,
 }
 
-/// A key, and what it says of itself.
+/// A key with its self-signatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     /// The key.
     pub key: PublicKey,
-    /// To be verified.
+    /// Self-signatures, to be verified.
     pub signatures: Vec<SelfSignature>,
-    /// Its packets, but for subkeys and what belongs to them.
+    /// Packets of the key, without subkeys and their packets.
     pub bytes: Vec<u8>,
 }
 
-/// The keys in `bytes`, as exported or as a keyring holds them; those of other versions are left out.
+/// Returns the keys in `bytes`, as exported or as a keyring holds them; those of other versions are left out.
 pub fn certificates(bytes: &[u8]) -> Vec<Certificate> {
     let mut all: Vec<Certificate> = Vec::new();
     let mut user: Option<&[u8]> = Some(&[]);
@@ -88,8 +88,8 @@ pub fn certificates(bytes: &[u8]) -> Vec<Certificate> {
     all
 }
 
-/// How many keys in `bytes` are of versions before 4: their fingerprints can be forged, and what made them
-/// signs with MD5 (RFC 9580 section 5.5.2.1).
+/// Returns the number of keys in `bytes` of versions before 4: their fingerprints can be forged, and their
+/// programs sign with MD5 (RFC 9580 section 5.5.2.1).
 pub fn outdated(bytes: &[u8]) -> usize {
     let is_old = |packet: &Packet<'_>| packet.tag == PUBLIC_KEY && matches!(packet.body.first(), Some(2 | 3));
     packets(bytes).filter(is_old).count()
@@ -157,7 +157,7 @@ fn material(algorithm: u8, bytes: &[u8]) -> Option<Material> {
     })
 }
 
-/// A packet in the new form, with a length of four bytes.
+/// Encodes a packet in the new form, with a length of four bytes.
 fn encoded(packet: &Packet<'_>) -> Vec<u8> {
     let mut bytes = vec![0xc0 | packet.tag, 0xff];
     bytes.extend_from_slice(&(packet.body.len() as u32).to_be_bytes());

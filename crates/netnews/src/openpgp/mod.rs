@@ -1,10 +1,10 @@
 //! OpenPGP as far as signatures of control messages and notices need it: public keys, their own signatures,
-//! detached signatures, texts signed in the clear, and the armor of all.
+//! detached signatures, cleartext signatures, and the armor of all.
 //!
-//! Only forms are read here; hashing and verifying are the caller's. What is not needed is not read:
-//! encryption, compression, subkeys, keys and signatures of versions other than 4 (and signatures of version
-//! 3, which pgpcontrol's `signcontrol` makes). Lengths are checked before anything is taken. Called by
-//! newsreel's `control`. Source: RFC 4880 sections 4, 5.2, 5.5, 6, 7 and 12.2; RFC 9580 for Ed25519.
+//! Only forms are read here; hashing and verifying are the caller's. Unneeded parts are not read: encryption,
+//! compression, subkeys, keys and signatures of versions other than 4 (and signatures of version 3, which
+//! pgpcontrol's `signcontrol` makes). Lengths are checked first. Called by newsreel's `control`. Source: RFC
+//! 4880 sections 4, 5.2, 5.5, 6, 7 and 12.2; RFC 9580 for Ed25519.
 
 mod armor;
 mod cleartext;
@@ -18,28 +18,28 @@ pub use signature::{Hash, Kind, Signature, Value};
 
 /// A public key.
 const PUBLIC_KEY: u8 = 6;
-/// A subkey, with which what follows it has to do.
+/// A subkey, to which the following packets belong.
 const SUBKEY: u8 = 14;
-/// A user.
+/// A user ID.
 const USER_ID: u8 = 13;
-/// A picture of a user, or the like.
+/// A user attribute, such as a picture.
 const USER_ATTRIBUTE: u8 = 17;
 /// A signature.
 const SIGNATURE: u8 = 2;
 
-/// The longest packet that is read.
+/// Maximum length of a packet in bytes.
 const PACKET_BYTES_MAX: usize = 1 << 16;
-/// The longest number, in bits.
+/// Maximum length of a number in bits.
 const NUMBER_BITS_MAX: usize = 16_384;
 
-/// A packet: its kind and content.
+/// A packet: its tag and content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Packet<'a> {
     tag: u8,
     body: &'a [u8],
 }
 
-/// The packets of `bytes`, up to the first that makes no sense.
+/// Returns the packets of `bytes`, up to the first malformed one.
 fn packets(mut bytes: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     std::iter::from_fn(move || {
         let (packet, rest) = packet(bytes)?;
@@ -55,7 +55,7 @@ fn packet(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
         (first & 0x3f, len, rest)
     } else {
         let len_bytes = 1usize << (first & 3);
-        // A packet without length goes on to the end of what holds it: not used for keys and signatures.
+        // A packet without length extends to the end of its container: not used for keys and signatures.
         let (len, rest) = rest.split_at_checked(len_bytes).filter(|_| len_bytes <= 4)?;
         (first >> 2 & 0x0f, number_of(len), rest)
     };
@@ -63,7 +63,7 @@ fn packet(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
     Some((Packet { tag, body }, rest))
 }
 
-/// A length as new packets and subpackets have it; `None` also for a part of one.
+/// Decodes a length of the new form of packets and subpackets; `None` also for a partial length.
 fn new_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     match first {
@@ -80,7 +80,7 @@ fn new_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     }
 }
 
-/// A big-endian number of up to 4 bytes.
+/// Decodes a big-endian number of up to 4 bytes.
 fn number_of(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |n, b| n << 8 | usize::from(*b))
 }
@@ -90,7 +90,7 @@ fn u32_of(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_be_bytes(*four), rest))
 }
 
-/// A number of any size; its length in bits must be that of the number.
+/// Splits off a number of any size; its length in bits must be that of the number.
 fn mpi(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (bits, rest) = bytes.split_first_chunk::<2>()?;
     let bits = usize::from(u16::from_be_bytes(*bits));

@@ -1,11 +1,11 @@
-//! Signatures.
+//! Parsing of signatures.
 
 use super::{SIGNATURE, mpi, new_length, packets, u32_of};
 
 /// A hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hash {
-    /// Weak: only in old keys' signatures of themselves.
+    /// SHA-1. Weak: only in old keys' signatures of themselves.
     Sha1,
     /// SHA-256.
     Sha256,
@@ -13,63 +13,63 @@ pub enum Hash {
     Sha384,
     /// SHA-512.
     Sha512,
-    /// One that is not supported, or weak.
+    /// Unsupported or weak function.
     Other(u8),
 }
 
-/// What a signature says.
+/// Type of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of bytes.
+    /// Signature of bytes.
     Binary,
-    /// Of a text, whose lines end in CRLF for it.
+    /// Signature of a text, hashed with CRLF line ends.
     Text,
-    /// A user and a key belong together.
+    /// Certification that a user and a key belong together.
     Certification,
-    /// Something about a key.
+    /// Statement about a key.
     DirectKey,
-    /// A key is not to be used any more.
+    /// Revocation of a key.
     KeyRevocation,
     /// Anything else.
     Other(u8),
 }
 
-/// The numbers of a signature.
+/// Numbers of a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// RSA.
     Rsa(Vec<u8>),
-    /// Two halves: ECDSA, EdDSA.
+    /// Two numbers: ECDSA, EdDSA.
     Pair(Vec<u8>, Vec<u8>),
 }
 
-/// A signature that can be verified, or not for reasons to be told.
+/// A signature, perhaps of an unsupported algorithm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// What it says.
+    /// Type of the signature.
     pub kind: Kind,
-    /// Its hash function.
+    /// Hash function.
     pub hash: Hash,
-    /// When it was made, Unix seconds.
+    /// Time of creation, in Unix seconds.
     pub created: u32,
-    /// Seconds after that when it expires; 0: never.
+    /// Seconds from creation to expiry; 0: never expires.
     pub lives: u32,
-    /// Seconds after the creation of a key when that expires, as a key's own signature says; 0: never.
+    /// Seconds from a key's creation to its expiry, in self-signatures; 0: never expires.
     pub key_lives: u32,
-    /// Whether the key may sign, as a key's own signature says.
+    /// True if the key may sign, in self-signatures.
     pub may_sign: bool,
-    /// The last eight bytes of the signer's fingerprint, or the whole of it; empty: it does not say.
+    /// Last eight bytes of the signer's fingerprint, or all of it; empty if unknown.
     pub issuer: Vec<u8>,
-    /// What is hashed after what is signed.
+    /// Bytes hashed after the signed ones.
     pub trailer: Vec<u8>,
     /// The first two bytes of the hash.
     pub left: [u8; 2],
-    /// Its numbers.
+    /// Numbers of the signature.
     pub value: Value,
 }
 
 impl Signature {
-    /// The one signature in `bytes`; `None` if there is anything else.
+    /// Reads the one signature in `bytes`; `None` if there is anything else.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut all = packets(bytes);
         let only = all.next().filter(|packet| packet.tag == SIGNATURE)?;
@@ -77,7 +77,7 @@ impl Signature {
         Self::of(only.body).filter(|_| is_all)
     }
 
-    /// That of a packet.
+    /// Reads the signature in a packet.
     pub(super) fn of(body: &[u8]) -> Option<Self> {
         match body.first()? {
             3 => Self::version_3(body),
@@ -134,7 +134,7 @@ impl Signature {
         (signature.created != 0).then_some(signature)
     }
 
-    /// Takes over what subpackets say; of those that are not hashed only who signed, which is a hint.
+    /// Reads subpackets; of unhashed ones only the issuer, which is a hint.
     fn subpackets(&mut self, mut bytes: &[u8], is_hashed: bool) -> Option<()> {
         while !bytes.is_empty() {
             let (len, rest) = new_length(bytes)?;
@@ -144,16 +144,16 @@ impl Signature {
             let number = || u32_of(content).filter(|(_, rest)| rest.is_empty()).map(|(n, _)| n);
             match kind & 0x7f {
                 16 if self.issuer.is_empty() => self.issuer = content.to_vec(),
-                // A fingerprint says more, and begins with its version.
+                // A fingerprint is more specific than a key ID, and begins with its version.
                 33 => self.issuer = content.get(1..)?.to_vec(),
                 _ if !is_hashed => {}
                 2 => self.created = number()?,
                 3 => self.lives = number()?,
                 9 => self.key_lives = number()?,
                 27 => self.may_sign = content.first().is_some_and(|flags| flags & 2 != 0),
-                // Known, and without meaning here.
+                // Known types without meaning for this program.
                 4 | 5 | 7 | 11 | 16 | 20..=26 | 28..=32 | 34 => {}
-                // Critical, and not understood.
+                // Unknown critical types.
                 _ if kind & 0x80 != 0 => return None,
                 _ => {}
             }
@@ -161,7 +161,7 @@ impl Signature {
         Some(())
     }
 
-    /// Whether it may be of the key with this fingerprint.
+    /// Returns whether the signature may be of the key with this fingerprint.
     pub fn is_by(&self, fingerprint: &[u8]) -> bool {
         !self.issuer.is_empty() && fingerprint.ends_with(&self.issuer)
     }
@@ -188,7 +188,7 @@ fn hash_of(byte: u8) -> Hash {
     }
 }
 
-/// The numbers of a signature; nothing may follow them.
+/// Decodes the numbers of a signature; nothing may follow them.
 fn value(algorithm: u8, bytes: &[u8]) -> Option<Value> {
     let (value, rest) = match algorithm {
         1 | 3 => {

@@ -1,9 +1,9 @@
-//! Lengths, numbers and armor; whole keys and signatures are in newsreel's `signed_control`.
+//! Tests of lengths, numbers and armor; whole keys and signatures are in newsreel's `signed_control`.
 
 use super::*;
 
 #[test]
-fn packets_have_the_lengths_they_say() {
+fn packets_have_the_declared_length() {
     let body = |bytes: &[u8]| packet(bytes).map(|(packet, rest)| (packet.tag, packet.body.len(), rest.len()));
     assert_eq!(body(&[0x88, 2, 1, 2, 3]), Some((2, 2, 1)));
     assert_eq!(body(&[0xc2, 1, 9]), Some((2, 1, 0)));
@@ -22,7 +22,7 @@ fn packets_have_the_lengths_they_say() {
 }
 
 #[test]
-fn numbers_have_the_lengths_they_say() {
+fn numbers_have_the_declared_length() {
     assert_eq!(mpi(&[0, 9, 1, 2, 3]), Some((&[1, 2][..], &[3][..])));
     assert_eq!(mpi(&[0, 16, 0, 2]), None);
     assert_eq!(mpi(&[0, 10, 1, 2]), None);
@@ -33,7 +33,7 @@ fn numbers_have_the_lengths_they_say() {
 
 #[test]
 fn armor_is_checked() {
-    // RFC 4880 section 6.6 has this example of data and its checksum.
+    // Example of data and its checksum from RFC 4880 section 6.6.
     let block = "-----BEGIN PGP MESSAGE-----\nVersion: OpenPrivacy 0.99\n\n\
         yDgBO22WxBHv7O8X7O/jygAEzol56iUKiXmV+XmpCtmpqQUKiQrFqclFqUDBovzS\nvBSFjNSiVHsuAA==\n=njUN\n\
         -----END PGP MESSAGE-----\n";
@@ -57,7 +57,7 @@ fn keys_of_old_versions_are_counted_and_not_taken() {
 }
 
 #[test]
-fn nothing_panics_on_any_beginning_or_any_changed_byte() {
+fn truncated_or_damaged_packets_do_not_panic() {
     let signature = [&[0xc2, 21, 4, 0, 1, 8, 0, 6, 5, 2, 1, 2, 3, 4, 0, 0, 7, 7, 0, 9, 1, 1, 0][..]].concat();
     for len in 0..signature.len() {
         Signature::read(&signature[..len]);

@@ -1,19 +1,19 @@
-//! Further headers of overview rows: those that a site keeps besides the eight fields that all rows have.
+//! Further headers of overview rows: those that a site keeps in addition to the eight fields of all rows.
 //!
-//! A row as it is stored has after Xref, in any order, `Name: value` for each that its article has, and
-//! `Name:` for each that it does not have. So a row says for itself what is known: a header that it does not
-//! name was not kept when the row was made. [`arrange`] makes of it what OVER sends. Source: RFC 3977
+//! A stored row has after Xref, in any order, `Name: value` for each further header of its article, and
+//! `Name:` for each that the article lacks. A header not named in the row was not kept when the row was made,
+//! so its value is unknown. [`arrange`] turns a stored row into the form that OVER sends. Source: RFC 3977
 //! sections 8.3.2 and 8.4.2.
 
 use super::{append_value, field, index};
 use crate::article::content_of;
 use memchr::{memchr, memchr_iter};
 
-/// What stands before and after the further headers in the text of a row's fields; no value contains it.
+/// Delimiter before and after the further headers in the text of a row's fields; no value contains it.
 const MARK: u8 = b'\n';
 
-/// Whether rows can have a header of this name as a further one: a header's name, and none of those that all
-/// rows have or that LIST OVERVIEW.FMT names otherwise.
+/// Returns whether rows can have a header of this name as a further one: it is a header's name, and not one
+/// of those that all rows have or that LIST OVERVIEW.FMT names otherwise.
 pub fn is_further(name: &[u8]) -> bool {
     const FIXED: [&[u8]; 8] =
         [b"Subject", b"From", b"Date", b"Message-ID", b"References", b"Bytes", b"Lines", b"Xref"];
@@ -21,15 +21,15 @@ pub fn is_further(name: &[u8]) -> bool {
     is_name && !FIXED.iter().any(|fixed| fixed.eq_ignore_ascii_case(name))
 }
 
-/// Appends these headers, as `head` has them, to the text that [`super::append_fields`] has made; nothing
-/// without names.
+/// Appends these headers, as they are in `head`, to the text written by [`super::append_fields`]; nothing if
+/// `names` is empty.
 pub fn append_headers<N: AsRef<[u8]>>(head: &[u8], names: &[N], out: &mut Vec<u8>) {
     let found = |name| (name, content_of(head, name).unwrap_or_default());
     append_found(names.iter().map(|name| found(name.as_ref())), out);
 }
 
-/// Appends the same from the overview row of another server: what that has of them. Of a field that is empty
-/// there it cannot be told whether the article has the header.
+/// Appends these headers from the overview row of another server, as far as it has them. A field that is
+/// empty there may stand for an absent or for an empty header.
 pub fn append_headers_of_row<N: AsRef<[u8]>>(row: &[u8], names: &[N], out: &mut Vec<u8>) {
     let row = row.strip_suffix(b"\r\n").unwrap_or(row);
     let fields = || row.split(|b| *b == b'\t').skip(index::XREF);
@@ -55,7 +55,7 @@ fn append_found<'a>(headers: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &m
     }
 }
 
-/// The text of a row's fields: those that all rows have, and what follows Xref.
+/// Splits the text of a row's fields: the fields that all rows have, and the further headers.
 pub(super) fn split(fields_text: &[u8]) -> (&[u8], &[u8]) {
     let Some(text) = fields_text.strip_suffix(&[MARK]) else { return (fields_text, &[]) };
     match memchr(MARK, text).and_then(|at| text.split_at_checked(at)) {
@@ -64,19 +64,19 @@ pub(super) fn split(fields_text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The value of a further header in a stored row: empty if the article does not have it, `None` if the row
-/// does not say.
+/// Returns the value of a further header in a stored row: empty if the article does not have it, `None` if
+/// the row does not name it.
 pub fn further<'a>(row: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     after_xref(row)?.split(|b| *b == b'\t').find_map(|field| value_of(field, name))
 }
 
-/// What a row has after Xref.
+/// Returns the part of a row after Xref.
 fn after_xref(row: &[u8]) -> Option<&[u8]> {
     let row = row.strip_suffix(b"\r\n").unwrap_or(row);
     row.get(memchr_iter(b'\t', row).nth(index::XREF)? + 1..)
 }
 
-/// The value of `field` if it is the header of this name.
+/// Returns the value of `field` if it is the header of this name.
 fn value_of<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (found, value) = field.split_at_checked(name.len())?;
     let value = value.strip_prefix(b":").filter(|_| found.eq_ignore_ascii_case(name))?;
@@ -84,7 +84,7 @@ fn value_of<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// Appends a stored row as OVER sends it: after Xref comes a field for each of `names`, empty where the
-/// article does not have the header or the row does not say, without the empty ones at the end.
+/// article does not have the header or the row does not name it, without the empty ones at the end.
 pub fn arrange<N: AsRef<[u8]>>(row: &[u8], names: &[N], out: &mut Vec<u8>) {
     let Some(stored) = after_xref(row) else {
         out.extend_from_slice(row);
@@ -93,7 +93,7 @@ pub fn arrange<N: AsRef<[u8]>>(row: &[u8], names: &[N], out: &mut Vec<u8>) {
     let text = row.strip_suffix(b"\r\n").unwrap_or(row);
     let until = text.len() - stored.len() - 1;
     let bare = text.get(..until).unwrap_or_default();
-    // Without Xref its field is empty, and may be the last.
+    // Without an Xref its field is empty, and may be the last.
     let is_xref_empty = field(bare, index::XREF).is_some_and(<[u8]>::is_empty);
     let mut tabs = usize::from(is_xref_empty);
     out.extend_from_slice(bare.get(..bare.len() - tabs).unwrap_or_default());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_row_says_what_is_known() {
+    fn stored_row_names_known_headers() {
         let row = stored(HEAD, &["Keywords", "Summary", "Path"], b"h g:7");
         let expected = "7\ts\t\t\t<a@b>\t\t0\t0\tXref: h g:7\tKeywords: one two\tSummary:\tPath: a!b\r\n";
         assert_eq!(String::from_utf8(row.clone()).unwrap(), expected);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_has_the_fields_that_are_named_in_their_order() {
+    fn sent_row_has_the_requested_fields_in_order() {
         let bare = "7\ts\t\t\t<a@b>\t\t0\t0\tXref: h g:7";
         let row = stored(HEAD, &["Keywords", "Summary", "Path"], b"h g:7");
         for (names, expected) in [
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn of_another_server_s_row_only_what_it_has_is_known() {
+    fn fields_missing_in_another_servers_row_are_unknown() {
         let row = b"7\ts\tf\td\t<a@b>\t\t0\t0\tXref: h g:7\t\tkeywords: k\tSummary: \tOther: o\r\n";
         let mut text = b"fields".to_vec();
         append_headers_of_row(row, &["Keywords", "Summary", "Path"], &mut text);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_rows_have_already_are_none() {
+    fn standard_fields_are_not_further_headers() {
         for name in ["subject", "Message-ID", "XREF", "bytes", "Lines", "", "A B", "A:", ":bytes", "\u{e9}"] {
             assert!(!is_further(name.as_bytes()), "{name}");
         }
@@ -188,7 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_values_a_row_is_one_line(
+        fn row_is_one_line_for_any_values(
             values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 2),
             xref in prop::collection::vec(any::<u8>(), 0..20),
         ) {

@@ -11,13 +11,13 @@ mod select;
 use pattern::Pattern;
 use std::fmt;
 
-/// The longest wildmat: 64 KiB (a peer's list of groups in the configuration can be long).
+/// Maximum length of a wildmat: 64 KiB (a peer's list of groups in the configuration can be long).
 pub const WILDMAT_BYTES_MAX: usize = 64 * 1024;
 
 /// A parsed wildmat.
 #[derive(Clone, Debug)]
 pub struct Wildmat {
-    /// In the order as written.
+    /// Patterns in the order as written.
     patterns: Vec<Part>,
 }
 
@@ -26,16 +26,16 @@ pub struct Wildmat {
 struct Part {
     is_negated: bool,
     pattern: Pattern,
-    /// Octets that it was written as, without the `!`.
+    /// Number of octets of the pattern as written, without the `!`.
     len: usize,
 }
 
-/// Why a text is not a wildmat.
+/// Reasons why a text is not a wildmat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WildmatError {
-    /// Nothing, or nothing between two commas or after a `!`.
+    /// An empty text, or an empty pattern between two commas or after a `!`.
     EmptyPattern,
-    /// One of `\ [ ] !` where the grammar of RFC 3977 has none.
+    /// One of `\ [ ] !` where the grammar of RFC 3977 does not allow it.
     Reserved(u8),
     /// A `[` without `]`, or a `\` at the end.
     Unfinished,
@@ -71,14 +71,14 @@ impl Wildmat {
         Wildmat::with(text, pattern::strict)
     }
 
-    /// Also accepts what older clients and configurations send: `[a-z]`, `[^0-9]`, `\*`, spaces, and octets
-    /// that are not UTF-8 (then every octet of those counts as a character).
+    /// Parses a wildmat of older clients and configurations too: `[a-z]`, `[^0-9]`, `\*`, spaces, and octets
+    /// that are not UTF-8 (each of which counts as a character).
     pub fn parse_lenient(text: &[u8]) -> Result<Wildmat, WildmatError> {
         Wildmat::with(text, pattern::lenient)
     }
 
-    /// One pattern as in RFC 2980 section 3.3: a comma, and a `!` at the start, are ordinary characters. For
-    /// XPAT, whose values contain commas.
+    /// Parses one pattern as in RFC 2980 section 3.3: a comma, and a `!` at the start, are ordinary
+    /// characters. For XPAT, whose values contain commas.
     pub fn parse_one(text: &[u8]) -> Result<Wildmat, WildmatError> {
         if text.len() > WILDMAT_BYTES_MAX {
             return Err(WildmatError::TooLong);
@@ -105,19 +105,21 @@ impl Wildmat {
         }
     }
 
-    /// Whether `text` matches: the rightmost pattern that matches is not negated (RFC 3977 section 4.2).
+    /// Returns whether `text` matches: the rightmost pattern that matches is not negated (RFC 3977 section
+    /// 4.2).
     pub fn matches(&self, text: &[u8]) -> bool {
         self.last_match(text).is_some()
     }
 
-    /// How many octets the longest pattern has that matches `text`; `None`: the wildmat does not match it.
+    /// Returns the length in octets of the longest pattern that matches `text`; `None` if the wildmat does
+    /// not match it.
     pub fn longest_match(&self, text: &[u8]) -> Option<usize> {
         let (at, last) = self.last_match(text)?;
         let before = self.patterns.get(..at)?.iter().filter(|part| !part.is_negated && part.len > last.len);
         Some(before.filter(|part| part.pattern.matches(text)).map(|part| part.len).max().unwrap_or(last.len))
     }
 
-    /// The rightmost pattern that matches, unless it is negated, and its place.
+    /// Returns the rightmost pattern that matches, unless it is negated, and its index.
     fn last_match(&self, text: &[u8]) -> Option<(usize, &Part)> {
         let mut parts = self.patterns.iter().enumerate().rev();
         parts.find(|(_, part)| part.pattern.matches(text)).filter(|(_, part)| !part.is_negated)

@@ -1,8 +1,8 @@
 //! One pattern of a wildmat: its two grammars and the match.
 //!
-//! A pattern is kept as elements; the shapes that nearly all patterns of newsgroups have (`a.b`, `a.*`, `*`,
-//! `*.a`, `*.a.*`) are kept as the plain text to look for. Called by `Wildmat`. Sources: RFC 3977 section
-//! 4.1, RFC 2980 section 3.3.
+//! A pattern is kept as elements; the forms of nearly all newsgroup patterns (`a.b`, `a.*`, `*`, `*.a`,
+//! `*.a.*`) are kept as the plain text to search for. Called by `Wildmat`. Sources: RFC 3977 section 4.1, RFC
+//! 2980 section 3.3.
 
 use super::WildmatError;
 use memchr::memmem;
@@ -10,11 +10,11 @@ use memchr::memmem;
 /// A parsed pattern.
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
-    /// No wild card.
+    /// Pattern without wild cards.
     Exact(Box<[u8]>),
     /// `text*`
     Prefix(Box<[u8]>),
-    /// `*text`, the text being UTF-8 and so found at the start of a character only.
+    /// `*text`, with text in UTF-8, which is therefore found at the start of a character only.
     Suffix(Box<[u8]>),
     /// `*text*`, likewise.
     Infix(Box<memmem::Finder<'static>>),
@@ -34,7 +34,7 @@ pub(super) enum Element {
     Set { negated: bool, ranges: Box<[(u32, u32)]> },
 }
 
-/// A pattern and what follows it in the wildmat, or why there is none.
+/// A pattern and the rest of the wildmat after it, or an error.
 pub(super) type Taken<'a> = Result<(Pattern, &'a [u8]), WildmatError>;
 
 /// Takes a pattern by RFC 3977's grammar off `text`, up to a comma: (pattern, rest with the comma).
@@ -55,7 +55,7 @@ pub(super) fn lenient(text: &[u8]) -> Taken<'_> {
     take(text, Some(b','))
 }
 
-/// The whole of `text` as one pattern with sets and backslashes.
+/// Parses the whole of `text` as one pattern with sets and backslashes.
 pub(super) fn whole(text: &[u8]) -> Result<Pattern, WildmatError> {
     take(text, None).map(|(pattern, _)| pattern)
 }
@@ -93,7 +93,7 @@ fn simple(b: u8) -> Element {
     }
 }
 
-/// A set after its `[`: `^` or `!` first negates, `]` first is itself, `a-z` is a range.
+/// Parses a set after its `[`: `^` or `!` first negates, `]` first is itself, `a-z` is a range.
 fn set(text: &[u8]) -> Option<(Element, &[u8])> {
     let negated = matches!(text.first(), Some(b'^' | b'!'));
     let mut rest = text.get(usize::from(negated)..)?;
@@ -139,7 +139,7 @@ fn shape(mut elements: Vec<Element>) -> Result<Pattern, WildmatError> {
 }
 
 impl Pattern {
-    /// Whether all of `text` matches.
+    /// Returns whether all of `text` matches.
     pub(super) fn matches(&self, text: &[u8]) -> bool {
         match self {
             Pattern::Exact(exact) => **exact == *text,
@@ -151,8 +151,8 @@ impl Pattern {
     }
 }
 
-/// Walks along both; after a mismatch it returns to the last star, which then matches one character more.
-/// Earlier stars need never be tried again.
+/// Matches elements against the text; after a mismatch it returns to the last star, which then matches one
+/// character more. Earlier stars need never be tried again.
 fn matches(elements: &[Element], text: &[u8]) -> bool {
     let (mut pattern, mut rest) = (elements, text);
     let mut last_star: Option<(&[Element], &[u8])> = None;
@@ -197,7 +197,7 @@ fn step<'p, 't>(pattern: &'p [Element], text: &'t [u8]) -> Option<(&'p [Element]
     Some((pattern, rest))
 }
 
-/// The first UTF-8 character of `text` and what follows it; an octet that begins none is a character of its
+/// Returns the first UTF-8 character of `text` and the rest; an octet that begins none is a character of its
 /// own, with a value above all of Unicode's so that it is never mistaken for one.
 fn character(text: &[u8]) -> Option<(u32, &[u8])> {
     const NOT_UTF8: u32 = 0x11_0000;

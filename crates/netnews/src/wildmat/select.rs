@@ -1,5 +1,5 @@
-//! Which of many sorted names a wildmat matches: each pattern that begins with plain text looks only at the
-//! names that begin so, so that thousands of names cost little more than the patterns.
+//! Selection among many sorted names: each pattern that begins with plain text examines only the names with
+//! that beginning, so that thousands of names cost little more than the patterns.
 
 use super::pattern::{Element, Pattern};
 use super::{Part, Wildmat};
@@ -26,7 +26,7 @@ impl Wildmat {
     }
 }
 
-/// The plain text that everything begins with that matches.
+/// Returns the plain text that every match begins with.
 fn begin(pattern: &Pattern) -> Vec<u8> {
     match pattern {
         Pattern::Exact(text) | Pattern::Prefix(text) => text.to_vec(),
@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_same_names_are_chosen_as_match_one_by_one(
+        fn selected_names_are_those_that_match_one_by_one(
             mut names in proptest::collection::vec("[ab.]{0,6}", 0..300),
             patterns in proptest::collection::vec("!?[ab.*?]{1,4}", 1..5),
         ) {

@@ -87,13 +87,13 @@ fn sets_and_escapes() {
 }
 
 #[test]
-fn many_stars_take_no_time() {
+fn many_stars_match_quickly() {
     let wildmat = strict(&"*a".repeat(200));
     let text = "a".repeat(199) + &"b".repeat(5000);
     check(&wildmat, &["a".repeat(200).as_str()], &[text.as_str()]);
 }
 
-/// Follows the definition and tries all splits.
+/// Model of the match: follows the definition and tries all splits.
 fn naive(pattern: &[char], text: &[char]) -> bool {
     match (pattern.split_first(), text.split_first()) {
         (None, rest) => rest.is_none(),

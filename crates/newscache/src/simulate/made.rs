@@ -1,13 +1,13 @@
-//! Traces that are made up, for tests and for comparing strategies; the same on every machine.
+//! Synthetic traces, for tests and for comparing strategies; identical on every machine.
 //!
-//! [`paper`] has readers who come back, with the shares that the NewsCache paper reports; [`scans`] has them
-//! beside programs that fetch whole groups; [`decay`] knows no readers: each article has a popularity, which
+//! [`paper`] has returning readers, with the shares that the NewsCache paper reports; [`scans`] has them
+//! beside programs that fetch whole groups; [`decay`] has no readers: each article has a popularity, which
 //! fades. The others are simple: [`zipf`], [`scan`], [`mixed`], [`repeated`], [`downloads`]. Called by tests.
 
 use super::trace::{Builder, Trace};
 
 const DAY: u64 = 86_400;
-/// When traces begin: some Monday.
+/// Time at which traces begin: some Monday.
 const BEGIN: u64 = 1_767_571_200;
 
 /// Requests of table 3 of the paper: for articles, and all others.
@@ -17,11 +17,11 @@ const PAPER_OTHERS: u64 = 322_934 - PAPER_ARTICLES;
 const PAPER_SESSIONS: u64 = 6350;
 const PAPER_CLIENTS: u64 = 309;
 const PAPER_GROUPS: u64 = 1314;
-/// What part of the requests, in hundredths, goes to the ten groups that are asked for most.
+/// Percentage of the requests for the ten most popular groups.
 const PAPER_TOP_PERCENT: u64 = 59;
 const TOP: u64 = 10;
 const PAPER_DAYS: u64 = 10;
-/// How far readers go back: the middle, and how much they differ.
+/// Distance that readers go back: the median, and the spread.
 const PATIENCE: f64 = 300.0;
 const PATIENCE_SPREAD: f64 = 1.5;
 
@@ -45,24 +45,24 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A rank below `end`, where rank r has the weight 1 / (r + 1).
+    /// Returns a rank below `end`, where rank r has the weight 1 / (r + 1).
     fn rank(&mut self, end: u64) -> u64 {
         (((end as f64 + 1.0).powf(self.unit()) - 1.0) as u64).min(end - 1)
     }
 
-    /// With a long tail: half of the values are below `middle`.
+    /// Returns a value of a distribution with a long tail: half of the values are below `middle`.
     fn tailed(&mut self, middle: f64, spread: f64) -> f64 {
         let normal: f64 = (0..12).map(|_| self.unit()).sum::<f64>() - 6.0;
         middle * (normal * spread).exp()
     }
 }
 
-/// A group as it grows.
+/// A growing group.
 struct Group {
-    /// Articles that come in a day.
+    /// Number of new articles per day.
     per_day: f64,
     is_binary: bool,
-    /// Articles that were there at the beginning.
+    /// Number of articles at the beginning.
     before: u64,
 }
 
@@ -72,7 +72,7 @@ impl Group {
     }
 }
 
-/// The size of an article, which follows from its name alone.
+/// Returns the size of an article, which depends on its name alone.
 fn size(group: u64, number: u64, is_binary: bool) -> u64 {
     let mut random = Random(group.wrapping_mul(0x1234_5678_9abc) ^ number);
     let bytes = if is_binary { random.tailed(60_000.0, 1.0) } else { random.tailed(1900.0, 0.6) };
@@ -87,13 +87,13 @@ fn groups(count: u64, random: &mut Random) -> Vec<Group> {
     (0..count).map(group).collect()
 }
 
-/// A reader: which groups it follows, and up to which number it has read each.
+/// A reader: the groups it follows, and the number up to which it has read each.
 struct Reader {
     follows: Vec<u64>,
     places: std::collections::HashMap<u64, u64>,
-    /// How much it reads of what is new, in hundredths.
+    /// Percentage of new articles that it reads.
     thorough: u64,
-    /// It goes back so many articles at most.
+    /// Maximum number of articles that it goes back.
     patience: u64,
 }
 
@@ -108,7 +108,7 @@ fn reader(random: &mut Random) -> Reader {
     Reader { follows, places: Default::default(), thorough: 20 + random.below(70), patience }
 }
 
-/// One visit of a group: some articles that came since the last one, or of the newest ones.
+/// Simulates one visit of a group: some of the articles since the last one, or of the newest ones.
 #[allow(clippy::too_many_arguments)]
 fn visit(
     to: &mut Builder,
@@ -123,14 +123,14 @@ fn visit(
     let high = group.high(at);
     let oldest = high.saturating_sub((group.per_day * 12.0) as u64);
     let first = high.saturating_sub(30 + random.below(120));
-    // Who has missed too much passes over it.
+    // A reader that has missed too many articles skips them.
     let place =
         reader.places.get(&n).copied().unwrap_or(first).max(oldest).max(high.saturating_sub(reader.patience));
     let name = format!("g{n}");
     let (mut read, mut number) = (0, place);
     while number < high && read < most {
         number += 1;
-        // Threads that interest one interest others.
+        // Threads that interest one reader interest others.
         let interest = Random((n << 32) | (number / 3)).below(100);
         if (interest + random.below(100)) / 2 < reader.thorough {
             read += 1;
@@ -142,7 +142,7 @@ fn visit(
     read
 }
 
-/// Readers who come back, as in the paper's trial of ten days.
+/// Returns a trace of returning readers, as in the paper's trial of ten days.
 pub fn paper(seed: u64) -> Trace {
     let mut to = Builder::default();
     let random = &mut Random(seed);
@@ -153,7 +153,7 @@ pub fn paper(seed: u64) -> Trace {
     to.finish()
 }
 
-/// All sessions of the paper's trial.
+/// Simulates all sessions of the paper's trial.
 fn readings(to: &mut Builder, random: &mut Random, groups: &[Group], readers: &mut [Reader]) {
     let (mut articles, mut of_top) = (0, 0);
     for session in 0..PAPER_SESSIONS {
@@ -170,7 +170,7 @@ fn readings(to: &mut Builder, random: &mut Random, groups: &[Group], readers: &m
             let own: Vec<u64> = reader.follows.iter().copied().filter(|n| (*n < TOP) == wants_top).collect();
             let n = match own.get(random.below(own.len().max(1) as u64) as usize) {
                 Some(own) if visits < 6 => *own,
-                // Every group is looked at once.
+                // Every group is visited once.
                 _ if wants_top => random.below(TOP),
                 _ => TOP + (session * 7 + visits) % (PAPER_GROUPS - TOP),
             };
@@ -180,7 +180,7 @@ fn readings(to: &mut Builder, random: &mut Random, groups: &[Group], readers: &m
             let at = at + visits * 60;
             let mut read = visit(to, random, (n, group), reader, &client, at, most);
             if read == 0 {
-                // Nothing is new: an older one again.
+                // Without new articles an older one is read again.
                 let number = group.high(at).saturating_sub(random.rank(100)).max(1);
                 to.article(at, &client, &format!("g{n}"), number, "", size(n, number, group.is_binary));
                 read = 1;
@@ -191,7 +191,7 @@ fn readings(to: &mut Builder, random: &mut Random, groups: &[Group], readers: &m
     }
 }
 
-/// The same kind of readers, and three programs that fetch all of some groups every night, for themselves.
+/// Returns a trace of the same readers, and of three programs that fetch all of some groups every night.
 pub fn scans(seed: u64) -> Trace {
     let mut to = Builder::default();
     let random = &mut Random(seed ^ 0x5ca5);
@@ -215,13 +215,13 @@ pub fn scans(seed: u64) -> Trace {
     to.finish()
 }
 
-/// Articles with a popularity of their own that fades with the days since they were posted; no readers.
+/// Returns a trace of articles whose popularity fades with the days since their posting; without readers.
 pub fn decay(seed: u64) -> Trace {
     let mut to = Builder::default();
     let random = &mut Random(seed ^ 0xdeca);
     let count = 300;
     let groups = groups(count, random);
-    // In each group readers have another patience, in days.
+    // In each group readers look back a different time, in days.
     let patience: Vec<f64> = (0..count).map(|_| random.tailed(1.2, 0.7)).collect();
     for request in 0..200_000_u64 {
         let at = BEGIN + request * PAPER_DAYS * DAY / 200_000;
@@ -233,7 +233,7 @@ pub fn decay(seed: u64) -> Trace {
         let back = (age_days * group.per_day) as u64;
         let newest = group.high(at);
         let near = newest.saturating_sub(back).max(1);
-        // Of some that were posted together the one that interests most.
+        // The most interesting one of some that were posted together.
         let few = (0..4).map(|_| (near + random.below(8)).min(newest.max(1)));
         let number = few.min_by_key(|number| Random((n << 40) ^ number).next()).unwrap_or(near);
         let bytes = size(n, number, group.is_binary);
@@ -242,15 +242,15 @@ pub fn decay(seed: u64) -> Trace {
     to.finish()
 }
 
-/// Requests of the simple traces.
+/// Number of requests of the simple traces.
 const SIMPLE_REQUESTS: u64 = 100_000;
 
-/// A size between 1 and 5 KB, which follows from the article alone.
+/// Returns a size between 1 and 5 KB, which depends on the article alone.
 fn plain_size(article: u64) -> u64 {
     1000 + Random(article).below(4000)
 }
 
-/// 5,000 articles of one group whose popularity does not change.
+/// Returns a trace of 5,000 articles of one group whose popularity does not change.
 pub fn zipf(seed: u64) -> Trace {
     let (mut to, random) = (Builder::default(), &mut Random(seed));
     for request in 0..SIMPLE_REQUESTS {
@@ -260,7 +260,7 @@ pub fn zipf(seed: u64) -> Trace {
     to.finish()
 }
 
-/// A popular group; a third of the time another one is read once from end to end.
+/// Returns a trace of a popular group; a third of the requests read another one once from end to end.
 pub fn scan(seed: u64) -> Trace {
     let (mut to, random, mut place) = (Builder::default(), &mut Random(seed), 0);
     for request in 0..SIMPLE_REQUESTS {
@@ -275,7 +275,7 @@ pub fn scan(seed: u64) -> Trace {
     to.finish()
 }
 
-/// Popular groups, groups that are read over and over, and groups that are read once, at the same time.
+/// Returns a trace of popular groups, groups that are read repeatedly, and groups that are read once.
 pub fn mixed(seed: u64) -> Trace {
     let (mut to, random) = (Builder::default(), &mut Random(seed));
     let mut places = [0_u64; 20];
@@ -294,7 +294,7 @@ pub fn mixed(seed: u64) -> Trace {
     to.finish()
 }
 
-/// So many articles, read in the same order so many times.
+/// Returns a trace of `articles` articles, read in the same order `times` times.
 pub fn repeated(seed: u64, articles: u64, times: u64) -> Trace {
     let mut to = Builder::default();
     for request in 0..articles * times {
@@ -304,8 +304,8 @@ pub fn repeated(seed: u64, articles: u64, times: u64) -> Trace {
     to.finish()
 }
 
-/// Downloads of 10 to 90 large articles by their Message-IDs, each of which is read up to three times before
-/// the next one begins.
+/// Returns a trace of downloads of 10 to 90 large articles by their Message-IDs, each of which is read up to
+/// three times before the next one begins.
 pub fn downloads(seed: u64, count: u64) -> Trace {
     let (mut to, random, mut at) = (Builder::default(), &mut Random(seed), BEGIN);
     for download in 0..count {
@@ -319,8 +319,8 @@ pub fn downloads(seed: u64, count: u64) -> Trace {
     to.finish()
 }
 
-/// Downloads that are read once, of which the last `hot` articles are read twice more, and then one of
-/// `articles` that is read twice.
+/// Returns a trace of downloads that are read once, of which the last `hot` articles are read twice more, and
+/// then one of `articles` that is read twice.
 pub fn download_after_others(others: u64, hot: u64, articles: u64) -> Trace {
     let (mut to, mut at) = (Builder::default(), BEGIN);
     let before = (0..others).chain((0..2).flat_map(|_| others - hot..others));

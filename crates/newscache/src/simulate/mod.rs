@@ -1,8 +1,8 @@
-//! The simulator: what each strategy would have done with what readers asked for, at many sizes.
+//! The simulator: results of each strategy for recorded requests of readers, at many sizes.
 //!
-//! The strategies are those of the store. [`Units::Articles`] is the comparison of the paper: an article is
-//! what goes. [`Units::Files`] is what the store does with small articles, by its own books: of many articles
-//! in one file. Called by `newsreel cache simulate`. Source: section 4.1 of the NewsCache paper.
+//! The strategies are those of the store. [`Units::Articles`] is the comparison of the paper, which removes
+//! single articles. [`Units::Files`] simulates the store with its own bookkeeping, where one file has many
+//! small articles. Called by `newsreel cache simulate`. Source: section 4.1 of the NewsCache paper.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod made;
@@ -19,10 +19,10 @@ use lock_order::Innermost;
 use crate::strategy::StrategyKind;
 pub use trace::{Article, Request, Trace};
 
-/// Sizes that are simulated where none are named.
+/// Number of sizes that are simulated by default.
 const SIZES: usize = 12;
 
-/// What goes at once.
+/// Unit of removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Units {
     /// One article, as in the paper.
@@ -32,7 +32,7 @@ pub enum Units {
     Files,
 }
 
-/// What one strategy does at one size.
+/// Result of one strategy at one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
     /// The strategy.
@@ -41,35 +41,35 @@ pub struct Point {
     pub size_bytes: u64,
     /// Requests for articles.
     pub requests: u64,
-    /// Those that the cache had.
+    /// Requests that the cache answered.
     pub hits: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub asked_bytes: u64,
     /// Bytes that came from upstream.
     pub upstream_bytes: u64,
 }
 
 impl Point {
-    /// Hits as a part of the requests.
+    /// Returns the hits as a share of the requests.
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / (self.requests as f64).max(1.0)
     }
 
-    /// Bytes from upstream as a part of those asked for.
+    /// Returns the bytes from upstream as a share of those requested.
     pub fn upstream_part(&self) -> f64 {
         self.upstream_bytes as f64 / (self.asked_bytes as f64).max(1.0)
     }
 }
 
-/// Sizes from a hundredth of all articles of a trace to all of them, in equal factors.
+/// Returns sizes from a hundredth of all articles of a trace to all of them, in equal factors.
 pub fn sizes_for(trace: &Trace) -> Vec<u64> {
     let all = trace.article_bytes().max(1) as f64;
     let size = |n: usize| all * 100_f64.powf(n as f64 / (SIZES - 1) as f64 - 1.0);
     (0..SIZES).map(|n| size(n).round() as u64).collect()
 }
 
-/// Replays a trace for all these strategies and sizes, on all processors. `progress` is told how many of them
-/// are done. The points are in the order of the strategies, then of the sizes.
+/// Replays a trace for all these strategies and sizes, on all processors. `progress` is called with the
+/// number of finished ones. The points are in the order of the strategies, then of the sizes.
 pub fn simulate(
     trace: &Trace,
     strategies: &[StrategyKind],

@@ -1,8 +1,9 @@
-//! The log of INN's nnrpd, as syslog has it.
+//! The log of INN's nnrpd, as written by syslog.
 //!
-//! With `nnrpd -t` it has all commands, and what was read is known exactly. Otherwise it says at the end how
-//! many articles a client read in a group (`group NAME COUNT`) and how large all were (`artstats`): then the
-//! client is taken to have read the articles that came since its last visit. Called by `trace`.
+//! With `nnrpd -t` it has all commands, so the articles read are known exactly. Otherwise it has at the end
+//! of a session how many articles a client read in a group (`group NAME COUNT`) and their total size
+//! (`artstats`): then the client is assumed to have read the articles that came since its last visit. Called
+//! by `trace`.
 
 use std::collections::HashMap;
 
@@ -10,12 +11,12 @@ use netnews::decimal::parse_decimal;
 
 use super::trace::{Builder, USUAL_BYTES};
 
-/// Sessions that are open at once, at most; groups that clients are known in.
+/// Maximum number of open sessions, and of groups with known positions of clients.
 const SESSIONS_MAX: usize = 1 << 16;
 const PLACES_MAX: usize = 1 << 22;
-/// Articles of a session that wait for their sizes, at most.
+/// Maximum number of articles of a session that wait for their sizes.
 const WAITING_MAX: usize = 1 << 16;
-/// Articles that are read in one group at one visit, at most.
+/// Maximum number of articles that are read in one group at one visit.
 const VISIT_MAX: u64 = 100_000;
 const DAY_SECONDS: u64 = 86_400;
 
@@ -24,23 +25,23 @@ struct Session {
     client: String,
     group: String,
     at: u64,
-    /// It has commands, so what it says at the end is known already.
+    /// True if it has commands, so that the summary at the end is redundant.
     has_commands: bool,
     waiting: Vec<(String, u64)>,
 }
 
-/// What is known while a log is read.
+/// State of reading a log.
 #[derive(Debug, Default)]
 pub(crate) struct Nnrpd {
     sessions: HashMap<String, Session>,
-    /// The last number that a client has read of a group.
+    /// Last number that a client has read of a group.
     places: HashMap<(String, String), u64>,
     highs: HashMap<String, u64>,
     last_at: u64,
 }
 
 impl Nnrpd {
-    /// Reads a line; false if it is none of nnrpd's.
+    /// Reads a line; returns false if it is none of nnrpd's.
     pub fn line(&mut self, line: &str, to: &mut Builder) -> bool {
         let Some((head, text)) = line.split_once(": ") else { return false };
         let Some(pid) = head.rsplit(' ').next().filter(|word| word.starts_with("nnrpd")) else {
@@ -78,7 +79,7 @@ impl Nnrpd {
                 let bytes = figure("size").unwrap_or(0).checked_div(count).filter(|bytes| *bytes > 0);
                 self.visits(pid, bytes.unwrap_or(USUAL_BYTES), to);
             }
-            // It comes after the others.
+            // This line is the last one of a session.
             "times" => {
                 self.visits(pid, USUAL_BYTES, to);
                 self.sessions.remove(pid);
@@ -88,7 +89,7 @@ impl Nnrpd {
         true
     }
 
-    /// Sessions of which the end is not in the log.
+    /// Ends the sessions whose end is not in the log.
     pub fn finish(mut self, to: &mut Builder) {
         let mut pids: Vec<String> = self.sessions.keys().cloned().collect();
         pids.sort_unstable();
@@ -97,13 +98,13 @@ impl Nnrpd {
         }
     }
 
-    /// The client read the next articles of each group.
+    /// Adds requests for the next articles of each group.
     fn visits(&mut self, pid: &str, bytes: u64, to: &mut Builder) {
         let Some(session) = self.sessions.get_mut(pid) else { return };
         for (group, count) in std::mem::take(&mut session.waiting) {
             let high = self.highs.entry(group.clone()).or_insert(0);
             let place = (session.client.clone(), group.clone());
-            // Who is new begins with the newest ones.
+            // A new client begins with the newest articles.
             let before = self.places.get(&place).copied().unwrap_or(high.saturating_sub(count));
             let last = before + count;
             *high = last.max(*high);
@@ -117,7 +118,7 @@ impl Nnrpd {
     }
 }
 
-/// A command of a client, as `nnrpd -t` logs it.
+/// Handles a command of a client, as logged by `nnrpd -t`.
 fn command<'a>(session: &mut Session, mut words: impl Iterator<Item = &'a str>, to: &mut Builder) {
     let verb = words.next().unwrap_or_default().to_ascii_uppercase();
     let argument = words.next().unwrap_or_default();
@@ -138,7 +139,7 @@ fn command<'a>(session: &mut Session, mut words: impl Iterator<Item = &'a str>, 
     }
 }
 
-/// The time of a line: `2026-11-23T04:31:11`, or `Nov 23 04:31:11`, in seconds of some epoch.
+/// Parses the time of a line: `2026-11-23T04:31:11`, or `Nov 23 04:31:11`, in seconds of some epoch.
 fn time_of(head: &str) -> Option<u64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -152,7 +153,7 @@ fn time_of(head: &str) -> Option<u64> {
         let mut parts = date.split('-');
         let mut part = || number(parts.next()?);
         let (year, month, day) = (part()?, part()?, part()?);
-        // Days of this calendar are enough for an order.
+        // An approximate calendar is enough for the order.
         return Some((year.min(9999) * 372 + month.min(12) * 31 + day.min(31)) * DAY_SECONDS + clock(time)?);
     }
     let mut words = head.split(' ').filter(|word| !word.is_empty());

@@ -1,4 +1,4 @@
-//! One strategy at one size. Called by `simulate`.
+//! Replay of a trace with one strategy at one size. Called by `simulate`.
 
 use super::{Point, Trace, Units};
 use crate::bookkeeping::{Books, File, on_disk};
@@ -6,7 +6,7 @@ use crate::record::HEADER_BYTES;
 use crate::settings::Settings;
 use crate::strategy::{Item, StrategyKind, Victim};
 
-/// Bytes of a Message-ID, about.
+/// Approximate length of a Message-ID.
 const ID_BYTES: u64 = 40;
 
 /// Replays a trace.
@@ -29,7 +29,7 @@ pub(super) fn replay(trace: &Trace, strategy: StrategyKind, size_bytes: u64, uni
 fn by_article(trace: &Trace, point: &mut Point) {
     let mut strategy = point.strategy.new_strategy();
     let mut is_here = vec![false; trace.articles.len()];
-    // Of each group what is here, and some that is not any more.
+    // Cached articles of each group, and some that were removed.
     let mut groups: Vec<Vec<u32>> = vec![Vec::new(); trace.groups];
     let mut used = 0;
     for request in &trace.requests {
@@ -69,12 +69,12 @@ fn by_article(trace: &Trace, point: &mut Point) {
     }
 }
 
-/// What the store does, without its disk.
+/// Replays the trace like the store, without its disk.
 fn by_file(trace: &Trace, point: &mut Point) {
     let settings = Settings { size_bytes: point.size_bytes, strategy: point.strategy, ..Settings::default() };
     let shape = settings.shape();
     let mut books = Books::new(point.strategy, shape);
-    // Where each article is, and the newest file of each group with its length.
+    // Location of each article, and the newest file of each group with its length.
     let mut places: Vec<Option<(u32, File)>> = vec![None; trace.articles.len()];
     let mut newest: Vec<Option<(u32, File, u64)>> = vec![None; trace.groups];
     let mut gone = Vec::new();

@@ -1,10 +1,10 @@
-//! What the paper found, and what ours is to do better, on traces that are made up; and that the simulator
-//! does what the store does.
+//! Tests of the paper's findings, and of our strategy's advantage, on synthetic traces; and of the
+//! simulator's agreement with the store.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use spool::{Patience, SimDisk};
+use disk::{Patience, SimDisk};
 
 use super::made::{self, PAPER_ARTICLES};
 use super::*;
@@ -14,19 +14,19 @@ use crate::settings::Settings;
 use crate::stats::{Access, RequestKind};
 use StrategyKind::{Baf, Gain, Letf, Lfua, Lrua, Lrug, S3fifo};
 
-/// The size at which the findings are looked for, in hundredths of all articles.
+/// Size at which the findings are tested, in hundredths of all articles.
 const FINDINGS: u64 = 10;
-/// The seed of the traces on which ours is judged. It was tuned on those of seed 1.
+/// Seed of the traces on which our strategy is judged. It was tuned on those of seed 1.
 const HELD_OUT: u64 = 7;
-/// By how much ours takes less from upstream, at least; mostly it is far more (`docs/cache.md`).
+/// Minimum saving of our strategy in bytes from upstream; mostly it is far more (`docs/cache.md`).
 const MARGIN: f64 = 0.008;
 
-/// Parts of all articles of a trace that fit into the cache, in hundredths.
+/// Returns sizes of the cache as percentages of all articles of a trace.
 fn sizes(trace: &Trace, percents: &[u64]) -> Vec<u64> {
     percents.iter().map(|percent| trace.article_bytes() * percent / 100).collect()
 }
 
-/// The points of some strategies, each by size.
+/// Returns the points of some strategies, each by size.
 fn points(trace: &Trace, strategies: &[StrategyKind], percents: &[u64], units: Units) -> Vec<Vec<Point>> {
     let all = simulate(trace, strategies, &sizes(trace, percents), units, |_| ());
     all.chunks(percents.len()).map(<[Point]>::to_vec).collect()
@@ -44,19 +44,19 @@ fn the_trace_has_the_paper_s_shares() {
 }
 
 #[test]
-fn the_paper_s_findings_come_out() {
+fn findings_of_the_paper_are_reproduced() {
     let trace = made::paper(1);
     let found = points(&trace, &[Lrua, Lrug, Lfua, Baf, Letf], &[FINDINGS], Units::Articles);
     let [lrua, lrug, lfua, baf, letf] = [0, 1, 2, 3, 4].map(|n| found[n][0]);
     assert!(lrug.upstream_bytes < lrua.upstream_bytes, "LRUG beats LRUA: {lrug:?}, {lrua:?}");
     assert!(letf.upstream_bytes < baf.upstream_bytes, "LETF beats BAF: {letf:?}, {baf:?}");
-    // BAF has the better hit rate, and takes more from upstream.
+    // BAF has the better hit rate, and fetches more from upstream.
     assert!(baf.hits > lfua.hits && baf.upstream_bytes > lfua.upstream_bytes, "{baf:?}, {lfua:?}");
     assert!(lfua.hits < lrug.hits && lfua.upstream_bytes > lrug.upstream_bytes, "{lfua:?}, {lrug:?}");
 }
 
 #[test]
-fn ours_takes_less_from_upstream_than_lrug_and_s3_fifo_on_all_traces() {
+fn gain_fetches_less_than_lrug_and_s3_fifo_on_all_traces() {
     let traces = [made::paper(HELD_OUT), made::scans(HELD_OUT), made::decay(HELD_OUT)];
     for (name, trace) in ["paper", "scans", "decay"].into_iter().zip(traces) {
         let found = points(&trace, &[Gain, Lrug, S3fifo], &[5, 10, 20], Units::Articles);
@@ -69,8 +69,9 @@ fn ours_takes_less_from_upstream_than_lrug_and_s3_fifo_on_all_traces() {
     }
 }
 
-/// By how much ours may take more from upstream than the best of the others, which is another one for each
-/// trace; more where it must learn first: in a loop that does not fit, and after others that were used.
+/// Maximum factor by which our strategy may fetch more from upstream than the best of the others, which
+/// differs between traces; larger where it must learn first: in a loop that does not fit, and after other
+/// articles were used.
 const BEHIND_MAX: f64 = 1.05;
 const BEHIND_WHILE_LEARNING_MAX: f64 = 1.12;
 
@@ -89,7 +90,7 @@ fn assert_near_the_best(name: &str, trace: &Trace, sizes: &[u64], behind_max: f6
 }
 
 #[test]
-fn ours_is_near_the_best_of_the_others_on_every_trace() {
+fn gain_is_near_the_best_of_the_others_on_every_trace() {
     let traces = [
         ("paper", made::paper(HELD_OUT)),
         ("scans", made::scans(HELD_OUT)),
@@ -109,7 +110,7 @@ fn ours_is_near_the_best_of_the_others_on_every_trace() {
 }
 
 #[test]
-fn a_download_that_fits_is_kept_by_a_full_cache_and_of_a_larger_one_what_fits() {
+fn full_cache_keeps_as_much_of_a_download_as_fits() {
     const SIZE_BYTES: u64 = 22 << 20;
     for (name, others, hot, articles) in [
         ("a small one after others", 100, 0, 20),
@@ -124,7 +125,7 @@ fn a_download_that_fits_is_kept_by_a_full_cache_and_of_a_larger_one_what_fits() 
     }
 }
 
-/// A cache that is full of other articles, asked by Message-ID alone.
+/// Uses a cache that is full of other articles, requested by Message-ID alone.
 #[test]
 fn the_live_cache_keeps_a_download_that_was_just_fetched() {
     const BYTES: usize = 300_000;
@@ -168,7 +169,7 @@ fn the_manual_has_the_table_of_all_traces() {
     }
 }
 
-/// The same requests, answered by a cache on a simulated disk.
+/// Returns the result for the same requests of a cache on a simulated disk.
 fn live(trace: &Trace, strategy: StrategyKind, size_bytes: u64) -> u64 {
     let disk = Arc::new(SimDisk::new());
     let settings = Settings { size_bytes, strategy, ..Settings::default() };

@@ -1,7 +1,7 @@
-//! What a simulation replays: requests for articles, in the order of time.
+//! Traces for a simulation: requests for articles, in the order of time.
 //!
-//! Read from an access log of ours or from the log of INN's nnrpd, whichever it is; lines of neither form are
-//! passed over and counted. Bounded: names and requests have a limit. Called by `simulate`.
+//! Read from an access log of ours or from the log of INN's nnrpd; lines of neither form are skipped and
+//! counted. Bounded: names and requests have a limit. Called by `simulate`.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
@@ -11,23 +11,23 @@ use crate::access_log::{LINE_BYTES_MAX, parse_line};
 use crate::record::hash64;
 use crate::stats::RequestKind;
 
-/// Requests of a trace, at most.
+/// Maximum number of requests of a trace.
 const REQUESTS_MAX: usize = 1 << 26;
-/// Names of groups and clients, at most.
+/// Maximum number of names of groups and clients.
 const NAMES_MAX: usize = 1 << 20;
-/// No article is larger; sums of sizes stay far from their limits.
+/// Maximum size of an article; sums of sizes stay far from their limits.
 const ARTICLE_BYTES_MAX: u64 = 1 << 36;
-/// What an article has where the log does not say it: the mean of the articles of 1999.
+/// Size of an article if the log does not have it: the mean of the articles of 1999.
 pub(crate) const USUAL_BYTES: u64 = 2350;
 
 /// An article of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Article {
-    /// The group it was first asked for in, numbered densely.
+    /// Group in which it was requested first, numbered densely.
     pub group: u32,
-    /// Its size, as far as it was read.
+    /// Size, as far as it was read.
     pub bytes: u64,
-    /// When it was posted, by an estimate from its number.
+    /// Time of posting, estimated from its number.
     pub posted: u64,
     number: u64,
 }
@@ -35,9 +35,9 @@ pub struct Article {
 /// A request for an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Unix seconds.
+    /// Time in Unix seconds.
     pub at: u64,
-    /// The article, by its place in [`Trace::articles`].
+    /// Index of the article in [`Trace::articles`].
     pub article: u32,
 }
 
@@ -48,13 +48,13 @@ pub struct Trace {
     pub requests: Vec<Request>,
     /// The articles.
     pub articles: Vec<Article>,
-    /// How many groups they are in.
+    /// Number of their groups.
     pub groups: usize,
-    /// How many clients asked.
+    /// Number of clients.
     pub clients: usize,
-    /// Requests for other than articles, which are not replayed.
+    /// Number of other requests, which are not replayed.
     pub others: u64,
-    /// Lines that are of no known form.
+    /// Number of lines of unknown form.
     pub unknown_lines: u64,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// A request that is not for an article.
+    /// Adds a request that is not for an article.
     pub fn other(&mut self) {
         self.trace.others += 1;
     }
@@ -81,7 +81,7 @@ impl Builder {
         (next < NAMES_MAX).then(|| *self.groups.entry(name.into()).or_insert(next as u32))
     }
 
-    /// A request for an article, which is known by its Message-ID or else by group and number.
+    /// Adds a request for an article, which is identified by its Message-ID or else by group and number.
     pub fn article(&mut self, at: u64, client: &str, group: &str, number: u64, id: &str, bytes: u64) {
         let Some(group_at) = self.group(group).filter(|_| self.trace.requests.len() < REQUESTS_MAX) else {
             return;
@@ -104,7 +104,7 @@ impl Builder {
         self.trace.requests.push(Request { at, article });
     }
 
-    /// The trace, with all that follows from the whole of it.
+    /// Returns the trace, with the data that depends on all of it.
     pub fn finish(mut self) -> Trace {
         self.trace.groups = self.groups.len();
         self.trace.clients = self.clients.len();
@@ -113,8 +113,8 @@ impl Builder {
         self.trace
     }
 
-    /// Numbers rise with time: between the first request for the lowest number of a group and that for its
-    /// highest one, evenly.
+    /// Estimates times of posting: numbers rise evenly between the first request for the lowest number of a
+    /// group and that for its highest one.
     fn estimate_posted(&mut self) {
         #[derive(Clone, Copy)]
         struct Span {
@@ -138,7 +138,7 @@ impl Builder {
 }
 
 impl Trace {
-    /// Reads a log. `progress` is told how many bytes were read.
+    /// Reads a log. `progress` is called with the number of bytes read.
     ///
     /// # Errors
     /// Those of reading.
@@ -148,7 +148,7 @@ impl Trace {
         let (mut line, mut done) = (Vec::new(), 0_u64);
         loop {
             line.clear();
-            // The rest of a longer line is one of no known form.
+            // The rest of a longer line counts as a line of unknown form.
             let read = log.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line)?;
             if read == 0 {
                 break;
@@ -171,18 +171,18 @@ impl Trace {
         Ok(builder.finish())
     }
 
-    /// What all articles take together.
+    /// Returns the total size of all articles.
     pub fn article_bytes(&self) -> u64 {
         self.articles.iter().map(|article| article.bytes).sum()
     }
 
-    /// What all requests ask for.
+    /// Returns the total size of all requests.
     pub fn asked_bytes(&self) -> u64 {
         let bytes = |request: &Request| self.articles.get(request.article as usize).map_or(0, |a| a.bytes);
         self.requests.iter().map(bytes).sum()
     }
 
-    /// The part of the requests that go to the groups that are asked for most.
+    /// Returns the share of the requests for the most popular groups.
     pub fn share_of_top(&self, groups: usize) -> f64 {
         let mut counts = vec![0_u64; self.groups];
         for request in &self.requests {

@@ -1,26 +1,26 @@
-//! S3-FIFO: a small queue for what is new, a main one for what was asked for again, and the names of what
-//! left the small one lately.
+//! S3-FIFO: a small queue for new units, a main one for units that were used again, and the keys of units
+//! that left the small one recently.
 
 use std::collections::{HashSet, VecDeque};
 
 use super::{Item, Strategy, Victim};
 
-/// A part of the cache, in bytes, that the small queue may have: one in this many.
+/// Divisor of the cache's size that gives the share of the small queue.
 const SMALL_PART: u64 = 10;
-/// Uses that are counted.
+/// Maximum number of uses that are counted.
 const USES_MAX: u8 = 3;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     key: u64,
     bytes: u64,
-    /// Tells places in the queues that are out of date; 0: there is no such unit.
+    /// Stamp that invalidates outdated places in the queues; 0 if there is no such unit.
     stamp: u32,
     uses: u8,
     in_main: bool,
 }
 
-/// The strategy.
+/// S3-FIFO strategy.
 #[derive(Debug, Default)]
 pub(super) struct S3Fifo {
     entries: Vec<Entry>,
@@ -40,7 +40,7 @@ impl S3Fifo {
         (entry.stamp == place.1 && entry.in_main == in_main).then_some(*entry)
     }
 
-    /// The first of the small queue that goes; others before it move to the main one.
+    /// Returns the unit of the small queue that is removed next; used ones before it move to the main queue.
     fn small_victim(&mut self) -> Option<u32> {
         while let Some(place) = self.small.front().copied() {
             let Some(entry) = self.live(place, false) else {
@@ -61,7 +61,7 @@ impl S3Fifo {
         None
     }
 
-    /// The first of the main queue that was not used since it came to its end.
+    /// Returns the first unit of the main queue that was not used since it entered.
     fn main_victim(&mut self) -> Option<u32> {
         while let Some(place) = self.main.front().copied() {
             let Some(entry) = self.live(place, true) else {
@@ -98,7 +98,7 @@ impl Strategy for S3Fifo {
             self.entries.resize(at + 1, Entry::default());
         }
         self.stamp = self.stamp.wrapping_add(1).max(1);
-        // Its place in the queue of the ghosts stays until its turn.
+        // Its place in the ghost queue stays until its turn.
         let in_main = self.ghost_keys.contains(&item.key);
         self.entries[at] = Entry { key: item.key, bytes: item.bytes, stamp: self.stamp, uses: 0, in_main };
         self.count += 1;

@@ -1,17 +1,16 @@
-//! Our own strategy: the unit that is expected to save the fewest bytes for each byte it takes goes first.
+//! Our own strategy: removes the unit that is expected to save the fewest bytes for each byte it takes.
 //!
-//! What a unit saves for each byte of room is how often it will be asked for again, whatever its size. That
-//! is estimated by how often it was asked for, each time counting less, and by how often the units of its
-//! group are asked for again, on average. All that was counted loses weight with every unit that goes, as in
-//! GDSF (Cherkasova 1998): a unit's rank is that of the last one to go plus its estimate; of equals the least
-//! recently used one goes. The uses of units that went lately are remembered: what comes back is no stranger.
+//! The saving of a unit per byte of room is the number of its future requests, regardless of its size. It is
+//! estimated from the number of past requests, with diminishing weight, and from the average rate of repeated
+//! requests for units of its group. All counts lose weight with every removal, as in GDSF (Cherkasova 1998):
+//! a unit's rank is that of the last removed one plus its estimate; of equals the least recently used one is
+//! removed. The uses of recently removed units are remembered for their return.
 //!
-//! Two kinds of readers need something else. Where what is new is read again soon, and what was read before
-//! is not, the estimate keeps the wrong units: then the least recently used one goes. Which of both is right
-//! is found out by a small share of the other choice, as in LeCaR (Vietri 2018): the choice is worse whose
-//! units come back more often. And where more than fits is read over and over, each unit goes before its
-//! turn: while more units come back than are there when they are asked for, what comes back goes again first,
-//! and the others stay.
+//! Two kinds of access need something else. If new units are soon read again, and old ones are not, the
+//! estimate keeps the wrong units: then the least recently used one is removed. A small share of the other
+//! choice shows which is right, as in LeCaR (Vietri 2018): the choice is worse whose units return more often.
+//! And if more than fits is read in a loop, each unit is removed before its turn: while more removed units
+//! return than present ones are used, returning units are removed first, and the others stay.
 
 use std::collections::VecDeque;
 
@@ -21,56 +20,55 @@ use super::queue::Lists;
 use super::rank::Ranked;
 use super::{Item, Strategy, Victim};
 
-/// One use, in ranks.
+/// Weight of one use, in ranks.
 const USE: u64 = 1 << 16;
-/// The rank of what goes first, below all estimates.
+/// Lowest rank, below all estimates.
 const LAST: u64 = 0;
-/// What the uses of a unit count: so many to the power of 0.8.
+/// Weight of the uses of a unit: their number to the power of 0.8.
 const USES: [u64; 16] = [
     0, 65_536, 114_105, 157_827, 198_668, 237_495, 274_793, 310_856, 345_901, 380_080, 413_503, 446_268,
     478_441, 510_078, 541_231, 571_931,
 ];
-/// What the uses of its group count, in tenths.
+/// Weight of the uses of its group, in tenths.
 const GROUP_TENTHS: u64 = 3;
-/// Uses of a group after which all of them count half.
+/// Number of uses of a group at which all of them are halved.
 const GROUP_USES_MAX: u16 = 1 << 12;
-/// In the place of the group of a unit that does not exist.
+/// Group of a unit that does not exist.
 const NO_GROUP: u32 = u32::MAX;
-/// Units that went are remembered, for each that is there, and not fewer than this.
+/// Number of removed units that are remembered for each present one, and minimum of the total.
 const GONE_FOR_EACH: usize = 2;
 const GONE_LEAST: usize = 4096;
-/// Uses that are remembered of one that went.
+/// Maximum number of uses that are remembered of a removed unit.
 const GONE_USES_MAX: u8 = 8;
-/// The share of the choice by recency, at least, and of the other one.
+/// Minimum share of the choice by recency, and of the other one.
 const SHARE_LEAST: f64 = 0.01;
-/// How much the share changes with one unit.
+/// Change of the share with one unit.
 const SHARE_STEP: f64 = 0.05;
-/// The choice by recency is better if so much less of what it let go comes back.
+/// Factor of the rate of returns below which the choice by recency is better.
 const BETTER: f64 = 0.6;
-/// Units of one choice, for each that is there, after which all of them count half; not fewer than the least.
+/// Number of units of one choice, for each present one, at which all counts are halved; and its minimum.
 const JUDGED_FOR_EACH: f64 = 2.0;
 const JUDGED_LEAST: f64 = 32.0;
-/// Requests, for each unit that is there, after which those counted for a loop count half; not fewer than the
-/// least.
+/// Number of requests, for each present unit, at which the counts for a loop are halved; and its minimum.
 const LOOP_FOR_EACH: f64 = 0.5;
 const LOOP_LEAST: f64 = 4.0;
 
-/// By which figure a unit was let go.
+/// Criterion by which a unit was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     Estimate,
     Recency,
 }
 
-/// A unit that went.
+/// A removed unit.
 #[derive(Debug, Clone, Copy)]
 struct Departed {
     uses: u8,
-    /// The choice that let it go where the other would not have; `None`: both agreed, or neither did it.
+    /// Choice that removed it where the other would not have; `None` if both agreed, or neither did it.
     by: Option<Choice>,
 }
 
-/// What became of the units that one choice let go.
+/// Fate of the units that one choice removed.
 #[derive(Debug, Default)]
 struct Judgement {
     gone: f64,
@@ -90,7 +88,7 @@ impl Judgement {
     }
 }
 
-/// Whether more is read over and over than there is room for.
+/// Detection of loops over more units than there is room for.
 #[derive(Debug, Default)]
 struct LoopWatch {
     hits: f64,
@@ -98,7 +96,7 @@ struct LoopWatch {
 }
 
 impl LoopWatch {
-    /// A unit came back after it went. Whether that is part of a loop.
+    /// Records the return of a removed unit. Returns whether it is part of a loop.
     fn came_back(&mut self, counted_max: f64) -> bool {
         self.back += 1.0;
         if self.back + self.hits > counted_max {
@@ -108,29 +106,28 @@ impl LoopWatch {
     }
 }
 
-/// The strategy: 45 bytes for each unit up to the largest, and some 30 for each that is there, for those that
-/// went.
+/// The strategy: 45 bytes for each unit up to the largest, and for each present one some 30 for removed ones.
 #[derive(Debug)]
 pub(super) struct Gain {
     units: Ranked,
     /// All units in one list, the least recently used first.
     recency: Lists,
-    /// The group of each unit.
+    /// Group of each unit.
     group_of: Vec<u32>,
     uses: Vec<u8>,
     keys: Vec<u32>,
     count: usize,
-    /// Of each group: requests for units that were there, and units stored.
+    /// For each group: requests for present units, and units stored.
     groups: Vec<(u16, u16)>,
-    /// The rank of the last one to go.
+    /// Rank of the last removed unit.
     floor: u64,
     gone: HashMap<u32, Departed>,
     gone_order: VecDeque<u32>,
-    /// The unit that was named last, and by which choice if they differ.
+    /// Last chosen unit, and its choice if the two differ.
     named: Option<(u32, Option<Choice>)>,
     by_estimate: Judgement,
     by_recency: Judgement,
-    /// The share of units that are chosen by recency, and how much of the next one is due.
+    /// Share of units that are chosen by recency, and accumulated fraction of the next one.
     share: f64,
     due: f64,
     watch: LoopWatch,
@@ -161,8 +158,8 @@ impl Default for Gain {
     }
 }
 
-/// What a unit is remembered by: half of its key, so that one in some ten thousand strangers is taken for one
-/// that comes back.
+/// Returns the key by which a removed unit is remembered: half of its key, so that one in some ten thousand
+/// new units is mistaken for a returning one.
 fn short(key: u64) -> u32 {
     key as u32
 }
@@ -188,7 +185,7 @@ impl Gain {
         self.units.set(unit, self.floor + expected);
     }
 
-    /// The group of a unit that is there.
+    /// Returns the group of a unit that exists.
     fn group_of(&self, unit: u32) -> Option<u32> {
         self.group_of.get(unit as usize).copied().filter(|group| *group != NO_GROUP)
     }
@@ -203,9 +200,9 @@ impl Gain {
         }
     }
 
-    /// Uses that a new unit begins with: those of the one that it was, if it went lately.
+    /// Returns the initial uses of a new unit: those before its removal, if that was recent.
     fn uses_before(&mut self, key: u32) -> u8 {
-        // Its place in the order of those that went stays until its turn.
+        // Its place in the order of removed units stays until its turn.
         let Some(departed) = self.gone.remove(&key) else {
             self.is_looping = false;
             return 0;
@@ -220,7 +217,7 @@ impl Gain {
         if self.is_looping { departed.uses } else { departed.uses + 1 }
     }
 
-    /// A unit that one choice named, and the other did not, has gone.
+    /// Records the removal of a unit that only one choice named.
     fn judge(&mut self, by: Choice) {
         let gone_max = (self.count as f64 * JUDGED_FOR_EACH).max(JUDGED_LEAST);
         match by {
@@ -299,7 +296,7 @@ impl Strategy for Gain {
 
     fn victim(&mut self) -> Option<Victim> {
         let (least, oldest) = (self.units.first()?, self.recency.first(0)?);
-        // Named again, it is the same one.
+        // A unit that is named again keeps its choice.
         let before = self.named.and_then(|(_, by)| by).filter(|_| least != oldest);
         let by = before.unwrap_or_else(|| {
             self.due += self.share;

@@ -1,18 +1,18 @@
-//! LRUG, LFUG and the hybrid of LRUA and LRUG: the group decides.
+//! LRUG, LFUG and the hybrid of LRUA and LRUG, which choose by group.
 
 use super::queue::Lists;
 use super::rank::Ranked;
 use super::units::frequency;
 use super::{Item, Strategy, Victim};
 
-/// By what groups are ordered.
+/// Order of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
     Recency,
     Frequency,
 }
 
-/// LRUG and LFUG: a group goes as a whole.
+/// LRUG and LFUG, which remove whole groups.
 #[derive(Debug)]
 pub(super) struct ByGroup {
     rank: Rank,
@@ -64,7 +64,7 @@ impl Strategy for ByGroup {
     }
 }
 
-/// The hybrid: of the least recently used group the least recently used unit.
+/// The hybrid: removes the least recently used unit of the least recently used group.
 #[derive(Debug, Default)]
 pub(super) struct Hybrid {
     groups: Ranked,

@@ -1,10 +1,9 @@
-//! Replacement strategies: which part of the cache goes next when there is no room.
+//! Replacement strategies: the choice of what to remove when there is no room.
 //!
 //! A strategy knows *units*, which a caller numbers densely: articles, or files of several (`docs/cache.md`).
 //! It is pure: no clock, no disk, no threads. Every call costs O(log n) or less. The store and the simulator
 //! use the same code. Sources: section 4.1 of the NewsCache paper (LRUA, LRUG, LFUA, LFUG, BAF, LETF and the
-//! hybrid); Yang et al., SOSP 2023 (S3-FIFO). Called by
-//! `bookkeeping` and `simulate`.
+//! hybrid); Yang et al., SOSP 2023 (S3-FIFO). Called by `bookkeeping` and `simulate`.
 
 mod fifo;
 mod gain;
@@ -18,20 +17,20 @@ mod units;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is known of a unit.
+/// Properties of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
-    /// Stands for what it holds, also when it comes back after it was removed.
+    /// Key of its content, the same when it returns after its removal.
     pub key: u64,
-    /// The group it belongs to, numbered densely.
+    /// Group it belongs to, numbered densely.
     pub group: u32,
-    /// What it takes of the cache.
+    /// Size in the cache.
     pub bytes: u64,
-    /// When it expires, or was posted, in seconds: the least goes first under LETF.
+    /// Time of expiry or posting, in seconds: LETF removes the smallest first.
     pub expires: u64,
 }
 
-/// What is to go.
+/// Choice of what to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Victim {
     /// One unit.
@@ -40,23 +39,23 @@ pub enum Victim {
     Group(u32),
 }
 
-/// Decides what goes next.
+/// Replacement strategy.
 pub trait Strategy: Send {
-    /// There will be so many units and groups at first.
+    /// Makes room for the expected initial number of units and groups.
     fn reserve(&mut self, _units: usize, _groups: usize) {}
-    /// There is a new unit, which has just been asked for.
+    /// Adds a new unit, which has just been requested.
     fn insert(&mut self, unit: u32, item: Item);
-    /// Something in a unit was asked for, and was there.
+    /// Records a hit in a unit.
     fn hit(&mut self, unit: u32);
-    /// More has come into a unit, which has so many bytes now.
+    /// Records that a unit has grown, with its new size.
     fn grow(&mut self, unit: u32, item: Item);
-    /// A unit is gone, by the strategy's own choice or not.
+    /// Removes a unit, which the strategy itself or the caller chose.
     fn remove(&mut self, unit: u32);
-    /// What goes next; `None` if there is nothing. It is not gone before it is removed.
+    /// Returns what to remove next; `None` if there is nothing. The caller then removes it.
     fn victim(&mut self) -> Option<Victim>;
 }
 
-/// Which strategy.
+/// Kind of strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
 pub enum StrategyKind {
     /// The least recently used unit.
@@ -69,20 +68,20 @@ pub enum StrategyKind {
     Lfug,
     /// The biggest unit.
     Baf,
-    /// The unit with the least expiration time.
+    /// The unit with the smallest expiration time.
     Letf,
     /// The least recently used unit of the least recently used group.
     Hybrid,
     /// Three FIFO queues.
     S3fifo,
-    /// Our own: the unit that is expected to save the fewest bytes for the room it takes, by what was asked
-    /// of it and of its group lately.
+    /// Our own: the unit that is expected to save the fewest bytes for the room it takes, by recent requests
+    /// for it and its group.
     #[default]
     Gain,
 }
 
 impl StrategyKind {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Self; 9] = [
         Self::Lrua,
         Self::Lrug,
@@ -95,7 +94,7 @@ impl StrategyKind {
         Self::Gain,
     ];
 
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lrua => "lrua",
@@ -110,7 +109,7 @@ impl StrategyKind {
         }
     }
 
-    /// A strategy of this kind that knows no unit yet.
+    /// Creates a strategy of this kind without units.
     pub fn new_strategy(self) -> Box<dyn Strategy> {
         match self {
             Self::Lrua => Box::new(units::ByUnit::new(units::Rank::Recency)),
@@ -132,7 +131,7 @@ impl fmt::Display for StrategyKind {
     }
 }
 
-/// There is no strategy of this name.
+/// Error for an unknown name of a strategy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSuchStrategy;
 

@@ -1,7 +1,7 @@
 //! Units in lists, one for each group, each in an order that changes: linked by number, 12 bytes for each
 //! unit up to the largest. Called by the strategies.
 
-/// In the place of a unit that does not exist.
+/// List of a unit that does not exist.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ struct Ends {
 
 const EMPTY: Ends = Ends { first: NONE, last: NONE, count: 0 };
 
-/// The lists.
+/// Linked lists of units.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     nodes: Vec<Node>,
@@ -28,7 +28,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Puts a unit that is in no list at the end of one.
+    /// Appends a unit that is in no list to one.
     pub fn push(&mut self, list: u32, unit: u32) {
         let (at, of) = (unit as usize, list as usize);
         if at >= self.nodes.len() {
@@ -47,7 +47,7 @@ impl Lists {
         self.ends[of].count += 1;
     }
 
-    /// Takes a unit out of its list, which is returned.
+    /// Removes a unit from its list, which is returned.
     pub fn remove(&mut self, unit: u32) -> Option<u32> {
         let Node { before, after, list } = *self.nodes.get(unit as usize)?;
         let ends = self.ends.get_mut(list as usize)?;
@@ -64,7 +64,7 @@ impl Lists {
         Some(list)
     }
 
-    /// The list that a unit is in.
+    /// Returns the list of a unit.
     pub fn list_of(&self, unit: u32) -> Option<u32> {
         self.nodes.get(unit as usize).map(|node| node.list).filter(|list| *list != NONE)
     }

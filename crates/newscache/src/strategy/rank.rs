@@ -1,24 +1,24 @@
-//! Numbered things in the order of a rank that changes: a heap that knows where each of them is.
+//! Priority queue of numbered things whose ranks change: a heap that knows the position of each.
 //!
-//! 24 bytes for each number up to the largest. Of equal ranks the one that got its rank first is first:
-//! numbers are used again, so that they say nothing. Called by the strategies.
+//! Takes 24 bytes for each number up to the largest. Of equal ranks the one that was set first is first:
+//! numbers are reused, so their order has no meaning. Called by the strategies.
 
-/// In the place of a thing that is not in the heap.
+/// Position of a thing that is not in the heap.
 const NOWHERE: u32 = u32::MAX;
 
-/// The heap; the least rank is first.
+/// Heap with the smallest rank first.
 #[derive(Debug, Default)]
 pub(super) struct Ranked {
     heap: Vec<u32>,
     place: Vec<u32>,
     rank: Vec<u64>,
-    /// When each got its rank, by `sets`.
+    /// Time at which each got its rank, by `sets`.
     set_at: Vec<u64>,
     sets: u64,
 }
 
 impl Ranked {
-    /// There will be so many things at first.
+    /// Makes room for this many things.
     pub fn reserve(&mut self, things: usize) {
         self.heap.reserve_exact(things);
         self.place.reserve_exact(things);
@@ -35,7 +35,7 @@ impl Ranked {
         self.rank.get(thing as usize).copied().filter(|_| is_in)
     }
 
-    /// Adds a thing, or gives it another rank; of those of this rank it is the last.
+    /// Adds a thing, or changes its rank; it becomes the last one of this rank.
     pub fn set(&mut self, thing: u32, rank: u64) {
         let at = thing as usize;
         if at >= self.place.len() {

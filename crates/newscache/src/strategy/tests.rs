@@ -1,10 +1,10 @@
-//! The strategies against models that look at everything each time.
+//! Tests of the strategies against models that examine everything each time.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// All that could matter of a unit.
+/// Properties of a unit in the model.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     item: Item,
@@ -12,10 +12,10 @@ struct Known {
     uses: u64,
 }
 
-/// By what the model orders groups: by the time of the last use and the number of uses.
+/// Order of groups in the model, by the time of the last use and the number of uses.
 type GroupRank<'a> = &'a dyn Fn(&(u64, u64)) -> (u64, u64);
 
-/// The model of a strategy.
+/// Model of a strategy.
 #[derive(Default)]
 struct Model {
     units: BTreeMap<u32, Known>,
@@ -75,7 +75,7 @@ fn random(seed: &mut u64, below: u64) -> u64 {
     (*seed >> 33) % below
 }
 
-/// Random work with 60 units of 9 groups; after each step the victims must be the same.
+/// Does random work with 60 units of 9 groups; after each step the victims must be the same.
 fn compare(kind: StrategyKind) {
     let (mut strategy, mut model, mut seed) = (kind.new_strategy(), Model::default(), kind as u64 + 1);
     for step in 0..20_000_u64 {
@@ -123,16 +123,16 @@ fn compare(kind: StrategyKind) {
 }
 
 #[test]
-fn strategies_of_one_figure_are_like_models_that_look_at_everything() {
+fn simple_strategies_agree_with_exhaustive_models() {
     use StrategyKind::{Baf, Hybrid, Letf, Lfua, Lfug, Lrua, Lrug};
     for kind in [Lrua, Lfua, Baf, Letf, Lrug, Lfug, Hybrid] {
         compare(kind);
     }
 }
 
-/// Every victim is a unit that is there, and at the end nothing is left.
+/// Every victim exists, and at the end nothing is left.
 #[test]
-fn every_strategy_names_what_is_there_until_nothing_is() {
+fn every_strategy_names_existing_units_until_none_is_left() {
     for kind in StrategyKind::ALL {
         let (mut strategy, mut seed) = (kind.new_strategy(), 7);
         let mut there: BTreeMap<u32, u32> = BTreeMap::new();
@@ -176,9 +176,9 @@ fn every_strategy_names_what_is_there_until_nothing_is() {
     }
 }
 
-/// What is asked for once passes through; what comes back soon after that stays.
+/// Units used once pass through; those that return soon stay.
 #[test]
-fn s3_fifo_keeps_what_comes_back_over_what_is_only_scanned() {
+fn s3_fifo_prefers_returning_units_to_scanned_ones() {
     let mut strategy = StrategyKind::S3fifo.new_strategy();
     let item = |key| Item { key, group: 0, bytes: 1, expires: 0 };
     for unit in 0..10 {
@@ -194,7 +194,7 @@ fn s3_fifo_keeps_what_comes_back_over_what_is_only_scanned() {
         strategy.remove(victim);
         strategy.insert(unit, item(unit.into()));
     }
-    // It left the small queue not long ago, so it is no stranger.
+    // The unit left the small queue not long ago, so it is remembered.
     let Some(Victim::Unit(victim)) = strategy.victim() else { panic!("nothing to go") };
     strategy.remove(victim);
     strategy.insert(victim, item(victim.into()));

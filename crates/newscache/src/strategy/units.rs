@@ -1,12 +1,12 @@
-//! LRUA, LFUA, BAF and LETF: units in the order of one figure.
+//! LRUA, LFUA, BAF and LETF: units ordered by one value.
 
 use super::rank::Ranked;
 use super::{Item, Strategy, Victim};
 
-/// Bits of a rank by frequency that say when a unit was last used.
+/// Number of bits of a rank by frequency for the time of the last use.
 const TICK_BITS: u32 = 40;
 
-/// Which figure.
+/// Value that orders the units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
     Recency,
@@ -15,18 +15,19 @@ pub(super) enum Rank {
     Expiry,
 }
 
-/// Uses counted, with the time of the last one below: of equal counts the least recent is first.
+/// Returns a rank of counted uses, with the time of the last one below: of equal counts the least recent is
+/// first.
 pub(super) fn frequency(before: Option<u64>, tick: u64) -> u64 {
     let count = before.map_or(0, |rank| rank >> TICK_BITS) + 1;
     (count.min((1 << (64 - TICK_BITS)) - 1) << TICK_BITS) | (tick & ((1 << TICK_BITS) - 1))
 }
 
-/// The strategy.
+/// Strategy that orders units by one value.
 #[derive(Debug)]
 pub(super) struct ByUnit {
     rank: Rank,
     units: Ranked,
-    /// Counts what is asked for.
+    /// Number of requests so far.
     tick: u64,
 }
 
@@ -54,7 +55,7 @@ impl Strategy for ByUnit {
         match self.rank {
             Rank::Recency => self.units.set(unit, self.tick),
             Rank::Frequency => self.units.set(unit, frequency(Some(before), self.tick)),
-            // Of equals the least recent goes first.
+            // Of equals the least recently used one is removed first.
             Rank::Size | Rank::Expiry => self.units.set(unit, before),
         }
     }

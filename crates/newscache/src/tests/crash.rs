@@ -1,4 +1,4 @@
-//! The machine ends at every step: what is read afterwards is right, and the cache goes on.
+//! Tests of crashes at every step: later reads are correct, and the cache remains usable.
 
 use std::io;
 
@@ -7,17 +7,17 @@ use crate::bookkeeping::Marks;
 use crate::group::{Change, Rows};
 use crate::large::Place;
 use crate::lists::ListKind;
-use spool::CrashKind;
+use disk::CrashKind;
 
-/// How far a workload got.
+/// Progress of a workload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd)]
 struct Reached {
-    /// The group's numbers are those of other articles from now on.
+    /// True once the group's numbers belong to other articles.
     anew: bool,
     done: bool,
 }
 
-/// The article of a number, before and after the group began anew.
+/// Returns the article of a number, before and after the group was reset.
 fn of(number: u64, is_new: bool) -> u64 {
     number + if is_new { 1000 } else { 0 }
 }
@@ -72,7 +72,7 @@ fn run(sim: &SimDisk, reached: &mut Reached) -> io::Result<()> {
     Ok(())
 }
 
-/// Everything that is read is an article of the number's, and of the new ones once they are known.
+/// Checks that every article read belongs to its number, and is a new one once those are known.
 fn check(image: &SimDisk, reached: Reached, what: &str) {
     let (cache, _) = open(image, settings(1 << 20), 20);
     let group = cache.group("isp", b"a.b", 20);
@@ -102,7 +102,7 @@ fn check(image: &SimDisk, reached: Reached, what: &str) {
         let mut lines = Vec::new();
         assert!(list.next(&mut lines).unwrap() && lines == b"a.b 9 1 y\r\n", "{what}");
     }
-    // It goes on.
+    // The cache remains usable.
     group.begin_anew(21).unwrap();
     fill(&cache, true, 21).unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(group.article(8, &mut Vec::new(), 22).unwrap().is_some(), "{what}");
@@ -119,7 +119,7 @@ fn crash_everywhere(kind: CrashKind) {
     for step in (0..steps + 1).step_by(every) {
         let (sim, mut reached) = (SimDisk::new(), Reached::default());
         sim.crash_at(step, kind, step * 7919);
-        // The end of the machine is an error of whatever was going on.
+        // The end of the machine is an error of the current operation.
         let _ended = run(&sim, &mut reached);
         check(&sim.image().unwrap(), reached, &format!("{kind:?} at step {step}"));
     }
@@ -136,9 +136,9 @@ fn power_cut_at_every_step() {
     crash_everywhere(CrashKind::Lost);
 }
 
-/// A disk that fails costs what was being stored, and nothing else.
+/// A failing disk loses only the data that is being stored.
 #[test]
-fn a_full_disk_at_every_step_leaves_a_cache_that_goes_on() {
+fn cache_remains_usable_after_a_full_disk_at_every_step() {
     let sim = SimDisk::new();
     run(&sim, &mut Reached::default()).unwrap();
     for step in (0..sim.steps()).step_by(5) {

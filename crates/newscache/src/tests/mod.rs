@@ -8,7 +8,7 @@ mod store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use spool::{Disk, SimDisk};
+use disk::{Disk, SimDisk};
 
 use crate::cache::Cache;
 use crate::opening::Opened;
@@ -29,7 +29,7 @@ fn id(n: u64) -> Vec<u8> {
     format!("<{n}@example.org>").into_bytes()
 }
 
-/// An article with so many bytes of body, roughly.
+/// Returns an article with a body of about this many bytes.
 fn article(n: u64, body: usize) -> Vec<u8> {
     let line = format!("{n} ").repeat(20) + "\r\n";
     let mut text = format!(
@@ -43,7 +43,7 @@ fn article(n: u64, body: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Its row.
+/// Returns the row of this article.
 fn row(n: u64, body: usize) -> Vec<u8> {
     let mut row = Vec::new();
     assert!(crate::loaded::append_row(n, &id(n), &article(n, body), &[], &mut row));
@@ -54,7 +54,7 @@ fn rows(numbers: impl Iterator<Item = u64>) -> Vec<u8> {
     numbers.flat_map(|n| row(n, 600)).collect()
 }
 
-/// All plain files below a directory.
+/// Returns all plain files below a directory.
 fn files(disk: &dyn Disk, dir: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = disk.list(dir).unwrap().iter().map(|name| dir.join(name)).collect();
     for below in disk.list_dirs(dir).unwrap() {
@@ -63,7 +63,7 @@ fn files(disk: &dyn Disk, dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Bytes of articles and rows on the disk.
+/// Returns the size of articles and rows on the disk.
 fn bytes_on(disk: &dyn Disk) -> u64 {
     let parts = ["groups", "large"].map(|part| files(disk, &Path::new(DIR).join(part)));
     parts.iter().flatten().map(|path| disk.about(path).unwrap().map_or(0, |about| about.bytes)).sum()

@@ -1,4 +1,4 @@
-//! A group against an upstream that is a table: whatever happens, what is read is what upstream has.
+//! Tests of a group against an upstream that is a table: reads always match the upstream.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ struct Upstream {
     removed: Vec<(u64, usize)>,
     low: u64,
     high: u64,
-    /// Whether it is asked for its numbers, so that cancelled articles are noticed.
+    /// True if it is asked for its numbers, so that cancelled articles are noticed.
     lists: bool,
 }
 
@@ -43,7 +43,7 @@ impl Random {
     }
 }
 
-/// Reads rows as a reader's session does; returns how many questions upstream got.
+/// Reads rows as a reader's session does; returns the number of questions to upstream.
 fn read_rows(group: &Group, upstream: &Upstream, first: u64, last: u64) -> u64 {
     let (mut text, mut at, mut asked) = (Vec::new(), first, 0);
     loop {
@@ -117,14 +117,14 @@ fn step(random: &mut Random, upstream: &mut Upstream, group: &Group, now: u64) {
 }
 
 #[test]
-fn a_group_is_like_upstream_whatever_happens_there() {
+fn group_matches_upstream_after_any_changes() {
     for seed in 0..10 {
         let sim = SimDisk::new();
         let mut random = Random(seed);
         let (there, removed, lists) = (BTreeMap::new(), Vec::new(), seed < 6);
         let mut upstream = Upstream { there, removed, low: 1, high: 1, lists };
         upstream.there.insert(1, 500);
-        // So small that files go all the time, in half of the rounds.
+        // Half of the rounds use a cache so small that files are removed all the time.
         let size = if seed % 2 == 0 { 1 << 20 } else { 8 << 20 };
         let (mut cache, _) = open(&sim, settings(size), 5);
         for now in 10..260 {

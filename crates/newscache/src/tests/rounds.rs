@@ -1,6 +1,6 @@
 //! Seeded rounds of trouble: a cache that is used while its process is killed, its disk is full, its files
-//! are damaged or cannot be read. It always opens again, never returns what is wrong or torn, never takes
-//! more room than it may, and goes on. `NEWSREEL_TEST_SEED=n` plays one round of each trouble; `make soak`
+//! are damaged or cannot be read. It always opens again, never returns wrong or torn data, never takes more
+//! room than allowed, and remains usable. `NEWSREEL_TEST_SEED=n` plays one round of each trouble; `make soak`
 //! plays `NEWSREEL_TEST_ROUNDS=20`.
 
 use std::io;
@@ -10,17 +10,17 @@ use crate::bookkeeping::Marks;
 use crate::group::{Change, Rows};
 use crate::large::Place;
 use crate::lists::ListKind;
-use spool::{CrashKind, Open};
+use disk::{CrashKind, Open};
 
 const SIZE_BYTES: u64 = 1 << 20;
 const STEPS: u64 = 250;
-/// The groups, with the number before the first of each.
+/// The groups, each with the number before its first one.
 const GROUPS: [(&[u8], u64); 2] = [(b"a.b", 0), (b"c.d", 1000)];
-/// Articles of each group: together three times what there is room for.
+/// Number of articles of each group: together three times the available room.
 const NUMBERS: u64 = 150;
 const LIST: &[u8] = b"a.b 150 1 y\r\nc.d 1150 1001 y\r\n";
 
-/// What goes wrong in a round.
+/// Trouble in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ill {
     Killed,
@@ -56,7 +56,7 @@ struct Round {
     cache: Cache,
     random: Random,
     now: u64,
-    /// Reads may fail: some of the disk is unreadable, or the machine has ended.
+    /// True if reads may fail: part of the disk is unreadable, or the machine has ended.
     may_fail: bool,
 }
 
@@ -87,7 +87,7 @@ impl Round {
         self.recover();
     }
 
-    /// Lets something go wrong.
+    /// Causes trouble.
     fn befall(&mut self) {
         match self.ill {
             Ill::Killed | Ill::PowerCut => {
@@ -119,7 +119,8 @@ impl Round {
         all[self.random.below(all.len() as u64) as usize].clone()
     }
 
-    /// Octets of a file are others, or it is cut, longer, gone, or has another one's content.
+    /// Damages a file: changes octets, truncates, extends or removes it, or replaces its content by
+    /// another's.
     fn damage(&mut self) {
         let path = self.some_file();
         if self.random.below(8) == 0 {
@@ -149,7 +150,7 @@ impl Round {
         }
     }
 
-    /// The process has ended, and another one opens what is left.
+    /// Simulates a restart: another process opens the remaining files.
     fn restart(&mut self) {
         let image = self.sim.image().unwrap();
         let opened = Cache::open(Arc::new(image.clone()), Path::new(DIR), settings(SIZE_BYTES), self.now);
@@ -157,7 +158,7 @@ impl Round {
         (self.sim, self.cache, self.may_fail) = (image, cache, self.ill == Ill::Unreadable);
     }
 
-    /// One thing that a server does; what is read is right.
+    /// Performs one action of a server; checks that reads are correct.
     fn step(&mut self) -> io::Result<()> {
         let (name, before) = GROUPS[self.random.below(2) as usize];
         let group = self.cache.group("isp", name, self.now);
@@ -193,7 +194,7 @@ impl Round {
         self.read()
     }
 
-    /// Reads some of everything.
+    /// Reads some data of each kind.
     fn read(&mut self) -> io::Result<()> {
         let (name, before) = GROUPS[self.random.below(2) as usize];
         let group = self.cache.group("isp", name, self.now);
@@ -230,14 +231,14 @@ impl Round {
                     end => break end,
                 }
             };
-            // A damaged one ends with an error, after lines that are right.
+            // A damaged list ends with an error, after correct lines.
             let is_whole = end.as_ref().is_ok_and(|_| lines == LIST);
             assert!(is_whole || (end.is_err() && LIST.starts_with(&lines)), "{}: a list", self.what);
         }
         Ok(())
     }
 
-    /// The trouble is over: everything works, whatever it has left.
+    /// Ends the trouble: everything must work afterwards.
     fn recover(&mut self) {
         self.sim.free();
         self.sim.stop_failing();

@@ -1,4 +1,4 @@
-//! What is put is found, and nothing else.
+//! Tests of storing and finding articles, rows, heads and lists.
 
 use super::*;
 use crate::bookkeeping::{Asked, Marks};
@@ -7,7 +7,7 @@ use crate::large::Place;
 use crate::lists::ListKind;
 use crate::numbers::{Neighbour, Side};
 use crate::stats::{Access, RequestKind};
-use spool::{Open, Patience};
+use disk::{Open, Patience};
 use std::io::IoSlice;
 
 fn get(group: &crate::group::Group, number: u64) -> Option<(Vec<u8>, Vec<u8>)> {
@@ -50,7 +50,7 @@ fn a_crosspost_is_stored_once_also_when_another_upstream_numbers_it() {
     assert_eq!(other.put_article(100, &id(7), &text, 5).unwrap(), Change::None);
     assert!(bytes_on(&sim) < before + 1000, "it is stored twice");
     assert_eq!(get(&other, 100), Some((id(7), text.clone())));
-    // A row that names it is enough.
+    // A row that names the article is enough.
     let line = [b"55", row(7, 9000).as_slice().strip_prefix(b"7").unwrap()].concat();
     let third = cache.group("third", b"e.f", 5);
     assert_eq!(third.put_rows(50..=60, &line, 5).unwrap(), Change::None);
@@ -58,7 +58,7 @@ fn a_crosspost_is_stored_once_also_when_another_upstream_numbers_it() {
 }
 
 #[test]
-fn what_a_link_stands_for_is_read_once_and_known_for_that_link_alone() {
+fn target_of_a_link_is_read_once_and_cached_per_link() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);
     let (stored, linked) = (cache.group("isp", b"a.b", 5), cache.group("isp", b"c.d", 5));
@@ -71,13 +71,13 @@ fn what_a_link_stands_for_is_read_once_and_known_for_that_link_alone() {
         numbers.iter().map(|number| get(&linked, *number).map(|(id, _)| id)).collect()
     };
     assert_eq!(ids(&[100, 101, 100]), [Some(id(7)), Some(id(8)), Some(id(7))]);
-    // Nothing of its file is read any more.
+    // The file is not read any more.
     let groups = files(&sim, &Path::new(DIR).join("groups"));
     let smallest = groups.iter().min_by_key(|path| sim.about(path).unwrap().unwrap().bytes).unwrap();
     let file = sim.open(smallest, Open::Existing).unwrap();
     file.write_all_at(&[IoSlice::new(&[b'?'; 400])], 0).unwrap();
     assert_eq!(ids(&[100, 101]), [Some(id(7)), Some(id(8))]);
-    // Another article at the same place of the file that is called the same but for the generation.
+    // Another article at the same position of a file whose name differs only in the generation.
     linked.begin_anew(6).unwrap();
     assert_eq!(ids(&[100]), [None]);
     assert_eq!(linked.put_article(100, &id(9), &article(9, 9000), 7).unwrap(), Change::None);
@@ -122,7 +122,7 @@ fn rows_are_stored_in_any_order_and_made_of_small_articles() {
 }
 
 #[test]
-fn a_group_begins_anew_when_its_numbers_are_others() {
+fn group_is_reset_when_its_numbers_change() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);
     let group = cache.group("isp", b"a.b", 5);
@@ -154,7 +154,7 @@ fn a_group_begins_anew_when_its_numbers_are_others() {
     assert_eq!(open_after(&sim, cache), 0);
 }
 
-/// Reopens; how many files were removed.
+/// Reopens the cache; returns the number of removed files.
 fn open_after(sim: &SimDisk, cache: Cache) -> usize {
     drop(cache);
     open(&sim.image().unwrap(), settings(4 << 20), 9).1.removed.len()
@@ -199,7 +199,7 @@ fn cancelled_numbers_leave_and_reinstated_ones_come() {
 }
 
 #[test]
-fn the_size_holds_at_every_moment_and_under_every_strategy() {
+fn size_limit_always_holds_under_every_strategy() {
     for strategy in StrategyKind::ALL {
         let sim = SimDisk::new();
         let size = 2 << 20;
@@ -241,13 +241,13 @@ fn the_order_of_use_survives_a_restart() {
 }
 
 #[test]
-fn a_large_article_is_read_in_pieces_and_damage_is_found_before_any_of_it_is_shown() {
+fn damage_of_a_large_article_is_found_before_its_first_piece() {
     let sim = SimDisk::new();
     let text = article(1, 700_000);
     let (cache, _) = open(&sim, settings(8 << 20), 5);
     cache.put_by_id("isp", &id(1), &text, 5).unwrap();
     let opened = |cache: &Cache, patience| cache.find(&id(1), patience, &mut Vec::new(), 6);
-    // All of it is looked at once, for which the disk may have to be waited for.
+    // The whole article is checked in advance, for which the disk may have to be waited for.
     let refused = opened(&cache, Patience::CacheOnly).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::WouldBlock);
     assert!(opened(&cache, Patience::Wait).unwrap().is_some());
@@ -259,11 +259,11 @@ fn a_large_article_is_read_in_pieces_and_damage_is_found_before_any_of_it_is_sho
         at = bytes.len();
     }
     assert!(bytes == text);
-    // Damage that comes later ends the reading; the next one finds nothing.
+    // Later damage ends the reading; the next one finds nothing.
     let hash = crate::record::hash(&[&id(1)]);
     let path = crate::bookkeeping::File::Large(hash).path(Path::new(DIR));
     let damage = |sim: &SimDisk| {
-        let file = sim.open(&path, spool::Open::Existing).unwrap();
+        let file = sim.open(&path, disk::Open::Existing).unwrap();
         file.write_all_at(&[std::io::IoSlice::new(b"?")], 300_000).unwrap();
     };
     let mut large = opened(&cache, Patience::CacheOnly).unwrap().unwrap().large.unwrap();
@@ -277,11 +277,11 @@ fn a_large_article_is_read_in_pieces_and_damage_is_found_before_any_of_it_is_sho
     };
     assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::InvalidData);
     assert!(opened(&cache, Patience::Wait).unwrap().is_none());
-    // What was damaged before is not begun.
+    // An article that was damaged before is not begun.
     cache.put_by_id("isp", &id(1), &text, 7).unwrap();
     damage(&sim);
     assert!(opened(&cache, Patience::Wait).unwrap().is_none());
-    // One that comes again is another file.
+    // An article that comes again is another file.
     for n in [500_000, 600_000] {
         let mut writer = cache.writer(Place::Upstream("isp"), &id(1), 8).unwrap();
         writer.write(&article(1, n), 8).unwrap();
@@ -296,7 +296,7 @@ fn large_articles_of_any_length_are_read_whole() {
     const PIECE: usize = crate::pieces::PIECE_BYTES;
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(32 << 20), 5);
-    // One whose last piece is read in the same step as two others, and what is near that.
+    // Lengths whose last piece is read in the same step as two others, and similar ones.
     for (n, len) in
         (1..).zip([PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 1, 2 * PIECE + 3000, 3 * PIECE, 4 * PIECE + 1])
     {
@@ -319,7 +319,7 @@ fn large_articles_of_any_length_are_read_whole() {
 }
 
 #[test]
-fn an_article_is_read_in_the_place_of_what_was_there() {
+fn reading_an_article_replaces_the_buffer() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);
     let group = cache.group("isp", b"a.b", 5);
@@ -341,7 +341,7 @@ fn an_article_is_read_in_the_place_of_what_was_there() {
 }
 
 #[test]
-fn heads_stand_for_no_article() {
+fn heads_do_not_count_as_articles() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);
     let group = cache.group("isp", b"a.b", 5);
@@ -360,9 +360,9 @@ fn heads_stand_for_no_article() {
     assert_eq!(kept(Patience::CacheOnly), (Some(id(1)), head.to_vec()));
     assert!(cache.has_head(&id(1), 7).unwrap() && !cache.has_id(&id(1), 7).unwrap());
     assert_eq!(get(&group, 1), None);
-    // Another article by that number: the group begins anew.
+    // Another article with that number: the group is reset.
     assert_eq!(group.put_head(1, &id(2), head, 8).unwrap(), Change::Anew);
-    // The article itself takes the place of its head.
+    // The article itself replaces its head.
     assert_eq!(group.put_article(1, &id(2), &article(2, 900), 8).unwrap(), Change::None);
     assert_eq!(get(&group, 1), Some((id(2), article(2, 900))));
     assert_eq!(group.put_head(1, &id(2), head, 9).unwrap(), Change::None);
@@ -370,7 +370,7 @@ fn heads_stand_for_no_article() {
 }
 
 #[test]
-fn a_damaged_file_is_removed_and_nothing_wrong_is_read() {
+fn damaged_file_is_removed_and_never_read_wrongly() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);
     let group = cache.group("isp", b"a.b", 5);
@@ -391,7 +391,7 @@ fn a_damaged_file_is_removed_and_nothing_wrong_is_read() {
         let image = sim.image().unwrap();
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(7);
         let path = &all[round % all.len()];
-        let file = image.open(path, spool::Open::Existing).unwrap();
+        let file = image.open(path, disk::Open::Existing).unwrap();
         let at = (seed >> 20) % file.len().unwrap().max(1);
         let mut byte = [0];
         file.read_at(&mut byte, at).unwrap();
@@ -425,7 +425,7 @@ fn a_damaged_file_is_removed_and_nothing_wrong_is_read() {
 }
 
 #[test]
-fn an_article_that_arrives_is_seen_when_it_is_whole() {
+fn arriving_article_is_visible_when_complete() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(4 << 20), 5);
     let group = cache.group("isp", b"a.b", 5);
@@ -478,13 +478,13 @@ fn lists_are_replaced_as_a_whole() {
     assert_eq!(read(&cache), Some((77, lines)));
     assert!(cache.list("isp", ListKind::Times).unwrap().is_none());
     let path = files(&sim, Path::new("/cache/lists")).remove(0);
-    sim.open(&path, spool::Open::Existing).unwrap().set_len(70_000).unwrap();
+    sim.open(&path, disk::Open::Existing).unwrap().set_len(70_000).unwrap();
     assert_eq!(read(&cache), None, "it has no end");
 }
 
-/// Of what is cancelled no more than about as much stays on disk as of what is not.
+/// The amount of dead data on disk stays below about that of live data.
 #[test]
-fn files_are_written_again_when_most_of_them_does_not_count() {
+fn files_are_compacted_when_most_of_them_is_dead() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(8 << 20), 5);
     let group = cache.group("isp", b"a.b", 5);
@@ -510,10 +510,10 @@ fn files_are_written_again_when_most_of_them_does_not_count() {
     assert!((60..150).contains(&articles), "{articles} articles are stored");
 }
 
-/// A group's index takes more than what it has of articles: with one article each, memory would grow with the
+/// A group's index takes more than its articles alone: with one article each, memory would grow with the
 /// number of groups.
 #[test]
-fn indexes_of_many_groups_take_no_more_memory_than_they_may() {
+fn memory_of_many_indexes_is_bounded() {
     let sim = SimDisk::new();
     let (cache, _) = open(&sim, settings(1 << 30), 5);
     let name = |n: u64| format!("a.g{n}").into_bytes();
@@ -528,9 +528,9 @@ fn indexes_of_many_groups_take_no_more_memory_than_they_may() {
     assert!(cache.0.cells.index_bytes() <= crate::cells::INDEX_BYTES_MAX);
 }
 
-/// Requests are counted in the cells of their groups, which go when nobody has them.
+/// Requests are counted in the cells of their groups, which are dropped when they are not referenced.
 #[test]
-fn what_was_asked_for_in_a_group_counts_when_its_cell_is_gone_and_after_a_restart() {
+fn counters_survive_dropped_cells_and_restarts() {
     let sim = SimDisk::new();
     let access = |at, id| Access {
         at,

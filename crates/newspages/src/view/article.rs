@@ -6,18 +6,18 @@ use super::{moment, text};
 use crate::content::{Block, Content, File};
 use crate::{header, urls};
 
-/// What stands around an article.
+/// Surroundings of an article.
 #[derive(Debug, Default)]
 pub struct ArticlePage<'a> {
-    /// The group in which it was found, for the way back and its thread.
+    /// Group in which it was found, for the way back and its thread.
     pub group: Option<&'a str>,
-    /// Where a follow-up is written, if the reader may.
+    /// Path of the form for a follow-up, if the reader may post.
     pub follow_up: Option<&'a str>,
-    /// Where all of its text is, if not all is shown.
+    /// Path of the page with all of its text, if not all is shown.
     pub all: Option<&'a str>,
 }
 
-/// An article.
+/// Renders an article.
 pub fn article(content: &Content, page: &ArticlePage<'_>) -> Markup {
     let head = &content.head;
     let id = head.message_id.as_deref().unwrap_or_default();

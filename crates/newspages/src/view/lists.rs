@@ -1,4 +1,4 @@
-//! The pages that list: groups, the threads of a group, the articles of a thread.
+//! Pages with lists: groups, the threads of a group, the articles of a thread.
 
 use maud::{Markup, html};
 
@@ -6,94 +6,94 @@ use super::moment;
 use crate::threads::{Row, Thread, base_subject};
 use crate::{header, urls};
 
-/// Deepest indentation of a thread.
+/// Maximum indentation of a thread.
 const INDENT_MAX: usize = 12;
 
 /// A group in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupLine {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// One line that describes it.
+    /// Description in one line.
     pub description: String,
-    /// Its articles.
+    /// Number of articles.
     pub articles: u64,
 }
 
-/// Where the pages before and after are.
+/// Paths of the pages before and after.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turning {
-    /// Of what is newer, or comes first.
+    /// Page with newer or earlier items.
     pub newer: Option<String>,
-    /// Of what is older, or comes next.
+    /// Page with older or later items.
     pub older: Option<String>,
 }
 
-/// What the page of a group shows.
+/// Content of a group's page.
 #[derive(Debug)]
 pub struct GroupPage<'a> {
-    /// The group.
+    /// Name of the group.
     pub name: &'a str,
-    /// One line that describes it.
+    /// Description in one line.
     pub description: &'a str,
-    /// The articles of this page.
+    /// Articles of this page.
     pub rows: &'a [Row],
-    /// Their threads.
+    /// Threads of these articles.
     pub threads: &'a [Thread],
-    /// Where the other pages are.
+    /// Paths of the other pages.
     pub turning: &'a Turning,
-    /// Where an article is written, if the reader may.
+    /// Path of the form for an article, if the reader may post.
     pub write: Option<&'a str>,
 }
 
-/// What the page of a thread shows.
+/// Content of a thread's page.
 #[derive(Debug)]
 pub struct ThreadPage<'a> {
     /// The group.
     pub group: &'a str,
-    /// The path of this page, under which its feed and its mbox are.
+    /// Path of this page, under which its feed and its mbox are.
     pub place: &'a str,
-    /// The thread's title.
+    /// Title of the thread.
     pub title: &'a str,
-    /// The rows that the thread's nodes name.
+    /// Rows that the thread's nodes refer to.
     pub rows: &'a [Row],
     /// The thread, or the part of it that is shown.
     pub thread: &'a Thread,
-    /// How many articles it has besides.
+    /// Number of articles that are not shown.
     pub left_out: usize,
 }
 
-/// An article that a query has found.
+/// An article found by a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundLine {
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: String,
-    /// Its Subject.
+    /// Subject.
     pub subject: String,
-    /// Its From.
+    /// From.
     pub from: String,
-    /// When it was written, Unix seconds.
+    /// Time of writing, in Unix seconds.
     pub date: Option<i64>,
-    /// Its groups, those that the reader may read.
+    /// Groups that the reader may read.
     pub groups: Vec<String>,
 }
 
-/// What the page of a search shows.
+/// Content of a search page.
 #[derive(Debug, Clone, Copy)]
 pub struct SearchPage<'a> {
-    /// What was asked.
+    /// Query as entered.
     pub query: &'a str,
-    /// What was found; absent: nothing was looked for.
+    /// Articles found; `None` without a search.
     pub lines: Option<&'a [FoundLine]>,
-    /// Why the query is none.
+    /// Error in the query.
     pub problem: Option<&'a str>,
-    /// Whether the index knows all articles already.
+    /// True if the index is complete.
     pub is_complete: bool,
-    /// Where the other pages are.
+    /// Paths of the other pages.
     pub turning: &'a Turning,
 }
 
-/// A search and its answers.
+/// Renders a search and its results.
 pub fn search(page: &SearchPage<'_>) -> Markup {
     html! {
         h1 { "Search" }
@@ -130,7 +130,7 @@ fn found_line(line: &FoundLine) -> Markup {
     }
 }
 
-/// The list of groups; `pattern` is what they were searched for.
+/// Renders the list of groups; `pattern` is the search pattern.
 pub fn groups(lines: &[GroupLine], pattern: &str, turning: &Turning) -> Markup {
     html! {
         h1 { "Groups" }
@@ -153,12 +153,12 @@ pub fn groups(lines: &[GroupLine], pattern: &str, turning: &Turning) -> Markup {
     }
 }
 
-/// A number of articles, in words.
+/// Returns a number of articles in words.
 fn articles(count: u64) -> String {
     if count == 1 { "1 article".to_owned() } else { format!("{count} articles") }
 }
 
-/// The threads of a group.
+/// Renders the threads of a group.
 pub fn group(page: &GroupPage<'_>) -> Markup {
     let place = urls::group(page.name);
     html! {
@@ -198,7 +198,7 @@ fn thread_line(page: &GroupPage<'_>, thread: &Thread) -> Markup {
     }
 }
 
-/// The articles of a thread, as they answer each other.
+/// Renders the articles of a thread, as they answer each other.
 pub fn thread(page: &ThreadPage<'_>) -> Markup {
     let place = page.place;
     html! {
@@ -233,7 +233,7 @@ fn article_line(row: &Row) -> Markup {
     }
 }
 
-/// Links to the pages before and after.
+/// Renders links to the pages before and after.
 fn pages(turning: &Turning, newer: &str, older: &str) -> Markup {
     html! {
         @if turning.newer.is_some() || turning.older.is_some() {

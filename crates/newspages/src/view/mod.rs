@@ -1,7 +1,7 @@
-//! Pages without their frame: markup of what other modules found.
+//! Pages without their frame: markup of the results of other modules.
 //!
-//! Every text goes through maud's escaping; every link is made by `urls`, or is one to the web that `links`
-//! allowed. No scripts, no styles within elements, nothing from other hosts, so that the strictest
+//! Every text is escaped by maud; every link is made by `urls`, or is one to the web that `links` allowed. No
+//! scripts, no styles within elements, nothing from other hosts, so that the strictest
 //! Content-Security-Policy fits. Called by the web server.
 
 mod article;
@@ -13,7 +13,7 @@ pub use lists::{
     FoundLine, GroupLine, GroupPage, SearchPage, ThreadPage, Turning, group, groups, search, thread,
 };
 
-/// `2026-11-21 01:24`; nothing for an unknown time.
+/// Formats a time like `2026-11-21 01:24`; empty for an unknown time.
 fn moment(secs: i64) -> String {
     match secs {
         0 => String::new(),

@@ -6,7 +6,7 @@ use crate::content::QUOTED_LINES_OPEN;
 use crate::flowed::Line;
 use crate::links::{self, Span};
 
-/// A line with its links.
+/// Renders a line with its links.
 pub(super) fn line(text: &str) -> Markup {
     html! {
         @for span in links::spans(text) {
@@ -19,12 +19,12 @@ pub(super) fn line(text: &str) -> Markup {
     }
 }
 
-/// Lines, as they stand there.
+/// Renders lines as they are.
 pub(super) fn lines<T: AsRef<str>>(lines: &[T]) -> Markup {
     html! { @for text in lines { (line(text.as_ref())) "\n" } }
 }
 
-/// A quotation; a long one is folded.
+/// Renders a quotation; a long one is folded.
 pub(super) fn quotation(quoted: &[Line]) -> Markup {
     let rows = html! {
         @for run in quoted.chunk_by(|a, b| a.depth == b.depth) {

@@ -2,8 +2,8 @@
 
 use super::listing::Listed;
 use super::table::Columns;
-use crate::base::units::{about_size, about_span, counted, grouped};
-use crate::operations::report::ArchiveStatus;
+use operators::report::ArchiveStatus;
+use site_base::units::{about_size, about_span, counted, grouped};
 
 impl Listed for ArchiveStatus {
     fn table(archives: &[Self], now: u64) -> String {
@@ -11,7 +11,7 @@ impl Listed for ArchiveStatus {
     }
 }
 
-/// The archives as a table, and below it what is wrong with them.
+/// Returns the archives as a table, followed by their problems.
 pub(super) fn text(archives: &[ArchiveStatus], now: u64) -> String {
     if archives.is_empty() {
         return "there is no [[archive]] in the configuration".to_owned();
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn archives_are_listed_with_what_is_wrong() {
+    fn archives_are_listed_with_their_problems() {
         let works = ArchiveStatus {
             name: "comp".into(),
             path: "/archive".into(),

@@ -1,16 +1,16 @@
-//! What may be typed, and its help.
+//! Declarations of the command line, with help texts.
 //!
-//! Only declarations: the texts are what `newsreel help COMMAND` prints.
+//! Contains only declarations: the texts are what `newsreel help COMMAND` prints.
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
 use super::locate::Where;
-use crate::base::units;
-use crate::config::{Cidr, Durability, check_host_port, is_path_identity};
-use crate::import::mails::rules::{Rule, group_name};
-use crate::operations::request::{FeedCommand, HistoryForm, Request};
+use migrate::mails::rules::{Rule, group_name};
+use operators::request::{FeedCommand, HistoryForm, Request};
+use site_base::units;
+use site_config::{Cidr, Durability, check_host_port, is_path_identity};
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]
@@ -351,10 +351,10 @@ pub(super) enum CtlCommand {
     Reload,
     /// Accept no articles until go, or until the server ends
     ///
-    /// Peers are told to come later, posts are refused, batches and pulls wait. Readers and outgoing feeds
+    /// Peers are asked to try later, posts are refused, batches and pulls wait. Readers and outgoing feeds
     /// continue.
     Pause {
-        /// The reason, in one line, for those who are told to come later
+        /// The reason, in one line, for clients that should try later
         #[arg(default_value = "", hide_default_value = true)]
         reason: String,
     },
@@ -458,7 +458,7 @@ pub(super) enum HistoryCommand {
     #[command(after_long_help = "Examples:\n  newsreel history export --out history\n  \
         newsreel history export --form cnews")]
     Export {
-        /// Whose form
+        /// The format
         #[arg(long, value_name = "FORM", default_value = "inn")]
         form: HistoryForm,
         /// Write to this file [default: standard output]
@@ -662,14 +662,14 @@ pub(super) struct MailOptions {
     /// File everything in this group
     #[arg(long, value_name = "GROUP", value_parser = group_name, conflicts_with = "rules")]
     pub(super) group: Option<String>,
-    /// File in GROUP what has a header that matches, as in "List-Id: *dev.example.org* = lists.dev"
+    /// File articles with a matching header in GROUP, as in "List-Id: *dev.example.org* = lists.dev"
     /// (repeatable)
     #[arg(long = "rule", value_name = "HEADER: PATTERN = GROUP")]
     pub(super) rules: Vec<Rule>,
     /// Add groups that are missing, with flag y
     #[arg(long)]
     pub(super) create_groups: bool,
-    /// Import also what is larger than the free part of the buffers, and displace older articles
+    /// Import even more than fits into the free part of the buffers, and displace older articles
     #[arg(long)]
     pub(super) yes: bool,
     /// Show what would be imported, and import nothing
@@ -700,7 +700,7 @@ pub(super) struct NewsreelOptions {
     pub(super) how: SiteOptions,
 }
 
-/// What an import from another server takes over, and how.
+/// Options of an import from another server.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SiteOptions {
     /// Only these groups, such as comp.*,!comp.os.*

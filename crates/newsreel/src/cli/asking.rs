@@ -1,7 +1,7 @@
-//! What `init` asks on a terminal when it is told nothing: at most five questions, each with an answer that
-//! is taken for an empty line.
+//! Questions that `init` asks on a terminal when it is run without options: at most five, each with a default
+//! that an empty line accepts.
 //!
-//! Called by `init`, for which the answers are the options that could have been typed instead.
+//! Called by `init`, which treats the answers like the options they stand for.
 
 use std::fmt;
 use std::io::{BufRead, Write};
@@ -9,38 +9,38 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 
 use super::screen::Failure;
-use crate::base::units;
-use crate::config::{Cidr, check_host_port, host_name, is_path_identity};
+use site_base::units;
+use site_config::{Cidr, check_host_port, host_name, is_path_identity};
 
-/// What articles get of the disk where nothing else is answered, in bytes.
+/// Default disk space for articles, in bytes.
 const DISK_BYTES: u64 = 1 << 30;
-/// What a site cannot do with less of, in bytes.
+/// Least disk space that a site works with, in bytes.
 const DISK_BYTES_MIN: u64 = 2 << 20;
 /// Longest answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4096;
 
-/// This machine.
+/// Networks of this machine alone.
 pub(super) const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
-/// What was answered.
+/// Answers to the questions.
 #[derive(Debug)]
 pub(super) struct Answers {
     pub identity: String,
-    /// Empty: this machine alone.
+    /// Networks of readers; empty for this machine alone.
     pub readers: Vec<Cidr>,
-    /// Bytes for articles.
+    /// Disk space for articles, in bytes.
     pub disk: u64,
     pub peers: Vec<Cidr>,
-    /// `None`: as usual, for this machine.
+    /// Address to listen on; `None` for the default, which is this machine alone.
     pub listen: Option<String>,
 }
 
-/// Whether a network is part of this machine's own.
+/// Returns whether a network is part of this machine's own.
 pub(super) fn is_loopback(network: Cidr) -> bool {
     LOOPBACK.iter().filter_map(|text| text.parse::<Cidr>().ok()).any(|own| own.covers(&network))
 }
 
-/// Asks for what a new site needs.
+/// Asks for the settings of a new site.
 pub(super) fn ask(dir: &Path, input: &mut impl BufRead, output: &mut impl Write) -> Result<Answers, Failure> {
     let mut dialogue = Dialogue { input, output };
     dialogue
@@ -87,7 +87,7 @@ pub(super) fn ask(dir: &Path, input: &mut impl BufRead, output: &mut impl Write)
     Ok(Answers { identity, readers, disk, peers, listen })
 }
 
-/// The words of a list; none where the word says so that is for none.
+/// Returns the words of a list; none if the text is the word for an empty list.
 fn listed<'a>(text: &'a str, none: &str) -> impl Iterator<Item = &'a str> {
     let text = if text == none { "" } else { text };
     text.split([',', ' ']).filter(|word| !word.is_empty())
@@ -103,7 +103,7 @@ impl<I: BufRead, O: Write> Dialogue<'_, I, O> {
         write!(self.output, "{text}").and_then(|()| self.output.flush()).map_err(|_| Failure::Told)
     }
 
-    /// Asks until the answer can be taken.
+    /// Asks until the answer is acceptable.
     fn question<T, E: fmt::Display>(
         &mut self,
         text: &str,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_answers_make_a_site_for_this_machine() {
+    fn empty_answers_create_a_site_for_this_machine() {
         let (answers, said) = asked("\n\n\n\n");
         let answers = answers.unwrap();
         assert_eq!((answers.identity, answers.disk), (host_name(), DISK_BYTES));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_asked_again() {
+    fn invalid_answers_are_asked_again() {
         let typed = "bad name\nnews.example.org\nnet\n192.0.2.0/24, 2001:db8::/32\nmuch\n1\n20 GiB\n198.51.100.7\n119\n\n";
         let (answers, said) = asked(typed);
         let answers = answers.unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_input_is_no_answer() {
+    fn end_of_input_is_an_error() {
         let (failed, _) = asked("news.example.org\n");
         assert_eq!(failed.unwrap_err().to_string(), "newsreel: no more answers; nothing was created");
     }

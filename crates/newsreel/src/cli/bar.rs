@@ -1,18 +1,18 @@
-//! How long work shows: a bar on a terminal, now and then a plain line elsewhere; both on standard error.
+//! Progress of long work: a bar on a terminal, occasional plain lines elsewhere; both on standard error.
 //!
-//! Work that is done at once shows nothing.
+//! Short work shows nothing.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use crate::base::lock::Leaf;
+use disk::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use spool::Progress;
+use site_base::lock::Leaf;
 
 /// Time between two plain lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The progress of one command.
+/// Progress of one command.
 pub(super) struct Bar {
     state: Leaf<State>,
 }
@@ -23,12 +23,12 @@ struct State {
     note: String,
     total: u64,
     bar: Option<ProgressBar>,
-    /// When the last plain line was printed, or the work began.
+    /// Time of the last plain line, or the start of the work.
     told: Instant,
 }
 
 impl Bar {
-    /// For standard error as it is.
+    /// Creates a bar for standard error, whether it is a terminal or not.
     pub(super) fn new() -> Self {
         let state = State {
             terminal: std::io::stderr().is_terminal(),
@@ -41,7 +41,7 @@ impl Bar {
         Self { state: Leaf::new(state) }
     }
 
-    /// Shows a few words beside the name of the work.
+    /// Shows a few words next to the name of the work.
     pub(super) fn note(&self, words: &str) {
         let mut state = self.state.lock();
         if let Some(bar) = &state.bar {
@@ -51,7 +51,7 @@ impl Bar {
         state.note.push_str(words);
     }
 
-    /// Shows what a server tells of its work, which carries its name each time.
+    /// Shows the progress that a server reports; each report carries the name of the work.
     pub(super) fn show(&self, what: &str, done: u64, total: u64) {
         let begins = { self.state.lock().what != what };
         if begins {

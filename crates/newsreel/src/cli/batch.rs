@@ -1,13 +1,13 @@
-//! `batch`: makes batches for a peer now.
+//! `batch`: writes batches for a peer now.
 
 use std::sync::Arc;
 
 use super::locate::Where;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, say};
-use crate::operations;
-use crate::operations::request::{Reply, Request};
-use crate::relay::feed::batch_without_server;
+use feeds::batch_without_server;
+use operators as operations;
+use operators::request::{Reply, Request};
 
 pub(super) fn batch(peer: &str, at: &Where) -> Result<(), Failure> {
     let config = at.load()?;

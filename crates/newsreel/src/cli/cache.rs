@@ -1,26 +1,27 @@
-//! `newsreel cache`: what a cache of other servers' articles would do, and does.
+//! `newsreel cache`: simulation and figures of a cache of other servers' articles.
 
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use disk::Progress;
 use newscache::StrategyKind;
 use newscache::chart::{Figure, figure};
 use newscache::simulate::{Point, Trace, Units, simulate, sizes_for};
 use serde::Serialize;
-use spool::Progress;
 
 use super::bar::Bar;
 use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json, unreadable};
 use super::table::Columns;
 use super::{cache_stats, listing, reach};
-use crate::base::units::{self, about_size, grouped, parse_size};
-use crate::config::{check_host_port, quoted};
-use crate::operations::request::{PostsCommand, Request};
+use operators::request::{PostsCommand, Request};
+use site_base::units;
+use site_base::units::{about_size, grouped, parse_size};
+use site_config::{check_host_port, quoted};
 
-/// Bytes of a log that are read at once.
+/// Read size for a log, in bytes.
 const READ_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Subcommand)]
@@ -79,13 +80,13 @@ pub(super) struct CacheUpOptions {
     /// The other server; its port is 119 if none is named, and on port 563 connections begin with TLS
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(super) upstream: String,
-    /// As whom to log in there
+    /// The user to log in as
     #[arg(long, value_name = "NAME", requires = "password_file")]
     pub(super) user: Option<String>,
     /// A file with the password
     #[arg(long, value_name = "FILE", requires = "user")]
     pub(super) password_file: Option<PathBuf>,
-    /// What the cache may take on disk [default: 1 GiB]
+    /// Disk space for the cache [default: 1 GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(super) size: Option<u64>,
     /// Where to listen (repeatable) [default: as configured; on a new site 127.0.0.1:1119]
@@ -94,20 +95,20 @@ pub(super) struct CacheUpOptions {
 }
 
 impl CacheUpOptions {
-    /// The other server, with its port.
+    /// Returns the other server, with its port.
     pub(super) fn host(&self) -> String {
         let upstream = &self.upstream;
         if check_host_port(upstream).is_ok() { upstream.clone() } else { format!("{upstream}:119") }
     }
 
-    /// What the configuration says of the upstream and the cache.
+    /// Returns the configuration's sections for the upstream and the cache.
     pub(super) fn config_text(&self) -> String {
         let mut text = format!("\n[[upstream]]\nname = \"upstream\"\nhost = {}\n", quoted(&self.host()));
         if self.upstream.ends_with(":563") {
             text += "tls = \"implicit\"\n";
         }
         if let (Some(user), Some(file)) = (&self.user, &self.password_file) {
-            // Relative ones in the configuration start elsewhere.
+            // Relative paths in the configuration start at another directory.
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
             let file = quoted(&file.display().to_string());
             text += &format!("user = {}\npassword_file = {file}\n", quoted(user));
@@ -140,7 +141,7 @@ pub(super) struct SimulateOptions {
     json: bool,
 }
 
-/// One strategy at one size.
+/// Result of one strategy at one size.
 #[derive(Debug, Serialize)]
 struct Row {
     strategy: &'static str,
@@ -150,19 +151,19 @@ struct Row {
     hit_rate: f64,
     asked_bytes: u64,
     upstream_bytes: u64,
-    /// What a fifth more disk would give; only where a size was asked for.
+    /// Gain from a fifth more disk; only for sizes that were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     with_a_fifth_more: Option<More>,
 }
 
-/// What more disk gives.
+/// Gain from more disk.
 #[derive(Debug, Serialize)]
 struct More {
     hits: i64,
     upstream_bytes: i64,
 }
 
-/// The whole answer.
+/// Result of a simulation.
 #[derive(Debug, Serialize)]
 struct Simulation {
     requests: usize,
@@ -175,7 +176,7 @@ struct Simulation {
     rows: Vec<Row>,
 }
 
-/// Runs a command; `up` makes a site with a cache and serves it.
+/// Runs a command; `up` creates a site with a cache and serves it.
 pub(super) fn run(
     command: CacheCommand,
     at: &Where,
@@ -259,7 +260,8 @@ fn summary(trace: &Trace, rows: Vec<Row>) -> Simulation {
     }
 }
 
-/// A row for each point; of sizes that were asked for with what a fifth more gives, which is no row.
+/// Returns a row for each point. Sizes in `asked` include the gain from a fifth more, which has no row of its
+/// own.
 fn rows(points: &[Point], asked: &[u64]) -> Vec<Row> {
     let more = |point: &Point| {
         let with = |other: &&Point| {
@@ -317,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_replayed_and_a_fifth_more_is_said() {
+    fn log_is_replayed_with_gain_of_a_fifth_more_disk() {
         let line = |at: u64, n: u64| format!("{at} c article isp a.b {n} <{n}@x> 0 100000 miss\n");
         let log: String = (0..600).map(|at| line(at, at % 30)).collect();
         let trace = Trace::read(log.as_bytes(), |_| ()).unwrap();

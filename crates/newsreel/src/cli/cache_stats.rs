@@ -1,15 +1,15 @@
-//! `cache stats`: what readers asked for, and how much of it the cache had, as in table 3 of the NewsCache
+//! `cache stats`: requests of readers and the share that the cache answered, as in table 3 of the NewsCache
 //! paper, and by upstream and group.
 
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, problem, say, say_json};
 use super::status::{cache_text, counts_text};
-use crate::operations::cached;
-use crate::operations::report::{CacheStatus, Report};
-use crate::operations::request::Request;
+use operators::cached;
+use operators::report::{CacheStatus, Report};
+use operators::request::Request;
 
-/// So many groups are shown if not all are wanted.
+/// Groups shown without `--all`.
 const GROUPS_SHOWN: usize = 20;
 
 pub(super) fn stats(at: &Where, all: bool, json: bool) -> Result<(), Failure> {
@@ -17,7 +17,7 @@ pub(super) fn stats(at: &Where, all: bool, json: bool) -> Result<(), Failure> {
     let (reports, _) = reach::heard::<Box<Report>>(&config, &Request::STATUS)?;
     let mut status = reports.into_iter().find_map(|report| report.server?.cache);
     if status.is_none() {
-        // Nobody serves it, so it can be opened here.
+        // No server runs, so the cache can be opened here.
         let cache = cached::open(&config).map_err(problem)?;
         status = cache.map(|cache| CacheStatus::of(&cache.stats()));
     }
@@ -46,7 +46,7 @@ fn text(status: &CacheStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::report::CacheCounts;
+    use operators::report::CacheCounts;
 
     #[test]
     fn requests_are_shown_by_kind_upstream_and_group() {

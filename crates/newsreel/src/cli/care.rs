@@ -5,28 +5,30 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use disk::RealDisk;
 use netnews::article::{Article, Known};
 use netnews::date;
 use serde::Serialize;
-use spool::RealDisk;
 
 use super::bar::Bar;
 use super::control::{Control, Listening};
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json, unreadable};
-use crate::base::units::{self, grouped};
-use crate::config::Config;
-use crate::config::edit::{self, Change};
-use crate::name_map::{BODY_START, Head, LINE_BYTES};
-use crate::operations::buffers::changed;
-use crate::operations::report::Report;
-use crate::operations::request::{BufferCommand, Reply, Request};
+use migrate::name_map::{BODY_START, Head, LINE_BYTES};
+use operators::buffers::changed;
+use operators::report::Report;
+use operators::request::{BufferCommand, Reply, Request};
+use site_base::units;
+use site_base::units::grouped;
+use site_config::Config;
+use site_config::edit;
+use site_config::edit::Change;
 
-/// How much of a file is read to find an article's Message-ID, in bytes.
+/// Bytes of a file that are read to find an article's Message-ID.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
 
-/// What `verify --json` prints.
+/// Output of `verify --json`.
 #[derive(Debug, Default, Serialize)]
 struct Findings {
     ok: bool,
@@ -34,11 +36,11 @@ struct Findings {
     summary: Vec<String>,
 }
 
-/// Something wrong, and what became of it.
+/// A problem and its repair.
 #[derive(Debug, Default, Serialize)]
 struct Problem {
     what: String,
-    /// What `--repair` does; absent: nothing can be done, or nothing was asked for.
+    /// Action of `--repair`; absent if there is none or it was not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     repair: Option<String>,
     repaired: bool,
@@ -71,7 +73,7 @@ pub(super) fn verify(at: &Where, repair: bool, dry_run: bool, json: bool) -> Res
     if findings.ok { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// A problem as it is printed: what is wrong, and below it what was or would be done.
+/// Returns a problem as printed: the problem, and below it the repair.
 fn told(problem: &Problem, repair: bool, dry_run: bool) -> String {
     let done = match (&problem.repair, &problem.error) {
         _ if !repair => return problem.what.clone(),
@@ -91,7 +93,7 @@ pub(super) fn rebuild(without: &[String], at: &Where) -> Result<(), Failure> {
     missing.retain(|name| without.contains(name));
     let remove = |name: &String| BufferCommand::Remove { name: name.clone(), articles: true };
     let left = missing.iter().fold(config.clone(), |config, name| changed(&config, &remove(name)));
-    // Before the indexes are, so that no opening creates a new file where the disk is to be mounted.
+    // Committed before the indexes, so that no opening creates a new file where the disk is to be mounted.
     let changes: Vec<Change> = missing.iter().map(|name| Change::Remove { name: name.clone() }).collect();
     let mut commit = || if changes.is_empty() { Ok(()) } else { edit::apply(&config.file, &changes) };
     let report = spool::rebuild_without(disk, left.spool_config(), without, &Bar::new(), &mut commit)?;
@@ -133,7 +135,7 @@ pub(super) fn explain(subject: &str, at: &Where) -> Result<(), Failure> {
     }
 }
 
-/// What there is to say of a file that is a group's name.map.
+/// Returns an explanation of a file that is a group's name.map.
 fn map_file(file: &Path) -> Result<Option<Vec<String>>, Failure> {
     let cannot = unreadable(file);
     let mut begun = Vec::new();
@@ -163,7 +165,7 @@ fn map_file(file: &Path) -> Result<Option<Vec<String>>, Failure> {
     Ok(Some(said))
 }
 
-/// What there is to say of a file that is a buffer of the configuration.
+/// Returns an explanation of a file that is a buffer of the configuration.
 fn buffer_file(config: &Config, file: &Path) -> Result<Option<String>, Failure> {
     let same =
         |path: &Path| matches!((fs::canonicalize(path), fs::canonicalize(file)), (Ok(a), Ok(b)) if a == b);

@@ -1,4 +1,4 @@
-//! `check`, `show`, `explain-config`: the configuration, and what would keep it from being served.
+//! `check`, `show`, `explain-config`: the configuration, and problems that would keep it from being served.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use super::locate::Where;
 use super::preflight;
 use super::rights::{self, Asked};
 use super::screen::{Failure, say};
-use crate::base::units;
-use crate::config::{Config, Method, PeerSend, WayOut, Word, manual};
 use clap::Args;
+use site_base::units;
+use site_config::{Config, Method, PeerSend, WayOut, Word, manual};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// What may be asked about access.
+/// A question about access.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct AccessQuestion {
     /// Say which [[access]] section decides for a client from this address, and what it may do
@@ -70,7 +70,7 @@ pub(super) fn explain(word: &str) -> Result<(), Failure> {
     }
 }
 
-/// What a configuration would serve, in a few lines.
+/// Summarizes in a few lines what a configuration would serve.
 fn summary(config: &Config, found: &str) -> String {
     let mut lines = vec![format!("{}: {found}", config.file.display()), String::new()];
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<10} {text}"));
@@ -142,7 +142,7 @@ fn summary(config: &Config, found: &str) -> String {
     lines.join("\n")
 }
 
-/// How articles leave for a peer.
+/// Describes how articles leave for a peer.
 fn way_text(send: &PeerSend) -> String {
     match send.way_out() {
         WayOut::Connections => format!("at {}", send.to.join(", ")),

@@ -3,10 +3,10 @@
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say};
-use crate::operations::request::{Reply, Request};
+use operators::request::{Reply, Request};
 
-/// Prints what a reload would change and what would wait for a restart; what the server would refuse is a
-/// failure.
+/// Prints what a reload would change and what would need a restart; settings that the server would refuse are
+/// a failure.
 pub(super) fn compare(at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
     let cannot =

@@ -1,7 +1,7 @@
 //! The client's side of the control socket.
 //!
-//! The server of a configuration listens below the `data` that it has open. Where the file names another one
-//! since, it is looked for among the spools whose control sockets the system lists.
+//! The server of a configuration listens below the `data` that it has open. If the file has named another
+//! directory since, the server is found among the spools whose control sockets the system lists.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -12,44 +12,44 @@ use std::thread;
 use std::time::Duration;
 
 use super::screen::{Failure, complain};
-use crate::control_socket::rnews::put_parcel;
-use crate::control_socket::{LINE_BYTES_MAX, SOCKET_FILE_NAME, socket_path};
-use crate::ingest::Fate;
-use crate::ingest::batches::Parcel;
-use crate::operations::request::{Reply, Request};
+use ingest::Fate;
+use ingest::batches::Parcel;
+use operators::control_socket::rnews::put_parcel;
+use operators::control_socket::{LINE_BYTES_MAX, SOCKET_FILE_NAME, socket_path};
+use operators::request::{Reply, Request};
 
-/// How long a server may take to say that it lives.
+/// Time for a server to answer a ping.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long all the other servers of this machine may take for it.
+/// Time for all other servers of this machine to answer one.
 const OTHERS_TIMEOUT: Duration = Duration::from_secs(2);
-/// Parcels of a batch that are read ahead, and as many that wait for their answers.
+/// Parcels of a batch that are read ahead, and parcels that wait for their answers.
 const PARCELS_AHEAD: usize = 2;
 
-/// Who listens on the control socket of a spool.
+/// State of the control socket of a spool.
 pub(super) enum Listening {
     Server(Control),
-    /// Somebody who does not answer: a process that is ending, or one that has no time.
+    /// A process that does not answer: one that is ending, or one that is too busy.
     Silent,
     Nobody,
 }
 
-/// Hears what became of the articles of a parcel.
+/// Receives the fates of the articles of a parcel.
 pub(super) type Settle<'a> = dyn FnMut(&Parcel, &[Fate]) -> Result<(), Failure> + 'a;
 
 /// A connection to a running server.
 pub(super) struct Control {
     read: BufReader<UnixStream>,
     write: UnixStream,
-    /// The directory of its spool.
+    /// The directory of the server's spool.
     data: PathBuf,
 }
 
-/// Where the system lists the Unix sockets that are in use.
+/// File in which the system lists the Unix sockets in use.
 const SOCKETS_FILE: &str = "/proc/net/unix";
 
 impl Control {
-    /// Looks for the server of the spool in `data`. That its socket takes a connection is not enough: so does
-    /// that of a process that was killed and has not ended yet.
+    /// Looks for the server of the spool in `data`. An accepted connection is not enough: the socket of a
+    /// process that was killed and has not ended yet accepts one, too.
     pub(super) fn find(data: &Path) -> Result<Listening, Failure> {
         let path = socket_path(data);
         let write = match UnixStream::connect(&path) {
@@ -64,8 +64,8 @@ impl Control {
         Ok(greeted.map_or(Listening::Silent, |(control, _)| Listening::Server(control)))
     }
 
-    /// Looks for the server of a configuration: that of the spool in `data`, else the one that serves another
-    /// spool by the same file, which said otherwise when it was started.
+    /// Looks for the server of a configuration: that of the spool in `data`, else one that serves another
+    /// spool by the same file, which named that spool when the server started.
     pub(super) fn find_by(file: &Path, data: &Path) -> Result<Listening, Failure> {
         let found = Self::find(data)?;
         if matches!(found, Listening::Server(_)) {
@@ -80,7 +80,7 @@ impl Control {
         Ok(Listening::Server(control))
     }
 
-    /// The server that runs by a file on another spool than the one in `data`.
+    /// Returns the server that uses `file` with another spool than the one in `data`.
     fn elsewhere(file: &Path, data: &Path) -> Option<Self> {
         let file = std::fs::canonicalize(file).ok()?;
         let data = std::path::absolute(data).ok()?;
@@ -89,21 +89,21 @@ impl Control {
             let path = line.get(line.find('/')?..)?;
             Path::new(path).parent().filter(|dir| dir.join(SOCKET_FILE_NAME) == Path::new(path))
         });
-        // Other programs have sockets of that name, too, but not next to a spool.
+        // Other programs have sockets of that name, but not next to a spool.
         let is_other =
             |dir: &&Path| *dir != data && dir.join("lock").is_file() && dir.join("journal").is_dir();
         // A socket is listed once more for each of its connections.
         let dirs: BTreeSet<PathBuf> = dirs.filter(is_other).map(Path::to_owned).collect();
         let (found_to, found) = channel();
         for dir in dirs {
-            // Some may hang, even before they take the connection: all are asked at once.
+            // Some may hang, even before they accept the connection, so all are asked at once.
             let (found_to, file) = (found_to.clone(), file.clone());
             thread::spawn(move || {
                 if let Ok(write) = UnixStream::connect(socket_path(&dir))
                     && let Ok((control, Some(served))) = Self::greeted(write, &dir)
                     && served == file
                 {
-                    // Another one may have been found before.
+                    // Fails if another server was found before.
                     let _found = found_to.send(control);
                 }
             });
@@ -112,14 +112,14 @@ impl Control {
         found.recv_timeout(OTHERS_TIMEOUT).ok()
     }
 
-    /// The connection, if the other side answers, and the file by which it serves.
+    /// Returns the connection, if the other side answers, and the configuration file of the server.
     fn greeted(write: UnixStream, data: &Path) -> io::Result<(Self, Option<PathBuf>)> {
         write.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         let mut control = Self { read: BufReader::new(write.try_clone()?), write, data: data.to_owned() };
         control.send(&Request::Ping)?;
         let mut served = None;
-        // Another version may not know the request; it lives, too. Its answer ends with `Done`, as every
-        // answer does.
+        // A server of another version may not know the request; it is alive, too, and its answer ends with
+        // `Done` like every answer.
         let answered = control.hear(&mut |reply| {
             if let Reply::Serving { file } = reply {
                 served = Some(file);
@@ -135,7 +135,7 @@ impl Control {
         &self.data
     }
 
-    /// Sends a request and hears its replies but the last; returns whether all was well.
+    /// Sends a request and passes on all replies but the last; returns whether the request succeeded.
     pub(super) fn ask(
         &mut self,
         request: &Request,
@@ -145,8 +145,8 @@ impl Control {
         self.hear(hear)
     }
 
-    /// Files what `next` returns with [`Request::Rnews`]. `settle` gets each parcel in order, with what
-    /// became of its articles; after the connection has broken, without.
+    /// Files what `next` returns with [`Request::Rnews`]. `settle` gets each parcel in order with the fates
+    /// of its articles, or without fates once the connection has broken.
     pub(super) fn rnews(
         self,
         mut next: impl FnMut() -> Option<Parcel> + Send,
@@ -161,7 +161,7 @@ impl Control {
             scope.spawn(move || {
                 let mut is_open = line(&Request::Rnews).and_then(|line| write.write_all(&line)).is_ok();
                 for parcel in to_send {
-                    // One without articles would be the end.
+                    // An empty parcel would mark the end.
                     if parcel.has_articles() {
                         is_open = is_open && put_parcel(&mut write, &parcel.wires()).is_ok();
                     }
@@ -169,7 +169,7 @@ impl Control {
                         return;
                     }
                 }
-                // Whether the end arrives shows in the answer.
+                // Failure shows in the answer.
                 let _closed = put_parcel(&mut write, &[]);
             });
             let mut failure = None;
@@ -200,7 +200,7 @@ impl Control {
         })
     }
 
-    /// What became of the articles of a parcel.
+    /// Reads the fates of the articles of a parcel.
     fn fates(&mut self) -> Result<Vec<Fate>, Failure> {
         let mut text = Vec::new();
         let mut limited = (&mut self.read).take(LINE_BYTES_MAX as u64);
@@ -213,7 +213,7 @@ impl Control {
         }
     }
 
-    /// Sends framed articles with [`Request::Import`] and hears what became of them.
+    /// Sends framed articles with [`Request::Import`] and passes on their results.
     pub(super) fn import(
         &mut self,
         frames: &[u8],
@@ -231,14 +231,14 @@ impl Control {
     #[cfg(feature = "mount")]
     pub(super) fn send_device(&self, device: Option<std::os::fd::OwnedFd>) -> io::Result<()> {
         let device = device.ok_or(ErrorKind::NotFound)?;
-        crate::control_socket::mount::send_device(&self.write, &device)
+        operators::control_socket::mount::send_device(&self.write, &device)
     }
 
     fn send(&mut self, request: &Request) -> io::Result<()> {
         self.write.write_all(&line(request)?)
     }
 
-    /// Hears replies up to the last one; returns whether all was well.
+    /// Passes on replies up to the last one; returns whether the request succeeded.
     pub(super) fn hear(&mut self, hear: &mut (dyn FnMut(Reply) + Send)) -> Result<bool, Failure> {
         let mut text = Vec::new();
         loop {

@@ -4,7 +4,7 @@ use super::args::CtlCommand;
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say};
-use crate::operations::request::{Reply, Request};
+use operators::request::{Reply, Request};
 
 pub(super) fn run(command: &CtlCommand, at: &Where) -> Result<(), Failure> {
     let request = match command {

@@ -1,8 +1,8 @@
-//! `doctor`: whether the machine suits the site, in one line for each thing looked at.
+//! `doctor`: whether the machine suits the site, in one line for each check.
 //!
-//! What `check` looks at comes first, by the same functions (`preflight`); then `paths` looks at file systems
-//! and owners, `host` at memory, clock and service, `network` at names, at our own ports and at the servers
-//! that the configuration names. Nothing is changed, and no look takes longer than a few seconds.
+//! The checks of `check` come first, by the same functions (`preflight`); then `paths` checks file systems
+//! and owners, `host` memory, clock and service, `network` names, our own ports and the servers that the
+//! configuration names. Nothing is changed, and no check takes longer than a few seconds.
 
 mod host;
 mod network;
@@ -17,10 +17,10 @@ use super::locate::Where;
 use super::preflight::{self, Findings, Part, Running};
 use super::screen::{Failure, say, say_json};
 use super::table::Columns;
-use crate::base::units;
-use crate::config::Config;
+use site_base::units;
+use site_config::Config;
 
-/// What `doctor` is told.
+/// Options of `doctor`.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct DoctorOptions {
     /// Do not look up names or connect to other servers
@@ -31,7 +31,7 @@ pub(super) struct DoctorOptions {
     json: bool,
 }
 
-/// How something is.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Health {
@@ -40,7 +40,7 @@ enum Health {
     Fault,
 }
 
-/// One line: what was looked at, how it is, and what to do about it if it is not well.
+/// One line: the subject, its health, and advice if it is not well.
 #[derive(Debug, Serialize)]
 struct Line {
     about: &'static str,
@@ -87,12 +87,12 @@ fn lines(config: &Arc<Config>, offline: bool) -> Result<Vec<Line>, Failure> {
     Ok(lines)
 }
 
-/// A part of which nothing bad is known yet.
+/// Returns a check in which nothing bad has been found yet.
 fn part(about: &'static str, well: impl Into<String>) -> Part {
     Part { about, well: well.into(), found: Findings::default() }
 }
 
-/// Whether a server runs, and how the last one ended.
+/// Checks whether a server runs, and names the process of the last one otherwise.
 fn server(config: &Config, running: Option<&Running>) -> Part {
     if let Some(Running { pid, uptime_secs, .. }) = running {
         return part("server", format!("runs as process {pid}, since {}", units::about_span(*uptime_secs)));
@@ -107,10 +107,10 @@ fn server(config: &Config, running: Option<&Running>) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::with_trash;
+    use site_config::testing::with_trash;
 
     #[test]
-    fn what_is_wrong_comes_in_place_of_what_is_well() {
+    fn problems_replace_the_line_for_a_healthy_part() {
         let config = Arc::new(with_trash(""));
         let lines = lines(&config, true).unwrap();
         let of = |about: &str| lines.iter().filter(|line| line.about == about).collect::<Vec<_>>();

@@ -6,8 +6,8 @@ use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json, unreadable};
 use super::table::Columns;
-use crate::base::units::{about_size, grouped};
-use crate::operations::request::{Request, WouldExpire};
+use operators::request::{Request, WouldExpire};
+use site_base::units::{about_size, grouped};
 
 /// Reads the file, asks what its rules would delete, and prints it as a table or as JSON.
 pub(super) fn what_if(at: &Where, file: &Path, days: Option<u32>, json: bool) -> Result<(), Failure> {

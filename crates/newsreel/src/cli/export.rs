@@ -1,7 +1,7 @@
-//! `export`: what other programs read.
+//! `export`: articles and name maps as files for other programs.
 //!
-//! Articles are written group by group, as the server that runs, or the spool opened here, hands them out. A
-//! file gets its name when it is whole, and none is overwritten.
+//! Articles are written group by group, in the order in which the running server, or the spool opened here,
+//! delivers them. A file gets its name when it is complete; no file is overwritten.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use disk::{Progress, RealDisk};
 use netnews::{batch, mbox};
-use spool::{Key, Progress, RealDisk};
+use spool::Key;
 
 use super::args::{ExportCommand, ExportOptions};
 use super::bar::Bar;
@@ -19,16 +20,16 @@ use super::locate::Where;
 use super::output::Output;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, say};
-use crate::base::units::counted;
-use crate::import::mails::folders::Form;
-use crate::operations::archive::{Copy, maildir};
-use crate::operations::request::{ArticleText, GroupRow, Reply, Request};
+use migrate::mails::folders::Form;
+use operators::archive::{Copy, maildir};
+use operators::request::{ArticleText, GroupRow, Reply, Request};
+use site_base::units::counted;
 
-/// The sender in the line that begins a mail.
+/// Sender in the line that begins a mail.
 const SENDER: &str = "newsreel-export";
-/// Mails of a maildir that are written at once.
+/// Mails of a maildir that are written in one batch.
 const MAILS_AT_ONCE: usize = 1_000;
-/// Their bytes.
+/// Size of such a batch, in bytes.
 const MAIL_BYTES_AT_ONCE: usize = 16 << 20;
 
 pub(super) fn export(command: ExportCommand, at: &Where) -> Result<(), Failure> {
@@ -94,12 +95,12 @@ fn articles(form: Form, options: &ExportOptions, at: &Where) -> Result<(), Failu
     if ok && !groups.is_empty() { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// The articles of a group on their way.
+/// State of writing the articles of a group.
 struct Writing {
     form: Form,
-    /// The file, or the maildir.
+    /// Path of the file or the maildir.
     path: PathBuf,
-    /// The file, until it is whole.
+    /// Path of the file until it is complete.
     part: PathBuf,
     file: Option<BufWriter<File>>,
     bytes: Vec<u8>,

@@ -9,10 +9,10 @@ use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json};
 use super::table::Columns;
 use super::{group_sync, groups_file, reach};
-use crate::base::units::grouped;
-use crate::config::Config;
-use crate::moderation;
-use crate::operations::request::{GroupEntry, GroupRow, Reply, Request};
+use operators::request::{GroupEntry, GroupRow, Reply, Request};
+use site::moderation;
+use site_base::units::grouped;
+use site_config::Config;
 
 pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
     if let GroupCommand::Sync(options) = &command {
@@ -58,7 +58,7 @@ pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
     }
 }
 
-/// Says which moderated groups of the site have no moderator.
+/// Reports which moderated groups of the site have no moderator.
 pub(super) fn advise_on_moderators(config: &Config) -> Result<(), Failure> {
     let rows = rows(config, None)?;
     let moderated = rows.iter().filter(|group| group.flag == "m").map(|group| group.name.as_str());
@@ -68,7 +68,7 @@ pub(super) fn advise_on_moderators(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what there is against the names of groups that were added.
+/// Warns about faults in the names of groups that were added.
 pub(super) fn advise_on_names<'a>(names: impl Iterator<Item = &'a str>) {
     for name in names {
         if let Some(fault) =
@@ -79,7 +79,7 @@ pub(super) fn advise_on_names<'a>(names: impl Iterator<Item = &'a str>) {
     }
 }
 
-/// Carries out a change and tells each group's fate, or with `each` off only failures and the count.
+/// Carries out a change and reports each group, or without `each` only failures and the count.
 fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<(), Failure> {
     let (mut changed_count, mut same_count) = (0, 0);
     let mut said = Ok(());

@@ -7,12 +7,13 @@ use super::pull::{LinkOptions, address};
 use super::reach;
 use super::screen::{Failure, complain, problem, say};
 use super::send::inside;
-use crate::base::units::counted;
-use crate::config::Groups;
-use crate::operations::group_sync::{self, Changes};
-use crate::operations::request::{Reply, Request};
+use operators::group_sync;
+use operators::group_sync::Changes;
+use operators::request::{Reply, Request};
+use site_base::units::counted;
+use site_config::Groups;
 
-/// What `group sync` is told.
+/// Options of `group sync`.
 #[derive(Debug, Args)]
 pub(super) struct SyncOptions {
     /// The server, HOST:PORT (HOST alone: port 119, or 563 with --tls implicit)
@@ -88,7 +89,8 @@ fn tell(changes: &Changes, options: &SyncOptions) -> Result<(), Failure> {
     changes.surplus.iter().try_for_each(|name| say(format_args!("{word} {name}")))
 }
 
-/// A server that has lost its groups, or shows only some, must not empty this one.
+/// Refuses to remove too large a share of the groups: a server that has lost its groups, or shows only some,
+/// must not empty this one.
 fn check_share(changes: &Changes, removed: usize, options: &SyncOptions) -> Result<(), Failure> {
     if removed * 100 <= changes.compared * usize::from(options.remove_max) {
         return Ok(());

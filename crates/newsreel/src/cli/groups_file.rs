@@ -1,9 +1,9 @@
 //! Files of groups: `name [flag [description]]` lines, or another server's active file (`name high low
 //! flag`).
 //!
-//! Which one it is, is seen from the whole file: an active file has exactly four words in each line, the
-//! second and third numbers. Empty lines and lines that begin with `#` are passed over. Used by `init` and
-//! `group import`, which takes a file of creation times besides.
+//! The format is recognized from the whole file: an active file has exactly four words in each line, the
+//! second and third of them numbers. Empty lines and lines that begin with `#` are skipped. Used by `init`
+//! and `group import`, which also takes a file of creation times.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,15 +13,15 @@ use std::path::Path;
 use netnews::control::group_info::lines_to_utf8;
 
 use super::screen::Failure;
-use crate::operations::request::{GroupEntry, GroupRow};
+use operators::request::{GroupEntry, GroupRow};
 
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Lines of an active file that are named where they make no sense.
+/// Maximum number of invalid lines of an active file that are named.
 const ODD_LINES_MAX: usize = 20;
 
-/// The groups of a file; the error names the line.
+/// Parses the groups of a file; an error names the line.
 pub(super) fn parse(text: &str) -> Result<Vec<GroupEntry>, String> {
     let lines: Vec<(usize, &str)> = text
         .lines()
@@ -85,8 +85,8 @@ fn is_flag(word: &str) -> bool {
     spool::Flag::parse(word).is_some()
 }
 
-/// Gives groups their times and creators of an active.times file (`name seconds creator`); those it does not
-/// name are created now. The error names the line.
+/// Sets the times and creators of groups from an active.times file (`name seconds creator`); groups that it
+/// does not name are created now. An error names the line.
 pub(super) fn add_times(text: &str, groups: &mut [GroupEntry]) -> Result<(), String> {
     let mut times = HashMap::new();
     for (at, line) in text.lines().enumerate() {
@@ -108,22 +108,22 @@ pub(super) fn add_times(text: &str, groups: &mut [GroupEntry]) -> Result<(), Str
     Ok(())
 }
 
-/// A line that [`add_times`] reads back.
+/// Returns a line that [`add_times`] reads back.
 pub(super) fn times_text(group: &GroupRow) -> String {
     format!("{} {} {}", group.name, group.created, group.creator).trim_end().to_owned()
 }
 
-/// A line that [`parse`] reads back.
+/// Returns a line that [`parse`] reads back.
 pub(super) fn list_text(group: &GroupRow) -> String {
     format!("{} {} {}", group.name, group.flag, group.description).trim_end().to_owned()
 }
 
-/// A line of an active file, numbers padded to ten digits as is usual there.
+/// Returns a line of an active file, numbers padded to ten digits as is usual there.
 pub(super) fn active_text(group: &GroupRow) -> String {
     format!("{} {:010} {:010} {}", group.name, group.high, group.low, group.flag)
 }
 
-/// The text of a file of groups, brought to UTF-8; `-` is standard input.
+/// Reads a file of groups and converts it to UTF-8; `-` is standard input.
 pub(super) fn read(file: &Path) -> Result<String, Failure> {
     let mut text = Vec::new();
     let is_stdin = file == Path::new("-");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_lines_of_an_active_file_are_named() {
+    fn invalid_lines_of_an_active_file_are_named() {
         let text = "a.b 0000000012 0000000003 y\na.c 5 x y\na.d 7 8 m\na.e 7 8\na.f 1 1 n\n";
         assert_eq!(
             parse(text).unwrap_err(),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_told_by_number() {
+    fn bad_line_is_named_by_number() {
         assert_eq!(
             parse("local.test y\nlocal.ann Announcements here\n").unwrap_err(),
             "line 2: `Announcements` is not a flag (y, n, m, j, x or =other.name), as in: local.ann y Announcements here"
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exported_is_read_back() {
+    fn exported_groups_are_read_back() {
         let group = GroupRow {
             name: "local.test".into(),
             flag: "m".into(),

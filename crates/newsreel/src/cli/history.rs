@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use spool::Progress;
+use disk::Progress;
 
 use super::args::HistoryCommand;
 use super::bar::Bar;
@@ -12,12 +12,12 @@ use super::locate::Where;
 use super::output::Output;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, say, unreadable};
-use crate::base::units::grouped;
-use crate::operations::request::{HistoryCounts, HistoryForm, Reply, Request};
+use operators::request::{HistoryCounts, HistoryForm, Reply, Request};
+use site_base::units::grouped;
 
-/// Bytes of lines that are sent at once.
+/// Size of the parts in which lines are sent, in bytes.
 const PART_BYTES: usize = 1 << 20;
-/// Longest line, in bytes; the rest of a longer one is a line of its own, and makes no sense.
+/// Longest line, in bytes; the rest of a longer one is read as a line of its own, which is invalid.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
 pub(super) fn run(command: HistoryCommand, at: &Where) -> Result<(), Failure> {
@@ -90,7 +90,7 @@ fn import(file: &Path, at: &Where) -> Result<(), Failure> {
     tell(&sum)
 }
 
-/// Whole lines, about [`PART_BYTES`] of them, and how many bytes they were read from.
+/// Reads whole lines, about [`PART_BYTES`] of them; also returns the number of bytes read.
 fn part(source: &mut impl BufRead) -> std::io::Result<(String, u64)> {
     let mut bytes = Vec::with_capacity(PART_BYTES + (64 << 10));
     while bytes.len() < PART_BYTES {

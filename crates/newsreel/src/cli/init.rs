@@ -17,32 +17,33 @@ use super::cache::CacheUpOptions;
 use super::locate::CONFIG_FILE_NAME;
 use super::screen::{Failure, complain, problem, say};
 use super::{asking, group, groups_file, reach, starter_lists};
-use crate::base::units;
-use crate::config::{self, Cidr, Config, Durability, list, quoted};
-use crate::inject::Secret;
-use crate::operations::request::{GroupEntry, GroupRow, Reply, Request};
-use crate::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
-use spool::{Access, Disk, RealDisk, durable_create};
+use access::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
+use disk::{Access, Disk, RealDisk, durable_create};
+use operators::request::{GroupEntry, GroupRow, Reply, Request};
+use site::inject::Secret;
+use site_base::units;
+use site_config as config;
+use site_config::{Cidr, Config, Durability, list, quoted};
 
 /// Default of `--listen`.
 const LISTEN: &str = "127.0.0.1:1119";
-/// Where `up` listens for connections that begin with TLS.
+/// Address on which `up` listens for connections that begin with TLS.
 const TLS_LISTEN: &str = "127.0.0.1:1563";
-/// Where `up` listens for browsers, or on the next port that is free.
+/// Host and ports for browsers; `up` takes the first port that is free.
 const WEB_HOST: &str = "127.0.0.1";
 const WEB_PORTS: std::ops::Range<u16> = 8119..8139;
 /// Default of `--buffer`, in bytes.
 const BUFFER_BYTES: u64 = 512 << 20;
-/// The same of a site that is mostly a cache.
+/// Default of `--buffer` for a site that is mainly a cache, in bytes.
 const CACHE_BUFFER_BYTES: u64 = 16 << 20;
 /// Default of `--max-age`.
 const MAX_AGE_DAYS: u32 = 10;
 /// Default of `--durability`.
 const DURABILITY: Durability = Durability::Interval(Duration::from_millis(100));
-/// Default of `remember_days`, when articles are not taken that old anyway.
+/// Default of `remember_days`, if no articles that old are accepted anyway.
 const REMEMBER_DAYS: u32 = 11;
 
-/// What the configuration says of moderators.
+/// The configuration's text about moderators.
 const ABOUT_MODERATORS: &str = r#"
 # Posts to moderated groups are mailed to their moderators; without one they are refused.
 # [[moderator]]
@@ -51,13 +52,13 @@ const ABOUT_MODERATORS: &str = r#"
 # [moderation]
 # default_address = "%s@moderators.isc.org"   # for the moderated groups of Usenet
 "#;
-/// Groups that every site has: what control messages and articles without a carried group are filed in.
+/// Groups of every site: for control messages and for articles without a carried group.
 const SYSTEM_GROUPS: &str = "\
 control n Control messages
 control.cancel n Cancels
 junk n Articles without a carried group
 ";
-/// Groups to begin with, when none are named.
+/// Initial groups, if none are named.
 const STARTER_GROUPS: &str = "\
 local.announce y Announcements of this site
 local.general y Talk
@@ -90,7 +91,7 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
     ))
 }
 
-/// Whether nothing but the directory was said.
+/// Returns whether no option but the directory was given.
 fn is_open(options: &InitOptions) -> bool {
     let InitOptions {
         dir: _,
@@ -111,13 +112,13 @@ fn is_open(options: &InitOptions) -> bool {
         && (durability.is_none() && path_identity.is_none())
 }
 
-/// The options as they were answered on the terminal.
+/// Returns the options as answered on the terminal.
 fn asked(options: &InitOptions) -> Result<InitOptions, Failure> {
     let answers = asking::ask(&options.dir, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())?;
     Ok(InitOptions {
         path_identity: Some(answers.identity),
         reader: answers.readers,
-        // Two buffers, of whole mebibytes.
+        // Two buffers, in whole mebibytes.
         buffer: Some((answers.disk / 2) >> 20 << 20),
         peer: answers.peers,
         listen: answers.listen.into_iter().collect(),
@@ -125,7 +126,7 @@ fn asked(options: &InitOptions) -> Result<InitOptions, Failure> {
     })
 }
 
-/// Makes the site that `up` serves in a new directory.
+/// Creates the site that `up` serves in a new directory.
 pub(super) fn make_default(
     dir: &Path,
     listen: &[String],
@@ -146,13 +147,14 @@ pub(super) fn make_default(
     Ok(make(&options)?.0)
 }
 
-/// The first address for browsers on which nobody listens; none if all are taken.
+/// Returns the first free address for browsers; none if all are taken.
 fn free_web_address() -> Vec<String> {
     let is_free = |port: &u16| cfg!(feature = "web") && TcpListener::bind((WEB_HOST, *port)).is_ok();
     WEB_PORTS.into_iter().find(is_free).map(|port| format!("{WEB_HOST}:{port}")).into_iter().collect()
 }
 
-/// Makes the site that `cache up` serves: it shows another server's groups, and has few articles of its own.
+/// Creates the site that `cache up` serves: it shows another server's groups, and has few articles of its
+/// own.
 pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, Failure> {
     let listen = options.listen.clone();
     let tls_listen = if listen.is_empty() { vec![TLS_LISTEN.to_owned()] } else { Vec::new() };
@@ -161,13 +163,13 @@ pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, Failure> {
     Ok(make_with(&of_site, &options.config_text())?.0)
 }
 
-/// Makes a site, or adds what is missing of one that is there; says whether it is new. The configuration is
-/// written last, so a site that has one is whole, and everything before it can be done twice.
+/// Creates a site, or completes an existing one; returns whether it is new. The configuration is written
+/// last, so a site that has one is complete, and every earlier step can be repeated.
 fn make(options: &InitOptions) -> Result<(Config, bool), Failure> {
     make_with(options, "")
 }
 
-/// The same; a new configuration ends with `more`.
+/// Like [`make`], but a new configuration ends with `more`.
 fn make_with(options: &InitOptions, more: &str) -> Result<(Config, bool), Failure> {
     let groups = groups(options.groups.as_deref())?;
     let file = options.dir.join(CONFIG_FILE_NAME);
@@ -182,7 +184,7 @@ fn make_with(options: &InitOptions, more: &str) -> Result<(Config, bool), Failur
         fill(&config, &wanted)?;
         return Ok((config, false));
     }
-    // Asked first, so that a disk that is too small is left as it was.
+    // Checked first, so that a disk that is too small stays untouched.
     let made =
         inspect(&config).and_then(|()| fill(&config, &groups)).and_then(|()| write_config(&file, &text));
     match made {
@@ -194,14 +196,14 @@ fn make_with(options: &InitOptions, more: &str) -> Result<(Config, bool), Failur
     }
 }
 
-/// Whether the spool could be made.
+/// Checks whether the spool could be created.
 fn inspect(config: &Config) -> Result<(), Failure> {
-    let disk: Arc<dyn spool::Disk> = Arc::new(spool::RealDisk::new());
+    let disk: Arc<dyn disk::Disk> = Arc::new(disk::RealDisk::new());
     let problems = spool::inspect(&disk, &config.spool_config(), false).problems;
     problems.first().map_or(Ok(()), |problem| Err(Failure::Problem(problem.to_string())))
 }
 
-/// Everything of a site but its configuration; what is there stays as it is.
+/// Creates everything of a site but its configuration; existing files stay as they are.
 fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
     let data = &config.site.data;
     make_dir(data)?;
@@ -223,17 +225,17 @@ fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
     }
 }
 
-/// Makes a directory and its parents, durably.
+/// Creates a directory and its parents, durably.
 pub(super) fn make_dir(dir: &Path) -> Result<(), Failure> {
     RealDisk::new().create_dir(dir).map_err(|error| cannot("make the directory", dir, &error))
 }
 
-/// Whether the site has any group; one that was made only half has none.
+/// Returns whether the site has any group; one whose creation was interrupted has none.
 fn has_groups(config: &Config) -> Result<bool, Failure> {
     Ok(!reach::rows::<GroupRow>(config, &Request::GroupList { wildmat: None })?.is_empty())
 }
 
-/// Makes the self-signed certificate, if the configuration names it and it is not there.
+/// Creates the self-signed certificate, if the configuration names it and it does not exist.
 fn make_certificate(config: &Config) -> Result<(), Failure> {
     let ([certificate], [key]) = (config.tls.certificate.as_slice(), config.tls.key.as_slice()) else {
         return Ok(());
@@ -254,7 +256,7 @@ fn make_certificate(config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// Writes the configuration whole or not at all, and never over another.
+/// Writes the configuration atomically, and never replaces an existing one.
 fn write_config(file: &Path, text: &str) -> Result<(), Failure> {
     match durable_create(&RealDisk::new(), file, &[text.as_bytes()], Access::All) {
         Ok(true) => Ok(()),
@@ -263,28 +265,28 @@ fn write_config(file: &Path, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// The site's directory, which no other `init` works in meanwhile, and what was in it before: so that what a
-/// failed one has made can be taken away again, and nothing else.
+/// The site's directory, locked against other `init` commands, and its entries before, so that the work of a
+/// failed `init` can be undone and nothing else is removed.
 struct OwnDir {
     dir: PathBuf,
-    /// `None`: it was not there.
+    /// Entries before; `None` if the directory did not exist.
     before: Option<Vec<OsString>>,
     _locked: fs::File,
 }
 
 impl OwnDir {
-    /// Makes the directory if it is missing, and waits for whoever works in it.
+    /// Creates the directory if it is missing, and waits for another `init` that works in it.
     fn take(dir: &Path) -> Result<Self, Failure> {
         loop {
             let is_new = !dir.exists();
             make_dir(dir)?;
             let locked = match fs::File::open(dir) {
-                // One that failed has removed it again.
+                // A failed `init` has removed it again.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(|error| cannot("open", dir, &error))?,
             };
             flock(&locked, FlockOperation::LockExclusive).map_err(|e| cannot("lock", dir, &e.into()))?;
-            // One that failed has removed it meanwhile.
+            // A failed `init` has removed it meanwhile.
             let is_same = |now: fs::Metadata| locked.metadata().is_ok_and(|own| own.ino() == now.ino());
             if !fs::metadata(dir).is_ok_and(is_same) {
                 continue;
@@ -296,7 +298,7 @@ impl OwnDir {
         }
     }
 
-    /// Takes away what was made; the failure that is reported is the one that came before.
+    /// Removes what was created. Errors are ignored, as an earlier failure is being reported.
     fn undo(self) {
         let Some(before) = self.before else {
             let _gone = fs::remove_dir_all(&self.dir);
@@ -312,7 +314,7 @@ impl OwnDir {
     }
 }
 
-/// What was asked for that an existing configuration says otherwise.
+/// Returns the options that contradict an existing configuration.
 fn differences(options: &InitOptions, config: &Config) -> Vec<String> {
     let mut told = Vec::new();
     let mut compare = |option: &str, asked: Option<String>, has: String| {
@@ -351,8 +353,8 @@ fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::Problem(format!("cannot {doing} {}: {error}", path.display()))
 }
 
-/// The system's groups and those of the file, or the starter groups; a name that comes twice counts where it
-/// comes first in the file.
+/// Returns the system's groups and those of the file, or the starter groups; of duplicates, the file's first
+/// one counts.
 fn groups(file: Option<&Path>) -> Result<Vec<GroupEntry>, Failure> {
     let text = match file {
         Some(file) => groups_file::read(file)?,
@@ -366,7 +368,7 @@ fn groups(file: Option<&Path>) -> Result<Vec<GroupEntry>, Failure> {
     Ok(groups)
 }
 
-/// Who may read and post, as the configuration has it.
+/// Returns the networks that may read and post.
 fn readers(options: &InitOptions) -> Vec<String> {
     match options.reader.as_slice() {
         [] => asking::LOOPBACK.map(str::to_owned).to_vec(),
@@ -374,7 +376,7 @@ fn readers(options: &InitOptions) -> Vec<String> {
     }
 }
 
-/// The configuration's text, with comments for whoever edits it.
+/// Returns the configuration's text, with comments for the operator.
 fn config_text(options: &InitOptions) -> String {
     let identity = options.path_identity.clone().unwrap_or_else(config::host_name);
     let listen = if options.listen.is_empty() { vec![LISTEN.to_owned()] } else { options.listen.clone() };
@@ -420,7 +422,8 @@ fn config_text(options: &InitOptions) -> String {
         );
     }
     text.push_str(ABOUT_MODERATORS);
-    // On this machine whoever posts may also be the moderator, and see how the server is.
+    // On a site for this machine alone, everyone who posts may also approve articles and see the server's
+    // status.
     let own = match options.reader.iter().all(|reader| asking::is_loopback(*reader)) {
         true if options.web_listen.is_empty() => "approve = \"*\"\n",
         true => "approve = \"*\"\noperator = true\n",
@@ -436,7 +439,7 @@ fn config_text(options: &InitOptions) -> String {
     text
 }
 
-/// Its sections about certificates and about browsers.
+/// Returns the configuration's section about certificates.
 fn tls_text(options: &InitOptions) -> String {
     match options.tls_listen.as_slice() {
         [] => "# With a certificate, connections may be encrypted.\n\
@@ -460,7 +463,7 @@ fn web_text(options: &InitOptions) -> String {
     }
 }
 
-/// Where the configuration of a site's directory is.
+/// Returns the configuration's path in a site's directory.
 pub(super) fn config_file(dir: &Path) -> PathBuf {
     dir.join(CONFIG_FILE_NAME)
 }
@@ -470,14 +473,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_is_not_asked() {
+    fn options_given_are_not_asked() {
         assert!(is_open(&InitOptions { dir: "d".into(), ..InitOptions::default() }));
         assert!(!is_open(&InitOptions { buffer: Some(1), ..InitOptions::default() }));
         assert!(!is_open(&InitOptions { listen: vec!["127.0.0.1:0".into()], ..InitOptions::default() }));
     }
 
     #[test]
-    fn a_new_configuration_is_short_enough_to_be_read() {
+    fn new_configuration_is_short() {
         let network = |text: &str| vec![text.parse().unwrap()];
         let options = InitOptions {
             dir: "d".into(),

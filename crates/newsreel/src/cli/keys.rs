@@ -1,4 +1,4 @@
-//! `keys`: the file of keys is read here, by whoever may read it.
+//! `keys`: the file of keys is read here, with the rights of the user who runs the command.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -6,17 +6,17 @@ use base64::prelude::BASE64_STANDARD;
 use super::locate::Where;
 use super::reach;
 use super::screen::Failure;
-use crate::operations::request::{KeysCommand, Request};
+use operators::request::{KeysCommand, Request};
 
-/// The longest file of keys.
+/// Longest file of keys, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) fn keys(at: &Where, mut command: KeysCommand) -> Result<(), Failure> {
     if let KeysCommand::Import { file, content } = &mut command {
         let cannot = |error: String| Failure::Usage(format!("cannot read {}: {error}", file.display()));
-        let disk = spool::RealDisk::new();
+        let disk = disk::RealDisk::new();
         let bytes =
-            spool::read_small(&disk, file, FILE_BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
+            disk::read_small(&disk, file, FILE_BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
         *content = BASE64_STANDARD.encode(bytes.ok_or_else(|| cannot("there is no such file".into()))?);
     }
     reach::print(&at.load()?, &Request::Keys { command })

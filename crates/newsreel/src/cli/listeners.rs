@@ -1,10 +1,11 @@
-//! The sockets a server listens on, open before anything is said to be ready.
+//! The sockets of a server, bound before it reports that it is ready.
 
 use super::screen::Failure;
-use crate::listening::{self, Bound};
+use site::listening;
+use site::listening::Bound;
 
-/// Listens on every address of every `HOST:PORT` of a key, which messages name as `key in [section]`; a name
-/// that has several addresses needs one that works.
+/// Listens on every address of every `HOST:PORT` of a key, which messages name as `key in [section]`; of a
+/// name with several addresses, at least one must work.
 pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<Bound>, Failure> {
     let mut listeners = Vec::new();
     for name in listen {
@@ -29,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_in_use_is_told_with_its_name() {
+    fn port_in_use_is_reported_by_name() {
         let first = bind(&["127.0.0.1:0".into()], "listen in [site]").unwrap();
         let taken = first[0].socket.local_addr().unwrap().to_string();
         let Failure::Problem(text) = bind(std::slice::from_ref(&taken), "tls_listen in [web]").unwrap_err()

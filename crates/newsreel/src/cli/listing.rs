@@ -4,22 +4,20 @@ use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
 use super::table::{Columns, age};
-use crate::base::clock::unix_secs;
-use crate::base::units::{about_size, about_span};
-use crate::operations::report::ArchiveStatus;
-use crate::operations::request::{
-    ArchiveCommand, BufferCommand, FilterCommand, ModerationCommand, PostsCommand,
-};
-use crate::operations::request::{BufferRow, Carried, HeldRow, HiddenRow, PostRow, Request, ReviewRow};
+use operators::report::ArchiveStatus;
+use operators::request::{ArchiveCommand, BufferCommand, FilterCommand, ModerationCommand, PostsCommand};
+use operators::request::{BufferRow, Carried, HeldRow, HiddenRow, PostRow, Request, ReviewRow};
 use serde::Serialize;
+use site_base::clock::unix_secs;
+use site_base::units::{about_size, about_span};
 
-/// Rows of an answer that are listed.
+/// Rows that an answer lists.
 pub(super) trait Listed: Carried + Serialize + Send {
-    /// Their table, at a time in Unix seconds.
+    /// Returns the rows as a table, at a time in Unix seconds.
     fn table(rows: &[Self], now: u64) -> String;
 }
 
-/// Carries out a request; what it lists is shown.
+/// Carries out a request and shows the rows of its answer.
 pub(super) fn ask(at: &Where, request: &Request) -> Result<(), Failure> {
     match request {
         Request::Archive { command: ArchiveCommand::Status { json } } => {
@@ -38,7 +36,7 @@ pub(super) fn ask(at: &Where, request: &Request) -> Result<(), Failure> {
     }
 }
 
-/// Shows the rows that answer a request. If it failed, what there is of them.
+/// Shows the rows that answer a request; after a failure, those that arrived.
 pub(super) fn show<R: Listed>(at: &Where, request: &Request, json: bool) -> Result<(), Failure> {
     let (rows, ok) = reach::heard::<R>(&at.load()?, request)?;
     if json {
@@ -110,7 +108,7 @@ impl Listed for BufferRow {
             .right("used", |row| if row.away { String::new() } else { about_size(row.used_bytes) })
             .right("block", |row| row.block_bytes.to_string())
             .right("oldest article", |row| match row.oldest_arrival {
-                // Of a spool that cannot be opened it is not known.
+                // Not known if the spool cannot be opened.
                 None if row.away || row.used_bytes > 0 => String::new(),
                 arrival => age(arrival, now),
             })
@@ -129,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_articles_are_listed_with_who_and_why() {
+    fn hidden_articles_are_listed_with_operator_and_reason() {
         let row = |id: &str, by: &str, reason: &str| HiddenRow {
             message_id: id.into(),
             by: by.into(),
@@ -147,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn posts_that_wait_are_listed() {
+    fn held_posts_are_listed() {
         let row = HeldRow {
             message_id: "<1@x.example>".into(),
             group: "local.mod".into(),

@@ -1,4 +1,4 @@
-//! Which site a command works on.
+//! The site that a command works on.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -7,9 +7,9 @@ use clap::Args;
 
 use super::owner;
 use super::screen::{Failure, complain};
-use crate::config::{Config, ConfigError};
+use site_config::{Config, ConfigError};
 
-/// Which site.
+/// Selection of the site.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct Where {
     /// The configuration [default: the first newsreel.toml in ., newsreel-data, run, /etc/newsreel,
@@ -21,14 +21,14 @@ pub(super) struct Where {
     pub(super) dir: Option<PathBuf>,
 }
 
-/// Where a site is looked for that is not named, in this order.
+/// Directories searched for a site if none is named, in this order.
 const SITE_DIRS: [&str; 5] = ["", "newsreel-data", "run", "/etc/newsreel", "/var/lib/newsreel"];
 
 /// Name of the configuration in a site's directory.
 pub(super) const CONFIG_FILE_NAME: &str = "newsreel.toml";
 
 impl Where {
-    /// The configuration's file: the one named, or the first of the usual ones that exists.
+    /// Returns the configuration's file: the one named, or the first of the usual ones that exists.
     pub(super) fn file(&self) -> Result<PathBuf, Failure> {
         if let Some(file) = &self.config {
             return Ok(file.clone());
@@ -39,7 +39,7 @@ impl Where {
         let usual = || SITE_DIRS.iter().map(|dir| PathBuf::from(dir).join(CONFIG_FILE_NAME));
         let mut found: Vec<PathBuf> = usual().filter(|file| file.is_file()).collect();
         if found.is_empty() {
-            // One that another user's site may have is better than none.
+            // A file that another user's site may have is better than none.
             let is_forbidden = |file: &PathBuf| {
                 file.metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
             };
@@ -64,9 +64,9 @@ impl Where {
         }
     }
 
-    /// The configuration.
+    /// Reads the configuration.
     pub(super) fn load(&self) -> Result<Config, Failure> {
-        crate::config::load(&self.file()?).map_err(|error| match error {
+        site_config::load(&self.file()?).map_err(|error| match error {
             ConfigError::Unreadable { file, error } if error.kind() == ErrorKind::PermissionDenied => {
                 let advice = owner::advice(&file);
                 Failure::Usage(format!("cannot read {}: {advice}", file.display()))

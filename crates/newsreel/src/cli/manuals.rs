@@ -1,8 +1,8 @@
-//! Man pages and completions, made of what `args` declares and of the configuration's tables; none of them
-//! is written by hand.
+//! Man pages and completions, generated from the declarations in `args` and the tables of the configuration;
+//! none of them is written by hand.
 //!
-//! `newsreel docs --share DIR` writes them as they are installed below a prefix's `share` (`make build` runs
-//! it); `newsreel completions` prints those of one shell.
+//! `newsreel docs --share DIR` writes them in the layout of a prefix's `share` (`make build` runs it);
+//! `newsreel completions` prints those of one shell.
 
 use std::fs;
 use std::io;
@@ -14,17 +14,17 @@ use clap_mangen::Man;
 use roff::{Roff, bold, roman};
 
 use super::screen::{Failure, say};
-use crate::config::manual;
+use site_config::manual;
 
-/// The program, as its pages and completions are named.
+/// Name of the program in its pages and completions.
 const PROGRAM: &str = "newsreel";
-/// Where a shell looks for completions, below `share`, and what their file is called there.
+/// Directories below `share` in which shells look for completions, and the file names there.
 const COMPLETIONS: [(Shell, &str, &str); 3] = [
     (Shell::Bash, "bash-completion/completions", "newsreel"),
     (Shell::Zsh, "zsh/site-functions", "_newsreel"),
     (Shell::Fish, "fish/vendor_completions.d", "newsreel.fish"),
 ];
-/// What each exit code means; the page of a command that differs says so itself.
+/// Meanings of the exit codes; the pages of commands that differ describe their own.
 const EXIT_CODES: [(&str, &str); 4] = [
     ("0", "It was done."),
     ("1", "A problem was found, or something could not be done."),
@@ -41,11 +41,11 @@ pub(super) fn docs(program: &mut Command, share: Option<&Path>, date: &str) -> R
     }
 }
 
-/// Prints what a shell completes commands and options by.
+/// Prints a shell's completions of commands and options.
 pub(super) fn completions(program: &mut Command, shell: Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, program, PROGRAM, &mut script);
-    // Not by `say`: what a shell reads is not to be changed.
+    // Not by `say`: the script must not be altered.
     io::Write::write_all(&mut io::stdout().lock(), &script).map_err(|_| Failure::Told)
 }
 
@@ -54,7 +54,7 @@ fn write_all(program: &mut Command, share: &Path, date: &str) -> io::Result<()> 
     fs::create_dir_all(&commands)?;
     fs::create_dir_all(&formats)?;
     fs::write(formats.join("newsreel.toml.5"), manual::man_page(date))?;
-    // Its own list of commands is not one of them here.
+    // The help command's list of commands is left out of the pages.
     let mut documented = program.clone().disable_help_subcommand(true);
     documented.build();
     write_pages(&documented, None, &commands, date)?;
@@ -68,7 +68,7 @@ fn write_all(program: &mut Command, share: &Path, date: &str) -> io::Result<()> 
     Ok(())
 }
 
-/// The page of a command, and those of its own commands.
+/// Writes the page of a command, and those of its subcommands.
 fn write_pages(command: &Command, above: Option<&str>, dir: &Path, date: &str) -> io::Result<()> {
     let name = page_name(command);
     fs::write(dir.join(format!("{name}.1")), page(command, above, date)?)?;
@@ -105,13 +105,13 @@ fn page(command: &Command, above: Option<&str>, date: &str) -> io::Result<Vec<u8
     }
     let mut options = Vec::new();
     man.render_options_section(&mut options)?;
-    // Lists of possible values begin with more empty lines than there can be.
+    // Lists of possible values begin with more empty lines than allowed.
     page.extend(String::from_utf8_lossy(&options).replace(".br\n\n.br\n", ".br\n").into_bytes());
     page.extend(last_sections(command, above, examples).render().into_bytes());
     Ok(page)
 }
 
-/// What `--help` says after `Usage:`, where options have their values.
+/// Returns the usage of `--help`, where options have their values.
 fn synopsis(command: &Command) -> Roff {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
@@ -128,7 +128,7 @@ fn synopsis(command: &Command) -> Roff {
     page
 }
 
-/// Exit codes, examples and what to read besides.
+/// Returns the sections about exit codes, examples and related pages.
 fn last_sections(command: &Command, above: Option<&str>, examples: &str) -> Roff {
     let mut page = Roff::new();
     if above.is_none() {

@@ -1,9 +1,9 @@
 //! The command line: `newsreel COMMAND`.
 //!
-//! `args` is what may be typed, with its help; each command has a module. Commands that need the spool go
+//! `args` declares the command line and its help; each command has a module. Commands that need the spool go
 //! through `reach`: to the running server over its control socket, or to the spool itself if none runs. Exit
-//! codes: 0 done, 1 a problem was found, 2 wrong usage or configuration, 75 (`rnews` alone) to be tried
-//! again.
+//! codes: 0 done, 1 a problem was found, 2 wrong usage or configuration, 75 (`rnews` and `send`) try again
+//! later.
 
 mod archive;
 mod args;
@@ -63,16 +63,16 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use rustix::fs::Mode;
 
-use crate::operations::request::Request;
 use args::{Cli, Command};
 use locate::Where;
+use operators::request::Request;
 use screen::{Failure, complain};
 
-/// What the group and others may not do with files that any command makes: 0640 and 0750 is the most a file
-/// or directory has, and what all have that are not for their owner alone.
+/// File mode mask of all commands: files have at most mode 0640 and directories 0750, and all that are not
+/// private to their owner have exactly these.
 const UMASK: Mode = Mode::from_raw_mode(0o027);
 
-/// Runs the command that was typed.
+/// Runs the command line.
 pub fn main() -> ExitCode {
     rustix::process::umask(UMASK);
     let Cli { command, at } = Cli::parse();
@@ -82,7 +82,7 @@ pub fn main() -> ExitCode {
     };
     let text = failure.to_string();
     if !text.is_empty() {
-        // A report may have colours, and what it shows is the operator's own file.
+        // A report may have colours, and quotes only the operator's own file.
         if failure.is_report() { _ = writeln!(std::io::stderr(), "{text}") } else { complain(text) }
     }
     ExitCode::from(failure.code())

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
+use disk::Progress as _;
 use netnews::bucket::Scheme;
 use serde::Serialize;
-use spool::Progress as _;
 use tokio::signal::unix::{SignalKind, signal};
 use usenetfs::{Device, Form, Mounted, Options, Suggestions};
 
@@ -20,14 +20,14 @@ use super::control::Control;
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, complain, problem, say, say_json};
-use crate::base::units;
-use crate::operations::request::{Reply, Request};
+use operators::request::{Reply, Request};
+use site_base::units;
 
-/// What stands between a tree and where it is, once it is mounted.
+/// Text between a tree and its mount point in the message of success.
 const IS_MOUNTED: &str = "is mounted on";
-/// Longest line in which the process in the background says how it went.
+/// Longest line in which the background process reports its result, in bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// How long open files are waited for after a signal.
+/// Time to wait for open files after a signal.
 const OPEN_FILES_WAIT: Duration = Duration::from_secs(10);
 /// Suggestions that are printed without `--json`.
 const SUGGESTED_MAX: usize = 50;
@@ -44,13 +44,13 @@ pub(super) struct MountOptions {
     /// Show the articles of the running server instead, read-only, as files group/name/number
     #[arg(long, value_name = "MOUNTPOINT", conflicts_with_all = ["lower", "mountpoint"])]
     spool: Option<PathBuf>,
-    /// With --spool: show the groups that a reader may read who connects from here
+    /// With --spool: show the groups that readers at this address may read
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), requires = "spool")]
     reader: IpAddr,
     /// With --spool: lines of files end in CRLF, as NNTP sends them, instead of LF
     #[arg(long, requires = "spool")]
     crlf: bool,
-    /// Which buckets managed directories have, called by that of article 123456: 345, 34/56, 56/34 or 456
+    /// The buckets of managed directories, named by that of article 123456: 345, 34/56, 56/34 or 456
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: Scheme,
     /// How long the kernel keeps names and attributes; longer is faster, and safe as long as LOWER is changed
@@ -77,7 +77,8 @@ pub(super) struct MountOptions {
     background: bool,
 }
 
-/// Options of mount(8) that are for others: for `mount` itself, for systemd, or what every mount of ours has.
+/// Options of mount(8) for other programs: for `mount` itself, for systemd, or those that all our mounts
+/// have.
 const FOREIGN_OPTIONS: &[&str] = &[
     "defaults",
     "rw",
@@ -101,11 +102,11 @@ const FOREIGN_OPTIONS: &[&str] = &[
     "diratime",
     "nodiratime",
 ];
-/// Beginnings of such options.
+/// Prefixes of such options.
 const FOREIGN_PREFIXES: &[&str] = &["x-", "X-", "comment="];
 
 impl MountOptions {
-    /// With what `-o` says.
+    /// Returns the options with those of `-o` applied.
     fn with_options(&self) -> Result<Self, Failure> {
         let mut options = self.clone();
         for option in std::mem::take(&mut options.options) {
@@ -143,7 +144,7 @@ pub(super) struct ManageOptions {
     /// The directory, below a mount or not
     #[arg(value_name = "DIR", required_unless_present = "suggest")]
     dir: Option<PathBuf>,
-    /// Which buckets it gets; the same as that of the mount
+    /// The directory's buckets; must be those of the mount
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: Scheme,
     /// Show what would be moved, and move nothing
@@ -166,7 +167,7 @@ pub(super) struct UnmanageOptions {
     /// The directory, below a mount or not
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Which buckets it has
+    /// The directory's buckets
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: Scheme,
     /// Show what would be moved, and move nothing
@@ -184,8 +185,8 @@ pub(super) fn mount(options: &MountOptions, at: &Where) -> Result<(), Failure> {
     }
 }
 
-/// Runs this command in another process, without `--background`, until it has mounted or failed. What it says
-/// then is its one line on standard error.
+/// Runs this command in another process, without `--background`, until it has mounted or failed. That process
+/// then reports one line on standard error.
 fn in_background() -> Result<(), Failure> {
     let program = std::env::current_exe().map_err(problem)?;
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
@@ -194,7 +195,7 @@ fn in_background() -> Result<(), Failure> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // A terminal's Ctrl-C is not for it.
+        // Keeps the terminal's Ctrl-C from the process.
         .process_group(0)
         .spawn()
         .map_err(problem)?;
@@ -206,7 +207,7 @@ fn in_background() -> Result<(), Failure> {
     if said.contains(IS_MOUNTED) {
         return Ok(());
     }
-    // Its line is a complaint, so it ends.
+    // The line is an error, so the process ends.
     child.wait().map_err(problem)?;
     Err(Failure::Problem(said.trim_start_matches("newsreel: ").to_owned()))
 }
@@ -234,7 +235,7 @@ async fn until_ended(mut mounted: Mounted) -> std::io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let end = mounted.end();
     let mut end = tokio::task::spawn_blocking(end);
-    // Nobody waits for it if no service manager started this.
+    // Fails if no service manager started this.
     let _unheard = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     tokio::select! {
         ended = &mut end => return ended?,
@@ -278,8 +279,8 @@ fn spool(point: &Path, options: &MountOptions, at: &Where) -> Result<(), Failure
     ended
 }
 
-/// Keeps a mount that the server answers until somebody unmounts it, a signal comes or the server stops.
-/// `end` waits for what the server says at last.
+/// Keeps a mount that the server answers until it is unmounted, a signal comes or the server stops. `end`
+/// waits for the server's last reply.
 async fn until_answered_no_longer(
     mut device: Device,
     end: impl FnOnce() -> Result<(), Failure> + Send + 'static,
@@ -289,7 +290,7 @@ async fn until_answered_no_longer(
         signal(SignalKind::interrupt()).map_err(problem)?,
     );
     let mut end = tokio::task::spawn_blocking(end);
-    // Nobody waits for it if no service manager started this.
+    // Fails if no service manager started this.
     let _unheard = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     tokio::select! {
         ended = &mut end => {
@@ -347,7 +348,7 @@ fn convert(dir: &Path, form: Form, scheme: Scheme, dry_run: bool) -> Result<(), 
     })
 }
 
-/// `manage --suggest --json`.
+/// Output of `manage --suggest --json`.
 #[derive(Serialize)]
 struct SuggestionsAsJson {
     directories: u64,

@@ -1,4 +1,4 @@
-//! Where a command writes what another program reads: a file, or standard output.
+//! Output of a command for other programs: a file, or standard output.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use super::screen::Failure;
 
-/// Lines on their way. The first failure ends the writing, and [`Output::finish`] tells it.
+/// Lines being written. The first failure ends the writing, and [`Output::finish`] returns it.
 pub(super) struct Output<'a> {
-    /// `None`: standard output.
+    /// Path of the file; `None` for standard output.
     path: Option<&'a Path>,
     to: BufWriter<Box<dyn Write + Send>>,
     written: io::Result<()>,
 }
 
 impl<'a> Output<'a> {
-    /// Makes the file, or empties it.
+    /// Creates the file, or truncates it.
     pub fn open(path: Option<&'a Path>) -> Result<Self, Failure> {
         let to: Box<dyn Write + Send> = match path {
             Some(file) => Box::new(File::create(file).map_err(|error| cannot(path, &error))?),
@@ -24,7 +24,7 @@ impl<'a> Output<'a> {
         Ok(Self { path, to: BufWriter::new(to), written: Ok(()) })
     }
 
-    /// A line, or several.
+    /// Writes one or more lines.
     pub fn line(&mut self, text: &str) {
         if self.written.is_ok() {
             self.written = writeln!(self.to, "{text}");
@@ -39,7 +39,7 @@ impl<'a> Output<'a> {
 fn cannot(path: Option<&Path>, error: &io::Error) -> Failure {
     match path {
         Some(path) => Failure::Problem(format!("cannot write {}: {error}", path.display())),
-        // Who closes our output has seen enough.
+        // A reader that closes the output has seen enough.
         None => Failure::Told,
     }
 }

@@ -1,15 +1,15 @@
-//! What to do where the system forbids us a site: it belongs to another user.
+//! Advice for a site that the system denies us because it belongs to another user.
 //!
-//! Called where a configuration is read, where a control socket is connected to and where a spool is opened.
+//! Used where a configuration is read, a control socket connected and a spool opened.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Where the names of users stand.
+/// File with the names of users.
 const USERS_FILE: &str = "/etc/passwd";
 
-/// What to type instead, as the user to whom `path` belongs, or what is nearest to it that can be looked at.
+/// Returns the command to type instead, as the owner of `path` or of its nearest accessible parent.
 pub(super) fn advice(path: &Path) -> String {
     let owner = path.ancestors().find_map(|part| {
         let part = if part.as_os_str().is_empty() { Path::new(".") } else { part };
@@ -19,7 +19,7 @@ pub(super) fn advice(path: &Path) -> String {
     format!("it belongs to the user {user}; type: sudo -u {user} {}", command())
 }
 
-/// Refuses root a site that belongs to another user: what root made there its server could not read.
+/// Refuses root a site that belongs to another user, whose server could not read files made by root.
 pub(super) fn refuse_root(data: &Path) -> Result<(), String> {
     let owner = fs::metadata(data).map_or(0, |data| data.uid());
     if owner == 0 || !rustix::process::geteuid().is_root() {
@@ -33,7 +33,7 @@ pub(super) fn refuse_root(data: &Path) -> Result<(), String> {
     ))
 }
 
-/// The name of a user, or the number with a hash sign, as `sudo` takes it.
+/// Returns the name of a user, or the number with a hash sign, as `sudo` accepts it.
 pub(super) fn user_name(uid: u32) -> String {
     let users = fs::read_to_string(USERS_FILE).unwrap_or_default();
     let name = users.lines().find_map(|line| {
@@ -44,7 +44,7 @@ pub(super) fn user_name(uid: u32) -> String {
     name.unwrap_or_else(|| format!("#{uid}"))
 }
 
-/// The command as it was typed.
+/// Returns the command line as typed.
 fn command() -> String {
     let plain = |word: &str| {
         !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:,@=+".contains(&b))

@@ -1,31 +1,32 @@
-//! A password from whoever types it: at a terminal without echo, else the first line of standard input.
+//! Passwords: typed at a terminal without echo, else the first line of standard input.
 //!
-//! Never from the command line, where every process of the machine could read it. Called by `user`.
+//! Passwords never come from the command line, where every process of the machine could read them. Called by
+//! `user`.
 
 use super::screen::Failure;
-use crate::access::users::prepared_password;
+use access::users::prepared_password;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{BufRead, IsTerminal, Read, Write};
 
-/// Fewest characters of a new password. RFC 8265 leaves that to us, NIST SP 800-63B section 5.1.1.1 has 8.
+/// Fewest characters of a new password. RFC 8265 leaves this to us; NIST SP 800-63B section 5.1.1.1 has 8.
 const NEW_CHARACTERS_MIN: usize = 8;
 
-/// Longest line read, in bytes; longer than any password taken.
+/// Longest line read, in bytes; longer than any password accepted.
 const LINE_BYTES_MAX: u64 = 4096;
 
-/// Asks for a password that is there; gives it prepared.
+/// Asks for an existing password; returns it prepared.
 pub(super) fn ask(prompt: &str) -> Result<Vec<u8>, Failure> {
     prepared(&line(prompt)?)
 }
 
-/// Asks for a new password, at a terminal twice; gives it prepared.
+/// Asks for a new password, twice at a terminal; returns it prepared.
 pub(super) fn ask_new(name: &str) -> Result<Vec<u8>, Failure> {
     let first = line(&format!("Password for {name}: "))?;
     if std::io::stdin().is_terminal() && line("Again: ")? != first {
         return Err(Failure::Usage("the two passwords differ; nothing was changed".into()));
     }
     let new = prepared(&first)?;
-    // Octets that are no text count each.
+    // Octets that are not text count individually.
     let characters = str::from_utf8(&new).map_or(new.len(), |text| text.chars().count());
     if characters < NEW_CHARACTERS_MIN {
         let text = format!(
@@ -48,7 +49,7 @@ fn prepared(typed: &[u8]) -> Result<Vec<u8>, Failure> {
 fn line(prompt: &str) -> Result<Vec<u8>, Failure> {
     let unreadable = |error: std::io::Error| Failure::Problem(format!("cannot read the password: {error}"));
     let silence = if std::io::stdin().is_terminal() {
-        // Who cannot see it knows what is asked for.
+        // Without a visible prompt the user still knows what to type.
         let _unseen = write!(std::io::stderr(), "{prompt}");
         Some(Silence::begin().map_err(unreadable)?)
     } else {
@@ -65,7 +66,7 @@ fn line(prompt: &str) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// While it lives the terminal shows nothing of what is typed.
+/// Turns off the terminal's echo until dropped.
 struct Silence(Termios);
 
 impl Silence {
@@ -81,7 +82,7 @@ impl Silence {
 
 impl Drop for Silence {
     fn drop(&mut self) {
-        // A terminal that is gone needs no echo.
+        // A closed terminal needs no echo.
         let _gone = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
     }
 }

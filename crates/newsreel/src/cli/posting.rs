@@ -1,13 +1,13 @@
-//! `cancel-key`: what an operator needs for a cancel. It only prints.
+//! `cancel-key`: prints what an operator needs for a cancel.
 
 use super::locate::Where;
 use super::screen::{Failure, problem, say};
-use crate::cancel_lock::key_element;
-use crate::inject::Secret;
+use access::cancel_lock::key_element;
 use netnews::MessageId;
+use site::inject::Secret;
 
-/// Prints the Cancel-Key header that withdraws an article posted here: the operator's, or the user's who
-/// posted it.
+/// Prints the Cancel-Key header that withdraws an article posted here: the key of the operator, or of the
+/// user who posted it.
 pub(super) fn cancel_key(at: &Where, id: &str, user: Option<&str>) -> Result<(), Failure> {
     let config = at.load()?;
     let id = MessageId::parse(id.as_bytes()).ok_or_else(|| {

@@ -1,9 +1,9 @@
-//! What would keep a site from serving, found by `check` and `doctor` before it is served: each question is a
+//! Problems that would keep a site from serving, found by `check` and `doctor` in advance: each question is a
 //! function of its own.
 //!
-//! Opens, binds and looks at what `serve` would, without changing anything, beside the running server too:
-//! what that one has is not in its own way. A problem keeps the site, or a part of it that is configured,
-//! from working; a warning does not.
+//! The checks open, bind and read what `serve` would, without changing anything, also while the server runs:
+//! resources that it holds are no obstacle. A problem keeps the site, or a configured part of it, from
+//! working; a warning does not.
 
 mod files;
 mod groups;
@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 use super::control::{Control, Listening};
 use super::rights;
-use crate::access::users::Table;
-use crate::base::units;
-use crate::config::Config;
-use crate::operations::report::ServerStatus;
-use crate::operations::request::{Reply, Request};
+use access::users::Table;
+use operators::report::ServerStatus;
+use operators::request::{Reply, Request};
+use site_base::units;
+use site_config::Config;
 
-/// What was found.
+/// Problems and warnings found.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub problems: Vec<String>,
@@ -41,13 +41,13 @@ impl Findings {
         add(&mut self.warnings, text.into());
     }
 
-    /// All of one and of the other.
+    /// Adds the findings of another.
     pub fn merge(&mut self, other: Self) {
         other.problems.into_iter().for_each(|text| add(&mut self.problems, text));
         other.warnings.into_iter().for_each(|text| add(&mut self.warnings, text));
     }
 
-    /// How many there are, as a file's name is followed by it.
+    /// Returns the numbers of problems and warnings, to follow a file's name.
     pub fn count(&self) -> String {
         let number = |n: usize, what: &str| units::counted(n as u64, what);
         match (self.problems.len(), self.warnings.len()) {
@@ -58,7 +58,7 @@ impl Findings {
         }
     }
 
-    /// All of them, for people; nothing if there are none.
+    /// Returns all findings, for people; empty if there are none.
     pub fn text(&self) -> String {
         let part = |head: &str, list: &[String]| match list {
             [] => String::new(),
@@ -68,47 +68,47 @@ impl Findings {
     }
 }
 
-/// Adds a finding, once.
+/// Adds a finding, unless it is there already.
 fn add(list: &mut Vec<String>, text: String) {
     if !list.contains(&text) {
         list.push(text);
     }
 }
 
-/// The server that serves the site now, as far as it matters here.
+/// The running server of the site, as far as it matters here.
 #[derive(Debug, Default)]
 pub(super) struct Running {
-    /// The directory of its spool, which another one may replace when it is restarted.
+    /// Directory of the server's spool; the configuration may name another after a restart.
     data: PathBuf,
     pub pid: u32,
-    /// Seconds since it began to listen.
+    /// Seconds since the server began to listen.
     pub uptime_secs: u64,
-    /// Where it listens for newsreaders and peers, ports resolved.
+    /// Addresses for newsreaders and peers, with resolved ports.
     pub listen: Vec<String>,
-    /// Where it listens for browsers.
+    /// Addresses for browsers.
     pub web: Vec<String>,
-    /// Its groups with their flags.
+    /// Groups with their flags.
     groups: Vec<(String, String)>,
 }
 
-/// One thing that was looked at.
+/// Subject of a check, with its findings.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// What, in a word or two.
+    /// Name of the subject, in a word or two.
     pub about: &'static str,
-    /// What is said of it if nothing was found.
+    /// Text shown if nothing was found.
     pub well: String,
     pub found: Findings,
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub(super) fn look(config: &Arc<Config>, users: &mut Option<Table>) -> Findings {
     let mut found = Findings::default();
     parts(config, users).0.into_iter().for_each(|part| found.merge(part.found));
     found
 }
 
-/// Looks at everything, one part after the other, and for the server that runs.
+/// Runs all checks, one subject after the other, and looks for the running server.
 pub(super) fn parts(config: &Arc<Config>, users: &mut Option<Table>) -> (Vec<Part>, Option<Running>) {
     let mut parts = Vec::new();
     let mut part = |about, well: String, look: &mut dyn FnMut(&mut Findings)| {

@@ -10,14 +10,14 @@ use super::bar::Bar;
 use super::locate::Where;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, problem, say, say_json};
-use crate::base::units;
-use crate::config::{Config, Groups, Link, LinkTls, PullBy};
-use crate::operations::pull::standing;
-use crate::operations::pull::{Ground, PullSpec};
-use crate::operations::request::{Reply, Request};
-use crate::tls::Dial;
+use access::tls::Dial;
+use operators::pull::standing;
+use operators::pull::{Ground, PullSpec};
+use operators::request::{Reply, Request};
+use site_base::units;
+use site_config::{Config, Groups, Link, LinkTls, PullBy};
 
-/// How to connect to another server.
+/// Options for a connection to another server.
 #[derive(Debug, Clone, Args)]
 pub(super) struct LinkOptions {
     /// Encryption
@@ -44,9 +44,9 @@ pub(super) struct LinkOptions {
 }
 
 impl LinkOptions {
-    /// For a server at `to`.
+    /// Returns how to connect to a server at `to`.
     pub(super) fn dial(&self, to: &str) -> Dial {
-        // Files are read by the server, which has another directory.
+        // The server reads these files, and has another working directory.
         let whole = |file: &Option<PathBuf>| {
             file.as_ref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()))
         };
@@ -63,7 +63,7 @@ impl LinkOptions {
         Dial { to: to.to_owned(), link }
     }
 
-    /// Whether any of them was given.
+    /// Returns whether any option was given.
     fn is_given(&self) -> bool {
         self.tls != LinkTls::Off
             || self.no_tls_verify
@@ -74,7 +74,7 @@ impl LinkOptions {
     }
 }
 
-/// What `pull` is told.
+/// Options of `pull`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct PullOptions {
     /// The server, HOST:PORT (HOST alone: port 119, or 563 with --tls implicit), or the name of a [[pull]]
@@ -135,7 +135,7 @@ pub(super) fn pull(options: &PullOptions, at: &Where) -> Result<(), Failure> {
     if ok { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// What is to be pulled: as a section says, or as was typed.
+/// Returns the pull to carry out: from a section, or as typed.
 fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, Failure> {
     let section = config.pulls.iter().find(|pull| pull.name == options.server);
     let mut spec = match section {
@@ -156,7 +156,7 @@ fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, Failure> {
             first_max: None,
             connections: 2,
             bytes_per_sec_max: None,
-            give_up_secs: crate::operations::pull::give_up_secs(),
+            give_up_secs: operators::pull::give_up_secs(),
         },
     };
     if let Some(groups) = &options.groups {
@@ -170,7 +170,7 @@ fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, Failure> {
     Ok(spec)
 }
 
-/// `HOST:PORT`, with the usual port if none was typed.
+/// Returns `HOST:PORT`, with the default port if none was typed.
 pub(super) fn address(typed: &str, tls: LinkTls) -> Result<String, Failure> {
     let port = if tls == LinkTls::Implicit { 563 } else { 119 };
     let is_bare_v6 = typed.parse::<std::net::Ipv6Addr>().is_ok();

@@ -1,12 +1,12 @@
-//! `purge`: takes all articles out of groups.
+//! `purge`: removes all articles from groups.
 
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
-use crate::base::units::{counted, grouped};
-use crate::operations::request::{Purged, Request};
+use operators::request::{Purged, Request};
+use site_base::units::{counted, grouped};
 
-/// Carries out the request, and prints what was done as text or as JSON.
+/// Carries out the request, and prints the result as text or JSON.
 pub(super) fn purge(at: &Where, request: &Request, json: bool) -> Result<(), Failure> {
     let (purged, ok) = reach::heard::<Purged>(&at.load()?, request)?;
     if let Some(report) = purged.first() {

@@ -1,41 +1,43 @@
-//! The spool of a site, wherever it is open: in the running server, or here.
+//! Access to the spool of a site, which is open in the running server, or opened here.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use spool::{Disk, RealDisk, Recovery, Spool, SpoolError};
+use disk::{Disk, RealDisk};
+use spool::{Recovery, Spool, SpoolError};
 
 use super::bar::Bar;
 use super::control::{Control, Listening};
 use super::locate::{CONFIG_FILE_NAME, Where};
 use super::owner;
 use super::screen::{Failure, complain, problem, say};
-use crate::config::{self, Config, ConfigError, Live};
-use crate::ingest::Filer;
-use crate::moderation::Moderation;
-use crate::operations;
-use crate::operations::archive::Archives;
-use crate::operations::request::{BufferCommand, Carried, Reply, Request};
-use crate::relay::feed::begin_without_server;
-use crate::source::Posts;
+use feeds::begin_without_server;
+use ingest::Filer;
+use operators as operations;
+use operators::archive::Archives;
+use operators::request::{BufferCommand, Carried, Reply, Request};
+use site::moderation::Moderation;
+use site_config as config;
+use site_config::{Config, ConfigError, Live};
+use upstreams::Posts;
 
-/// How long a spool is waited for that another process has.
+/// Time to wait for a spool that another process has open.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Between two looks whether it is free.
+/// Time between two attempts.
 const TRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A way to a site's spool.
+/// Access to a site's spool.
 pub(super) enum Reach {
-    /// A server runs.
+    /// The running server.
     Server(Control),
-    /// None runs; the spool is open here.
+    /// The spool, opened here as no server runs.
     Here(Arc<Spool>),
 }
 
 impl Reach {
-    /// Finds the running server of this configuration, or opens its spool. One that is just starting is
-    /// waited for.
+    /// Finds the running server of this configuration, or opens its spool. Waits for a server that is just
+    /// starting.
     pub(super) fn new(config: &Config) -> Result<Self, Failure> {
         let mut wait = Wait::new("a server that is starting, or another command");
         loop {
@@ -60,7 +62,7 @@ impl Reach {
         }
     }
 
-    /// Carries out a request; returns whether all was well.
+    /// Carries out a request; returns whether it succeeded.
     pub(super) fn ask(
         &mut self,
         config: &Config,
@@ -111,7 +113,7 @@ impl Reach {
         }
     }
 
-    /// Ends it; a spool that was opened here is closed in order.
+    /// Ends access; a spool that was opened here is closed.
     pub(super) fn close(self) -> Result<(), Failure> {
         match self {
             Self::Server(_) => Ok(()),
@@ -120,13 +122,13 @@ impl Reach {
     }
 }
 
-/// What files articles while no server runs, for every peer that is configured.
+/// Returns the filer of articles while no server runs, which routes to every configured peer.
 pub(super) fn filer(config: &Config, spool: &Arc<Spool>) -> Result<Filer, Failure> {
     begin_without_server(spool, config).map_err(problem)?;
     Ok(Filer::new(Arc::new(config.clone()), spool.clone()))
 }
 
-/// Carries out one request and hears its replies; returns whether all was well.
+/// Carries out one request and passes on its replies; returns whether it succeeded.
 pub(super) fn ask(
     config: &Config,
     request: &Request,
@@ -141,8 +143,8 @@ pub(super) fn ask(
     Ok(ok)
 }
 
-/// Answers status and list of buffers for a spool that cannot be opened because a buffer's disk is away. Of
-/// anything else `failure` remains.
+/// Answers status and list of buffers for a spool that cannot be opened because a buffer's disk is away.
+/// Other requests fail with `failure`.
 fn seen_closed(
     config: &Config,
     request: &Request,
@@ -153,7 +155,7 @@ fn seen_closed(
     let (disk, spool) = (Arc::new(RealDisk::new()), config.spool_config());
     let Failure::Problem(why) = &failure else { return Err(failure) };
     let is_shown = list || matches!(request, Request::Status { .. });
-    // What cannot be looked at is not away, and why is said already.
+    // A spool that cannot be examined is not known to be away, and `failure` gives the reason.
     if !is_shown || spool::away(&*disk, &spool).map_or(true, |away| away.is_empty()) {
         return Err(failure);
     }
@@ -168,7 +170,7 @@ fn seen_closed(
     Ok(false)
 }
 
-/// Carries out one request; returns those of its replies that carry a `T`, and whether all was well.
+/// Carries out one request; returns those of its replies that carry a `T`, and whether it succeeded.
 pub(super) fn heard<T: Carried + Send>(
     config: &Config,
     request: &Request,
@@ -178,7 +180,7 @@ pub(super) fn heard<T: Carried + Send>(
     Ok((rows, ok))
 }
 
-/// The same, if all was well.
+/// Like [`heard`], but returns an error if the request failed.
 pub(super) fn rows<T: Carried + Send>(config: &Config, request: &Request) -> Result<Vec<T>, Failure> {
     let (rows, ok) = heard(config, request)?;
     if ok { Ok(rows) } else { Err(Failure::Told) }
@@ -196,7 +198,7 @@ pub(super) fn print(config: &Config, request: &Request) -> Result<(), Failure> {
     if ok { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// As [`ask`], for the site at `at`; a server that runs is asked even if the configuration has a fault.
+/// Like [`ask`], for the site at `at`; a running server is asked even if the configuration has a fault.
 pub(super) fn ask_at(
     at: &Where,
     request: &Request,
@@ -209,7 +211,7 @@ pub(super) fn ask_at(
     }
 }
 
-/// The running server of the site at `at`, even if the configuration has a fault.
+/// Returns the running server of the site at `at`, even if the configuration has a fault.
 pub(super) fn server(at: &Where) -> Result<Control, Failure> {
     let config = match at.load() {
         Ok(config) => config,
@@ -228,7 +230,8 @@ pub(super) fn server(at: &Where) -> Result<Control, Failure> {
     }
 }
 
-/// The server that runs with an earlier state of a configuration; if there is none, the fault is the failure.
+/// Returns the server that runs with an earlier version of a configuration; if there is none, the fault is
+/// the error.
 pub(super) fn server_despite(fault: Box<ConfigError>) -> Result<Control, Failure> {
     let ConfigError::Faulty { file, text, .. } = &*fault else { return Err(Failure::Config(fault)) };
     match Control::find_by(file, &config::data_in(text, file))? {
@@ -242,8 +245,7 @@ pub(super) fn server_despite(fault: Box<ConfigError>) -> Result<Control, Failure
     }
 }
 
-/// Opens a spool that is there. The mount point of a disk that is not mounted must not become a new, empty
-/// one.
+/// Opens an existing spool. The mount point of a disk that is not mounted must not become a new, empty spool.
 fn open_existing(config: &Config) -> Result<(Spool, Recovery), SpoolError> {
     if let Some(text) = missing(config)? {
         return Err(SpoolError::Unfit(text));
@@ -251,7 +253,7 @@ fn open_existing(config: &Config) -> Result<(Spool, Recovery), SpoolError> {
     Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new())
 }
 
-/// What to do about a spool that is not there; `None` if it is.
+/// Returns advice about a spool that does not exist; `None` if it exists.
 pub(super) fn missing(config: &Config) -> Result<Option<String>, SpoolError> {
     let data = &config.site.data;
     if spool::exists(&RealDisk::new(), data)? {
@@ -270,7 +272,7 @@ pub(super) fn missing(config: &Config) -> Result<Option<String>, SpoolError> {
     )))
 }
 
-/// Makes the spool of a configuration, unless it is there.
+/// Creates the spool of a configuration, unless it exists.
 pub(super) fn make(config: &Config) -> Result<(), Failure> {
     if missing(config)?.is_none() {
         return Ok(());
@@ -280,7 +282,7 @@ pub(super) fn make(config: &Config) -> Result<(), Failure> {
     Ok(spool.close()?)
 }
 
-/// Opens the spool for a server. A command that has it open is waited for; another server is not.
+/// Opens the spool for a server. Waits for a command that has it open, but not for another server.
 pub(super) fn open_to_serve(config: &Config) -> Result<(Spool, Recovery), SpoolError> {
     let mut wait = Wait::new("a command, or another server that is starting");
     loop {
@@ -293,7 +295,7 @@ pub(super) fn open_to_serve(config: &Config) -> Result<(Spool, Recovery), SpoolE
     }
 }
 
-/// Waiting for somebody to let go of a spool.
+/// Wait for another process to release a spool.
 struct Wait {
     whom: &'static str,
     until: Option<Instant>,
@@ -304,7 +306,7 @@ impl Wait {
         Self { whom, until: None }
     }
 
-    /// Sleeps for a moment; says at first what is waited for. False once it was long enough.
+    /// Sleeps for a moment, and at first reports the reason. Returns false once the time is up.
     fn goes_on(&mut self, spool: &Path) -> bool {
         let until = *self.until.get_or_insert_with(|| {
             let pid = std::fs::read_to_string(spool.join("lock")).unwrap_or_default();

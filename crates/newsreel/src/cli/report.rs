@@ -1,26 +1,26 @@
-//! `report`: a day in one page, as text, HTML or mail.
+//! `report`: summary of a day on one page, as text, HTML or mail.
 //!
-//! Reads the record of the day, whether a server runs or not. Its contents are those of INN's innreport and
+//! Reads the record of the day, whether a server runs or not. The contents are those of INN's innreport and
 //! inpaths.
 
 use super::locate::Where;
 use super::screen::{Failure, say};
 use super::table::Columns;
-use crate::base::clock::unix_secs;
-use crate::base::units::{about_size, about_span, grouped};
-use crate::config::FeedStart;
-use crate::operations::days::{ClassDay, DayRecord, PeerDay, day_text, days, read};
 use clap::{Args, ValueEnum};
-use spool::RealDisk;
+use disk::RealDisk;
+use operators::days::{ClassDay, DayRecord, PeerDay, day_text, days, read};
+use site_base::clock::unix_secs;
+use site_base::units::{about_size, about_span, grouped};
+use site_config::FeedStart;
 use std::collections::BTreeMap;
 use std::io;
 
-/// Rows of a table that is ordered by its counts.
+/// Rows of a table that is sorted by count.
 const ROWS_MAX: usize = 40;
 /// Seconds of a day.
 const DAY_SECS: u64 = 86_400;
 
-/// Which day, and how it is printed.
+/// Options of `report`.
 #[derive(Debug, Args)]
 pub(super) struct ReportOptions {
     /// The day (UTC): a date such as 2026-01-31, today, or yesterday [default: the last complete one]
@@ -29,12 +29,12 @@ pub(super) struct ReportOptions {
     /// The output format
     #[arg(long, value_enum, default_value_t = Form::Text)]
     format: Form,
-    /// To whom the mail is addressed
+    /// The address of the mail
     #[arg(long, value_name = "ADDRESS", default_value = "news")]
     to: String,
 }
 
-/// How a report is printed.
+/// Format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
     /// For a terminal
@@ -45,7 +45,7 @@ enum Form {
     Mail,
 }
 
-/// Reads a day.
+/// Parses a day.
 fn day(text: &str) -> io::Result<u64> {
     let today = unix_secs() / DAY_SECS;
     match (text, FeedStart::parse(text)) {
@@ -81,7 +81,7 @@ pub(super) fn report(at: &Where, options: &ReportOptions) -> Result<(), Failure>
     })
 }
 
-/// The header of a mail; what is in it has no line ends.
+/// Returns the header of a mail; line ends in the values are removed.
 fn head(to: &str, title: &str) -> String {
     let line = |text: &str| text.chars().filter(|c| !c.is_control()).collect::<String>();
     format!(
@@ -92,7 +92,7 @@ fn head(to: &str, title: &str) -> String {
     )
 }
 
-/// A part of the report: a title, and rows of which the first is of headings.
+/// A part of the report: a title, and rows, the first of which has the headings.
 struct Part {
     title: &'static str,
     rows: Vec<Vec<String>>,
@@ -148,7 +148,7 @@ fn parts(record: &DayRecord) -> Vec<Part> {
     .collect()
 }
 
-/// Names with their counts, the highest first.
+/// Returns names with their counts, the highest first.
 fn most(counts: &BTreeMap<String, u64>) -> Vec<Vec<String>> {
     ordered(counts).into_iter().map(|(name, n)| vec![name.clone(), grouped(*n)]).collect()
 }
@@ -191,7 +191,7 @@ fn stored(name: &str, class: &ClassDay) -> Vec<String> {
     vec![name.to_owned(), grouped(class.articles), about_size(class.bytes), stay]
 }
 
-/// The time of day, UTC.
+/// Formats a time of day, UTC.
 fn clock(secs: u64) -> String {
     let of_day = secs % DAY_SECS;
     format!("{:02}:{:02}", of_day / 3_600, of_day / 60 % 60)
@@ -204,7 +204,7 @@ fn text(title: &str, parts: &[Part]) -> String {
         let cell = |at: usize| move |row: &Vec<String>| row.get(at).cloned().unwrap_or_default();
         let mut columns = Columns::of(rows);
         for (at, heading) in head.iter().enumerate() {
-            // Words stand on the left, numbers on the right.
+            // Words are aligned left, numbers right.
             let is_words = at == 0 || *title == "Trouble";
             columns = match is_words {
                 true => columns.left(heading, cell(at)),
@@ -237,7 +237,7 @@ fn html(title: &str, parts: &[Part]) -> String {
     out + "</main></body></html>"
 }
 
-/// Text in HTML.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_told_in_parts() {
+    fn day_is_reported_in_parts() {
         let shown = text("A day", &parts(&record()));
         for piece in [
             "Trouble\n-------\nsince  what\n01:01  it was full",
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_strangers_are_text_in_a_page_and_no_lines_of_a_mail() {
+    fn foreign_names_cannot_inject_html_or_mail_headers() {
         let page = html("A <day>", &parts(&record()));
         assert!(page.contains("far.example&lt;b&gt;") && !page.contains("<b>"), "{page}");
         assert_eq!(page.matches("<h1>").count(), 1);

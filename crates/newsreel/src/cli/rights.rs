@@ -1,18 +1,20 @@
-//! Who may do what, in words: the table that `check` prints, `check --access`, and what the file of users
+//! Access rights in words: the table that `check` prints, `check --access`, and names that the file of users
 //! lacks.
 //!
 //! Called by `check`.
 
 use super::screen::Failure;
 use super::table::Columns;
-use crate::access::User;
-use crate::access::rules::{self, AccessContext};
-use crate::access::users::{self, Table};
-use crate::base::units;
-use crate::config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
+use access::User;
+use access::rules;
+use access::rules::AccessContext;
+use access::users;
+use access::users::Table;
+use site_base::units;
+use site_config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
 use std::net::{IpAddr, SocketAddr};
 
-/// Whom `check --access` asks about.
+/// The client that `check --access` asks about.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub address: IpAddr,
@@ -21,7 +23,7 @@ pub(super) struct Asked {
     pub tls: bool,
 }
 
-/// One row for each `[[access]]` section, in their order.
+/// Returns one row for each `[[access]]` section, in order.
 pub(super) fn overview(config: &Config) -> String {
     if config.access.is_empty() {
         return "  nobody may read or post: there is no [[access]]".to_owned();
@@ -100,13 +102,13 @@ fn besides(access: &Access) -> String {
     words.join("; ")
 }
 
-/// The file of users, if there is one.
+/// Reads the file of users, if there is one.
 pub(super) fn users_of(config: &Config) -> Result<Option<Table>, Failure> {
     users::load(&config.site.data)
         .map_err(|error| Failure::Problem(format!("cannot read the users: {error}")))
 }
 
-/// What the configuration names and the file of users does not have.
+/// Returns warnings about names of the configuration that the file of users lacks.
 pub(super) fn unknown(config: &Config, known: Option<&Table>) -> Vec<String> {
     let mut told = Vec::new();
     let all_groups = || known.into_iter().flat_map(Table::iter).flat_map(|record| &record.user.groups);
@@ -135,7 +137,7 @@ pub(super) fn unknown(config: &Config, known: Option<&Table>) -> Vec<String> {
     told
 }
 
-/// Which section decides for somebody, and what it grants.
+/// Describes which section decides for a client, and what it grants.
 pub(super) fn decision(config: &Config, known: Option<&Table>, asked: &Asked) -> Result<String, Failure> {
     let user = match &asked.user {
         None => None,
@@ -174,7 +176,7 @@ pub(super) fn decision(config: &Config, known: Option<&Table>, asked: &Asked) ->
     Ok(lines.join("\n"))
 }
 
-/// That the file of users does not know a name, if so.
+/// Returns advice if the file of users does not have a name.
 fn no_such_user(config: &Config, known: Option<&Table>, name: &str) -> Option<String> {
     if known.is_some_and(|table| table.get(name).is_some()) {
         return None;
@@ -190,7 +192,7 @@ fn no_such_user(config: &Config, known: Option<&Table>, name: &str) -> Option<St
     Some(format!("  there is no user `{name}` in the users file; {advice}"))
 }
 
-/// The user of that name; one that the file does not know may still come from a program or certificate.
+/// Returns the user of that name; a user that the file lacks may still come from a program or certificate.
 fn user(known: Option<&Table>, name: &str) -> Result<User, Failure> {
     let name = users::prepared(name.as_bytes())
         .ok_or_else(|| Failure::Usage(format!("`{name}` cannot be a user's name")))?;
@@ -202,8 +204,8 @@ fn user(known: Option<&Table>, name: &str) -> Result<User, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::users::{Record, Table};
-    use crate::config::tests::with_trash;
+    use access::users::{Record, Table};
+    use site_config::testing::with_trash;
 
     const RULES: &str = r#"
 [[peer]]
@@ -236,7 +238,7 @@ numbers = "31-bit"
     }
 
     #[test]
-    fn the_table_says_who_may_do_what() {
+    fn table_lists_access_rights() {
         let (config, _) = parts();
         let lines: Vec<String> = overview(&config).lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 4);
@@ -249,7 +251,7 @@ numbers = "31-bit"
     }
 
     #[test]
-    fn the_section_that_decides_is_named() {
+    fn deciding_section_is_named() {
         let (config, users) = parts();
         let asked = |user: Option<&str>, tls, listener: Option<&str>| {
             let asked = Asked {
@@ -283,7 +285,7 @@ numbers = "31-bit"
     }
 
     #[test]
-    fn what_nobody_meets_is_told() {
+    fn sections_that_match_nobody_are_reported() {
         let (config, users) = parts();
         assert_eq!(
             unknown(&config, Some(&users)),

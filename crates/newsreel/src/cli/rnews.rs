@@ -1,10 +1,9 @@
-//! `rnews`: file a batch, through the running server or into the spool itself.
+//! `rnews`: files a batch, through the running server or into the spool itself.
 //!
-//! Every article of the batch has one fate: filed, rejected, known already, put into quarantine with what is
-//! damaged around it, or kept in the site's directory of incoming batches until it can be filed. The batch is
-//! read in parcels, and as many are in memory as are being filed. The exit code is for programs that run
-//! rnews for others (uuxqt): 75 means that nothing is lost if the batch is given again, and that it should
-//! be.
+//! Every article of the batch has one fate: filed, rejected, already known, quarantined with the damage
+//! around it, or kept in the site's directory of incoming batches until it can be filed. The batch is read in
+//! parcels, and only those being filed are in memory. The exit code is for programs that run rnews for others
+//! (uuxqt): 75 means that nothing is lost if the batch is given again, and that it should be.
 
 use std::fs;
 use std::io::Read;
@@ -16,30 +15,30 @@ use super::control::{Control, Settle};
 use super::locate::Where;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, problem, say};
-use crate::base::units::grouped;
-use crate::config::Config;
-use crate::ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
-use spool::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
+use ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
+use site_base::units::grouped;
+use site_config::Config;
 
-/// The longest article that is read while the configuration, which has the limit, cannot be, in bytes.
+/// Longest article, in bytes, while the configuration, which has the limit, cannot be read.
 const UNKNOWN_ARTICLE_BYTES_MAX: u64 = 64 << 20;
-/// Parcels read ahead where the spool is open here.
+/// Parcels read ahead if the spool is open here.
 const PARCELS_AHEAD: usize = 2;
 
-/// How articles are filed.
+/// Ways to file articles.
 enum Way {
     Server(Control),
     Here(Box<Config>, Arc<spool::Spool>),
-    /// Not now: all are kept.
+    /// Filing is not possible now: all articles are kept.
     Later,
 }
 
-/// A site as far as filing a batch needs it.
+/// The parts of a site that filing a batch needs.
 struct Site {
     way: Way,
     /// The spool's directory.
     data: PathBuf,
-    /// Larger articles are not taken.
+    /// Size limit of articles.
     article_bytes_max: u64,
     keep: Keep,
 }
@@ -54,7 +53,7 @@ pub(super) fn rnews(file: Option<&Path>, at: &Where) -> Result<(), Failure> {
             Box::new(fs::File::open(path).map_err(cannot)?)
         }
     };
-    // Whatever stands in the way, the batch is whole, and what is filed of it is a duplicate the next time.
+    // After any failure the batch is complete, and articles already filed are duplicates the next time.
     file_batch(source, name, at).map_err(|failure| match failure {
         Failure::Told => Failure::Told,
         failure => Failure::TryLater(Box::new(failure)),
@@ -95,7 +94,7 @@ fn file_batch(source: Box<dyn Read + Send>, name: String, at: &Where) -> Result<
     finish(ledger)
 }
 
-/// Says what became of the batch.
+/// Reports the result of the batch.
 fn finish(ledger: Ledger<'_>) -> Result<(), Failure> {
     let tally = ledger.tally;
     let kept = ledger.end();
@@ -120,8 +119,8 @@ fn finish(ledger: Ledger<'_>) -> Result<(), Failure> {
     }
 }
 
-/// The running server, also while the configuration has a fault, or the spool; or neither, where the articles
-/// can wait.
+/// Returns the running server, even if the configuration has a fault, or the spool; or neither, if the
+/// articles can wait.
 fn site(at: &Where) -> Result<Site, Failure> {
     let config = match at.load() {
         Ok(config) => config,

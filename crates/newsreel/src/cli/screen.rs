@@ -1,31 +1,31 @@
-//! What commands print, and how they fail.
+//! Output and failures of commands.
 //!
-//! Everything goes through `printable`: a terminal shows what comes from strangers without obeying it.
+//! Everything goes through `printable`, so that control sequences from strangers do not reach a terminal.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write as _};
 use std::path::Path;
 
-use crate::base::printable;
-use crate::config::ConfigError;
+use site_base::printable;
+use site_config::ConfigError;
 
-/// Why a command did not end well.
+/// Reason that a command failed.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The configuration is wrong: exit code 2.
     Config(Box<ConfigError>),
-    /// The command was given what it cannot take: exit code 2.
+    /// Invalid arguments: exit code 2.
     Usage(String),
-    /// It could not be done, or something is wrong: exit code 1.
+    /// Something could not be done, or is wrong: exit code 1.
     Problem(String),
-    /// As `Problem`, and everything was said already.
+    /// As `Problem`, when everything has been reported already.
     Told,
-    /// It can and should be tried again, as it is: exit code 75, sysexits' EX_TEMPFAIL.
+    /// The command can and should be repeated unchanged: exit code 75, sysexits' EX_TEMPFAIL.
     TryLater(Box<Self>),
 }
 
 impl Failure {
-    /// The exit code.
+    /// Returns the exit code.
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Usage(_) => 2,
@@ -34,7 +34,7 @@ impl Failure {
         }
     }
 
-    /// Whether it is shown with the operator's own configuration, in colours on a terminal.
+    /// Returns whether the text quotes the operator's own configuration, in colours on a terminal.
     pub(super) fn is_report(&self) -> bool {
         match self {
             Self::Config(_) => true,
@@ -67,17 +67,17 @@ impl From<spool::SpoolError> for Failure {
     }
 }
 
-/// An error that says what could not be done, as a failure.
+/// Converts an error that names its action to a failure.
 pub(super) fn problem(error: impl fmt::Display) -> Failure {
     Failure::Problem(error.to_string())
 }
 
-/// What to say of a file that was named and cannot be read.
+/// Returns the failure for a named file that cannot be read.
 pub(super) fn unreadable(file: &Path) -> impl Fn(io::Error) -> Failure + Copy {
     move |error| Failure::Usage(format!("cannot read {}: {error}", file.display()))
 }
 
-/// Prints lines to standard output; an output that is closed ends the command quietly.
+/// Prints lines to standard output; a closed output ends the command quietly.
 pub(super) fn say(lines: impl fmt::Display) -> Result<(), Failure> {
     print(&printable::lines(&lines.to_string()))
 }
@@ -92,7 +92,7 @@ fn print(text: &str) -> Result<(), Failure> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(|_| Failure::Told)
 }
 
-/// Writes lines to standard error. There is nobody to tell if that cannot be written.
+/// Writes lines to standard error. A failure to do so cannot be reported.
 pub(super) fn complain(lines: impl fmt::Display) {
     let _unheard = writeln!(std::io::stderr().lock(), "{}", printable::lines(&lines.to_string()));
 }

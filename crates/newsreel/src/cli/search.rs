@@ -6,14 +6,14 @@ use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say};
 use super::table::Columns;
-use crate::operations::request::{FoundRow, Request};
 use clap::Args;
-use spool::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
+use operators::request::{FoundRow, Request};
 
-/// Where the index is below site.data.
-const DIR_NAME: &str = crate::operations::search::CURSOR;
+/// Directory of the index below site.data.
+const DIR_NAME: &str = operators::search::CURSOR;
 
-/// What to search for.
+/// Options of `search`.
 #[derive(Debug, Args)]
 pub(super) struct SearchOptions {
     /// Articles shown at most
@@ -47,7 +47,7 @@ impl Listed for FoundRow {
     }
 }
 
-/// The day of a moment, UTC.
+/// Returns the day of a time, UTC.
 fn day(secs: i64) -> String {
     newspages::feed::rfc3339(secs).split('T').next().unwrap_or_default().to_owned()
 }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_found_is_listed() {
+    fn found_articles_are_listed() {
         let row = FoundRow {
             message_id: "<1@x.example>".into(),
             date: 86_400,

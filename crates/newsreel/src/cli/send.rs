@@ -1,4 +1,4 @@
-//! `send`: send articles to a server, of a file or of a group.
+//! `send`: sends the articles of a file or of a group to a server.
 
 use std::fs;
 use std::io::{self, Read};
@@ -7,24 +7,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
-use spool::Progress;
+use disk::Progress;
 
 use super::bar::Bar;
 use super::locate::Where;
 use super::pull::{LinkOptions, address};
 use super::reach::Reach;
 use super::screen::{Failure, complain, problem, say, say_json};
-use crate::base::units::{about_size, grouped};
-use crate::ingest::batches::Batch;
-use crate::operations::request::{Reply, Request};
-use crate::operations::transmit::{self, SendCounts, progress};
+use ingest::batches::Batch;
+use operators::request::{Reply, Request};
+use operators::transmit;
+use operators::transmit::{SendCounts, progress};
+use site_base::units::{about_size, grouped};
 
-/// The longest article that is read from a file, in bytes.
+/// Longest article that is read from a file, in bytes.
 const ARTICLE_BYTES_MAX: u64 = 64 << 20;
-/// Lines about articles that are printed; the others are counted.
+/// Lines about articles that are printed; further ones are counted.
 const LINES_MAX: u64 = 100;
 
-/// What `send` is told.
+/// Options of `send`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SendOptions {
     /// A batch or a single article, compressed or not; - is standard input; or a group of this site
@@ -134,7 +135,7 @@ pub(super) fn inside<T: Send>(
     })
 }
 
-/// The file, and its size if that is known.
+/// Opens the file; also returns its size if known, else 0.
 fn open(what: &str) -> Result<(Box<dyn Read + Send>, u64), Failure> {
     if what == "-" {
         return Ok((Box::new(io::stdin()), 0));
@@ -145,7 +146,7 @@ fn open(what: &str) -> Result<(Box<dyn Read + Send>, u64), Failure> {
     Ok((Box::new(file), size))
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Counted(Box<dyn Read + Send>, Arc<AtomicU64>);
 
 impl Read for Counted {

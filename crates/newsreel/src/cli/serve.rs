@@ -1,4 +1,4 @@
-//! `up` and `serve`: open the spool, listen, serve until told to stop.
+//! `up` and `serve`: open the spool, listen, and serve until a signal to stop.
 
 use std::future::Future;
 use std::path::Path;
@@ -9,11 +9,13 @@ use spool::{Flag, Spool, SpoolError};
 use super::cache::CacheUpOptions;
 use super::screen::{Failure, problem, say};
 use super::{init, listeners, reach};
-use crate::base::units;
-use crate::config::edit::{self, Change};
-use crate::config::{self, Config, UnknownGroups, check_host_port};
-use crate::listening::{Bound, Listeners};
-use crate::tls::{Offer, is_self_signed};
+use access::tls::{Offer, is_self_signed};
+use site::listening::{Bound, Listeners};
+use site_base::units;
+use site_config as config;
+use site_config::edit;
+use site_config::edit::Change;
+use site_config::{Config, UnknownGroups, check_host_port};
 
 pub(super) fn up(
     dir: &Path,
@@ -25,7 +27,7 @@ pub(super) fn up(
     if !file.is_file() {
         return run(&init::make_default(dir, listen, tls_listen, web_listen)?, true);
     }
-    // Written down, so that commands, a reload and the next start go by it too.
+    // Written to the file, so that commands, reloads and the next start use it, too.
     let wanted =
         [("site", "listen", listen), ("site", "tls_listen", tls_listen), ("web", "listen", web_listen)];
     for (section, key, wanted) in wanted {
@@ -37,7 +39,7 @@ pub(super) fn up(
     run(&config::load(&file)?, true)
 }
 
-/// The same with a cache.
+/// Like [`up`], with a cache.
 pub(super) fn up_cache(options: &CacheUpOptions) -> Result<(), Failure> {
     let file = init::config_file(&options.dir);
     if !file.is_file() {
@@ -62,7 +64,7 @@ pub(super) fn serve(config: &Config) -> Result<(), Failure> {
 fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
     let config = &Arc::new(config.clone());
     Offer::read(config).map_err(Failure::Usage)?;
-    crate::log::init(config.site.log_level, config.site.log_format);
+    site::log::init(config.site.log_level, config.site.log_format);
     if let Some(advice) = config.identity_advice() {
         tracing::warn!("{advice}");
     }
@@ -78,7 +80,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
     }
     let table = spool.groups();
     let moderated = table.iter().filter(|group| group.flag() == Flag::Moderated);
-    if let Some(advice) = crate::moderation::advice(config, moderated.map(|group| &*group.name)) {
+    if let Some(advice) = site::moderation::advice(config, moderated.map(|group| &*group.name)) {
         tracing::warn!("{advice}");
     }
     let listeners = Listeners {
@@ -99,7 +101,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
     served.map_err(|error| Failure::Problem(format!("the server stopped: {error}")))
 }
 
-/// Ends at the first SIGTERM or SIGINT. From now on they no longer end the process by themselves.
+/// Completes at the first SIGTERM or SIGINT. From the call on, these no longer end the process by themselves.
 fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
@@ -113,7 +115,7 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
     })
 }
 
-/// What `up` says when it listens: where, and what to try next.
+/// Returns the message of `up` once it listens: the addresses, and what to try next.
 fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
     let local = |listeners: &[Bound]| -> Vec<_> {
         listeners.iter().filter_map(|listener| listener.socket.local_addr().ok()).collect()

@@ -1,20 +1,18 @@
-//! The texts for LIST that a new site has: a message of the day, and the groups that newsreaders show to new
-//! users.
+//! Texts for LIST on a new site: a message of the day, and the groups that newsreaders show to new users.
 //!
-//! Called by `init`. Files that are there stay as they are. Sources: RFC 6048 section 2.5, RFC 3977 section
-//! 7.6.5.
+//! Called by `init`. Existing files stay as they are. Sources: RFC 6048 section 2.5, RFC 3977 section 7.6.5.
 
-use spool::{Access, RealDisk, durable_create};
+use disk::{Access, RealDisk, durable_create};
 use std::path::Path;
 
 use super::screen::Failure;
-use crate::config::Config;
-use crate::operations::request::GroupEntry;
+use operators::request::GroupEntry;
+use site_config::Config;
 
-/// Groups that new users are subscribed to at most.
+/// Maximum number of groups that new users are subscribed to.
 const SUBSCRIPTIONS_MAX: usize = 50;
 
-/// Makes the lists of a site that begins with these groups; without groups there is nothing to begin with.
+/// Creates the lists of a site with these initial groups; without groups there is nothing to list.
 pub(super) fn make(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
     if groups.is_empty() {
         return Ok(());
@@ -34,7 +32,7 @@ fn motd(config: &Config, groups: &[GroupEntry]) -> String {
     text
 }
 
-/// The groups that readers can follow; those of the system are for servers.
+/// Returns the groups that readers can follow; those of the system are for servers.
 fn subscriptions(groups: &[GroupEntry]) -> String {
     let mut text =
         "# Groups that newsreaders offer to new users, one a line (LIST SUBSCRIPTIONS).\n".to_owned();
@@ -53,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_that_readers_cannot_use_are_left_out_and_a_long_list_is_cut() {
+    fn unusable_groups_are_omitted_and_long_lists_cut() {
         let group = |name: &str, flag: &str| GroupEntry {
             name: name.into(),
             flag: flag.into(),

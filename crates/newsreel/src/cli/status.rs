@@ -1,21 +1,21 @@
-//! `status`: how the server and its spool are.
+//! `status`: state of the server and its spool.
 
 use super::archive;
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
 use super::table::{Columns, age};
-use crate::base::clock::unix_secs;
-use crate::base::units::{about_size, about_span, counted, grouped};
-use crate::operations::report::{
+use operators::report::{
     BatchesStatus, BufferStatus, CacheCounts, CacheStatus, ClassStatus, FeedStatus, FilterStatus,
     OutputStatus, Overhead, PullStatus, Report, ServerStatus, SpoolStatus, Unnumbered, UpstreamStatus,
 };
-use crate::operations::request::{Reply, Request};
+use operators::request::{Reply, Request};
+use site_base::clock::unix_secs;
+use site_base::units::{about_size, about_span, counted, grouped};
 
-/// What figures say that only time can tell.
+/// Text for figures that take time to measure.
 const NOT_KNOWN: &str = "not known yet";
-/// Older measurements are pointed out, in seconds.
+/// Age from which measurements are marked, in seconds.
 const MEASURED_SECS_MAX: u64 = 60;
 
 pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
@@ -111,7 +111,7 @@ fn upstreams_text(upstreams: &[UpstreamStatus]) -> String {
     text
 }
 
-/// What the cache was asked for; what has no name was asked for by Message-ID.
+/// Returns the requests to the cache as a table; rows without a name are of requests by Message-ID.
 pub(super) fn counts_text(head: &'static str, rows: &[CacheCounts]) -> String {
     let percent = |counts: &CacheCounts| match counts.requests {
         0 => "-".into(),
@@ -131,7 +131,7 @@ pub(super) fn counts_text(head: &'static str, rows: &[CacheCounts]) -> String {
         .text()
 }
 
-/// The same by kind of request, and how full it is.
+/// Returns the requests to the cache by kind, and the cache's size.
 pub(super) fn cache_text(cache: &CacheStatus) -> String {
     let table = counts_text("cached", &cache.kinds);
     let (used, size) = (about_size(cache.used_bytes), about_size(cache.size_bytes));
@@ -166,7 +166,7 @@ fn pulls_text(pulls: &[PullStatus], now: u64) -> String {
     text
 }
 
-/// What peers are sent.
+/// Returns the tables about feeds to peers.
 fn feeds_text(server: &ServerStatus) -> [String; 4] {
     type Fed<'a> = (&'a str, &'a FeedStatus);
     let feeds: Vec<Fed<'_>> =
@@ -224,7 +224,7 @@ fn feeds_text(server: &ServerStatus) -> [String; 4] {
     [now, done, waiting, aside]
 }
 
-/// For how long no articles have been accepted, why, and what ends it.
+/// Describes how long no articles have been accepted, why, and what ends it.
 fn paused_text(since: u64, reason: &str, now: u64) -> String {
     let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
     format!("for {}{reason}; newsreel ctl go", about_span(now.saturating_sub(since)))
@@ -366,7 +366,7 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
     text
 }
 
-/// What becomes of the memory of what busy feeds write.
+/// Describes the memory of data that busy feeds write.
 fn hot_memory_text(spool: &SpoolStatus) -> String {
     let (Some(bytes), released) = (spool.hot_memory_bytes, spool.released_bytes) else {
         return String::new();
@@ -442,8 +442,7 @@ pub(super) fn classes_text(spool: &SpoolStatus, now: u64) -> String {
 }
 
 pub(super) fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
-    // Of a spool that is not open the age of what it holds is not known, and of a buffer that is away
-    // nothing.
+    // Unknown if the spool is not open; nothing is known of a buffer that is away.
     let oldest = |buffer: &BufferStatus| match buffer.oldest_arrival {
         None if spool.unopened.is_some() => String::new(),
         arrival => age(arrival, now),
@@ -493,7 +492,7 @@ fn readers_text(spool: &SpoolStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::report::{KeptStatus, LoginStatus, ModerationStatus, PeerStatus, ReaderStatus};
+    use operators::report::{KeptStatus, LoginStatus, ModerationStatus, PeerStatus, ReaderStatus};
 
     fn report(server: Option<ServerStatus>) -> Report {
         Report {
@@ -564,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spool_whose_disk_is_away_is_shown_as_far_as_it_can_be_seen() {
+    fn spool_whose_disk_is_away_is_shown_in_part() {
         let mut report = report(None);
         report.spool.unopened = Some("buffer \"text1\" is missing".into());
         let away = BufferStatus { name: "text1".into(), away: true, ..BufferStatus::default() };
@@ -606,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_site_does_not_foretell() {
+    fn young_site_has_no_forecast() {
         let mut report = report(None);
         report.spool.overhead = None;
         report.spool.classes[0].stays_secs = None;
@@ -624,7 +623,7 @@ mod tests {
         );
     }
 
-    /// With one space wherever there are several.
+    /// Collapses runs of spaces.
     fn squeezed(text: &str) -> String {
         let line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         text.lines().map(line).collect::<Vec<_>>().join("\n")

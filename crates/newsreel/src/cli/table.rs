@@ -1,26 +1,26 @@
 //! Aligned columns for people.
 
-use crate::base::units::about_span;
+use site_base::units::about_span;
 
-/// Rows under the heads of their columns, each column as wide as its widest text, two spaces between.
+/// Rows below the heads of their columns, each column as wide as its widest text, separated by two spaces.
 pub(super) struct Columns<'a, T> {
     rows: &'a [T],
-    /// The heads, then the rows, as far as there are columns.
+    /// The heads and then the rows, with the columns added so far.
     lines: Vec<String>,
 }
 
 impl<'a, T> Columns<'a, T> {
-    /// No column yet.
+    /// Creates a table without columns.
     pub(super) fn of(rows: &'a [T]) -> Self {
         Self { rows, lines: vec![String::new(); rows.len() + 1] }
     }
 
-    /// Adds a column of texts, which stand on the left.
+    /// Adds a column of texts, aligned left.
     pub(super) fn left(self, head: &str, cell: impl Fn(&T) -> String) -> Self {
         self.column(head, cell, |text, width| format!("{text:<width$}  "))
     }
 
-    /// Adds a column of numbers, which stand on the right.
+    /// Adds a column of numbers, aligned right.
     pub(super) fn right(self, head: &str, cell: impl Fn(&T) -> String) -> Self {
         self.column(head, cell, |text, width| format!("{text:>width$}  "))
     }
@@ -37,23 +37,23 @@ impl<'a, T> Columns<'a, T> {
         self
     }
 
-    /// All lines; none ends in a space.
+    /// Returns all lines; none ends in a space.
     pub(super) fn text(self) -> String {
         self.lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The same, but nothing where there are no rows.
+    /// Like [`text`](Self::text), but empty if there are no rows.
     pub(super) fn text_if_any(self) -> String {
         self.text_or("")
     }
 
-    /// The same, but `none` where there are no rows.
+    /// Like [`text`](Self::text), but `none` if there are no rows.
     pub(super) fn text_or(self, none: &str) -> String {
         if self.rows.is_empty() { none.to_owned() } else { self.text() }
     }
 }
 
-/// How long ago the oldest article arrived, where there is one.
+/// Returns how long ago the oldest article arrived, if there is one.
 pub(super) fn age(oldest_arrival: Option<u64>, now: u64) -> String {
     oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at)))
 }
@@ -61,7 +61,7 @@ pub(super) fn age(oldest_arrival: Option<u64>, now: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::units::grouped;
+    use site_base::units::grouped;
 
     #[test]
     fn columns_are_aligned() {

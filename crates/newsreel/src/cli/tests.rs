@@ -1,4 +1,4 @@
-//! The command line from outside in: what is typed, what is made, what is told.
+//! Tests of the command line from the outside: arguments, the files they make, and messages.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser};
 use super::args::{Cli, Command, InitOptions};
 use super::locate::Where;
 use super::{check, group, init, reach};
-use crate::operations::request::{GroupRow, Reply, Request};
+use operators::request::{GroupRow, Reply, Request};
 
 fn options(words: &[&str]) -> InitOptions {
     let typed = ["newsreel", "init"].iter().chain(words);
@@ -56,7 +56,7 @@ fn every_option_and_help_text_is_well_formed() {
 }
 
 #[test]
-fn what_init_makes_is_checked_and_shown_without_errors() {
+fn new_site_is_checked_and_shown_without_errors() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("site");
     let active = home.path().join("active");
@@ -91,7 +91,7 @@ fn what_init_makes_is_checked_and_shown_without_errors() {
     let config = at(&dir).load().unwrap();
     assert_eq!(config.site.listen, ["127.0.0.1:0", "127.0.0.2:0"]);
     assert_eq!((config.site.max_age_days, config.site.path_identity.as_str()), (None, "news.example.org"));
-    assert_eq!(config.site.durability, crate::config::Durability::Process);
+    assert_eq!(config.site.durability, site_config::Durability::Process);
     assert_eq!(
         config.buffers.iter().filter_map(|buffer| buffer.size).collect::<Vec<_>>(),
         [1 << 20, 1 << 20]
@@ -106,12 +106,12 @@ fn what_init_makes_is_checked_and_shown_without_errors() {
 }
 
 #[test]
-fn a_site_is_never_made_over_another() {
+fn init_never_overwrites_a_site() {
     let home = tempfile::tempdir().unwrap();
     let words = ["--dir", home.path().to_str().unwrap(), "--buffer", "64KiB"];
     init::init(&options(&words)).unwrap();
     let before = std::fs::read(home.path().join("newsreel.toml")).unwrap();
-    // Again, and with other wishes: nothing that is there changes.
+    // A second run, with other options, changes nothing that exists.
     init::init(&options(&words)).unwrap();
     init::init(&options(&[&words[..], &["--listen", "127.0.0.1:9"]].concat())).unwrap();
     assert_eq!(std::fs::read(home.path().join("newsreel.toml")).unwrap(), before);
@@ -137,7 +137,7 @@ fn groups_are_exported_and_imported_again() {
 }
 
 #[test]
-fn a_faulty_groups_file_makes_no_site() {
+fn faulty_groups_file_creates_no_site() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("groups");
     std::fs::write(&file, "local.test y\nbad..name y\n").unwrap();
@@ -150,7 +150,7 @@ fn a_faulty_groups_file_makes_no_site() {
 }
 
 #[test]
-fn what_is_typed_wrongly_is_refused_with_a_reason() {
+fn invalid_arguments_are_refused_with_a_reason() {
     for (words, reason) in [
         (&["init", "--dir", "d", "--buffer", "big"][..], "`big` is not a size"),
         (&["init", "--dir", "d", "--listen", "119"], "`119` lacks a port; write HOST:PORT"),
@@ -166,7 +166,7 @@ fn what_is_typed_wrongly_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_key_that_is_not_there_is_answered_with_one_that_is() {
+fn unknown_key_is_answered_with_a_similar_one() {
     let failure = check::explain("site.lisen").unwrap_err();
     assert_eq!(failure.to_string(), "newsreel: there is no key `site.lisen`; did you mean `site.listen`?");
     assert_eq!(failure.code(), 2);

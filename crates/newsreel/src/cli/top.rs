@@ -1,7 +1,7 @@
-//! `top`: the running server live, in a terminal: what `status` tells, again and again, with rates.
+//! `top`: the running server live in a terminal: the contents of `status`, updated regularly, with rates.
 //!
-//! `view` makes lines of a report, without a terminal; `terminal` shows them and reads keys. What is asked of
-//! the server goes over its control socket, as with every command.
+//! `view` converts reports to lines, without a terminal; `terminal` shows them and reads keys. Requests to
+//! the server go over its control socket, as with every command.
 
 mod terminal;
 mod view;
@@ -15,13 +15,13 @@ use super::control::Control;
 use super::locate::Where;
 use super::reach;
 use super::screen::Failure;
-use crate::base::clock::unix_secs;
-use crate::operations::report::Report;
-use crate::operations::request::{Reply, Request};
+use operators::report::Report;
+use operators::request::{Reply, Request};
+use site_base::clock::unix_secs;
 use terminal::Terminal;
 use view::{Action, View};
 
-/// What `top` is told.
+/// Options of `top`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct TopOptions {
     /// Seconds between updates
@@ -38,7 +38,7 @@ pub(super) fn top(at: &Where, options: &TopOptions) -> Result<(), Failure> {
     let mut view = View::new(status(&mut control)?, Instant::now());
     let mut terminal =
         Terminal::open().map_err(|error| Failure::Problem(format!("the terminal: {error}")))?;
-    // Left before anything is complained of.
+    // The terminal is restored before an error is printed.
     let ended = run(&mut control, &mut view, &mut terminal, Duration::from_secs(options.interval));
     drop(terminal);
     ended
@@ -81,7 +81,7 @@ fn status(control: &mut Control) -> Result<Report, Failure> {
     report.map(|report| *report).ok_or_else(|| Failure::Problem("the server sent no status".into()))
 }
 
-/// What the server says of a request.
+/// Returns the server's answer to a request.
 fn asked(control: &mut Control, request: &Request) -> Result<String, Failure> {
     let mut said = String::new();
     control.ask(request, &mut |reply| {

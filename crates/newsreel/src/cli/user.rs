@@ -4,16 +4,17 @@ use super::locate::Where;
 use super::password;
 use super::screen::{Failure, complain, say, say_json};
 use super::table::Columns;
-use crate::access::User;
-use crate::access::rules;
-use crate::access::users::{self, Credentials, EditError, Record, Table};
-use crate::base::clock::unix_secs;
-use crate::config::{Access, Config};
+use access::User;
+use access::rules;
+use access::users;
+use access::users::{Credentials, EditError, Record, Table};
 use clap::Subcommand;
 use netnews::date::format_nntp;
 use serde::Serialize;
+use site_base::clock::unix_secs;
+use site_config::{Access, Config};
 
-/// What may be typed behind `user`.
+/// Subcommands of `user`.
 #[derive(Debug, Subcommand)]
 pub(super) enum UserCommand {
     /// Add a user, whose password is asked for or read from standard input
@@ -93,7 +94,7 @@ fn groups(names: &[String]) -> Result<Box<[Box<str>]>, Failure> {
     Ok(groups.into())
 }
 
-/// Lets `change` work on the users; makes the site's directory if it is not there yet.
+/// Calls `change` with the users, and saves them; creates the site's directory if needed.
 fn edit<T>(config: &Config, change: impl FnOnce(&mut Table) -> Result<T, String>) -> Result<T, Failure> {
     let data = &config.site.data;
     let made = std::fs::create_dir_all(data).map_err(EditError::Io);
@@ -141,7 +142,7 @@ fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -
     Ok(())
 }
 
-/// Says it if nothing in the configuration is for this user.
+/// Returns a warning if nothing in the configuration applies to this user.
 fn gains_nothing(config: &Config, user: &User) -> Option<String> {
     let is_meant = |access: &Access| access.names_users() && rules::is_user_of(access, Some(user));
     let is_peer = config.peers.iter().any(|peer| peer.user.as_deref() == Some(&*user.name));
@@ -193,14 +194,14 @@ fn remove(config: &Config, names: &[String]) -> Result<(), Failure> {
     names.iter().try_for_each(|name| say(format_args!("{name} removed")))
 }
 
-/// A user, as `list --json` shows it.
+/// A user as shown by `list --json`.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     name: &'a str,
     groups: &'a [Box<str>],
-    /// Whether there is a password here, or a program or certificate decides.
+    /// Whether the file has a password; otherwise a program or certificate decides.
     password: bool,
-    /// When the password was set, in Unix seconds.
+    /// Time at which the password was set, in Unix seconds.
     changed: u64,
 }
 

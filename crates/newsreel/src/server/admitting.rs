@@ -1,27 +1,25 @@
-//! Which connections become sessions: known clients, within the limits.
+//! Admission: connections of known clients, within the limits, become sessions.
 //!
-//! What comes from a proxy is the client that its PROXY header names. Called by `listening` for each
-//! connection that it accepts.
+//! For a connection from a proxy, the client is the one named in the PROXY header. Called by `listening` for
+//! each accepted connection.
 
 use super::Server;
-#[cfg(feature = "web")]
-use super::web;
-use crate::access::Caller;
-use crate::base::counters::add;
-use crate::listening::proxied::read_header;
-use crate::listening::{Admit, Beginning, SessionTask};
-use crate::log::refusals::{Refusal, Refusals};
-use crate::session::{Client, Session, SessionContext};
-use crate::site::{ConnectionPermit, Site};
-use crate::source::NewsSource;
+use access::Caller;
 use netnews::nntp::response::{append, code};
 use nntp_io::Socket;
+use site::listening::proxied::read_header;
+use site::listening::{Admit, Beginning, SessionTask};
+use site::log::refusals::{Refusal, Refusals};
+use site::session::{Client, Session, SessionContext};
+use site::{ConnectionPermit, Site};
+use site_base::counters::add;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tracing::{debug, warn};
+use upstreams::NewsSource;
 
-/// Makes sessions that read from `source`, and serves HTTP.
+/// Returns the function that makes sessions reading from `source`, and serves HTTP.
 pub(super) fn admitting<S: NewsSource>(
     site: &Arc<Site>,
     context: &Arc<SessionContext>,
@@ -53,7 +51,7 @@ pub(super) fn admitting<S: NewsSource>(
     let site = site.clone();
     Arc::new(move |socket: Socket, address: SocketAddr, beginning: Beginning| {
         let config = site.config.current();
-        // Asked of the system only where it matters.
+        // The system is asked only where it matters.
         let needs_local = !beginning.is_nntp() || config.needs_local_address();
         let local = if needs_local { socket.local_address() } else { None };
         let caller = Caller { address: address.ip().to_canonical(), port: address.port(), local };
@@ -70,7 +68,7 @@ pub(super) fn admitting<S: NewsSource>(
     })
 }
 
-/// Serves a connection from a proxy to its end: as one of the client that its PROXY header names.
+/// Serves a connection from a proxy until its end, for the client named in its PROXY header.
 async fn passed_on<A>(
     mut socket: Socket,
     proxy: Caller,
@@ -92,7 +90,7 @@ async fn passed_on<A>(
             return;
         }
     };
-    // From now on it counts for the client.
+    // From here on the connection counts for the client.
     drop(permit);
     if let Some(session) = admit(socket, caller, beginning) {
         session.await;
@@ -108,7 +106,7 @@ fn admitting_http(
     move |socket, caller, beginning| web.admit(socket, caller, beginning)
 }
 
-/// The configuration names no address for HTTP then.
+/// Not called: without the feature the configuration names no address for HTTP.
 #[cfg(not(feature = "web"))]
 fn admitting_http(
     _site: &Arc<Site>,
@@ -117,7 +115,7 @@ fn admitting_http(
     |_socket, _caller, _beginning| None
 }
 
-/// A session for a new connection, if the client is known and there is room for it.
+/// Makes a session for a new connection, if the client is known and the limits allow it.
 fn admit<S: NewsSource>(
     site: &Arc<Site>,
     context: &Arc<SessionContext>,
@@ -158,11 +156,11 @@ fn admit<S: NewsSource>(
 fn turn_away(site: &Site, socket: &mut Socket, begins_with_tls: bool, code: u16, text: &str) {
     add(&site.counters.refused, 1);
     if begins_with_tls {
-        // Nothing can be said before a handshake, which is too much work for somebody who is not wanted.
+        // A response would need a handshake, which is too much work for an unwanted client.
         return;
     }
     let mut line = Vec::new();
     append(&mut line, code, text);
-    // A new connection has room for a line; if it is gone already there is nobody to tell.
+    // A new connection has room for a line; an error means that the client has left already.
     let _gone = socket.try_write([line.as_slice(), &[], &[]]);
 }

@@ -1,4 +1,4 @@
-//! What clients may do, by address, listener, user, group and TLS; and the limits on how much.
+//! Access rights of clients by address, listener, user, group and TLS; and limits on connections and use.
 //!
 //! Sources: RFC 3977 section 3.2.1 (480, 483, 502), INN's readers.conf for the rights.
 
@@ -9,7 +9,7 @@ use crate::running::Server;
 use crate::tls::Site;
 use std::time::{Duration, Instant};
 
-/// A site that a feeder, by user, fills.
+/// Configuration of a site with a peer that is known by its user.
 const FED: &str = r#"
 [[peer]]
 name = "peer.example"
@@ -49,7 +49,7 @@ fn feed(server: &Server, articles: &[(&str, &str)]) {
 }
 
 #[test]
-fn peers_that_must_log_in_are_nobody_before() {
+fn peers_have_no_rights_before_login() {
     let server = fed();
     let mut client = server.client();
     for command in ["IHAVE <a@x.example>", "CHECK <a@x.example>", "MODE STREAM"] {
@@ -63,15 +63,14 @@ fn peers_that_must_log_in_are_nobody_before() {
     let capabilities = client.block();
     assert!(capabilities.contains(&"IHAVE".into()) && capabilities.contains(&"STREAMING".into()));
     assert_eq!(client.ask("CHECK <a@x.example>"), "238 <a@x.example>");
-    // Another user is no peer, and nothing will make it one.
+    // Another user is no peer, and cannot become one.
     let mut client = server.client();
     login(&mut client, "fred", "flintstone");
     assert!(client.ask("CHECK <a@x.example>").starts_with("502 "));
     assert!(client.ask("IHAVE <a@x.example>").starts_with("502 "));
 }
 
-/// First lines or blocks that tell whether a group or article is there, each with its answer for those who
-/// may not see it.
+/// Commands that show whether a group or article exists, each with the answer to clients that may not see it.
 const HIDDEN: &[(&str, &str)] = &[
     ("GROUP local.hidden", "411 "),
     ("LISTGROUP local.hidden", "411 "),
@@ -97,7 +96,7 @@ const LISTS: &[&str] = &[
 ];
 
 #[test]
-fn groups_that_may_not_be_read_do_not_exist() {
+fn unreadable_groups_do_not_exist() {
     let server = fed();
     feed(
         &server,
@@ -118,11 +117,11 @@ fn groups_that_may_not_be_read_do_not_exist() {
         assert!(block.iter().all(|line| !line.contains("hidden")), "{command}: {block:?}");
         assert!(command.contains("local") || !block.is_empty(), "{command}");
     }
-    // A crosspost is there, in the group that may be read; Xref is as it was stored.
+    // The crosspost is visible in the group that may be read; Xref is as stored.
     assert!(client.ask("HEAD <both@x.example>").starts_with("221 "));
     assert!(client.block().iter().any(|line| line.starts_with("Xref: ") && line.contains("local.hidden:2")));
     assert_eq!(client.ask("XPATH <both@x.example>"), "223 misc/test/1");
-    // The same after logging in: all of it is there.
+    // After logging in everything is visible.
     login(&mut client, "fred", "flintstone");
     for (command, _) in HIDDEN {
         let answer = client.ask(command);
@@ -142,7 +141,7 @@ fn groups_that_may_not_be_read_do_not_exist() {
 }
 
 #[test]
-fn a_group_stays_selected_only_if_it_may_still_be_read() {
+fn selected_group_stays_selected_only_if_readable() {
     let server = Server::start_with(with_access(
         "[[access]]\nfrom = \"all\"\nusers = \"fred\"\nread = \"local.*\"\n\
          [[access]]\nfrom = \"all\"\nread = \"misc.*,local.empty\"\n",
@@ -157,7 +156,7 @@ fn a_group_stays_selected_only_if_it_may_still_be_read() {
 }
 
 #[test]
-fn what_is_lacking_is_told_as_480_483_or_502() {
+fn missing_rights_are_reported_as_480_483_or_502() {
     let server = start();
     let mut client = server.client();
     assert!(client.ask("POST").starts_with("480 "), "users may post");
@@ -170,7 +169,7 @@ fn what_is_lacking_is_told_as_480_483_or_502() {
     assert!(client.line().starts_with("441 "));
     drop(server);
 
-    // Nobody may do anything without logging in, and that only under TLS.
+    // Only users that have logged in have rights, and only under TLS.
     let site = Site::start_with("", with_access("[[access]]\nfrom = \"all\"\nusers = \"*\"\ntls = true\n"));
     add_users(&site.server);
     let mut client = Client::connect(site.server.address);
@@ -184,14 +183,14 @@ fn what_is_lacking_is_told_as_480_483_or_502() {
     assert!(client.ask("LIST").starts_with("480 "));
     assert!(client.ask(&plain("fred", "flintstone")).starts_with("281 "));
     assert!(client.ask("GROUP misc.test").starts_with("211 "));
-    // Who logged in before TLS could have helped cannot begin it any more.
+    // A client that logged in before TLS, which it needs, cannot start TLS any more.
     let mut client = site.server.client();
     login(&mut client, "fred", "flintstone");
     assert!(client.ask("GROUP misc.test").starts_with("502 "));
 }
 
 #[test]
-fn strangers_whom_nothing_helps_are_turned_away() {
+fn strangers_without_any_rights_are_rejected() {
     let server = Server::start_with(with_access("[[access]]\nfrom = \"192.0.2.0/24\"\nusers = \"*\"\n"));
     add_users(&server);
     let mut client = Client::connect(server.address);
@@ -204,7 +203,7 @@ fn strangers_whom_nothing_helps_are_turned_away() {
 }
 
 #[test]
-fn rules_by_listener_and_by_tls() {
+fn access_depends_on_listener_and_tls() {
     let access = r#"
 [[access]]
 from = "all"
@@ -243,7 +242,7 @@ fn post(client: &mut Client, group: &str, more: &str) -> String {
 }
 
 #[test]
-fn approving_and_posting_where_closed_are_rights() {
+fn approving_and_posting_to_closed_groups_need_rights() {
     let server = start();
     let mut fred = server.client();
     login(&mut fred, "fred", "flintstone");
@@ -273,7 +272,7 @@ fn connections_are_counted_by_address_and_by_user() {
     for client in &mut clients[..2] {
         login(client, "fred", "flintstone");
     }
-    // They have left the section for everyone, so two more may come.
+    // These have left the section for everyone, so two more may connect.
     let mut more = [server.client(), server.client()];
     assert!(
         clients[2]
@@ -283,7 +282,7 @@ fn connections_are_counted_by_address_and_by_user() {
     assert_eq!(clients[2].line_or_end(), None);
     login(&mut more[0], "wilma", "pebblestone");
     drop(clients.remove(0));
-    // Those that were refused before may still be counted for their address, too.
+    // Refused connections may still be counted for their address.
     let logged_in = || {
         let mut client = Client::connect(server.address);
         client.line().starts_with("20") && client.ask(&plain("fred", "flintstone")).starts_with("281 ")
@@ -307,7 +306,7 @@ fn posts_are_counted_by_the_hour() {
     assert!(post(&mut client, "misc.test", "").starts_with("240 "));
     assert!(post(&mut client, "misc.test", "").starts_with("240 "));
     assert!(client.ask("POST").starts_with("440 Too many posts (at most 2 an hour), try again in 1"));
-    // A new connection changes nothing; other users and addresses are others.
+    // A new connection changes nothing; other users and addresses are counted separately.
     let mut again = server.client();
     assert!(post(&mut again, "misc.test", "").starts_with("240 "));
     assert!(again.ask("POST").starts_with("440 Too many posts"));
@@ -319,7 +318,7 @@ fn posts_are_counted_by_the_hour() {
 }
 
 #[test]
-fn answers_keep_to_the_rate_and_others_are_not_held_up() {
+fn responses_keep_to_the_rate_without_delaying_others() {
     let server = Server::start_with(with_access(
         "[[peer]]\nname = \"p\"\naddresses = [\"127.0.0.1\"]\nuser = \"feeder\"\n\
          [[access]]\nfrom = \"all\"\nusers = \"*\"\nbytes_per_sec_max = \"30 KB\"\n\
@@ -332,7 +331,7 @@ fn answers_keep_to_the_rate_and_others_are_not_held_up() {
     let body = "0123456789".repeat(9_900);
     feeder.send(format!("TAKETHIS <big@x.example>\r\n{}", article("<big@x.example>", "misc.test", &body)));
     assert_eq!(feeder.line(), "239 <big@x.example>");
-    // 300 KB over one connection, of which 30 come at once: nine seconds, more as another shares the rate.
+    // 300 KB over one connection, with a burst of 30 KB: nine seconds, or more as another shares the rate.
     // Others get in less than a minute what would take them a hundred seconds at that rate.
     let (slow, quick) = std::thread::scope(|scope| {
         let fetch = |times: usize, user: bool| {
@@ -358,7 +357,7 @@ fn answers_keep_to_the_rate_and_others_are_not_held_up() {
 }
 
 #[test]
-fn a_key_decides_whether_a_hidden_group_asks_for_a_login() {
+fn key_decides_whether_a_hidden_group_asks_for_login() {
     for (key, hidden) in
         [("", "411 "), ("login_for_hidden = false\n", "411 "), ("login_for_hidden = true\n", "480 ")]
     {
@@ -370,7 +369,7 @@ fn a_key_decides_whether_a_hidden_group_asks_for_a_login() {
         let mut client = server.client();
         for command in ["GROUP", "LISTGROUP"] {
             assert!(client.ask(&format!("{command} local.hidden")).starts_with(hidden), "{key}");
-            // Nobody sees the one, and the other is not there.
+            // Without the key the closed group looks like one that does not exist.
             for name in ["local.closed", "no.such.group"] {
                 assert!(client.ask(&format!("{command} {name}")).starts_with("411 "), "{key} {name}");
             }
@@ -378,7 +377,7 @@ fn a_key_decides_whether_a_hidden_group_asks_for_a_login() {
         assert!(client.ask("GROUP misc.test").starts_with("211 "));
         assert!(client.ask("LIST ACTIVE local.hidden").starts_with("215 "));
         assert!(client.block().is_empty(), "lists never name it");
-        // Who has logged in is not asked again.
+        // A client that has logged in is not asked to log in again.
         login(&mut client, "wilma", "pebblestone");
         assert!(client.ask("GROUP local.hidden").starts_with("411 "), "{key}");
         login(&mut server.client(), "fred", "flintstone");
@@ -390,7 +389,7 @@ fn a_key_decides_whether_a_hidden_group_asks_for_a_login() {
 }
 
 #[test]
-fn a_closed_group_has_the_flag_y_for_those_who_may_post_there() {
+fn closed_group_has_flag_y_for_users_who_may_post() {
     const OPEN: &str = "[[access]]\nfrom = \"all\"\npost = \"*\"\nlocal = \"local.*\"\n";
     const CLOSED: &str = "[[access]]\nfrom = \"all\"\npost = \"misc.*\"\nlocal = \"local.*\"\n";
     for (access, flag) in [(OPEN, "y"), (CLOSED, "n")] {

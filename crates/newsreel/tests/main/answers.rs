@@ -1,8 +1,8 @@
-//! Whether what a server has said is answers, known from their codes alone (RFC 3977 section 3.2). Called by
-//! the tests with random sessions and by the fuzz target for whole sessions.
+//! Checks whether a server's output consists of well-formed responses, judged by their codes (RFC 3977
+//! section 3.2). Used by the tests with random sessions and by the fuzz target for whole sessions.
 
-/// Whether all that came is answers: status lines, and blocks behind codes that have one. A last line may be
-/// cut off, and what follows the beginning of TLS or compression cannot be read.
+/// Checks that the output consists of status lines, and blocks after codes that have one. The last line may
+/// be incomplete, and everything after the start of TLS or compression is ignored.
 pub fn well_formed(answers: &str) -> Result<(), String> {
     let mut block = false;
     let mut numbers = false;

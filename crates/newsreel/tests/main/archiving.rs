@@ -1,5 +1,4 @@
-//! `[[archive]]` on a running server and on a spool that nobody serves: what arrives, what expires, a disk
-//! that is away.
+//! `[[archive]]` with a running server and without one: arriving and expiring articles, a disk that is away.
 
 use crate::operated::Operated;
 use crate::purging::feed;
@@ -37,7 +36,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn what_arrives_and_what_expires_is_copied_once_the_disk_is_there() {
+fn arriving_and_expiring_articles_are_copied_when_the_disk_is_back() {
     let site = site();
     let serving = site.serve();
     feed(&site, &[("<1@x.example>", "kept.one,misc.one"), ("<2@x.example>", "misc.one")]);
@@ -49,7 +48,7 @@ fn what_arrives_and_what_expires_is_copied_once_the_disk_is_there() {
     assert!(told.contains("expired: there is no directory "), "{told}");
     assert!(told.contains("; 1 article due, held back for "), "{told}");
     assert!(site.done(&["status"]).contains("arrived  arrival  maildir"), "{}", site.done(&["status"]));
-    // It is tried again long before the next pass would begin.
+    // Expiry tries again long before its next regular pass.
     fs::create_dir(site.home().join("expired")).unwrap();
     wait_until("what is due is copied", || site.home().join("expired/kept/one/1").exists());
     feed(&site, &[("<3@x.example>", "kept.one")]);
@@ -57,7 +56,7 @@ fn what_arrives_and_what_expires_is_copied_once_the_disk_is_there() {
     std::thread::sleep(Duration::from_millis(1_100));
     drop(serving);
 
-    // The same without a server.
+    // Expiry without a server also copies first.
     assert!(site.done(&["expire"]).starts_with("1 of 1 article expired"));
     let copy = fs::read_to_string(site.home().join("expired/kept/one/1")).unwrap();
     assert!(copy.contains("\nMessage-ID: <1@x.example>\n"), "{copy}");

@@ -1,6 +1,6 @@
 //! Logging in: AUTHINFO USER and PASS, SASL PLAIN, SCRAM-SHA-256 and EXTERNAL, in every order and state.
 //!
-//! Source: RFC 4643, whose examples are played as they stand there where a server of ours can give them.
+//! Source: RFC 4643, whose examples are played literally where our server can give the same responses.
 
 use crate::client::Client;
 use crate::layers::{Authority, settings};
@@ -11,7 +11,7 @@ use crate::tls::Site;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// fred may read and post, wilma is staff, everyone else may read `misc.*`.
+/// Access rights: fred may read and post, wilma is staff, everyone else may read `misc.*`.
 const ACCESS: &str = r#"
 [[access]]
 from = "all"
@@ -33,7 +33,7 @@ from = "all"
 read = "misc.*"
 "#;
 
-/// The test site with these sections in the place of its access section, and without its peer.
+/// Replaces the test site's access section, and removes its peer.
 pub fn with_access(access: &'static str) -> impl Fn(String) -> String {
     move |text| {
         let (head, _) = text.split_once("[[access]]").unwrap();
@@ -42,7 +42,7 @@ pub fn with_access(access: &'static str) -> impl Fn(String) -> String {
     }
 }
 
-/// The site with fred (flintstone) and wilma (pebblestone, staff).
+/// Starts the site with fred (flintstone) and wilma (pebblestone, staff).
 pub fn start() -> Server {
     let server = Server::start_with(with_access(ACCESS));
     add_users(&server);
@@ -68,21 +68,21 @@ fn with_label(capabilities: &[String], label: &str) -> Option<String> {
 }
 
 #[test]
-fn the_examples_of_rfc_4643_with_passwords() {
+fn examples_of_rfc_4643_with_passwords() {
     let server = start();
     let mut client = server.client();
     // Section 2.3.3: PASS before USER, and failure.
     assert_eq!(client.ask("AUTHINFO PASS flintstone"), "482 Authentication commands issued out of sequence");
     assert!(client.ask("AUTHINFO USER barney").starts_with("381 "));
     assert_eq!(client.ask("AUTHINFO PASS flintstone"), "481 Authentication failed");
-    // A failure forgets the name.
+    // The server forgets the name after a failure.
     assert!(client.ask("AUTHINFO PASS flintstone").starts_with("482 "));
     // Other commands may come in between, and the last name counts.
     assert!(client.ask("AUTHINFO USER barney").starts_with("381 "));
     assert!(client.ask("DATE").starts_with("111 "));
     assert!(client.ask("AUTHINFO USER fred").starts_with("381 "));
     assert_eq!(client.ask("AUTHINFO PASS flintstone"), "281 Authentication accepted");
-    // Section 2.2: nothing more after success.
+    // Section 2.2: no further login after success.
     for command in ["AUTHINFO USER fred", "AUTHINFO PASS flintstone", &plain("fred", "flintstone")] {
         assert!(client.ask(command).starts_with("502 "), "{command}");
     }
@@ -90,7 +90,7 @@ fn the_examples_of_rfc_4643_with_passwords() {
 }
 
 #[test]
-fn the_examples_of_rfc_4643_with_sasl() {
+fn examples_of_rfc_4643_with_sasl() {
     let server = start();
     let mut client = server.client();
     // Section 2.4.3: aborted, unknown mechanism, wrong encoding, not the mechanism's syntax.
@@ -111,7 +111,7 @@ fn the_examples_of_rfc_4643_with_sasl() {
 
     let mut client = server.client();
     assert!(client.ask(&plain("fred", "Flintstone")).starts_with("481 "));
-    // fred acts for nobody else.
+    // fred may not act for other users.
     let other = BASE64_STANDARD.encode("wilma\0fred\0flintstone");
     assert!(client.ask(&format!("AUTHINFO SASL PLAIN {other}")).starts_with("481 "));
     let same = BASE64_STANDARD.encode("fred\0fred\0flintstone");
@@ -119,10 +119,10 @@ fn the_examples_of_rfc_4643_with_sasl() {
 }
 
 #[test]
-fn long_lines_of_sasl_are_taken_and_too_long_ones_are_not() {
+fn long_sasl_lines_are_accepted_up_to_a_limit() {
     let server = start();
     let mut client = server.client();
-    // Longer than a command line, and a password longer than any.
+    // First a line longer than a command line, then a password longer than allowed.
     assert_eq!(client.ask(&plain("fred", &"x".repeat(1500))), "481 Authentication failed");
     assert!(client.ask(&plain("fred", &"x".repeat(4000))).starts_with("501 "));
     assert_eq!(client.ask("AUTHINFO SASL PLAIN"), "383 =");
@@ -144,7 +144,7 @@ fn scram_proves_both_sides() {
     let mut client = server.client();
     let mut ask = |line: String| client.ask(&line);
     assert!(scram::login(&mut ask, "fred", "wrong", true).unwrap_err().starts_with("481 "));
-    // Nobody by that name: the same challenge each time, as for those who exist, and then failure.
+    // An unknown user gets a constant challenge, as existing users do, and then a failure.
     let salt = scram::salt(&mut ask, "nobody");
     assert_eq!(scram::salt(&mut ask, "nobody"), salt);
     assert_ne!(scram::salt(&mut ask, "somebody"), salt);
@@ -166,7 +166,7 @@ fn capabilities_follow_the_state() {
     assert_eq!(with_label(&after, "SASL"), with_label(&before, "SASL"));
     assert!(with_label(&after, "POST").is_some() && with_label(&after, "NEWNEWS").is_none());
     assert!(client.ask("NEWNEWS * 20000101 000000").starts_with("502 "));
-    // After COMPRESS nobody can log in any more (RFC 8054 section 2.2.2).
+    // Logging in is not possible after COMPRESS (RFC 8054 section 2.2.2).
     let mut client = Client::connect(server.address);
     assert!(client.line().starts_with("201 "));
     client.compress();
@@ -175,7 +175,7 @@ fn capabilities_follow_the_state() {
 }
 
 #[test]
-fn without_users_there_is_nothing_to_log_in_to_and_the_first_user_is_noticed() {
+fn login_is_offered_once_the_first_user_exists() {
     let server = Server::start_with(with_access(ACCESS));
     let mut client = server.client();
     assert_eq!(with_label(&capabilities(&mut client), "AUTHINFO"), None);
@@ -205,7 +205,7 @@ fn passwords_need_tls_unless_the_address_is_excepted() {
     assert!(client.ask("AUTHINFO PASS flintstone").starts_with("483 "));
     assert!(client.ask(&plain("fred", "flintstone")).starts_with("483 "));
     assert!(client.ask("AUTHINFO SASL EXTERNAL =").starts_with("483 "));
-    // SCRAM sends no password. After it TLS may not begin any more (RFC 4642 section 2.2.1).
+    // SCRAM sends no password. TLS may not start after it (RFC 4642 section 2.2.1).
     let mut ask = |line: String| client.ask(&line);
     assert!(scram::login(&mut ask, "fred", "flintstone", true).is_ok());
     assert!(client.ask("STARTTLS").starts_with("502 "));
@@ -222,7 +222,7 @@ fn passwords_need_tls_unless_the_address_is_excepted() {
 }
 
 #[test]
-fn a_certificate_logs_in_with_external() {
+fn certificate_logs_in_with_external() {
     let site = Site::start_with("client_ca = \"{CA}\"", with_access(ACCESS));
     add_users(&site.server);
     let tls = site.server.tls_address.unwrap();
@@ -242,7 +242,7 @@ fn a_certificate_logs_in_with_external() {
     let mut client = connect(Some(&wilma));
     assert_eq!(client.ask("AUTHINFO SASL EXTERNAL"), "383 =");
     assert!(client.ask(&BASE64_STANDARD.encode("wilma")).starts_with("281 "));
-    // Without a certificate, or with one that nobody we trust has signed.
+    // Without a certificate, or with one that no trusted authority has signed.
     let mut client = connect(None);
     assert!(client.ask("AUTHINFO SASL EXTERNAL =").starts_with("481 "));
     assert!(!client.capabilities().iter().any(|line| line.contains("EXTERNAL")));
@@ -284,7 +284,7 @@ fn mechanisms_can_be_switched_off() {
 #[test]
 fn names_and_passwords_are_prepared_and_may_have_spaces() {
     let server = Server::start_with(with_access(ACCESS));
-    // Roman nine and IX are one name (RFC 4013 section 3).
+    // The Roman numeral nine and IX are one name (RFC 4013 section 3).
     server.user(&["add", "\u{2168}"], "two words\n").unwrap();
     assert!(server.client().ask("AUTHINFO USER IX").starts_with("381 "));
     let mut client = server.client();
@@ -296,7 +296,7 @@ fn names_and_passwords_are_prepared_and_may_have_spaces() {
 }
 
 #[test]
-fn the_command_line_refuses_what_makes_no_sense() {
+fn user_commands_refuse_invalid_arguments() {
     let server = start();
     let failure = |arguments: &[&str], input: &str| server.user(arguments, input).unwrap_err();
     assert!(failure(&["add", "fred"], "x\n").contains("is there already"));
@@ -325,7 +325,7 @@ fn the_command_line_refuses_what_makes_no_sense() {
 }
 
 #[test]
-fn a_user_whom_no_section_means_is_pointed_out() {
+fn user_without_any_section_causes_a_warning() {
     let site = Operated::new();
     let added = |name: &str| {
         let output = site.run_with(&["user", "add", name], b"flintstone\n");

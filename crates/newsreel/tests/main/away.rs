@@ -1,11 +1,11 @@
-//! The disk of a buffer that is away: commands that show the site still answer, nothing is created on the
-//! bare mount point, a rebuild gives the buffer up by name only, and its articles come back with it.
+//! A buffer whose disk is away: read-only commands still answer, nothing is created on the bare mount point,
+//! a rebuild gives up the buffer only by name, and its articles return with it.
 
 use crate::client::article;
 use crate::operated::{Operated, complaints};
 use std::path::Path;
 
-/// Two buffers, the second of them alone in `disk`, and articles in both.
+/// Creates a site with two buffers, the second of them alone in `disk`, and articles in both.
 fn two_buffers() -> Operated {
     let site = Operated::new();
     site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
@@ -40,14 +40,14 @@ fn names_in(dir: &Path) -> Vec<std::ffi::OsString> {
 }
 
 #[test]
-fn a_buffer_whose_disk_is_away_is_given_up_by_name_only_and_comes_back() {
+fn buffer_on_a_missing_disk_is_given_up_only_by_name_and_returns() {
     let site = two_buffers();
     let (disk, aside) = (site.dir().join("disk"), site.dir().join("aside"));
     let total = articles(&site);
     let whole = std::fs::read_to_string(site.dir().join("newsreel.toml")).unwrap();
     std::fs::rename(disk.join("text1.cyc"), &aside).unwrap();
 
-    // Commands that show the site answer for the rest, and say which is away.
+    // Commands that show the site answer for the rest, and name the missing buffer.
     let status = site.run(&["status", "--json"]);
     assert_eq!(status.status.code(), Some(1));
     let spool = &json(&status)["spool"];
@@ -68,7 +68,7 @@ fn a_buffer_whose_disk_is_away_is_given_up_by_name_only_and_comes_back() {
     let rows = json(&list);
     assert_eq!((&rows[0]["away"], &rows[1]["away"]), (&serde_json::Value::Null, &true.into()));
 
-    // Everything else refuses, and creates nothing.
+    // All other commands refuse, and create nothing.
     for command in [&["serve"][..], &["rebuild"], &["verify"], &["buffer", "grow", "text0", "9 MiB"]] {
         let refused = site.run(command);
         assert!(!refused.status.success(), "{command:?}");

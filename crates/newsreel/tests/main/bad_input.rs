@@ -1,5 +1,5 @@
-//! Bad input: each case of the table gets its code, the session (where it may go on) still answers, and a
-//! second connection notices nothing (guarantee G6).
+//! Bad input: each case of the table gets its code, the session continues where it may, and a second
+//! connection is not affected (guarantee G6).
 
 use crate::client::{ANSWER_TIMEOUT, Client, article};
 use crate::operated::PATIENCE;
@@ -8,11 +8,11 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What must come for what is sent.
+/// Input with the expected responses.
 struct Case {
     name: &'static str,
     send: Vec<u8>,
-    /// How each answer line must start, in order.
+    /// Beginning of each response line, in order.
     answers: Vec<&'static str>,
 }
 
@@ -20,12 +20,12 @@ fn case(name: &'static str, send: impl Into<Vec<u8>>, answers: &[&'static str]) 
     Case { name, send: send.into(), answers: answers.to_vec() }
 }
 
-/// A TAKETHIS with a whole article whose header lines and body are given.
+/// Returns a TAKETHIS with a whole article whose header lines and body are given.
 fn takethis(id: &str, rest: &str) -> String {
     format!("TAKETHIS {id}\r\n{rest}.\r\n")
 }
 
-/// A well-formed article with one thing replaced.
+/// Returns a well-formed article with one thing replaced.
 fn takethis_with(id: &str, from: &str, to: &str) -> String {
     let article = article(id, "misc.test", "body");
     let changed = article.replace(from, to);
@@ -151,7 +151,7 @@ fn articles() -> Vec<Case> {
 }
 
 #[test]
-fn each_case_gets_its_code_and_others_notice_nothing() {
+fn each_case_gets_its_code_without_affecting_others() {
     let server = Server::start();
     let mut bystander = server.client();
     let mut same = server.client();
@@ -165,7 +165,7 @@ fn each_case_gets_its_code_and_others_notice_nothing() {
             } else {
                 &mut same
             };
-            // What is remembered needs another name the second time.
+            // Message-IDs that are remembered need another name the second time.
             let renamed = |text: String| if fresh { text } else { text.replace("<t", "<u") };
             let send: String = case.send.iter().map(|&b| b as char).collect();
             client.send(renamed(send).chars().map(|c| c as u8).collect::<Vec<_>>());
@@ -180,14 +180,14 @@ fn each_case_gets_its_code_and_others_notice_nothing() {
         }
     }
     assert!(played > 80, "{played}");
-    // Nothing that was wrong with these was remembered, so the good copy is wanted.
+    // Nothing wrong with these articles was remembered, so a good copy is wanted.
     assert_eq!(same.ask("CHECK <bad@x.example>"), "238 <bad@x.example>");
     same.send(format!("TAKETHIS <bad@x.example>\r\n{}", article("<bad@x.example>", "misc.test", "good")));
     assert_eq!(same.line(), "239 <bad@x.example>");
 }
 
 #[test]
-fn octet_by_octet_the_answers_are_the_same() {
+fn input_sent_octet_by_octet_gets_the_same_answers() {
     let server = Server::start();
     let mut client = server.client();
     let sent = "\r\nDATE\r\nTAKETHIS <slow@x.example>\r\n".to_owned()
@@ -207,7 +207,7 @@ fn octet_by_octet_the_answers_are_the_same() {
 }
 
 #[test]
-fn ten_thousand_commands_at_once() {
+fn ten_thousand_pipelined_commands_are_answered() {
     let server = Server::start();
     let mut client = server.client();
     let commands = "STAT <none@x.example>\r\n".repeat(10_000);
@@ -224,7 +224,7 @@ fn ten_thousand_commands_at_once() {
 }
 
 #[test]
-fn half_closed_sockets_are_served_to_the_end() {
+fn half_closed_connections_are_served_to_the_end() {
     let server = Server::start();
     let mut client = server.client();
     client.send(format!(
@@ -236,7 +236,7 @@ fn half_closed_sockets_are_served_to_the_end() {
     assert_eq!(client.line(), "239 <h@x.example>");
     assert!(client.line().starts_with("111 "));
     assert_eq!(client.line_or_end(), None);
-    // In the middle of an article nothing is taken.
+    // An incomplete article is not filed.
     let mut client = server.client();
     client.send("TAKETHIS <i@x.example>\r\nPath: a!b\r\n");
     client.half_close();
@@ -245,11 +245,11 @@ fn half_closed_sockets_are_served_to_the_end() {
 }
 
 #[test]
-fn who_is_idle_is_left_without_a_word() {
+fn idle_connections_are_closed_silently() {
     let server = Server::start_with(|text| text.replace("\"3 min\"", "\"1 s\""));
     let begun = Instant::now();
     let mut client = server.client();
-    // On a machine that stands still for a second it comes too late, and is not answered.
+    // On a machine that stalls for a second the command comes too late, and is not answered.
     let _too_late = client.try_send("DATE\r\n");
     let said = client.rest();
     assert!(said.is_empty() || said.starts_with("111 ") && said.lines().count() == 1, "{said}");
@@ -262,8 +262,8 @@ const LONG: &str = match std::str::from_utf8(&[b'y'; 700]) {
     Err(_) => "",
 };
 
-/// Sends `opening` and then an octet now and then, and expects the answers whose beginnings are given before
-/// the 400.
+/// Sends `opening` and then an octet now and then, and expects responses with these beginnings before the
+/// 400.
 fn dribble(mut client: Client, opening: &str, answers: &[&str]) {
     client.send(opening);
     let mut sender = client.sender();
@@ -284,7 +284,7 @@ fn dribble(mut client: Client, opening: &str, answers: &[&str]) {
 }
 
 #[test]
-fn who_dribbles_is_cut_off() {
+fn clients_that_send_too_slowly_are_cut_off() {
     let server = Server::start_with(|text| text.replace("\"1 min\"", "\"1 s\""));
     std::thread::scope(|scope| {
         for (opening, answers) in [
@@ -298,7 +298,7 @@ fn who_dribbles_is_cut_off() {
             scope.spawn(move || dribble(client, opening, answers));
         }
     });
-    // The article is free again as soon as the sessions that reserved it have ended.
+    // The article is available again once the sessions that reserved it have ended.
     let (mut client, begun) = (server.client(), Instant::now());
     while client.ask("CHECK <d@x.example>") != "238 <d@x.example>" {
         assert!(begun.elapsed() < Duration::from_secs(60), "it stays reserved");
@@ -307,7 +307,7 @@ fn who_dribbles_is_cut_off() {
 }
 
 #[test]
-fn who_does_not_read_is_cut_off_and_holds_nobody_up() {
+fn clients_that_do_not_read_are_cut_off_without_delaying_others() {
     let server = Server::start_with(|text| {
         text.replace("command_timeout", "write_timeout = \"1 s\"\ncommand_timeout")
     });
@@ -331,7 +331,7 @@ fn who_does_not_read_is_cut_off_and_holds_nobody_up() {
 }
 
 #[test]
-fn strangers_and_crowds_are_turned_away() {
+fn strangers_and_excess_connections_are_rejected() {
     let server = Server::start_with(|text| {
         text.replace("from = [\"127.0.0.1\"]", "from = [\"127.0.0.2\"]")
             .replace("addresses = [\"127.0.0.1\"]", "addresses = [\"127.0.0.3\"]")

@@ -1,10 +1,10 @@
-//! The book is followed as a reader does: each command of a page is run, in the order of the page and in a
-//! directory of its own, and each piece of configuration is used.
+//! Follows the book as a reader does: each command of a page is run, in order and in a directory of its own,
+//! and each piece of configuration is used.
 //!
-//! Commands stand in blocks of the language `console`, after `$ `; pieces of newsreel.toml in blocks of
-//! `toml`. Ports are those that the system chooses, directories are below the test's own, and sizes are a
-//! thousandth. Commands about the machine's services and users have stand-ins, which do the same to the
-//! servers of the test; nothing else is changed.
+//! Commands are in blocks of the language `console`, after `$ `; pieces of newsreel.toml in blocks of `toml`.
+//! Ports are chosen by the system, directories are below the test's own, and sizes are a thousandth. Commands
+//! about the machine's services and users have stand-ins that act on the servers of the test; nothing else is
+//! changed.
 
 use crate::client::{Client, article};
 use crate::clients::leafnode;
@@ -24,11 +24,11 @@ use tempfile::TempDir;
 #[derive(Debug, PartialEq, Eq)]
 enum Item {
     Command(String),
-    /// More of newsreel.toml.
+    /// Sections to add to newsreel.toml.
     Sections(String),
 }
 
-/// Places and servers of pages, and those of a test.
+/// Paths and servers of pages, and their replacements in a test.
 const PLACES: [(&str, &str); 6] = [
     ("/etc/news/leafnode", "leafnode/etc"),
     ("/var/spool/news", "leafnode/spool"),
@@ -38,7 +38,7 @@ const PLACES: [(&str, &str); 6] = [
     ("news.example.net:119", "news.invalid:119"),
 ];
 
-/// What the page says, with the places and servers of a test.
+/// Returns the page with the paths and servers of a test.
 fn elsewhere(text: &str) -> String {
     PLACES.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here))
 }
@@ -47,7 +47,7 @@ fn book() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src")
 }
 
-/// What is to be typed, in the order of the page.
+/// Returns the items of a page in order.
 fn items(page: &str) -> Vec<Item> {
     let mut items = Vec::new();
     for block in page.split("\n```").skip(1).step_by(2) {
@@ -67,15 +67,15 @@ fn items(page: &str) -> Vec<Item> {
     items
 }
 
-/// A reader of the book, with a directory and a server that ends with the value.
+/// A reader of the book, with a directory and a server; both end when it is dropped.
 struct Reader {
     home: TempDir,
     server: RefCell<Option<Child>>,
-    /// Places of this test that come before [`PLACES`].
+    /// Replacements of this test that take precedence over [`PLACES`].
     places: Vec<(&'static str, String)>,
 }
 
-/// `systemctl` for the server of this test's site, and for INN; the user newsreel is not asked for.
+/// `systemctl` for the server of this test's site, and for INN; the user newsreel is not created.
 const STAND_INS: [(&str, &str); 3] = [
     ("install", "for last; do :; done; exec mkdir -m 750 \"$last\""),
     ("chown", "exit 0"),
@@ -93,7 +93,7 @@ impl Reader {
         let (home, server) = (TempDir::new().unwrap(), RefCell::default());
         let reader = Self { home, server, places: Vec::new() };
         fs::create_dir(reader.home.path().join("bin")).unwrap();
-        // `up` would take the usual ports.
+        // `up` would use the default ports.
         let program = env!("CARGO_BIN_EXE_newsreel");
         let script = format!(
             "case $1 in\n  up) exec {program} \"$@\" --listen 127.0.0.1:0;;\n  \
@@ -104,21 +104,21 @@ impl Reader {
         reader
     }
 
-    /// A reader who has installed the package, which has made a site.
+    /// Creates a reader with the package installed, which has created a site.
     fn with_package() -> Self {
         let reader = Self::new();
         reader.run("newsreel init --dir site --listen 127.0.0.1:0 --buffer '1 MiB'");
         reader
     }
 
-    /// A program of the shell.
+    /// Writes a shell script into the reader's PATH.
     fn program(&self, name: &str, script: &str) {
         let file = self.home.path().join(name);
         fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Where the site of this directory listens.
+    /// Returns the address of the site in this directory.
     fn address(&self, dir: &str) -> SocketAddr {
         let output = self.command(&format!("newsreel status --json --dir {dir}")).output().unwrap();
         let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -139,7 +139,7 @@ impl Reader {
 
     fn run(&self, text: &str) {
         let text = self.places.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here));
-        // What has a place of this test has no other.
+        // A path replaced by this test must not be replaced again.
         let is_own = |there: &str| self.places.iter().any(|(own, _)| *own == there);
         let usual = PLACES.iter().filter(|(there, _)| !is_own(there));
         let text = usual.fold(text, |text, (there, here)| text.replace(there, here));
@@ -147,7 +147,7 @@ impl Reader {
         if text == "kill %1" {
             return self.end_server();
         }
-        // What the import of another server's configuration writes.
+        // Adapts the file that an import of another server's configuration writes.
         self.listens_elsewhere();
         for port in ["0.0.0.0:119", "0.0.0.0:563", "127.0.0.1:1119"] {
             text = text.replace(port, "127.0.0.1:0");
@@ -172,7 +172,7 @@ impl Reader {
         assert!(output.status.success(), "{text}: {said}{}", complaints(&output));
     }
 
-    /// The port of leafnode is that of every other news server.
+    /// Changes the port of leafnode, which is that of every other news server.
     fn listens_elsewhere(&self) {
         let file = self.home.path().join("site/newsreel.toml");
         let Ok(text) = fs::read_to_string(&file) else { return };
@@ -184,7 +184,7 @@ impl Reader {
     fn configure(&self, sections: &str) {
         let file = self.home.path().join("site/newsreel.toml");
         let text = fs::read_to_string(&file).unwrap();
-        // A section of users comes before the one for everybody, and so does a rule for some groups.
+        // A section of users comes before the one for everyone, and a rule for some groups before the others.
         let kind = ["\n[[access]]", "\n[[rule]]"].into_iter().find(|kind| sections.contains(kind));
         let at = kind.and_then(|kind| text.find(kind)).unwrap_or(text.len());
         let (before, after) = text.split_at(at);
@@ -226,24 +226,24 @@ fn follow(page: &str) {
 }
 
 #[test]
-fn the_first_site_is_up_in_five_minutes() {
+fn first_site_page_works_within_five_minutes() {
     let begun = Instant::now();
     follow("first-site.md");
     assert!(begun.elapsed() < Duration::from_secs(300));
 }
 
 #[test]
-fn fed_by_a_peer_and_feeding_one() {
+fn peers_page_works() {
     follow("peers.md");
 }
 
 #[test]
-fn archives_of_mailing_lists() {
+fn mailing_lists_page_works() {
     follow("mailing-lists.md");
 }
 
 #[test]
-fn from_leafnode_without_leafnode() {
+fn from_leafnode_page_works_without_leafnode() {
     let reader = Reader::with_package();
     reader.program("bin/fetchnews", "exit 0");
     let leafnode = reader.home.path().join("leafnode");
@@ -262,9 +262,9 @@ fn from_leafnode_without_leafnode() {
     assert!(shown.lines().any(|line| line.starts_with("misc.test") && line.contains('7')), "{shown}");
 }
 
-/// leafnode has fetched two groups of a server, which takes posts; it moves in as the page says.
+/// leafnode has fetched two groups of a server that accepts posts; the import follows the page.
 #[test]
-fn from_leafnode() {
+fn from_leafnode_page_works() {
     if !leafnode::runs() {
         return;
     }
@@ -304,7 +304,7 @@ fn from_leafnode() {
     assert_eq!(client.ask("GROUP misc.test"), format!("211 3 {low} {high} misc.test"));
     assert!(client.ask("LIST NEWSGROUPS misc.test").starts_with("215 "));
     assert_eq!(client.block(), ["misc.test\tTrying things out"]);
-    // Posts go where leafnode sent them.
+    // Posts go to the server that leafnode sent them to.
     assert!(client.ask("POST").starts_with("340 "));
     client.send(
         "From: me <me@moving.example>\r\nNewsgroups: misc.test\r\nSubject: moved\r\n\
@@ -319,10 +319,10 @@ fn from_leafnode() {
     assert!(serving.client().ask("STAT <post@moving.example>").starts_with("223 "));
 }
 
-/// An INN with articles, which feeds the trial and then moves in as the page says.
+/// An INN with articles feeds the trial site and is then replaced, following the page.
 #[test]
 #[ignore = "needs INN and root: make transcripts-inn"]
-fn from_inn() {
+fn from_inn_page_works() {
     let Some(inn) = Inn::found() else { return };
     inn.change("newsfeeds", |text| text + "innfeed!:!*:Tc,Wnm*:/usr/lib/news/bin/innfeed\n");
     inn.start_empty();
@@ -373,39 +373,39 @@ fn from_inn() {
             );
         }
     }
-    // It listens where INN did, and shows what INN had.
+    // The site listens where INN did, and has INN's articles.
     let mut client = Client::greeted(inn.peer_address());
     assert_eq!(client.ask("GROUP misc.test"), "211 8 1 8 misc.test");
     assert!(client.ask("IHAVE <3@moving.example>").starts_with("435 "));
 }
 
 #[test]
-fn a_private_site() {
+fn private_site_page_works() {
     follow("private-site.md");
 }
 
 #[test]
-fn a_cache_at_home() {
+fn cache_page_works() {
     follow("cache.md");
 }
 
 #[test]
-fn how_large_buffers_should_be() {
+fn sizing_page_works() {
     follow("sizing.md");
 }
 
 #[test]
-fn backup_and_restore() {
+fn backup_page_works() {
     follow("backup.md");
 }
 
 #[test]
-fn when_a_disk_dies() {
+fn disk_page_works() {
     follow("disk.md");
 }
 
 #[test]
-fn every_page_is_in_the_contents_and_every_link_leads_somewhere() {
+fn every_page_is_in_the_contents_and_every_link_resolves() {
     let contents = fs::read_to_string(book().join("SUMMARY.md")).unwrap();
     for entry in fs::read_dir(book()).unwrap() {
         let path = entry.unwrap().path();
@@ -419,9 +419,9 @@ fn every_page_is_in_the_contents_and_every_link_leads_somewhere() {
     }
 }
 
-/// What is named and not run exists, too.
+/// Commands that are named but not run exist, too.
 #[test]
-fn every_command_that_is_named_exists() {
+fn every_named_command_exists() {
     for entry in fs::read_dir(book()).unwrap() {
         let page = fs::read_to_string(entry.unwrap().path()).unwrap();
         let begins = ["`newsreel ", "$ newsreel ", "\n   newsreel "];

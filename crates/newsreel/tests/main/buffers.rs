@@ -1,5 +1,4 @@
-//! `newsreel buffer` on a site that is served and on one that is not: the spool, the configuration and the
-//! files agree.
+//! `newsreel buffer` with a running server and without one: the spool, the configuration and the files agree.
 
 use crate::client::{ANSWER_TIMEOUT, Client, article};
 use rustix::process::{Pid, Signal, kill_process};
@@ -72,7 +71,7 @@ fn rows(dir: &Path) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn buffers_change_under_a_server_and_the_configuration_with_them() {
+fn buffers_and_configuration_change_together_in_a_running_server() {
     let temp = TempDir::new().unwrap();
     let dir = &temp.path().join("site");
     let init =
@@ -110,7 +109,7 @@ fn buffers_change_under_a_server_and_the_configuration_with_them() {
         refused(dir, &["buffer", "add", "x", "--class", "text", "--path", "text0.cyc"]).contains("in use")
     );
 
-    // All of it is in the configuration, and nothing else has changed there.
+    // The configuration has all changes, and nothing else in it has changed.
     let now = std::fs::read_to_string(&file).unwrap();
     assert!(now.contains("buffers = [\"text0\", \"text1\", \"text2\"]"), "{now}");
     assert!(
@@ -142,7 +141,7 @@ fn buffers_change_under_a_server_and_the_configuration_with_them() {
     assert!(done(dir, &["verify"]).contains("all is well"));
     served.stop();
 
-    // The same without a server, and after a restart.
+    // Commands work alike without a server, and after a restart.
     assert_eq!(done(dir, &["buffer", "grow", "text2", "4 MiB"]), "text2 has 4 MiB now\n");
     let (served, address) = Served::start(dir);
     let mut client = Client::greeted(address);
@@ -154,14 +153,14 @@ fn buffers_change_under_a_server_and_the_configuration_with_them() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_changed_changes_nothing() {
+fn buffers_stay_unchanged_if_the_configuration_cannot_be_written() {
     let temp = TempDir::new().unwrap();
     let dir = &temp.path().join("site");
     done(dir, &["init", "--listen", "127.0.0.1:0", "--buffer", "1 MiB"]);
     let (served, _) = Served::start(dir);
     let file = dir.join("newsreel.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    // Its owner is in the middle of something.
+    // The operator is editing the file.
     std::fs::write(
         &file,
         format!("{text}\n[[buffer]]\nname = \"x\"\npath = \"x.cyc\"\nsize = \"1 MB\"\nbloc = 1\n"),

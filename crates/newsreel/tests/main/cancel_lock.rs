@@ -1,16 +1,17 @@
-//! Cancels and Supersedes: who may withdraw what, from peers and posters, before and after the article comes.
+//! Cancels and Supersedes: rights to withdraw articles, from peers and posters, before and after their
+//! arrival.
 
 use crate::auth::{self, with_access};
 use crate::client::{Client, article};
 use crate::operated::Operated;
 use crate::posting::{head, headers, post, posted_id};
 use crate::running::Server;
-use spool::{CrashKind, SimDisk};
+use disk::{CrashKind, SimDisk};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// RFC 8315 section 5.1.
+/// Example of RFC 8315 section 5.1.
 const KEY: &str = "sha256:qv1VXHYiCGjkX/N1nhfYKcAeUn8bCVhrWhoKuBSnpMA=";
 const LOCK: &str = "sha256:s/pmK/3grrz++29ce2/mQydzJuc7iqHn1nqcJiQTPMc=";
 
@@ -73,7 +74,7 @@ fn only_the_key_withdraws_and_everything_agrees_at_once() {
 }
 
 #[test]
-fn supersedes_takes_the_others_place() {
+fn supersedes_replaces_the_article() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(take(&mut client, "<old@x.example>", &locked("<old@x.example>")), "239 <old@x.example>");
@@ -97,7 +98,7 @@ fn supersedes_takes_the_others_place() {
 }
 
 #[test]
-fn a_cancel_that_comes_first_is_remembered_until_its_article_comes() {
+fn early_cancel_is_remembered_until_its_article_arrives() {
     let dir = tempfile::TempDir::new().unwrap();
     let configured = |text: String| {
         let data = format!("data = \"{}\"", dir.path().display());
@@ -143,7 +144,7 @@ fn a_cancel_that_comes_first_is_remembered_until_its_article_comes() {
 }
 
 #[test]
-fn policy_decides_what_is_honored() {
+fn honored_cancels_depend_on_the_policy() {
     let honor = |policy: &str| {
         let policy = policy.to_owned();
         let server = Server::start_with(|text| format!("{text}\n[cancel]\n{policy}\n"));
@@ -173,11 +174,11 @@ fn policy_decides_what_is_honored() {
 }
 
 #[test]
-fn the_operators_key_withdraws_what_was_posted_here() {
+fn operators_key_withdraws_local_posts() {
     let server = Server::start();
     let mut client = server.client();
     let id = posted_id(&post(&mut client, &headers("misc.test", ""), "spam"));
-    // A post cannot be withdrawn by whoever posts a cancel for it.
+    // A cancel without the key does not withdraw a post.
     let control = format!("Control: cancel {id}\r\n");
     assert!(post(&mut client, &headers("misc.test", &control), "cancel").starts_with("240 "));
     assert!(is_here(&mut client, &id));
@@ -200,7 +201,7 @@ fn the_operators_key_withdraws_what_was_posted_here() {
 }
 
 #[test]
-fn a_user_withdraws_and_supersedes_what_the_same_user_has_posted() {
+fn users_withdraw_and_supersede_their_own_posts() {
     let server = auth::start();
     let logged_in = |name: &str, password: &str| {
         let mut client = server.client();
@@ -227,7 +228,7 @@ fn a_user_withdraws_and_supersedes_what_the_same_user_has_posted() {
 }
 
 #[test]
-fn a_control_message_that_no_group_takes_is_obeyed_and_shown_to_nobody() {
+fn control_message_without_a_group_is_carried_out_and_not_shown() {
     let server = Server::start();
     let mut client = server.client();
     assert!(server.operate(&["rmgroup", "control"]) && server.operate(&["rmgroup", "control.cancel"]));
@@ -243,7 +244,7 @@ fn a_control_message_that_no_group_takes_is_obeyed_and_shown_to_nobody() {
     assert_eq!(client.ask("GROUP misc.test"), "211 0 2 1 misc.test");
 }
 
-/// What follows `240 Article received OK` in the answer to a cancel.
+/// Sends a cancel and returns the text after `240 Article received OK`.
 fn cancelled(client: &mut Client, target: &str, more: &str) -> String {
     let control = format!("Control: cancel {target}\r\n{more}");
     let answer = post(client, &headers("misc.test", &control), "cancel");
@@ -252,7 +253,7 @@ fn cancelled(client: &mut Client, target: &str, more: &str) -> String {
 }
 
 #[test]
-fn a_cancel_that_withdraws_nothing_says_so() {
+fn ineffective_cancel_is_reported_to_the_poster() {
     let server = Server::start_with(with_access(
         "[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.1\"]\n\
          [[access]]\nfrom = \"all\"\nusers = \"fred\"\nread = \"*\"\npost = \"*\"\n\
@@ -279,7 +280,7 @@ fn a_cancel_that_withdraws_nothing_says_so() {
         format!("{not}no key fits that article's lock")
     );
     assert_eq!(cancelled(&mut client, "<open@x.example>", &key), format!("{not}that article has no lock"));
-    // What the poster may not read is not there, unless the poster has its key.
+    // Articles that the poster may not read are reported as absent, unless the poster has the key.
     for target in ["<absent@x.example>", "<hidden@x.example>", "<bare@x.example>"] {
         assert_eq!(cancelled(&mut client, target, ""), not_here, "{target}");
     }
@@ -292,7 +293,7 @@ fn a_cancel_that_withdraws_nothing_says_so() {
 }
 
 #[test]
-fn without_a_key_nobody_withdraws_what_they_may_not_read() {
+fn unreadable_articles_are_withdrawn_only_with_a_key() {
     for policy in ["honor = \"all\"", "unlocked = true"] {
         let server = Server::start_with(|text| {
             let text = with_access(
@@ -322,7 +323,7 @@ fn without_a_key_nobody_withdraws_what_they_may_not_read() {
 }
 
 #[test]
-fn the_log_says_when_a_cancel_withdraws_nothing() {
+fn ineffective_cancels_are_logged() {
     let site = Operated::new();
     let mut serving = site.serve();
     let control = headers("local.test", "Control: cancel <absent@x.example>\r\n");
@@ -335,7 +336,7 @@ fn the_log_says_when_a_cancel_withdraws_nothing() {
 }
 
 #[test]
-fn a_control_section_decides_before_cancel_does() {
+fn control_section_takes_precedence_over_cancel() {
     let server = Server::start_with(|text| {
         format!(
             "{text}\n[[control]]\ntype = \"cancel\"\nfrom = \"tester@site.example\"\ngroups = \"misc.*\"\naction = \"do\"\n\
@@ -365,13 +366,13 @@ fn a_control_section_decides_before_cancel_does() {
     assert!(is_here(&mut client, "<o3@x.example>"));
 }
 
-/// How soon the place up to which withdrawals were carried out is saved, of a server that runs.
+/// Interval at which a running server saves how far withdrawals have been carried out.
 const SAVED_AFTER: Duration = Duration::from_secs(30);
 
-/// A server that dies after cancels were filed and before the next save. What honors none obeys none: so the
-/// disk is then as it was before they were obeyed.
+/// Simulates a server that dies after cancels were filed and before the next save. A server that honors no
+/// cancels carries none out, so the disk is then as it was before.
 #[test]
-fn a_cancel_that_a_crash_left_undone_is_obeyed_at_the_start() {
+fn cancel_interrupted_by_a_crash_is_carried_out_at_the_start() {
     let (mut server, disk, killed) = loop {
         let begun = Instant::now();
         let disk = SimDisk::new();
@@ -394,7 +395,7 @@ fn a_cancel_that_a_crash_left_undone_is_obeyed_at_the_start() {
     };
     let text = std::fs::read_to_string(server.file()).unwrap();
     std::fs::write(server.file(), text.replace("honor = \"none\"", "honor = \"verified\"")).unwrap();
-    // After an end in order there is nothing to look for.
+    // After a regular stop nothing remains to be carried out.
     server = server.again(Arc::new(disk));
     assert!(is_here(&mut server.client(), "<l1@x.example>"));
     server = server.again(Arc::new(killed));
@@ -402,7 +403,7 @@ fn a_cancel_that_a_crash_left_undone_is_obeyed_at_the_start() {
     assert!(!is_here(&mut client, "<l1@x.example>"));
     assert!(is_here(&mut client, "<l2@x.example>") && is_here(&mut client, "<l3@x.example>"));
     assert_eq!(client.ask("GROUP misc.test"), "211 2 2 3 misc.test");
-    // One whose article was not here yet waits for it.
+    // A cancel whose article has not arrived waits for it.
     let id = "<l9@x.example>";
     assert!(take(&mut client, id, &locked(id)).starts_with("439 "));
 }

@@ -1,4 +1,4 @@
-//! Sites that cannot serve as they are configured: `check` names each fault before `serve` meets it.
+//! Sites that cannot serve as configured: `check` reports each fault before `serve` would fail.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -6,15 +6,15 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use disk::{Disk, Open, RealDisk};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::net::{self, AddressFamily, SocketType};
-use spool::{Disk, Open, RealDisk};
 use tempfile::TempDir;
 
 use crate::clients::installed;
 use crate::operated::Operated;
 
-/// A site of one's own, with a moderated group, that listens on a port that is free.
+/// A site with a moderated group, on a free port.
 struct Broken {
     home: TempDir,
     text: String,
@@ -32,7 +32,7 @@ impl Broken {
         assert!(output.status.success(), "{output:?}");
         let text = fs::read_to_string(home.path().join("site/newsreel.toml")).unwrap();
         let site = Self { home, text };
-        // Moderators are reached, here and now.
+        // A mail program that always succeeds.
         let text = format!("{}\n[moderation]\nsendmail = \"/bin/true %s\"\n", site.text);
         let text = text + "[[moderator]]\ngroups = \"local.news\"\naddress = \"mod@example.org\"\n";
         Self { text, ..site }
@@ -42,20 +42,20 @@ impl Broken {
         self.home.path().join("site")
     }
 
-    /// What `check` says of this configuration of the site.
+    /// Runs `check` with this configuration of the site.
     fn check(&self, text: &str) -> Output {
         let file = self.dir().join("newsreel.toml");
         fs::write(&file, text).unwrap();
         command().args(["check", "--config"]).arg(&file).output().unwrap()
     }
 
-    /// Checks with `from` replaced by `to`; the fault that is found must say all of `expected`.
+    /// Checks with `from` replaced by `to`; the report must contain all of `expected`.
     fn finds(&self, from: &str, to: &str, expected: &[&str]) {
         assert!(self.text.contains(from), "{from}: {}", self.text);
         refuses(&self.check(&self.text.replacen(from, to, 1)), expected);
     }
 
-    /// Checks with more text at the end.
+    /// Checks with text added at the end.
     fn finds_in(&self, more: &str, expected: &[&str]) {
         refuses(&self.check(&format!("{}\n{more}", self.text)), expected);
     }
@@ -99,7 +99,7 @@ fn refuses(output: &Output, expected: &[&str]) {
 const LISTEN: &str = "listen = [\"127.0.0.1:0\"]";
 
 #[test]
-fn addresses_that_cannot_be_listened_on() {
+fn check_reports_unusable_addresses() {
     let site = Broken::new();
     let text = site.passes();
     assert!(text.contains("newsreel.toml: no errors") && !text.contains("Problems"), "{text}");
@@ -110,7 +110,8 @@ fn addresses_that_cannot_be_listened_on() {
     drop(taken);
     site.finds(LISTEN, &at("192.0.2.1"), &["cannot listen on 192.0.2.1:"]);
     site.finds(LISTEN, &at("no.such.host.invalid"), &["cannot listen on no.such.host.invalid:"]);
-    // Bound here, and not listened on: others may be asked to listen there, and nobody is given it unasked.
+    // Bound here, but not listening: the port may be listened on, and the system does not assign it to
+    // others.
     let ours = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     net::sockopt::set_socket_reuseaddr(&ours, true).unwrap();
     net::bind(&ours, &SocketAddr::from(([0, 0, 0, 0], 0))).unwrap();
@@ -119,12 +120,12 @@ fn addresses_that_cannot_be_listened_on() {
     site.finds(LISTEN, &both, &["in use", &format!("this configuration has 0.0.0.0:{port} as well")]);
     let twice = format!("listen = [\"127.0.0.1:{port}\"]\ntls_listen = [\"127.0.0.1:{port}\"]");
     site.finds(LISTEN, &twice, &["tls_listen", &format!("`127.0.0.1:{port}`"), "already"]);
-    // All of them are told at once.
+    // All faults are reported at once.
     let two = format!("listen = [\"192.0.2.1:{port}\", \"no.such.host.invalid:119\"]");
     site.finds(LISTEN, &two, &["192.0.2.1", "no.such.host.invalid", "2 problems"]);
 }
 
-/// Checks a configuration that can be served; the warnings must say all of `expected`.
+/// Checks a valid configuration; the warnings must contain all of `expected`.
 fn warns(site: &Broken, text: &str, expected: &[&str]) {
     let output = site.check(text);
     let said = told(&output);
@@ -135,7 +136,7 @@ fn warns(site: &Broken, text: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_configuration_that_is_hardly_meant_is_warned_of() {
+fn check_warns_of_probable_mistakes() {
     let site = Broken::new();
     let peer = |name: &str, more: &str| format!("\n[[peer]]\nname = \"{name}\"\n{more}\n");
     let and = |more: &str| format!("{}\n{more}", site.text);
@@ -162,7 +163,7 @@ fn a_configuration_that_is_hardly_meant_is_warned_of() {
     assert!(!told(&site.check(&and(upstream))).contains("can be read by everyone"));
 }
 
-/// Runs `check` as a user without rights.
+/// Runs `check` as an unprivileged user.
 fn check_as_nobody(site: &Broken, text: &str) -> Output {
     let file = site.dir().join("newsreel.toml");
     fs::write(&file, text).unwrap();
@@ -172,7 +173,7 @@ fn check_as_nobody(site: &Broken, text: &str) -> Output {
 }
 
 #[test]
-fn what_this_user_may_not_do() {
+fn check_reports_missing_permissions() {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || !installed(&[("setpriv", "util-linux")]) {
         return;
@@ -195,7 +196,7 @@ fn what_this_user_may_not_do() {
     }
 }
 
-/// A certificate for some years, and its key, as `name.crt` and `name.key` of the site.
+/// Writes a certificate valid in these years, and its key, as `name.crt` and `name.key` of the site.
 fn certificate(site: &Broken, name: &str, years: (i32, i32)) {
     let mut params = CertificateParams::new(vec!["news.example.org".to_owned()]).unwrap();
     params.not_before = rcgen::date_time_ymd(years.0, 1, 1);
@@ -208,7 +209,7 @@ fn certificate(site: &Broken, name: &str, years: (i32, i32)) {
 }
 
 #[test]
-fn certificates_that_no_client_would_take() {
+fn check_reports_invalid_certificates() {
     let site = Broken::new();
     let tls =
         |certificate: &str, key: &str| format!("[tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n");
@@ -227,7 +228,7 @@ fn certificates_that_no_client_would_take() {
 }
 
 #[test]
-fn buffers_that_cannot_be_used() {
+fn check_reports_unusable_buffers() {
     let site = Broken::new();
     let dir = site.dir();
     let path = "path = \"text1.cyc\"";
@@ -245,23 +246,23 @@ fn buffers_that_cannot_be_used() {
     site.finds("size = \"256 KiB\"", "size = \"128 KiB\"", &["buffer \"text0\"", "cannot be made smaller"]);
     site.finds("size = \"256 KiB\"", "block = \"4 KiB\"", &["was made with blocks of 64 bytes"]);
     site.finds("size = \"256 KiB\"", "size = \"900 TiB\"", &["the disk is too small", "needed", "free"]);
-    // Another site's.
+    // A buffer of another site.
     let other = Broken::new();
     let foreign = format!("path = \"{}\"", other.dir().join("text1.cyc").display());
     site.finds(path, &foreign, &["the secret in", "is not the one"]);
-    // Somebody has it.
+    // A buffer that is held open.
     let disk = RealDisk::new();
     let held = disk.open(&dir.join("text0.cyc"), Open::Existing).unwrap();
     held.try_lock().unwrap();
     site.finds_now(&["text0.cyc is in use"]);
     drop(held);
-    // Cut off.
+    // A truncated buffer.
     fs::File::options().write(true).open(dir.join("text1.cyc")).unwrap().set_len(100_000).unwrap();
     site.finds_now(&["buffer \"text1\" is cut off"]);
 }
 
 #[test]
-fn a_directory_that_cannot_be_used() {
+fn check_reports_an_unusable_directory() {
     let site = Broken::new();
     let dir = site.dir();
     let data = |path: &str| format!("[site]\ndata = \"{path}\"");
@@ -283,7 +284,7 @@ fn a_directory_that_cannot_be_used() {
 }
 
 #[test]
-fn programs_that_cannot_be_run() {
+fn check_reports_missing_programs() {
     let site = Broken::new();
     let program = |name: &str| format!("[[authenticator]]\nprogram = [\"{name}\"]\n");
     let script = site.dir().join("check.sh");
@@ -298,7 +299,7 @@ fn programs_that_cannot_be_run() {
     let none = "sendmail = \"/usr/sbin/no-such-mailer %s\"";
     site.finds(mail, none, &["the moderated group local.news", "/usr/sbin/no-such-mailer", "smtp"]);
     site.finds(mail, "sendmail = \"no-such-mailer %s\"", &["there is no no-such-mailer in "]);
-    // Who mails nothing needs no program.
+    // A site that mails nothing needs no mail program.
     let removed =
         command().args(["group", "remove", "local.news", "--dir"]).arg(site.dir()).output().unwrap();
     assert!(removed.status.success());
@@ -306,7 +307,7 @@ fn programs_that_cannot_be_run() {
 }
 
 #[test]
-fn limits_that_the_machine_does_not_have() {
+fn check_reports_limits_beyond_the_machine() {
     let site = Broken::new();
     let script = "ulimit -n 300 && exec \"$@\"";
     let output = Command::new("sh")
@@ -315,7 +316,7 @@ fn limits_that_the_machine_does_not_have() {
         .output()
         .unwrap();
     refuses(&output, &["the hard limit of open files is 300", "connections_max"]);
-    // Few clients, and more connections to peers than files may be open.
+    // Few clients, but more connections to peers than files that may be open.
     let peers = (0..40).map(|n| {
         format!("[[peer]]\nname = \"p{n}\"\n[peer.send]\nto = \"192.0.2.1:119\"\nconnections = 8\n")
     });
@@ -339,7 +340,7 @@ fn limits_that_the_machine_does_not_have() {
 }
 
 #[test]
-fn groups_that_are_spoken_of_and_are_not_there() {
+fn check_reports_missing_groups() {
     let site = Broken::new();
     let rule = "[[rule]]\nclass = \"text\"\n";
     let never = format!("[[rule]]\nclass = \"text\"\ngroups = \"alt.*\"\n\n{rule}");
@@ -364,7 +365,7 @@ fn groups_that_are_spoken_of_and_are_not_there() {
 }
 
 #[test]
-fn beside_its_own_server_a_site_passes() {
+fn check_passes_while_the_server_runs() {
     let site = crate::clients::site::Site::start("local.test\n");
     let output = site.run(&["check"]);
     assert!(output.status.success(), "{output:?}");
@@ -372,9 +373,9 @@ fn beside_its_own_server_a_site_passes() {
     assert!(!text.contains("in use") && !text.contains("Problems"), "{text}");
 }
 
-/// Whoever opened it would wait for the other end for ever.
+/// Opening the pipe would wait for the other end forever.
 #[test]
-fn a_pipe_in_place_of_a_file() {
+fn check_reports_a_pipe_in_place_of_a_file() {
     let site = Broken::new();
     let groups = site.dir().join("groups");
     fs::remove_file(&groups).unwrap();
@@ -385,9 +386,9 @@ fn a_pipe_in_place_of_a_file() {
     refuses(&served, &["groups is neither a file nor a block device"]);
 }
 
-/// What the file of a new site says is also looked at before there is a site.
+/// The file of a new site is also checked before the site exists.
 #[test]
-fn a_site_that_is_not_made_yet_is_checked_without_making_it() {
+fn check_does_not_create_a_missing_site() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("newsreel.toml");
     let text = "[site]\npath_identity = \"news.example.org\"\nlisten = [\"127.0.0.1:0\"]\ndata = \"data\"\n\
@@ -396,7 +397,7 @@ fn a_site_that_is_not_made_yet_is_checked_without_making_it() {
                 [[rule]]\nclass = \"text\"\n";
     fs::write(&file, text).unwrap();
     let check = || command().args(["check", "--config"]).arg(&file).output().unwrap();
-    // There is nothing in its way but that it is not made.
+    // The only problem is that the site has not been created.
     let output = check();
     refuses(&output, &["there is no spool in ", "newsreel init --dir "]);
     assert!(told(&output).contains(": 1 problem"), "{output:?}");
@@ -407,7 +408,7 @@ fn a_site_that_is_not_made_yet_is_checked_without_making_it() {
 }
 
 #[test]
-fn the_doctor_has_a_line_for_everything() {
+fn doctor_has_a_line_for_each_check() {
     let site = Operated::new();
     site.edit(|text| text + "\n[web]\nlisten = [\"127.0.0.1:0\"]\n");
     let serving = site.serve();
@@ -432,7 +433,7 @@ fn the_doctor_has_a_line_for_everything() {
     assert!(ports.contains(" answers browsers"), "{all:#?}");
     assert!(output.status.success(), "{all:#?}");
     serving.stop();
-    // How a name that does not exist is answered, and whether in time, is up to others.
+    // The response to a lookup of a nonexistent name, and its delay, depend on the resolver.
     site.edit(|text| {
         text + "[[peer]]\nname = \"p\"\n[peer.send]\nto = \"peer.invalid:119\"\ngroups = \"*\"\n"
     });

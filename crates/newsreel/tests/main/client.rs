@@ -1,5 +1,5 @@
-//! A client that sends octets and reads lines, over a connection that may be encrypted and compressed as the
-//! test likes: `nntp_io`'s, whose every wait has a limit. Whatever a test does not expect fails it here.
+//! A client that sends octets and reads lines, over a connection that may be encrypted and compressed: a
+//! wrapper of `nntp_io` in which every wait has a limit. Anything unexpected fails the test.
 
 use crate::layers::settings_name;
 use nntp_io::{Connection, Error, Limits, Socket, block_on};
@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an answer may take. Only a test that fails waits for so long.
+/// Time limit for a response, which only a failing test reaches.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
 const SEND_BUFFER_BYTES: usize = 64 << 10;
@@ -24,7 +24,7 @@ impl Client {
         Self::of(TcpStream::connect(address).unwrap())
     }
 
-    /// From this address of ours, past the greeting.
+    /// Connects from this local address, and reads the greeting.
     pub fn greeted_from(host: [u8; 4], address: SocketAddr) -> Self {
         let mut client = Self::connect_from(host.into(), address);
         let greeting = client.line();
@@ -44,11 +44,11 @@ impl Client {
         Self(Connection::new(Socket::own(stream), limits))
     }
 
-    /// A connection from another address of this machine.
+    /// Connects from another address of this machine.
     pub fn connect_from(from: IpAddr, to: SocketAddr) -> Self {
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        // The kernel's memory for TCP is the machine's: what a thousand clients wait to send would leave
-        // none to the server.
+        // The kernel's memory for TCP is shared: unsent data of a thousand clients would leave none to the
+        // server.
         net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES).unwrap();
         net::bind(&socket, &SocketAddr::new(from, 0)).unwrap();
         net::connect(&socket, &to).unwrap();
@@ -83,12 +83,12 @@ impl Client {
         self.0.tls().unwrap().alpn_protocol()
     }
 
-    /// The certificate that the server has shown.
+    /// Returns the server's certificate.
     pub fn server_certificate(&self) -> CertificateDer<'static> {
         self.0.tls().unwrap().peer_certificates().unwrap()[0].clone().into_owned()
     }
 
-    /// `COMPRESS DEFLATE`.
+    /// Sends `COMPRESS DEFLATE` and starts compression.
     pub fn compress(&mut self) {
         assert_eq!(self.ask("COMPRESS DEFLATE"), "206 Compression active");
         block_on(self.0.start_compression()).unwrap();
@@ -99,25 +99,25 @@ impl Client {
         block_on(self.0.flush()).unwrap();
     }
 
-    /// As `send`, for a server that may have closed the connection.
+    /// Like `send`, for a server that may have closed the connection.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.0.queue(bytes.as_ref());
         block_on(self.0.flush()).is_ok()
     }
 
-    /// Sends below all layers.
+    /// Sends octets below all layers.
     pub fn send_raw(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let socket = self.0.transport().socket().unwrap();
         block_on(socket.write([bytes, &[], &[]], ANSWER_TIMEOUT))
     }
 
-    /// The socket, to send on from another thread.
+    /// Returns the socket, to send on it from another thread.
     pub fn sender(&mut self) -> TcpStream {
         let socket = self.0.transport().socket().unwrap();
         block_on(async { socket.registered().unwrap().as_fd().try_clone_to_owned() }).unwrap().into()
     }
 
-    /// One line without its CRLF; octets above 127 as Latin 1.
+    /// Returns one line without its CRLF; octets above 127 as Latin 1.
     pub fn line(&mut self) -> String {
         self.line_or_end().expect("the server closed the connection")
     }
@@ -136,7 +136,7 @@ impl Client {
         Some(line.iter().map(|&octet| octet as char).collect())
     }
 
-    /// Waits for more; false at the end.
+    /// Waits for more input; returns false at the end.
     fn receives(&mut self) -> bool {
         match block_on(async { tokio::time::timeout(ANSWER_TIMEOUT, self.0.receive()).await }) {
             Ok(Ok(())) => true,
@@ -147,20 +147,20 @@ impl Client {
         }
     }
 
-    /// No answer comes for so long. An answer that is only slow passes too.
+    /// Checks that no response comes for this time. A slow response passes too.
     pub fn answers_nothing_for(&mut self, time: Duration) {
         assert!(self.0.unread().is_empty(), "{:?}", self.0.unread());
         let received = block_on(async { tokio::time::timeout(time, self.0.receive()).await });
         assert!(received.is_err(), "{:?}", self.0.unread());
     }
 
-    /// Sends a command line and returns the first line of the answer.
+    /// Sends a command line and returns the first line of the response.
     pub fn ask(&mut self, command: &str) -> String {
         self.send(format!("{command}\r\n"));
         self.line()
     }
 
-    /// The lines of a multi-line block up to the final dot, which is left out.
+    /// Returns the lines of a multi-line block, without the final dot.
     pub fn block(&mut self) -> Vec<String> {
         std::iter::from_fn(|| Some(self.line()).filter(|line| line != ".")).collect()
     }
@@ -170,7 +170,7 @@ impl Client {
         self.block()
     }
 
-    /// Whether the server has closed the connection without another word.
+    /// Returns whether the server has closed the connection without further output.
     pub fn is_cut_off(&mut self) -> bool {
         self.line_or_end().is_none()
     }
@@ -179,12 +179,12 @@ impl Client {
         block_on(self.0.shutdown()).unwrap();
     }
 
-    /// As `half_close`, for a server that may have closed the connection.
+    /// Like `half_close`, for a server that may have closed the connection.
     pub fn try_half_close(&mut self) {
         let _already_closed = block_on(self.0.shutdown());
     }
 
-    /// Everything up to the end of the stream.
+    /// Returns everything up to the end of the stream.
     pub fn rest(&mut self) -> String {
         let mut rest = String::new();
         loop {
@@ -196,7 +196,7 @@ impl Client {
     }
 }
 
-/// An article in wire format, with the final dot line.
+/// Returns an article in wire format, with the final dot line.
 pub fn article(id: &str, groups: &str, body: &str) -> String {
     format!(
         "Path: peer.example!not-for-mail\r\nFrom: A Tester <tester@site.example>\r\nNewsgroups: {groups}\r\n\

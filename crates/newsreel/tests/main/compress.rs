@@ -1,4 +1,4 @@
-//! COMPRESS DEFLATE, alone and over TLS; and streams that are up to no good.
+//! COMPRESS DEFLATE, alone and over TLS, and malicious streams.
 //!
 //! Source: RFC 8054.
 
@@ -55,7 +55,7 @@ fn feed_and_read(client: &mut Client) {
         assert_eq!(client.block(), body(i));
         assert!(client.line().starts_with("223 "));
     }
-    // What is sent again comes from elsewhere, and is the same.
+    // Repeated reads come from a cache, and are identical.
     for _ in 0..3 {
         assert!(client.ask("GROUP misc.test").starts_with("211 500 "));
         client.send("BODY\r\nNEXT\r\n".repeat(40) + "OVER 100-200\r\n");
@@ -78,7 +78,7 @@ fn peers_stream_and_readers_pipeline_compressed() {
 }
 
 #[test]
-fn compression_inside_tls() {
+fn compression_works_inside_tls() {
     let site = Site::start();
     let mut client = Client::encrypted(site.server.tls_address.unwrap(), settings(&site.authority, None));
     client.compress();
@@ -88,7 +88,7 @@ fn compression_inside_tls() {
 }
 
 #[test]
-fn a_session_that_was_silent_goes_on() {
+fn silent_session_continues() {
     let server = Server::start();
     let mut client = Client::greeted(server.address);
     client.compress();
@@ -96,14 +96,14 @@ fn a_session_that_was_silent_goes_on() {
     let groups = client.block();
     assert!(groups.len() > 5);
     for _ in 0..2 {
-        // Long enough for the compressor to be forgotten.
+        // Long enough for the compressor to be dropped.
         std::thread::sleep(Duration::from_millis(2_200));
         assert!(client.ask("LIST ACTIVE").starts_with("215 "));
         assert_eq!(client.block(), groups);
     }
 }
 
-/// `bytes` as a raw deflate stream.
+/// Returns `bytes` as a raw deflate stream.
 fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut compress = Compress::new(Compression::best(), false);
     let mut out = Vec::with_capacity(bytes.len() / 100 + (64 << 10));
@@ -113,7 +113,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn bombs_are_cut_off_and_hold_nobody_up() {
+fn bombs_are_cut_off_without_delaying_others() {
     let server = Server::start();
     let mut other = Client::greeted(server.address);
     let commands = b"\r\n".repeat(40 << 20);
@@ -124,7 +124,7 @@ fn bombs_are_cut_off_and_hold_nobody_up() {
         assert!(bomb.len() < 200_000, "{name}: {}", bomb.len());
         let mut client = Client::greeted(server.address);
         client.compress();
-        // It may be cut off before all of it is sent.
+        // The connection may be cut off before everything is sent.
         let _cut_off = client.send_raw(&bomb);
         while let Some(answer) = client.line_or_end() {
             assert!(answer.starts_with("501 "), "{name}: {answer}");
@@ -134,7 +134,7 @@ fn bombs_are_cut_off_and_hold_nobody_up() {
 }
 
 #[test]
-fn a_damaged_stream_ends_the_connection() {
+fn damaged_stream_ends_the_connection() {
     let server = Server::start();
     for damage in [&b"DATE\r\n"[..], &[0xff; 40], &[0x06, 0x00]] {
         let mut client = Client::greeted(server.address);

@@ -1,5 +1,5 @@
-//! Small damage around a server that goes on serving: a log that cannot be written, a posting secret with a
-//! wrong bit. And what `init` does so that a power cut does no damage.
+//! Small damage around a server that continues to serve: a log that cannot be written, a posting secret with
+//! a wrong bit. Also how `init` protects against power failures.
 
 use crate::client::Client;
 use crate::clients::installed;
@@ -20,12 +20,12 @@ fn newsreel(arguments: &[&str], dir: &Path, stderr: Stdio) -> Child {
     command.stderr(stderr).spawn().unwrap()
 }
 
-/// An address that nobody uses now; no other test takes ports there.
+/// Returns an address that is free now; no other test uses ports there.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.5:0").unwrap().local_addr().unwrap()
 }
 
-/// Serves a new site with standard error as given; some clients, some of whom are logged about.
+/// Serves a new site with this standard error, with some clients, some of which are logged.
 fn serves_with(stderr: impl Fn() -> Stdio) {
     let dir = TempDir::new().unwrap();
     let address = free_address();
@@ -55,12 +55,12 @@ fn serves_with(stderr: impl Fn() -> Stdio) {
 }
 
 #[test]
-fn a_full_log_disk_stops_neither_a_start_nor_a_connection() {
+fn full_log_disk_stops_neither_a_start_nor_a_connection() {
     serves_with(|| File::options().write(true).open("/dev/full").unwrap().into());
 }
 
 #[test]
-fn a_closed_log_pipe_stops_neither_a_start_nor_a_connection() {
+fn closed_log_pipe_stops_neither_a_start_nor_a_connection() {
     serves_with(|| {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -78,7 +78,7 @@ fn post(client: &mut Client, id: &str) -> String {
 }
 
 #[test]
-fn a_wrong_bit_in_the_posting_secret_costs_posting_alone_and_until_it_is_put_right() {
+fn damaged_posting_secret_disables_only_posting_until_repaired() {
     // The server reads the secret when it starts, so it starts with the damaged one.
     let mut whole = String::new();
     let server = Server::start_with(|text| {
@@ -100,7 +100,7 @@ fn a_wrong_bit_in_the_posting_secret_costs_posting_alone_and_until_it_is_put_rig
     assert!(answer.starts_with("240"), "{answer}");
 }
 
-/// The paths below `dir` that `init` made, and those it synced, as the kernel saw it.
+/// Returns the paths below `dir` that `init` made, and those it synced, as the kernel saw it.
 fn made_and_synced(trace: &str, dir: &Path) -> (BTreeSet<PathBuf>, BTreeSet<PathBuf>) {
     let below = |path: &str| Some(PathBuf::from(path)).filter(|path| path.starts_with(dir));
     let quoted = |line: &str| line.split('"').skip(1).step_by(2).last().and_then(below);
@@ -113,7 +113,7 @@ fn made_and_synced(trace: &str, dir: &Path) -> (BTreeSet<PathBuf>, BTreeSet<Path
 }
 
 #[test]
-fn init_syncs_every_file_and_directory_that_it_makes() {
+fn init_syncs_every_new_file_and_directory() {
     if !installed(&[("strace", "strace")]) {
         return;
     }
@@ -131,13 +131,13 @@ fn init_syncs_every_file_and_directory_that_it_makes() {
     }
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (made, synced) = made_and_synced(&std::fs::read_to_string(log).unwrap(), &top);
-    // The lock holds nothing, and the index of history is built again after a power cut.
+    // The lock has no contents, and the index of history is rebuilt after a power failure.
     let needed =
         |path: &&PathBuf| !path.ends_with("lock") && !path.to_string_lossy().contains("history/index-");
     for path in made.iter().filter(needed) {
         let parent = path.parent().unwrap().to_owned();
         assert!(synced.contains(&parent) || path.is_dir(), "the name of {} was not synced", path.display());
-        // What was renamed or linked was synced under its first name.
+        // Renamed and linked files were synced under their first name.
         let is_synced = |synced: &PathBuf| {
             let (name, path) = (synced.to_string_lossy().into_owned(), path.to_string_lossy());
             synced.as_path() == Path::new(&*path) || name.starts_with(&format!("{path}."))

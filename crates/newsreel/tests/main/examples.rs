@@ -1,5 +1,5 @@
-//! The pages for operators stay true: the configurations in `docs/examples` pass `newsreel check`, and
-//! `docs/from-inn.md` names only keys and commands that exist.
+//! The pages for operators are accurate: the configurations in `docs/examples` pass `newsreel check`, and
+//! `docs/from-inn.md` names only existing keys and commands.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,20 +17,20 @@ fn newsreel<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Output {
     command.env_remove("NEWSREEL_CONFIG").args(arguments).output().unwrap()
 }
 
-/// Everything that the command printed.
+/// Returns the command's output, standard error included.
 fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The names of the examples.
+/// Returns the names of the examples.
 fn names() -> Vec<String> {
     let files = fs::read_dir(docs().join("examples")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.ends_with(".toml")).collect()
 }
 
-/// The example `name` as the configuration of a new site in `dir`: sizes, ports and paths are those of a
-/// test, everything else is as written.
+/// Installs the example `name` as the configuration of a new site in `dir`, with sizes, ports and paths for a
+/// test, and everything else as written.
 fn install(name: &str, dir: &Path) -> PathBuf {
     let site = dir.join("site");
     let init = ["init", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0", "--buffer", "64 KiB"];
@@ -85,9 +85,9 @@ fn every_example_is_linked() {
     }
 }
 
-/// What the examples' comments say of rights is what `check --access` answers.
+/// The examples' comments about rights agree with `check --access`.
 #[test]
-fn rights_are_what_the_examples_say() {
+fn rights_agree_with_the_examples() {
     let decides = |file: &str, who: &str, expected: &[&str]| {
         let file = docs().join("examples").join(file);
         let question = ["check", "--config", file.to_str().unwrap(), "--access"];
@@ -101,7 +101,7 @@ fn rights_are_what_the_examples_say() {
     decides("relay.toml", "192.0.2.77", &["reads     *,!control,!control.*,!junk\n"]);
 }
 
-/// What stands in the last cell of each row of the tables, between backquotes.
+/// Returns the text between backquotes in the last cell of each row of the tables.
 fn our_words(page: &str) -> BTreeSet<String> {
     let rows = page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| INN |"));
     let mut words = BTreeSet::new();
@@ -113,7 +113,7 @@ fn our_words(page: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_page_for_operators_of_inn_names_only_what_exists() {
+fn page_for_inn_operators_names_only_existing_keys_and_commands() {
     let (mut keys, mut commands) = (0, 0);
     for word in our_words(&fs::read_to_string(docs().join("from-inn.md")).unwrap()) {
         let name = word.split(" = ").next().unwrap();

@@ -1,5 +1,4 @@
-//! `newsreel expire`: what it does, explains and foretells, on a running server and on a spool that nobody
-//! serves.
+//! `newsreel expire`: deletion, explanation and forecast, with a running server and without one.
 
 use crate::operated::{Operated, complaints};
 use crate::purging::feed;
@@ -34,7 +33,7 @@ fn filled() -> Operated {
 }
 
 #[test]
-fn what_goes_is_foretold_explained_and_goes() {
+fn expiry_is_forecast_explained_and_done() {
     for served in [true, false] {
         let site = filled();
         let serving = served.then(|| site.serve());
@@ -66,7 +65,7 @@ fn what_goes_is_foretold_explained_and_goes() {
             assert_eq!(site.run(wrong).status.code(), Some(2), "{wrong:?}");
         }
 
-        // A reload begins a pass at once: nothing is due yet.
+        // A reload starts a pass at once, but nothing is due yet.
         let take = |rules: String| {
             site.edit(|_| rules);
             if served {

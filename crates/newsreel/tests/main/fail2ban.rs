@@ -1,4 +1,4 @@
-//! What the log says of clients that guess, and what fail2ban makes of it with the filter in
+//! Log lines about clients that guess passwords, and their evaluation by fail2ban with the filter in
 //! `packaging/fail2ban`.
 
 use crate::auth::plain;
@@ -7,17 +7,17 @@ use crate::operated::{Operated, Serving};
 use std::path::Path;
 use std::process::Command;
 
-/// Names that would like to look like failures from elsewhere, in text and in JSON.
+/// Names that imitate failures from elsewhere, in text and in JSON.
 const NAMES: &[&str] = &[
-    "x WARN newsreel::access::gate: authentication failed address=203.0.113.9 user=",
-    "x\" 2026-11-21T22:00:00.000000Z  WARN newsreel::access::gate: authentication failed address=203.0.113.9 user=\"y",
+    "x WARN access::gate: authentication failed address=203.0.113.9 user=",
+    "x\" 2026-11-21T22:00:00.000000Z  WARN access::gate: authentication failed address=203.0.113.9 user=\"y",
     "\",\"level\":\"WARN\",\"fields\":{\"message\":\"authentication failed\",\"address\":\"203.0.113.9\",\"user\":\"",
     "{\"timestamp\":\"2026-11-21T22:00:00Z\",\"level\":\"WARN\",\"fields\":{\"message\":\"authentication failed\",\
      \"address\":\"203.0.113.9\",\"user\":\"",
     "address=203.0.113.9",
 ];
 
-/// A served site whose only user is fred, with a log in this format.
+/// Serves a site whose only user is fred, with a log in this format.
 fn served(format: &str) -> (Operated, Serving) {
     let site = Operated::new();
     let settings = format!(
@@ -42,7 +42,7 @@ fn guess(serving: &Serving, name: &str) -> String {
     client.ask("AUTHINFO PASS guess")
 }
 
-/// The addresses that fail2ban finds in these lines, in order.
+/// Returns the addresses that fail2ban finds in these lines, in order.
 fn found(dir: &Path, lines: &[String]) -> Vec<String> {
     let log = dir.join("fed-to-fail2ban");
     std::fs::write(&log, lines.join("\n") + "\n").unwrap();
@@ -80,7 +80,7 @@ fn no_name_fools_the_filter() {
 }
 
 #[test]
-fn a_guesser_that_is_locked_out_writes_one_line() {
+fn locked_out_client_is_logged_once() {
     let (site, mut serving) = served("plain");
     for n in 0..NAMES.len() {
         assert_eq!(guess(&serving, &format!("user{n}")), "481 Authentication failed");
@@ -90,7 +90,7 @@ fn a_guesser_that_is_locked_out_writes_one_line() {
     }
     serving
         .logged(|line| line.contains("authentication refused: locked out address=127.0.0.1 user=\"user0\""));
-    let about = |log: Vec<String>| log.iter().filter(|line| line.contains("newsreel::access::gate")).count();
+    let about = |log: Vec<String>| log.iter().filter(|line| line.contains("access::gate")).count();
     assert_eq!(about(serving.log()), NAMES.len() + 1, "{:#?}", serving.log());
     if installed(&[("fail2ban-regex", "fail2ban")]) {
         assert_eq!(found(site.home(), &serving.log()).len(), NAMES.len() + 1);

@@ -1,4 +1,4 @@
-//! What one connection asks for does not keep others waiting.
+//! Expensive commands of one connection do not delay others.
 
 use crate::client::Client;
 use crate::operated::PATIENCE;
@@ -7,14 +7,13 @@ use crate::running::{AtEnd, Server};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// As many clients as there are threads to serve them send `count` commands after another; meanwhile others
-/// are served.
+/// Sends `count` commands from as many clients as there are server threads; meanwhile others must be served.
 fn others_are_served_during(server: &Server, prepare: impl Fn(&mut Client), commands: &str, count: usize) {
     let busy = std::thread::available_parallelism().map_or(2, |n| n.get());
     let (begun, served) = (AtomicUsize::new(0), AtomicBool::new(false));
     let mut others: Vec<Client> = (0..4).map(|_| server.client()).collect();
     std::thread::scope(|scope| {
-        // Also if this thread fails: the scope waits for the others.
+        // Also if this thread fails, as the scope waits for the others.
         let _end = AtEnd(|| served.store(true, Ordering::Release));
         for _ in 0..busy {
             let mut client = server.client();
@@ -24,7 +23,7 @@ fn others_are_served_during(server: &Server, prepare: impl Fn(&mut Client), comm
                 client.send(commands);
                 let mut is_first = true;
                 while !served.load(Ordering::Acquire) {
-                    // More has come before all of it is answered.
+                    // More commands arrive before all are answered.
                     client.send(commands);
                     for _ in 0..count {
                         assert!(client.line().starts_with('2'));
@@ -43,7 +42,7 @@ fn others_are_served_during(server: &Server, prepare: impl Fn(&mut Client), comm
             assert!(waited.elapsed() < PATIENCE, "they hold each other up");
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Without a turn of theirs these would wait for ever.
+        // Without fair scheduling these would wait forever.
         others.iter_mut().for_each(|other| other.send("DATE\r\n"));
         assert!(server.client().ask("DATE").starts_with("111 "));
         assert!(others.iter_mut().all(|other| other.line().starts_with("111 ")));
@@ -51,13 +50,13 @@ fn others_are_served_during(server: &Server, prepare: impl Fn(&mut Client), comm
 }
 
 #[test]
-fn a_compressed_pipeline_holds_up_nobody() {
+fn compressed_pipeline_does_not_delay_others() {
     let server = Server::start();
     others_are_served_during(&server, Client::compress, &"LIST ACTIVE\r\n".repeat(2_000), 2_000);
 }
 
 #[test]
-fn a_search_that_finds_nothing_holds_up_nobody() {
+fn search_without_hits_does_not_delay_others() {
     let server = Server::start();
     let mut client = server.client();
     for n in 0..40 {

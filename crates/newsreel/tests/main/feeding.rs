@@ -1,5 +1,5 @@
-//! Feeding in bulk: many articles on one connection, large ones, several peers at once, and what readers then
-//! see.
+//! Feeding in bulk: many articles on one connection, large ones, several peers at once, and the readers'
+//! view.
 
 use crate::client::{ANSWER_TIMEOUT, Client, article};
 use crate::running::Server;
@@ -9,7 +9,7 @@ fn takethis(id: &str, groups: &str, body: &str) -> String {
 }
 
 #[test]
-fn a_thousand_articles_in_one_write() {
+fn thousand_articles_in_one_write_are_filed() {
     let server = Server::start();
     let mut client = server.client();
     let ids: Vec<_> = (0..1000).map(|i| format!("<n{i}@x.example>")).collect();
@@ -38,7 +38,7 @@ fn a_thousand_articles_in_one_write() {
 }
 
 #[test]
-fn what_is_stored_is_what_was_sent() {
+fn stored_articles_equal_those_sent() {
     let server = Server::start();
     let mut client = server.client();
     for (i, size) in [0, 1, 100, 15_000, 16_384, 17_000, 70_000, 120_000].into_iter().enumerate() {
@@ -75,13 +75,13 @@ fn article_bytes_max_is_exact() {
     for (over, answer) in
         [(1, "439 <m@x.example> too large (at most 131072 bytes)"), (0, "239 <m@x.example>")]
     {
-        // Lines of 64 octets, the last one as long as it takes.
+        // Lines of 64 octets, and a last one to fill up.
         let room = (128 << 10) - bare + over;
         let body = ("x".repeat(62) + "\r\n").repeat(room / 64 - 1);
         let body = body.clone() + &"y".repeat(room - body.len());
         let wire = takethis("<m@x.example>", "misc.test", &body);
         if over == 1 {
-            // What is too large is remembered, so the other one is offered under its own name.
+            // Oversized articles are remembered, so the other one is offered under its own name.
             client.send(wire.replace("<m@x.example>", "<n@x.example>"));
             assert_eq!(client.line(), answer.replace("<m@", "<n@"));
         } else {
@@ -92,8 +92,8 @@ fn article_bytes_max_is_exact() {
 }
 
 #[test]
-fn more_large_articles_at_once_than_there_is_memory_for() {
-    // Room for some 6 of these articles; the others wait for them and none for ever.
+fn large_articles_beyond_the_memory_limit_wait_and_are_filed() {
+    // Room for about 6 of these articles; the others wait, but not forever.
     let server = Server::start_with(|text| {
         text.replace("\"128 KiB\"", "\"2 MiB\"")
             .replace("[limits]", "[limits]\nreceive_bytes_from_peers_max = \"12 MiB\"")
@@ -123,7 +123,7 @@ fn more_large_articles_at_once_than_there_is_memory_for() {
 }
 
 #[test]
-fn what_is_too_large_is_not_asked_for_again() {
+fn oversized_articles_are_not_requested_again() {
     let server = Server::start();
     let mut client = server.client();
     // More than a receive buffer with read-ahead holds.
@@ -135,7 +135,7 @@ fn what_is_too_large_is_not_asked_for_again() {
     client.send(article("<big2@x.example>", "misc.test", &body));
     assert_eq!(client.line(), "437 too large (at most 131072 bytes)");
     assert!(client.ask("IHAVE <big2@x.example>").starts_with("435 "));
-    // Nobody can have another's article refused by announcing it.
+    // Announcing another's article in a wrong way cannot get it rejected.
     client.send(takethis("<big3@x.example>", "misc.test", &body).replacen("<big3@", "<victim@", 1));
     assert_eq!(client.line(), "439 <victim@x.example> too large (at most 131072 bytes)");
     assert_eq!(client.ask("CHECK <victim@x.example>"), "238 <victim@x.example>");
@@ -145,13 +145,13 @@ fn what_is_too_large_is_not_asked_for_again() {
 }
 
 #[test]
-fn of_two_peers_one_is_told_to_wait() {
+fn second_peer_offering_an_article_is_deferred() {
     let server = Server::start();
     let (mut one, mut two) = (server.client(), server.client());
     assert_eq!(one.ask("CHECK <r@x.example>"), "238 <r@x.example>");
     assert_eq!(two.ask("CHECK <r@x.example>"), "431 <r@x.example>");
     assert!(two.ask("IHAVE <r@x.example>").starts_with("436 "));
-    // Who sends unasked is first.
+    // A peer that sends without asking is first.
     two.send(takethis("<r@x.example>", "misc.test", "two"));
     assert_eq!(two.line(), "239 <r@x.example>");
     one.send(takethis("<r@x.example>", "misc.test", "one"));
@@ -166,7 +166,7 @@ fn of_two_peers_one_is_told_to_wait() {
 }
 
 #[test]
-fn a_distribution_is_refused_by_the_site_for_good_and_by_a_peer_for_itself() {
+fn distributions_are_refused_by_site_and_by_peer() {
     let server = Server::start_with(|text| {
         text.replace("[site]\n", "[site]\ndistributions = \"!secret\"\n")
             .replace("[[peer]]\n", "[[peer]]\ndistributions = \"Usa,secret\"\n")
@@ -198,8 +198,8 @@ fn a_distribution_is_refused_by_the_site_for_good_and_by_a_peer_for_itself() {
             None => assert!(line.starts_with("235 "), "{to}: {line}"),
         }
     }
-    // What this peer may not send is taken from another; the site's own list holds for posts too, and a post
-    // that is put right is taken under the same Message-ID.
+    // An article that this peer may not send is accepted from another; the site's own list applies to posts
+    // too, and a corrected post is accepted under the same Message-ID.
     let mut post = |id: &str, to: &str| {
         assert!(client.ask("POST").starts_with("340 "));
         client.send(limited(id, to));
@@ -278,7 +278,7 @@ fn readers_see_only_their_groups() {
 }
 
 #[test]
-fn who_may_only_feed_or_only_read_is_told_so() {
+fn clients_without_feeding_or_reading_rights_get_502() {
     let server = Server::start_with(|text| text.replace("from = [\"127.0.0.1\"]", "from = [\"127.0.0.2\"]"));
     let mut peer = Client::connect(server.address);
     assert!(peer.line().starts_with("200 "));

@@ -13,7 +13,7 @@ use crate::operated::PATIENCE;
 use crate::posting::{head, headers, post};
 use crate::running::Server;
 
-/// A filter as INN's are written: it looks at %hdr and returns reasons.
+/// A filter in the style of INN's: it examines %hdr and returns reasons.
 const INND: &str = r#"
 use strict;
 use vars qw(%hdr %mode);
@@ -81,7 +81,7 @@ fn adapter(name: &str) -> String {
     dir.join(name).canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
-/// A section with the Perl adapter and files in `dir`.
+/// Returns a section with the Perl adapter and files in `dir`.
 fn perl(dir: &TempDir, keys: &str) -> String {
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);
@@ -98,7 +98,7 @@ fn perl(dir: &TempDir, keys: &str) -> String {
     )
 }
 
-/// Repeats what a slow machine may have deferred, on a new connection.
+/// Repeats an attempt deferred on a slow machine, on a new connection.
 fn judged(server: &Server, mut attempt: impl FnMut(&mut Client) -> Option<String>) -> String {
     let begun = Instant::now();
     loop {
@@ -113,7 +113,7 @@ fn judged(server: &Server, mut attempt: impl FnMut(&mut Client) -> Option<String
     }
 }
 
-/// The answer to an article: `239`, or `439` and the reason.
+/// Returns the response to an article: `239`, or `439` and the reason.
 fn feed(server: &Server, id: &str, body: &str) -> String {
     feed_with(server, id, "", body)
 }
@@ -132,7 +132,7 @@ fn login_as(client: &mut Client, name: &str, password: &str) -> String {
     client.ask(&format!("AUTHINFO PASS {password}"))
 }
 
-/// Whether an article was set aside in junk.
+/// Returns whether an article was set aside in junk.
 fn is_aside(server: &Server, id: &str) -> bool {
     let mut client = server.client();
     let marks = client.ask("GROUP junk");
@@ -177,8 +177,8 @@ fn inns_perl_filter_judges_articles_unchanged() {
     assert_eq!(feed(&server, "<9@x.example>", "cancel"), "439 cancelled 1");
     assert!(server.client().ask("STAT <known@x.example>").starts_with("430"));
     assert_eq!(std::fs::read_to_string(dir.path().join("mode")).unwrap(), "running");
-    // A filter that has died of an article judges the next: nothing is lost. On a machine that stands still
-    // for a second the server kills it meanwhile, or as it ends.
+    // A filter that died on an article judges the next: nothing is lost. On a machine that stalls for a
+    // second the server also kills it, meanwhile or as it ends.
     let starts = || server.status()["filters"][0]["starts"].as_u64().unwrap();
     let is_the_same = |n: usize| {
         let (before, id) = (starts(), format!("<died{n}@x.example>"));
@@ -202,7 +202,7 @@ fn inns_perl_filter_judges_articles_unchanged() {
 }
 
 #[test]
-fn a_reload_reads_the_filter_again_and_a_new_section_starts_another() {
+fn reload_rereads_filters_and_starts_new_ones() {
     if !installed(&[("perl", "perl")]) {
         return;
     }
@@ -214,7 +214,7 @@ fn a_reload_reads_the_filter_again_and_a_new_section_starts_another() {
     std::fs::write(&file, INND.replace("make money fast", "other text")).unwrap();
     server.reload(|text| text).unwrap();
     assert_eq!(feed(&server, "<2@x.example>", "other text"), "439 EMP (body)");
-    // It is not started again for that, but where a slow machine has the server kill it.
+    // The filter is not restarted for that, unless the server kills it on a slow machine.
     let stays = |n: usize| {
         let starts = || server.status()["filters"][0]["starts"].clone();
         let before = starts();
@@ -309,11 +309,11 @@ fn inns_python_filter_judges_articles_unchanged() {
     assert_eq!(refused, "481 not you");
 }
 
-/// STAT commands sent at once.
+/// Number of STAT commands sent at once.
 const STATS: usize = 200;
 
-/// Feeds articles, of which each second one is spam, in batches, and sends again what is deferred. `between`
-/// is told how many have their answer.
+/// Feeds articles in batches, every second one spam, and repeats deferred ones. `between` is called with the
+/// number of answered articles.
 fn feed_all(server: &Server, articles: usize, at_once: usize, mut between: impl FnMut(usize)) {
     let id = |n: usize| format!("<{n}@feed.example>");
     let body = |n: usize| if n % 2 == 1 { "make money fast" } else { "a fine article" };
@@ -352,7 +352,7 @@ fn feed_all(server: &Server, articles: usize, at_once: usize, mut between: impl 
 }
 
 #[test]
-fn a_filter_that_is_killed_again_and_again_costs_no_article_and_leaves_none_unjudged() {
+fn killed_filter_loses_no_article_and_skips_none() {
     if !installed(&[("perl", "perl")]) {
         return;
     }
@@ -362,9 +362,9 @@ fn a_filter_that_is_killed_again_and_again_costs_no_article_and_leaves_none_unju
     let mut killed = 0_u64;
     let mut last = String::new();
     feed_all(&server, 2_000, 20, |_| {
-        // The first one may not have begun yet.
+        // The first process may not have started yet.
         let pid = std::fs::read_to_string(dir.path().join("pid")).unwrap_or_default();
-        // One that has just been started is killed, too.
+        // A process that has just been started is killed, too.
         if !pid.is_empty() && pid != last && killed < 30 {
             // On a slow machine the server may have killed it first.
             killed += u64::from(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
@@ -380,7 +380,7 @@ fn a_filter_that_is_killed_again_and_again_costs_no_article_and_leaves_none_unju
 
 #[test]
 #[ignore = "soak: 300,000 articles in a minute"]
-fn a_filter_that_is_killed_each_second_for_a_minute_costs_no_article_and_leaves_none_unjudged() {
+fn filter_killed_each_second_for_a_minute_loses_no_article() {
     const RATE: u64 = 5_000;
     const SECS: u64 = 60;
     if !installed(&[("perl", "perl")]) {
@@ -408,7 +408,7 @@ fn a_filter_that_is_killed_each_second_for_a_minute_costs_no_article_and_leaves_
 }
 
 #[test]
-fn a_filter_that_hangs_costs_no_article_and_none_passes_it_unless_the_key_says_so() {
+fn hanging_filter_defers_articles_unless_configured_otherwise() {
     let dir = TempDir::new().unwrap();
     let script = dir.path().join("hangs.sh");
     std::fs::write(&script, "echo newsreel-filter 1\nexec sleep 600\n").unwrap();
@@ -444,7 +444,7 @@ fn a_filter_that_hangs_costs_no_article_and_none_passes_it_unless_the_key_says_s
     }
     assert!(answers.contains(&"431 <d@x.example>".to_owned()), "{answers:?}");
     assert!(server.client().ask("STAT <d@x.example>").starts_with("430"));
-    // It comes once nothing defers it.
+    // The article is accepted once nothing defers it.
     server.reload(|before| before.split("\n[[filter]]").next().unwrap().to_owned()).unwrap();
     assert_eq!(feed(&server, "<d@x.example>", "fine"), "239");
 }

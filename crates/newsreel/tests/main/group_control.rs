@@ -9,11 +9,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 const ADMIN: &str = "admin@x.example";
 
-/// Everything by the administrator of x.*, and newgroups of anybody are mailed; the rest is only logged.
+/// Carries out messages of the administrator of x.*, mails newgroups of others, and only logs the rest.
 const POLICY: &str = "[[control]]\nfrom = \"admin@x.example\"\ngroups = \"x.*\"\naction = \"do\"\nremovals_max = 2\n\
     [[control]]\nfrom = \"admin@x.example\"\ntype = \"cancel\"\naction = \"do\"\nlock = \"ignored\"\n";
 
-/// A date as seen from the beginning of the test: however long that takes, messages keep their order.
+/// Returns a date relative to the start of the test, so that messages keep their order however long it takes.
 pub fn date(days_from_then: i64, minutes: i64) -> String {
     let then = TEST_BEGAN.with(|began| began.duration_since(UNIX_EPOCH).unwrap().as_secs() as i64);
     let mut date = Vec::new();
@@ -26,7 +26,7 @@ thread_local! {
     static TEST_BEGAN: SystemTime = SystemTime::now();
 }
 
-/// A control message that is well formed.
+/// A well-formed control message.
 struct Control<'a> {
     id: &'a str,
     from: &'a str,
@@ -60,7 +60,7 @@ impl<'a> Control<'a> {
     }
 }
 
-/// The names and flags of the groups that match, once they are as `is_so` wants them.
+/// Returns the names and flags of the groups that match, once they satisfy `is_so`.
 fn groups(client: &mut Client, wildmat: &str, is_so: impl Fn(&[String]) -> bool) -> Vec<String> {
     let begun = Instant::now();
     loop {
@@ -82,7 +82,7 @@ fn has(lines: &[String], line: &str) -> bool {
     lines.iter().any(|l| l == line)
 }
 
-/// As the client has text: a character for each octet.
+/// Converts text to the client's form: a character for each octet.
 fn octets(text: &str) -> String {
     text.bytes().map(char::from).collect()
 }
@@ -93,7 +93,7 @@ fn description(client: &mut Client, group: &str) -> String {
 }
 
 #[test]
-fn groups_are_made_changed_and_removed() {
+fn groups_are_created_changed_and_removed() {
     let server = Server::start_with(|text| format!("{text}\n{POLICY}"));
     let mut client = server.client();
     let body = "x.a is new.\r\n\r\nFor your newsgroups file:\r\nx.a\t\tGr\u{fc}\u{df}e (Moderated)\r\n";
@@ -118,7 +118,7 @@ fn groups_are_made_changed_and_removed() {
 }
 
 #[test]
-fn what_is_wrong_does_nothing_and_the_log_says_why() {
+fn invalid_messages_do_nothing_and_are_logged() {
     let site = Operated::new();
     site.edit(|text| {
         format!(
@@ -175,7 +175,7 @@ fn what_is_wrong_does_nothing_and_the_log_says_why() {
 }
 
 #[test]
-fn checkgroups_brings_a_hierarchy_into_line_in_one_step() {
+fn checkgroups_updates_a_hierarchy_in_one_commit() {
     let server = Server::start_with(|text| format!("{text}\n{POLICY}"));
     let mut client = server.client();
     for group in ["x.old", "x.kept", "x.sub.a", "x.sub.b", "y.other"] {
@@ -187,7 +187,7 @@ fn checkgroups_brings_a_hierarchy_into_line_in_one_step() {
     let lines = groups(&mut client, "x.*,y.*", |lines| has(lines, "x.new y"));
     assert_eq!(lines, ["x.kept m", "x.new y", "x.sub.a y", "x.sub.b y", "y.other y"]);
     assert_eq!(description(&mut client, "x.kept"), "x.kept\tKept (Moderated)");
-    // Old ones and those with smaller serial numbers do nothing; nor does one that removes too much.
+    // Old messages and those with smaller serial numbers do nothing; nor does one that removes too much.
     let body = "x.wrong\tWrong\r\n";
     for (id, command, at) in [
         ("<2@x>", "checkgroups x #2026010101", -10),
@@ -204,7 +204,7 @@ fn checkgroups_brings_a_hierarchy_into_line_in_one_step() {
 }
 
 #[test]
-fn ten_thousand_groups_are_one_commit_and_one_line() {
+fn ten_thousand_groups_need_one_commit_and_one_log_line() {
     let site = Operated::new();
     site.edit(|text| {
         format!("{text}\n[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.1\"]\n{POLICY}")
@@ -227,7 +227,7 @@ fn ten_thousand_groups_are_one_commit_and_one_line() {
 }
 
 #[test]
-fn what_was_not_carried_out_before_a_kill_is_carried_out_after_it() {
+fn control_messages_are_carried_out_after_a_crash() {
     let site = Operated::new();
     site.edit(|text| {
         format!("{text}\n[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.1\"]\n{POLICY}")
@@ -241,7 +241,7 @@ fn what_was_not_carried_out_before_a_kill_is_carried_out_after_it() {
             Control::new(&id, &command).send(&mut client);
             count += 1;
         }
-        // Killed when the value is dropped, at another place each time.
+        // Killed when the value is dropped, at a different point each time.
         let seen = round * 5 + count - 20;
         groups(&mut client, "x.*", |lines| lines.len() >= seen);
     }
@@ -251,7 +251,7 @@ fn what_was_not_carried_out_before_a_kill_is_carried_out_after_it() {
 }
 
 #[test]
-fn messages_are_mailed_where_the_policy_says_so() {
+fn messages_are_mailed_as_configured() {
     let (listener, address) = listener();
     let mails = mail_server(listener, &[]);
     let server = Server::start_with(|text| {

@@ -1,4 +1,4 @@
-//! `newsreel group sync`: one site made like another.
+//! `newsreel group sync`: copies the groups of another server.
 
 use crate::operated::{Operated, complaints};
 
@@ -11,7 +11,7 @@ fn with_groups(groups: &[(&str, &str, &str)]) -> Operated {
 }
 
 #[test]
-fn groups_are_made_like_those_of_another_server() {
+fn groups_are_synced_with_another_server() {
     let there = with_groups(&[
         ("comp.same", "y", "Same"),
         ("comp.closed", "n", "Closed there"),
@@ -41,7 +41,7 @@ fn groups_are_made_like_those_of_another_server() {
     assert_eq!(told(&dry), expected);
     assert_eq!(list(), before);
 
-    // A third of the groups is more than a server may lose without being asked.
+    // A third of the groups is more than may be removed without confirmation.
     let refused = sync(&["--remove"]);
     assert!(!refused.status.success() && complaints(&refused).contains("more than 5 %"), "{refused:?}");
     assert_eq!(list(), before, "nothing is done at all");

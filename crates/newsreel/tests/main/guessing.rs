@@ -1,5 +1,5 @@
-//! Clients that guess passwords, and programs that know them: lock-outs, waiting in turn, INN's
-//! authenticators. What the log says of them is in `fail2ban`.
+//! Clients that guess passwords, and programs that check them: lockouts, waiting in turn, INN's
+//! authenticators. Log lines about them are tested in `fail2ban`.
 //!
 //! Sources: RFC 4643 section 6; INN's external-auth documentation.
 
@@ -29,14 +29,14 @@ fn code(client: &mut Client, name: &str, password: &str) -> String {
 }
 
 #[test]
-fn an_address_is_locked_out_for_a_time() {
+fn address_is_locked_out_for_a_time() {
     let hour = "lockout_first = \"1 h\"\nlockout_longest = \"1 h\"\n";
     let server = with_auth(&format!("[auth]\nfailures_per_address_max = 3\n{hour}"));
     let mut client = server.client();
     for _ in 0..3 {
         assert_eq!(code(&mut client, "fred", "wrong"), "481 Authentication failed");
     }
-    // Not even the right password is looked at, for nobody, by no way.
+    // Even the right password is refused, for all users and by all mechanisms.
     for name in ["fred", "wilma"] {
         let password = if name == "fred" { "flintstone" } else { "pebblestone" };
         let mut client = server.client();
@@ -57,7 +57,7 @@ fn an_address_is_locked_out_for_a_time() {
         std::thread::sleep(Duration::from_millis(100));
     }
     assert!(locked.elapsed() > Duration::from_millis(1500), "{:?}", locked.elapsed());
-    // What a user does who is known here has a count of its own.
+    // Failures of a user known at this address are counted separately.
     let mut client = server.client();
     assert_eq!(code(&mut client, "fred", "wrong"), "481 Authentication failed");
     assert_eq!(code(&mut client, "fred", "wrong"), "481 Authentication failed");
@@ -65,7 +65,7 @@ fn an_address_is_locked_out_for_a_time() {
 }
 
 #[test]
-fn a_connection_ends_after_its_failures() {
+fn connection_ends_after_too_many_failures() {
     let server = with_auth("[auth]\nfailures_per_connection_max = 3\n");
     let mut client = server.client();
     assert!(client.ask("AUTHINFO SASL PLAIN YWJj").starts_with("482 "));
@@ -76,12 +76,12 @@ fn a_connection_ends_after_its_failures() {
 }
 
 #[test]
-fn many_who_guess_hold_nobody_else_up() {
+fn guessing_clients_do_not_delay_others() {
     let server = with_auth(
         "[auth]\npassword_checks_max = 1\nfailures_per_address_max = 100000\nfailures_per_user_max = 100000\n",
     );
     let mut bystander = server.client();
-    // They guess on for as long as it takes to answer others.
+    // Clients keep guessing while others are served.
     let served = AtomicBool::new(false);
     let guesses = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -93,7 +93,7 @@ fn many_who_guess_hold_nobody_else_up() {
             }
         };
         (0..12).for_each(|n| _ = scope.spawn(move || guess(n)));
-        // Also if this thread fails: the scope waits for the others.
+        // Also if this thread fails, as the scope waits for the others.
         let _end = AtEnd(|| served.store(true, Ordering::Relaxed));
         for answered in 0.. {
             assert!(bystander.ask("GROUP misc.test").starts_with("211 "));
@@ -105,7 +105,7 @@ fn many_who_guess_hold_nobody_else_up() {
 }
 
 #[test]
-fn sixty_guesses_at_sixty_names_are_locked_out_though_the_guesser_logs_in_between() {
+fn guesses_at_many_names_are_locked_out_despite_a_login_between() {
     let server = with_auth(
         "[auth]\nfailures_per_address_max = 10\nlockout_first = \"1 h\"\nlockout_longest = \"1 h\"\n",
     );
@@ -114,14 +114,14 @@ fn sixty_guesses_at_sixty_names_are_locked_out_though_the_guesser_logs_in_betwee
         let answer = code(&mut server.client(), &format!("user{n}"), "guess");
         judged += usize::from(answer == "481 Authentication failed");
         assert!(answer.starts_with("481 "), "{answer}");
-        // A user who is known here is not punished for what neighbours do.
+        // A user known at this address is not locked out for the failures of others.
         assert!(code(&mut server.client(), "fred", "flintstone").starts_with("281 "), "after {n} guesses");
     }
     assert_eq!(judged, 10);
     assert!(code(&mut server.client(), "wilma", "pebblestone").starts_with("481 Too many failures"));
 }
 
-/// A program that knows barney, takes long for `slow`, and is wrong in its exit code for betty.
+/// A program that knows barney, takes long for `slow`, and has a wrong exit code for betty.
 const PROGRAM: &str = r#"#!/bin/sh
 cr=$(printf '\r')
 while IFS= read -r line; do
@@ -143,7 +143,7 @@ esac
 "#;
 
 #[test]
-fn programs_are_asked_about_users_who_have_no_password_here() {
+fn programs_are_asked_about_users_without_a_password_here() {
     let dir = TempDir::new().unwrap();
     let program = dir.path().join("knows-barney");
     script(&program, PROGRAM);
@@ -175,7 +175,7 @@ fn programs_are_asked_about_users_who_have_no_password_here() {
         assert!(code(&mut server.client(), name, password).starts_with("481 "), "{name}");
     }
     assert!(code(&mut server.client(), "fred", "flintstone").starts_with("281 "));
-    // It would be asked for minutes, and accept, were it not killed when its time is over.
+    // The program would run for minutes, and accept, if it were not killed at the time limit.
     assert!(code(&mut start("1 s").client(), "slow", "x").starts_with("481 "));
 }
 

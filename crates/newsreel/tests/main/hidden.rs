@@ -1,13 +1,14 @@
-//! Groups that a poster may not read: a post that names one is refused, whether there is such a group or not.
+//! Groups that a poster may not read: a post that names one is refused, whether the group exists or not.
 //!
-//! Nothing can be filed in them, and no answer tells whether they exist.
+//! Nothing can be filed in them, and no response reveals whether they exist.
 
 use crate::auth::{add_users, plain, with_access};
 use crate::client::Client;
 use crate::posting::{headers, post};
 use crate::running::Server;
 
-/// fred reads everything; everyone else reads, posts and approves everywhere but in `private.*`.
+/// Access rights: fred reads everything; everyone else reads, posts and approves everywhere but in
+/// `private.*`.
 const ACCESS: &str = r#"
 [[access]]
 from = "all"
@@ -31,7 +32,7 @@ const HIDDEN: &[(&str, &str)] = &[
     ("private.refused", "x"),
     ("private.alias", "=private.open"),
     ("private.outward", "=misc.test"),
-    // Its name can be seen, and what it stands for cannot.
+    // The alias is visible, its target is not.
     ("local.inward", "=private.open"),
 ];
 
@@ -48,18 +49,18 @@ fn count(client: &mut Client, group: &str) -> u64 {
     client.ask(&format!("GROUP {group}")).split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// The answer without what differs from post to post.
+/// Returns the response without the parts that differ from post to post.
 fn told(answer: &str, group: &str) -> String {
     let answer = answer.replace(group, "GROUP");
     answer.split_once('<').map_or(answer.clone(), |(text, _)| text.to_owned())
 }
 
 #[test]
-fn a_crosspost_is_filed_only_where_its_poster_may_post() {
+fn crosspost_is_filed_only_where_its_poster_may_post() {
     let server = site();
     let (mut client, mut fred) = (server.client(), server.client());
     assert!(fred.ask(&plain("fred", "flintstone")).starts_with("281 "));
-    // A name that is as hidden, and no group.
+    // A name that is hidden likewise, but no group.
     let absent = |name: &str| if name.starts_with("private.") { "private.absent" } else { "no.such.group" };
     for more in ["", "Approved: me@x.example\r\n"] {
         for (name, _) in HIDDEN {
@@ -86,8 +87,8 @@ fn a_crosspost_is_filed_only_where_its_poster_may_post() {
         let refused = format!("441 Posting to {name} is not permitted to you");
         assert_eq!(post(&mut client, &headers(groups, ""), "b"), refused);
     }
-    // Unknown groups that are not hidden are other servers' matter. Newsgroups stays as it was written; Xref
-    // names only where the article is.
+    // Unknown groups that are not hidden belong to other servers. Newsgroups stays as written; Xref names
+    // only the groups of the article here.
     let answer = post(&mut client, &headers("no.such.group,local.inward,misc.test", ""), "b");
     assert!(answer.starts_with("240 Article received OK"), "{answer}");
     assert!(fred.ask(&format!("HEAD {}", answer.rsplit(' ').next().unwrap())).starts_with("221 "));
@@ -98,7 +99,7 @@ fn a_crosspost_is_filed_only_where_its_poster_may_post() {
 }
 
 #[test]
-fn a_crosspost_to_a_group_that_may_only_be_read_is_refused() {
+fn crosspost_to_a_read_only_group_is_refused() {
     let server = Server::start_with(with_access(
         "[[access]]\nfrom = \"all\"\nread = \"*\"\npost = \"*,!local.empty\"\n",
     ));
@@ -112,7 +113,7 @@ fn a_crosspost_to_a_group_that_may_only_be_read_is_refused() {
 }
 
 #[test]
-fn names_that_are_reserved_are_refused_whether_they_are_here_or_not() {
+fn reserved_names_are_refused_whether_they_exist_or_not() {
     let server = site();
     let mut client = server.client();
     // control.cancel is a group of this site, control.newgroup is not; this poster can read neither.

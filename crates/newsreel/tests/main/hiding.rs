@@ -1,4 +1,4 @@
-//! `newsreel hide` and `newsreel unhide`, on a running server and on a spool that nobody serves.
+//! `newsreel hide` and `newsreel unhide`, with a running server and without one.
 
 use crate::client::Client;
 use crate::operated::{Operated, complaints};
@@ -17,7 +17,7 @@ fn filled() -> Operated {
     site
 }
 
-/// What a reader sees of a group and its articles.
+/// Returns a reader's view of a group and its articles.
 fn seen(client: &mut Client) -> Vec<String> {
     let mut all: Vec<String> =
         ["GROUP misc.two", "GROUP misc.one"].map(|command| client.ask(command)).to_vec();
@@ -32,7 +32,7 @@ fn seen(client: &mut Client) -> Vec<String> {
 }
 
 #[test]
-fn what_is_hidden_is_nowhere_and_comes_back_under_its_numbers() {
+fn hidden_articles_are_invisible_and_return_under_their_numbers() {
     for served in [true, false] {
         let site = filled();
         let serving = site.serve();
@@ -70,7 +70,7 @@ fn what_is_hidden_is_nowhere_and_comes_back_under_its_numbers() {
         let serving = site.serve();
         let mut client = serving.client();
         assert_eq!(client.ask("GROUP misc.two"), "211 0 1 1 misc.two");
-        // The low mark does not rise: what it names may come back (RFC 3977 section 6.1.1.2).
+        // The low mark does not rise, as the hidden articles may return (RFC 3977 section 6.1.1.2).
         assert_eq!(client.ask("GROUP misc.one"), "211 1 1 3 misc.one");
         for command in ["ARTICLE 1", "HEAD 2", "BODY 2", "OVER 1-2", "HDR Subject 1-2"] {
             assert!(client.ask(command).starts_with("423 "), "{command}");
@@ -84,7 +84,7 @@ fn what_is_hidden_is_nowhere_and_comes_back_under_its_numbers() {
         client.ask("NEWNEWS misc.* 19990101 000000 GMT");
         assert_eq!(client.block(), ["<3@x.example>"]);
         let mut peer = Client::greeted_from([127, 0, 0, 2], serving.address);
-        // Peers are told that it is here.
+        // Peers are refused it as a duplicate.
         for (command, code) in [("IHAVE", "435 "), ("CHECK", "438 ")] {
             let answer = peer.ask(&format!("{command} {SECOND}"));
             assert!(answer.starts_with(code), "{command}: {answer}");
@@ -107,7 +107,7 @@ fn what_is_hidden_is_nowhere_and_comes_back_under_its_numbers() {
 }
 
 #[test]
-fn a_hidden_article_can_be_cancelled_and_does_not_come_back() {
+fn hidden_article_can_be_cancelled_for_good() {
     let site = filled();
     let serving = site.serve();
     site.done(&["hide", FIRST, SECOND]);

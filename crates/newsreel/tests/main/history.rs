@@ -1,5 +1,5 @@
-//! `newsreel history export|import`: what another server has seen is refused here, through a server and
-//! without one, and what was seen here is written in the forms of INN and C News.
+//! `newsreel history export|import`: articles seen by another server are refused here, with a server and
+//! without one, and the history here is written in the forms of INN and C News.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,13 +45,13 @@ fn import(site: &Path, lines: &str) -> Output {
     newsreel(site, &["history", "import", file.to_str().unwrap()])
 }
 
-/// Whether peers cannot bring the article of this id, however they try.
+/// Returns whether peers cannot bring the article with this Message-ID in any way.
 fn is_refused(client: &mut Client, id: &str) -> bool {
     let offered = client.ask(&format!("IHAVE {id}"));
     let checked = client.ask(&format!("CHECK {id}"));
     if !offered.starts_with("435 ") {
         assert!(offered.starts_with("335 "), "{offered}");
-        // Nothing comes, and the connection is of no more use.
+        // No response comes, and the connection is unusable.
         return false;
     }
     assert!(checked.starts_with("438 "), "{checked}");
@@ -62,7 +62,7 @@ fn is_refused(client: &mut Client, id: &str) -> bool {
 }
 
 #[test]
-fn what_another_server_has_seen_is_refused_through_restart_and_rebuild() {
+fn imported_history_survives_restart_and_rebuild() {
     let home = TempDir::new().unwrap();
     let site = site(home.path(), "site");
     let (now, day) = (now(), 86_400);
@@ -84,7 +84,7 @@ fn what_another_server_has_seen_is_refused_through_restart_and_rebuild() {
     assert!(told.ends_with("2 lines make no sense\n"), "{told}");
     let complaints = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(complaints.contains("not a line of history: no line\n"), "{complaints}");
-    // Through one; all but the new one are known.
+    // Through a server; all but the new one are known.
     let (server, address) = Served::start(&site);
     let output = import(&site, &format!("{lines}{}\t{now}~-~-\n", hash("<late@x.example>")));
     assert_eq!(output.status.code(), Some(1), "two lines are left out");
@@ -115,7 +115,7 @@ fn what_another_server_has_seen_is_refused_through_restart_and_rebuild() {
             told.contains("remembered: another server's history, which was imported, has its hash"),
             "{told}"
         );
-        // Posts and batches bring none of them either.
+        // Posts and batches cannot bring them either.
         let mut batch = Command::new(env!("CARGO_BIN_EXE_newsreel"));
         batch.args(["rnews", "--dir"]).arg(&site).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut batch = batch.spawn().unwrap();
@@ -143,14 +143,14 @@ fn lines(output: &Output) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_was_seen_here_moves_to_another_site_in_both_forms() {
+fn history_moves_to_another_site_in_both_forms() {
     let home = TempDir::new().unwrap();
     let from = site(home.path(), "from");
     let (server, address) = Served::start(&from);
     said(&newsreel(&from, &["group", "add", "local.other"]));
     let mut client = Client::greeted(address);
     let id = |n: u32| format!("<{n}@Seen.example>");
-    // The buffers hold some 400 of these; of each third there are two copies.
+    // The buffers hold about 400 of these; every third one has two copies.
     for n in 0..600 {
         let groups = if n % 3 == 0 { "local.test,local.other" } else { "local.test" };
         client.send(format!("TAKETHIS {}\r\n{}", id(n), article(&id(n), groups, &"text ".repeat(1000))));
@@ -164,7 +164,7 @@ fn what_was_seen_here_moves_to_another_site_in_both_forms() {
     assert!(client.ask("GROUP local.test").starts_with("211 "));
     server.stop();
 
-    // Each id once; those that are stored with their groups, others without.
+    // Each Message-ID once; stored articles with their groups, others without.
     let (cnews, inn) = (lines(&cnews), lines(&inn));
     assert_eq!((cnews.len(), inn.len()), (600, 600));
     let fields = |n: u32| {
@@ -181,7 +181,7 @@ fn what_was_seen_here_moves_to_another_site_in_both_forms() {
     let posted = netnews::date::parse(b"15 Apr 1993 12:00:00 GMT").unwrap();
     let line = inn.iter().find(|line| line.starts_with(&hash(&id(598)))).unwrap();
     assert!(line.ends_with(&format!("~-~{posted}")), "{line}");
-    // Without a server the same.
+    // The result is the same without a server.
     assert_eq!(lines(&newsreel(&from, &["history", "export", "--form", "cnews"])), cnews);
     let out = home.path().join("out");
     said(&newsreel(&from, &["history", "export", "--out", out.to_str().unwrap()]));

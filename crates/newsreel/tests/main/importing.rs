@@ -1,5 +1,5 @@
 //! An import that is larger than its buffers: compared before, counted after, in a dry run, through a server
-//! and without one. Imports from another newsreel, which goes on serving.
+//! and without one. Imports from another newsreel that continues to serve.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::client::Client;
 /// Articles of the other server.
 const ARTICLES: u64 = 400;
 
-/// A directory as INN's tradspool has it, with its active file.
+/// Creates a directory like INN's tradspool, with its active file.
 fn inn(dir: &Path) {
     let group = dir.join("articles/inn/a");
     fs::create_dir_all(&group).unwrap();
@@ -41,7 +41,7 @@ fn site(home: &Path, name: &str, buffer: &str) -> std::path::PathBuf {
     dir
 }
 
-/// What an import says as JSON, and its exit code.
+/// Returns the JSON output of an import, and its exit code.
 fn import(site: &Path, options: &[&str], from: &Path) -> (serde_json::Value, Option<i32>) {
     let from = from.to_str().unwrap();
     let output = newsreel(site, &[&["import", "inn", from, "--json"], options].concat());
@@ -49,7 +49,7 @@ fn import(site: &Path, options: &[&str], from: &Path) -> (serde_json::Value, Opt
     (told, output.status.code())
 }
 
-/// Articles that can be read in the group.
+/// Returns the number of readable articles in the group.
 fn living(site: &Path) -> u64 {
     let output = newsreel(site, &["group", "list", "inn.a", "--json"]);
     let groups: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -57,12 +57,12 @@ fn living(site: &Path) -> u64 {
 }
 
 #[test]
-fn too_small_buffers_are_noticed_before_and_counted_after() {
+fn import_larger_than_the_buffers_is_reported_before_and_after() {
     let home = TempDir::new().unwrap();
     let from = home.path().join("inn");
     inn(&from);
     let small = site(home.path(), "small", "256 KiB");
-    // Seen from afar: 400 articles of some 4.8 KB each, in 512 KiB.
+    // Rough numbers: 400 articles of about 4.8 KB each, in 512 KiB.
     let (dry, code) = import(&small, &["--dry-run"], &from);
     assert_eq!((dry["imported"].as_u64(), code), (Some(ARTICLES), Some(1)), "{dry}");
     let expected = dry["still_there"].as_u64().unwrap();
@@ -83,7 +83,7 @@ fn too_small_buffers_are_noticed_before_and_counted_after() {
     assert!(refused.contains("nothing was imported; to import all the same, give --yes"), "{refused}");
     assert_eq!(newsreel(&small, &["group", "list", "inn.a", "--json"]).stdout, b"[]\n");
 
-    // In words, before anything is filed; then what became of it.
+    // The text report: the comparison first, then the result.
     let output = newsreel(&small, &["import", "inn", "--yes", from.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
@@ -98,7 +98,7 @@ fn too_small_buffers_are_noticed_before_and_counted_after() {
     assert!(said.contains(&counted), "{counted}: {said}");
     assert!(warned.contains("not everything has room; make room first (newsreel buffer grow"), "{warned}");
 
-    // The same through a server.
+    // Likewise through a server.
     let served = site(home.path(), "served", "256 KiB");
     let (server, _) = Served::start(&served);
     let (told, code) = import(&served, &[], &from);
@@ -121,7 +121,7 @@ fn bare(root: &Path, path: &str, id: &str, newsgroups: &str) {
     fs::write(file, format!("{head}\nbody\n")).unwrap();
 }
 
-/// What `explain` says of an article's places.
+/// Returns an article's Xref as shown by `explain`.
 fn xref(site: &Path, id: &str) -> String {
     let output = newsreel(site, &["explain", &format!("<{id}@old.example>")]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -130,7 +130,7 @@ fn xref(site: &Path, id: &str) -> String {
 }
 
 #[test]
-fn without_xref_the_names_of_files_are_the_numbers() {
+fn file_names_are_the_numbers_without_xref() {
     let home = TempDir::new().unwrap();
     let site = site(home.path(), "site", "1 MiB");
     let added = newsreel(&site, &["group", "add", "old.a", "old.b", "old.c"]);
@@ -142,7 +142,7 @@ fn without_xref_the_names_of_files_are_the_numbers() {
     fs::hard_link(from.join("old/a/5001"), from.join("old/b/70")).unwrap();
     bare(&from, "old/b/71", "71", "old.a, old.b");
     std::os::unix::fs::symlink(from.join("old/b/71"), from.join("old/a/5002")).unwrap();
-    // A file whose name is no number of a group that it names.
+    // A file whose name is not a number of a group that it names.
     bare(&from, "elsewhere/9", "9", "old.c");
     let output = newsreel(&site, &["import", "inn", from.to_str().unwrap()]);
     let said = String::from_utf8(output.stdout.clone()).unwrap();
@@ -161,20 +161,20 @@ fn without_xref_the_names_of_files_are_the_numbers() {
     }
     assert!(xref(&site, "9").ends_with(" old.c:2"), "{}", xref(&site, "9"));
 
-    // A third source: numbers above all that were given out are kept, others are not.
+    // A third source: numbers above all those used here are kept, others are not.
     let third = home.path().join("third");
     bare(&third, "old/a/6000", "6000", "old.a");
     bare(&third, "old/b/7", "7", "old.b");
     let output = newsreel(&site, &["import", "inn", third.to_str().unwrap()]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(xref(&site, "6000").ends_with(" old.a:6000"), "{}", xref(&site, "6000"));
-    // Nothing ever had number 7 here, but the group's numbers ascend.
+    // Number 7 was never used here, but the group's numbers ascend.
     assert!(xref(&site, "7").ends_with(" old.b:72"), "{}", xref(&site, "7"));
     assert!(said.contains("1 article with a new number"), "{said}");
 }
 
 #[test]
-fn an_import_that_skips_articles_ends_with_1() {
+fn import_that_skips_articles_exits_with_1() {
     let home = TempDir::new().unwrap();
     let site = site(home.path(), "site", "1 MiB");
     assert!(newsreel(&site, &["group", "add", "old.a"]).status.success());
@@ -182,7 +182,7 @@ fn an_import_that_skips_articles_ends_with_1() {
     bare(&from, "old/a/1", "1", "old.a");
     let (told, code) = import(&site, &[], &from);
     assert_eq!((told["imported"].as_u64(), code), (Some(1), Some(0)), "{told}");
-    // What nobody asked for is no loss.
+    // Articles that were excluded are no loss.
     bare(&from, "old/a/2", "2", "old.a");
     let (told, code) = import(&site, &["--groups", "other.*"], &from);
     assert_eq!((told["imported"].as_u64(), code), (Some(0), Some(0)), "{told}");
@@ -196,7 +196,7 @@ fn an_import_that_skips_articles_ends_with_1() {
 }
 
 #[test]
-fn where_there_is_room_all_are_still_there() {
+fn import_with_enough_room_keeps_all_articles() {
     let home = TempDir::new().unwrap();
     let from = home.path().join("inn");
     inn(&from);
@@ -206,11 +206,11 @@ fn where_there_is_room_all_are_still_there() {
     let (told, code) = import(&large, &[], &from);
     assert_eq!((told["still_there"].as_u64(), code), (Some(ARTICLES), Some(0)), "{told}");
     assert_eq!(living(&large), ARTICLES);
-    // Said once more where everything is known already.
+    // Repeated when everything is known already.
     let again = newsreel(&large, &["import", "inn", from.to_str().unwrap()]);
     let advice = String::from_utf8(again.stderr).unwrap();
     assert!(advice.contains("inn.moderated") && advice.contains("[[moderator]]"), "{advice}");
-    // What rules throw away is no surprise.
+    // Articles that rules discard are expected to be absent.
     let trash = site(home.path(), "trash", "256 KiB");
     let file = trash.join("newsreel.toml");
     let text = fs::read_to_string(&file).unwrap();
@@ -228,7 +228,7 @@ fn done(site: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Files articles through a connection; the numbers of those that were taken.
+/// Feeds articles through a connection; returns the numbers of those accepted.
 fn feed(client: &mut Client, numbers: std::ops::Range<u64>) {
     for n in numbers.clone() {
         client.send(format!(
@@ -244,7 +244,7 @@ fn feed(client: &mut Client, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// A site with compressed articles in one group, one of them hidden, one cancelled.
+/// Creates a site with compressed articles in one group, one of them hidden, one cancelled.
 fn other(home: &Path) -> (std::path::PathBuf, Served, Client) {
     let other = home.join("other");
     done(
@@ -274,7 +274,7 @@ fn import_newsreel(site: &Path, from: &[&Path]) -> (serde_json::Value, String) {
 }
 
 #[test]
-fn another_newsreel_is_imported_while_it_serves() {
+fn running_newsreel_is_imported() {
     let home = TempDir::new().unwrap();
     let (from, server, mut client) = other(home.path());
     let site = site(home.path(), "site", "2 MiB");
@@ -286,13 +286,13 @@ fn another_newsreel_is_imported_while_it_serves() {
     assert_eq!((groups[0]["count"].as_u64(), groups[0]["high"].as_u64()), (Some(98), Some(100)), "{groups}");
     assert_eq!((&groups[0]["description"], &groups[1]["flag"]), (&"About others".into(), &"m".into()));
 
-    // It goes on, and what came since follows.
+    // The server continues, and newer articles follow.
     feed(&mut client, 101..151);
     let (told, warned) = import_newsreel(&site, &[&from]);
     let counts = (told["imported"].as_u64(), told["duplicates"].as_u64(), told["renumbered"].as_u64());
     assert_eq!(counts, (Some(50), Some(98), Some(0)), "{told} {warned}");
 
-    // To the byte, with the same numbers.
+    // Identical to the byte, with the same numbers.
     let (here, address) = Served::start(&site);
     let mut reader = Client::greeted(address);
     for n in [1, 16, 100, 101, 150] {
@@ -310,7 +310,7 @@ fn another_newsreel_is_imported_while_it_serves() {
 }
 
 #[test]
-fn buffers_alone_are_imported_and_what_is_missing_is_named() {
+fn single_buffers_are_imported_and_missing_ones_named() {
     let home = TempDir::new().unwrap();
     let (from, server, client) = other(home.path());
     drop(client);
@@ -319,12 +319,12 @@ fn buffers_alone_are_imported_and_what_is_missing_is_named() {
     let buffers = fs::read_dir(&from).unwrap().map(|entry| entry.unwrap().path());
     let mut buffers: Vec<_> = buffers.filter(|path| path.extension().is_some_and(|e| e == "cyc")).collect();
     buffers.sort();
-    // Single files: groups are made of what articles say, and nothing says what is hidden.
+    // Single files: groups are derived from the articles, and hidden articles are not known.
     let alone: Vec<&Path> = buffers.iter().map(std::path::PathBuf::as_path).collect();
     let (told, warned) = import_newsreel(&site, &alone);
     assert_eq!(told["imported"].as_u64(), Some(99), "{told} {warned}");
     assert!(warned.contains("no list of groups was found"), "{warned}");
-    // A buffer that lies elsewhere is missed by its name.
+    // A buffer that lies elsewhere is reported by name.
     fs::rename(&buffers[0], home.path().join("elsewhere")).unwrap();
     let (_, warned) = import_newsreel(&site, &[&from]);
     let name = buffers[0].file_stem().unwrap().to_str().unwrap();
@@ -332,7 +332,7 @@ fn buffers_alone_are_imported_and_what_is_missing_is_named() {
     assert!(warned.contains(&missing), "{missing}: {warned}");
     let (_, warned) = import_newsreel(&site, &[&from, &home.path().join("elsewhere")]);
     assert!(!warned.contains("not among the files"), "{warned}");
-    // Nothing there, and something else.
+    // An empty directory, and other files.
     fs::create_dir(home.path().join("empty")).unwrap();
     let output = newsreel(&site, &["import", "newsreel", home.path().join("empty").to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");

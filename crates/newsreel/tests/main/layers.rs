@@ -1,4 +1,4 @@
-//! Certificates, and what a client of the tests trusts and shows.
+//! Certificates, and TLS settings of the tests' clients.
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -26,7 +26,7 @@ impl Authority {
         Self { issuer: rcgen::CertifiedIssuer::self_signed(params, key).unwrap() }
     }
 
-    /// A certificate for `name`.
+    /// Signs a certificate for `name`.
     pub fn sign(&self, name: &str) -> Identity {
         let key = rcgen::KeyPair::generate().unwrap();
         let params = params(name);
@@ -53,14 +53,14 @@ fn params(name: &str) -> rcgen::CertificateParams {
 }
 
 impl Identity {
-    /// A certificate that its own key has signed.
+    /// Creates a certificate signed by its own key.
     pub fn self_signed(name: &str) -> Self {
         let key = rcgen::KeyPair::generate().unwrap();
         let signed = params(name).self_signed(&key).unwrap();
         Self { certificate: signed.der().clone(), pem: signed.pem(), key }
     }
 
-    /// A certificate as `openssl req -x509` makes it: signed by its own key, and an authority.
+    /// Creates a certificate as `openssl req -x509` does: self-signed, and an authority.
     pub fn self_signed_authority(name: &str) -> Self {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut params = params(name);
@@ -79,7 +79,7 @@ impl Identity {
         PrivateKeyDer::try_from(self.key.serialize_der()).unwrap()
     }
 
-    /// `sha256:` and hexadecimal digits.
+    /// Returns `sha256:` and hexadecimal digits.
     pub fn fingerprint(&self) -> String {
         let digest = ring::digest::digest(&ring::digest::SHA256, &self.certificate);
         let digits: String = digest.as_ref().iter().map(|octet| format!("{octet:02x}")).collect();
@@ -87,7 +87,7 @@ impl Identity {
     }
 }
 
-/// A client's settings: whom it trusts and what it shows.
+/// Returns a client's settings: the trusted authority and its own certificate.
 pub fn settings(authority: &Authority, shows: Option<&Identity>) -> ClientConfig {
     settings_for(authority, shows, rustls::ALL_VERSIONS)
 }
@@ -108,7 +108,7 @@ pub fn settings_for(
     }
 }
 
-/// The name that a server must prove.
+/// Returns the name that a server must prove.
 pub fn settings_name(name: &str) -> ServerName<'static> {
     ServerName::try_from(name.to_owned()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! A place for leafnode, whose directories are built into its programs (`/etc/news/leafnode`,
+//! Directories for leafnode, whose paths are built into its programs (`/etc/news/leafnode`,
 //! `/var/spool/news`): they run in a mount namespace of their own, which needs root, with other directories
 //! mounted over `/etc` and `/var/spool`.
 
@@ -7,15 +7,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What of `/etc` programs need.
+/// Files of `/etc` that programs need.
 const ETC: [&str; 7] = ["passwd", "group", "hosts", "nsswitch.conf", "services", "protocols", "ld.so.cache"];
-/// Directories that fetchnews finds in its spool.
+/// Directories that fetchnews expects in its spool.
 const SPOOL: [&str; 6] =
     ["interesting.groups", "leaf.node", "message.id", "out.going", "failed.postings", "temp.files"];
-/// They become the user news, who must be able to write there.
+/// leafnode runs as the user news, who must be able to write there.
 const PREPARED: &str = "chown -R news:news /var/spool/news && chmod 2775 /var/spool/news && chmod 711 \"$3\"";
 
-/// The two directories that are mounted, and the one in which they are.
+/// The two directories that are mounted, and their parent.
 pub struct Home {
     pub dir: PathBuf,
     pub etc: PathBuf,
@@ -23,12 +23,12 @@ pub struct Home {
 }
 
 impl Home {
-    /// The one in this directory.
+    /// Returns the home in this directory.
     pub fn of(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), etc: dir.join("etc"), spool: dir.join("spool") }
     }
 
-    /// Makes it; these groups are fetched.
+    /// Creates it; these groups are fetched.
     pub fn make(dir: &Path, config: &str, groups: &[String]) -> io::Result<Self> {
         let home = Self::of(dir);
         let news = home.spool.join("news");
@@ -44,7 +44,7 @@ impl Home {
         Ok(home)
     }
 
-    /// A command of the shell that finds its places here.
+    /// Returns a shell command that runs with these directories.
     pub fn command(&self, command: &str) -> Command {
         let script = format!("mount --bind \"$1\" /etc && mount --bind \"$2\" /var/spool && {command}");
         let mut among = Command::new("unshare");
@@ -52,7 +52,7 @@ impl Home {
         among
     }
 
-    /// Fetches what is configured, with this program.
+    /// Returns the command that fetches by this program, as configured.
     pub fn fetch(&self, fetchnews: &str) -> Command {
         self.command(&format!("{PREPARED} && exec {fetchnews} -vvv -w"))
     }

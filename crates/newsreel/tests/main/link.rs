@@ -1,8 +1,8 @@
 //! A slow link: a relay on loopback that delivers every octet after a fixed delay, and counts.
 //!
-//! What is counted does not depend on how fast the machine is: octets, segments as they were read, and round
-//! trips. A client makes a round trip when it sends something after it has received something; commands sent
-//! one after another without waiting are one.
+//! The counts do not depend on the speed of the machine: octets, segments as they were read, and round trips.
+//! A client makes a round trip when it sends something after it has received something; commands sent without
+//! waiting are one.
 
 use parking_lot::Mutex;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What has passed since the relay was made.
+/// Traffic since the relay was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
     pub round_trips: usize,
@@ -21,34 +21,34 @@ pub struct Passed {
     pub octets_down: usize,
 }
 
-/// The relay. Its threads end with their connections, that which accepts them with the process.
+/// The relay. Its threads end with their connections, the accepting one with the process.
 pub struct Link {
     address: SocketAddr,
     passed: Arc<Mutex<Passed>>,
 }
 
-/// One connection's way in one direction.
+/// One direction of a connection.
 struct Way {
     from: TcpStream,
     to: TcpStream,
     up: bool,
 }
 
-/// Octets that a line with a rate delivers at a time.
+/// Octets that a line with a limited rate delivers at a time.
 const FRAME_OCTETS: usize = 256;
 
-/// What the connections share.
+/// State shared by the connections.
 struct Line {
-    /// How long one octet takes.
+    /// Time for one octet.
     octet: Duration,
-    /// How many are delivered at a time.
+    /// Octets delivered at a time.
     frame_octets: usize,
-    /// When what was sent so far has passed.
+    /// Time at which everything sent so far has passed.
     free: Mutex<Instant>,
 }
 
 impl Line {
-    /// When so many octets have passed, after all before them.
+    /// Returns the time at which so many octets have passed, after all before them.
     fn pass(&self, octets: usize) -> Instant {
         let mut free = self.free.lock();
         *free = (*free).max(Instant::now()) + self.octet * u32::try_from(octets).unwrap();
@@ -56,16 +56,16 @@ impl Line {
     }
 }
 
-/// Octets, and when they are due.
+/// Octets, and the time at which they are due.
 type Delayed = (Instant, Vec<u8>);
 
 impl Link {
-    /// A link to `target` that takes `one_way` in each direction.
+    /// Creates a link to `target` with the delay `one_way` in each direction.
     pub fn to(target: SocketAddr, one_way: Duration) -> Self {
         Self::with_rate(target, one_way, u32::MAX)
     }
 
-    /// The same, where all connections together receive so many octets a second.
+    /// Like [`to`](Self::to), with a limit in octets per second for all connections together.
     pub fn with_rate(target: SocketAddr, one_way: Duration, octets_per_sec: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -80,7 +80,7 @@ impl Link {
         thread::spawn(move || {
             for client in listener.incoming() {
                 let (client, server) = (client.unwrap(), TcpStream::connect(target).unwrap());
-                // Whether the client has received something since it sent last.
+                // Set if the client has received something since it sent last.
                 let answered = Arc::new(Mutex::new(true));
                 for (from, to, up) in [(&client, &server, true), (&server, &client, false)] {
                     from.set_nodelay(true).unwrap();
@@ -104,7 +104,7 @@ impl Link {
         *self.passed.lock()
     }
 
-    /// The round trips that `work` makes.
+    /// Returns the number of round trips that `work` makes.
     pub fn round_trips(&self, work: impl FnOnce()) -> usize {
         let before = self.passed().round_trips;
         work();
@@ -142,7 +142,7 @@ impl Way {
     }
 }
 
-/// Reads to the end; an end is delivered by dropping the sender.
+/// Reads to the end, which is delivered by dropping the sender.
 fn take(
     mut from: TcpStream,
     sender: &Sender<Delayed>,

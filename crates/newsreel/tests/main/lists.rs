@@ -1,4 +1,4 @@
-//! Lists that come from files: kept or not, changed while the server runs.
+//! Lists that come from files: present or not, changed while the server runs.
 
 use crate::client::{Client, article};
 use crate::running::Server;
@@ -18,26 +18,26 @@ fn lists_without_a_file_are_not_kept() {
         let command = format!("LIST {keyword}");
         assert!(client.ask(&command).starts_with("215 "), "{keyword}");
         assert!(!client.block().is_empty(), "{keyword}");
-        // What a file says holds from then on, without a restart.
+        // A new file takes effect without a restart.
         std::fs::write(lists.join(file), "").unwrap();
         assert!(client.ask(&command).starts_with("215 "), "{keyword}");
         assert!(client.block().is_empty(), "{keyword}");
         std::fs::remove_file(lists.join(file)).unwrap();
         assert_eq!(client.ask(&command), "503 List not kept here", "{keyword}");
-        // A directory is no text: our own trouble.
+        // A directory is no text file, which is a fault of ours.
         std::fs::create_dir(lists.join(file)).unwrap();
         assert!(client.ask(&command).starts_with("403 "), "{keyword}");
     }
 }
 
-/// Keywords of LIST in CAPABILITIES.
+/// Returns the keywords of LIST in CAPABILITIES.
 fn offered(client: &mut Client) -> String {
     assert!(client.ask("CAPABILITIES").starts_with("101 "));
     client.block().into_iter().find(|line| line.starts_with("LIST ")).unwrap_or_default()
 }
 
 #[test]
-fn capabilities_name_the_lists_that_there_are() {
+fn capabilities_name_the_existing_lists() {
     let server = Server::start();
     let mut client = server.client();
     let lists = server.data().parent().unwrap().join("lists");
@@ -55,7 +55,7 @@ fn capabilities_name_the_lists_that_there_are() {
 }
 
 #[test]
-fn active_modtime_leaves_out_what_has_not_changed() {
+fn active_modtime_omits_unchanged_groups() {
     let server = Server::start();
     let mut client = server.client();
     std::thread::sleep(Duration::from_secs(4));

@@ -1,4 +1,4 @@
-//! Articles in and out as mbox, maildir and batches: what comes back is what went out, to the byte.
+//! Articles exported and imported as mbox, maildir and batches come back identical to the byte.
 
 use std::fs;
 use std::io::Write;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::operated::Operated;
 use crate::zipped::zipped;
 
-/// Seconds of the first article's arrival: in 2001.
+/// Arrival of the first article in Unix seconds, in 2001.
 const THEN: i64 = 1_000_000_000;
 
-/// Texts that their containers could change, in two groups.
+/// Returns texts that their containers could alter, in two groups.
 fn articles() -> Vec<String> {
     let bodies = [
         "plain\n",
@@ -45,7 +45,7 @@ fn mbox(texts: &[String]) -> Vec<u8> {
     out
 }
 
-/// The mails of a file: when each arrived, and its text without Xref, which is each site's own.
+/// Returns the mails of a file: arrival, and text without Xref, which is each site's own.
 fn mails(file: &Path) -> Vec<(i64, String)> {
     let bytes = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let (mut splitter, mut rest, mut mails) = (Splitter::new(1 << 20), bytes.as_slice(), Vec::new());
@@ -77,7 +77,7 @@ fn counts(told: &Value) -> [u64; 3] {
 }
 
 #[test]
-fn what_goes_out_comes_back_to_the_byte() {
+fn exported_articles_are_imported_unchanged() {
     let first = Operated::new();
     let texts = articles();
     let from = first.home().join("in.mbox");
@@ -94,7 +94,7 @@ fn what_goes_out_comes_back_to_the_byte() {
     let twice = import(&first, &["mbox", "--create-groups", "--dry-run", double.to_str().unwrap()]);
     assert_eq!(counts(&twice), [8, 8, 0], "what comes twice is told before anything is filed");
     assert_eq!(counts(&import(&first, &["mbox", "--create-groups", from])), [8, 0, 0]);
-    // The second time, and through a server, nothing is filed twice.
+    // A second import, through a server, files nothing twice.
     let serving = first.serve();
     assert_eq!(counts(&import(&first, &["mbox", from])), [0, 8, 0]);
     let out = first.home().join("out");
@@ -125,7 +125,7 @@ fn what_goes_out_comes_back_to_the_byte() {
         second.done(&["export", "mbox", "a.*", "--out", again.to_str().unwrap()]);
         let mut came = mails(&again.join("a.one.mbox"));
         if form == "rnews" {
-            // It does not tell when articles arrived; they count from their Date.
+            // A batch does not record arrivals; articles count from their Date.
             assert!(came.iter().all(|(arrived, _)| *arrived == THEN));
             came.iter_mut().zip(THEN..).for_each(|(mail, at)| mail.0 = at);
         }
@@ -151,7 +151,7 @@ fn imported_replies_with_in_reply_to_alone_have_references_in_overview() {
 }
 
 #[test]
-fn groups_are_those_of_rules_headers_and_folders() {
+fn groups_come_from_rules_headers_and_folders() {
     let site = Operated::new();
     let dir = site.home().join("archive");
     fs::create_dir_all(dir.join("lists")).unwrap();
@@ -188,7 +188,7 @@ fn groups_are_those_of_rules_headers_and_folders() {
         [row(0), row(1), row(2)],
         [("lists.dev", 1), ("lists.misc", 1), ("own.group", 1)].map(|(g, n)| (g.to_owned(), n))
     );
-    // One group for all of it, which is not there.
+    // A nonexistent group for everything.
     let told = site.run(&["import", "mbox", "--group", "not.here", dir.to_str().unwrap()]);
     assert!(String::from_utf8_lossy(&told.stderr).contains("there is no group not.here"), "{told:?}");
     let wrong = site.run(&["import", "mbox", "--rule", "List-Id = x", dir.to_str().unwrap()]);
@@ -212,7 +212,7 @@ fn mboxes_in_zip_files_are_imported() {
     assert_eq!((counts(&told), told["groups_added"].as_u64()), ([8, 0, 0], Some(2)), "{told}");
     let groups = site.done(&["group", "list", "a.*"]);
     assert!(groups.contains("a.three") && groups.contains("a.four"), "{groups}");
-    // A damaged member is named, and costs the others nothing.
+    // A damaged member is reported, and does not affect the others.
     let damaged = site.home().join("b.mbox.zip");
     let mut bytes = zipped(&[("c.one", &one, false), ("c.two", &two, true)]);
     bytes[100] ^= 1;
@@ -230,7 +230,7 @@ fn mboxes_in_zip_files_are_imported() {
 }
 
 #[test]
-fn an_archive_larger_than_its_buffers_is_refused_unless_told_otherwise() {
+fn archive_larger_than_the_buffers_needs_confirmation() {
     let site = Operated::new();
     let mail = |n: u32| {
         format!(

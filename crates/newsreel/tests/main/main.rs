@@ -1,7 +1,7 @@
-//! Tests of the server from outside, over its sockets.
+//! Tests of the server from the outside, over its sockets.
 //!
-//! `running` starts a server on a free port with a spool of its own; `client` speaks NNTP to it octet by
-//! octet. The transcripts can also be played to any other server: see `transcripts`.
+//! `running` starts a server on a free port with its own spool; `client` speaks NNTP to it octet by octet.
+//! The transcripts can also be played to any other server: see `transcripts`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod access;
@@ -82,4 +82,5 @@ mod unpack;
 mod upgrading;
 mod upstreams;
 mod web;
+#[path = "../../../migrate/src/mails/zipped.rs"]
 mod zipped;

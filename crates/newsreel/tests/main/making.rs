@@ -1,4 +1,4 @@
-//! Sites that are made: whole or not at all, as often as one likes, and found by the commands that follow.
+//! Creation of sites: atomic, repeatable, and found by later commands.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,14 +29,14 @@ fn succeeds(output: Output) -> String {
     told(&output)
 }
 
-/// The files of a directory that say how a site is, with their texts.
+/// Returns the files of a directory that determine a site, with their contents.
 fn texts(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let names = ["newsreel.toml", "posting-secret", "secret", "self-signed.crt", "lists/motd"];
     names.into_iter().filter_map(|name| Some((name.to_owned(), fs::read(dir.join(name)).ok()?))).collect()
 }
 
 #[test]
-fn buffers_larger_than_the_disk_leave_nothing() {
+fn init_with_too_large_buffers_leaves_nothing() {
     let home = TempDir::new().unwrap();
     let dir = home.path().join("site");
     let output = init(&dir, &["--buffer", "900 TiB"]);
@@ -48,9 +48,9 @@ fn buffers_larger_than_the_disk_leave_nothing() {
     succeeds(init(&dir, &["--buffer", "1 MiB"]));
 }
 
-/// A disk of 160 MB, which is mounted for this command alone.
+/// Uses a disk of 160 MB, mounted for this command alone.
 #[test]
-fn a_small_disk_is_neither_filled_nor_littered() {
+fn failed_init_leaves_nothing_on_a_small_disk() {
     if !installed(&[("unshare", "util-linux"), ("mount", "mount")]) {
         return;
     }
@@ -74,11 +74,11 @@ fn a_small_disk_is_neither_filled_nor_littered() {
 }
 
 #[test]
-fn what_fails_half_way_is_taken_back_and_done_again() {
+fn failed_init_is_undone_and_can_be_repeated() {
     let home = TempDir::new().unwrap();
     let dir = home.path().join("site");
     fs::create_dir(&dir).unwrap();
-    // Where the lists should be there is a file, of which nothing is known beforehand.
+    // A file is in the way of the lists, which is not known beforehand.
     fs::write(dir.join("lists"), "precious").unwrap();
     let output = init(&dir, &["--buffer", "1 MiB", "--tls-listen", "127.0.0.1:0"]);
     assert!(!output.status.success());
@@ -91,7 +91,7 @@ fn what_fails_half_way_is_taken_back_and_done_again() {
 }
 
 #[test]
-fn init_is_repeated_without_changing_anything() {
+fn repeated_init_changes_nothing() {
     let home = TempDir::new().unwrap();
     let dir = home.path();
     let options = ["--buffer", "1 MiB", "--tls-listen", "127.0.0.1:0"];
@@ -102,9 +102,9 @@ fn init_is_repeated_without_changing_anything() {
     assert!(text.contains("is there already and stays as it is"), "{text}");
     assert!(!text.contains("not applied"), "{text}");
     assert!(texts(dir) == before);
-    // What the operator has removed does not come back by itself.
+    // A group removed by the operator does not come back by itself.
     succeeds(newsreel(dir, &["group", "remove", "local.test"]));
-    // What is asked for now and is not so is said.
+    // Options that differ from the existing site are reported.
     let text =
         succeeds(init(dir, &["--listen", "127.0.0.1:9", "--buffer", "2 MiB", "--reader", "192.0.2.1"]));
     for option in ["--listen 127.0.0.1:9: ", "--buffer 2 MiB, 2 MiB: ", "--reader 192.0.2.1: "] {
@@ -115,17 +115,17 @@ fn init_is_repeated_without_changing_anything() {
 }
 
 #[test]
-fn a_site_that_was_made_only_half_is_completed() {
+fn incomplete_site_is_completed() {
     let home = TempDir::new().unwrap();
     let dir = home.path();
     succeeds(init(dir, &["--buffer", "1 MiB", "--tls-listen", "127.0.0.1:0"]));
     let configuration = fs::read(dir.join("newsreel.toml")).unwrap();
-    // The end was not reached, and the configuration is written at the end.
+    // The configuration, which is written last, is missing.
     fs::remove_file(dir.join("newsreel.toml")).unwrap();
     fs::remove_file(dir.join("posting-secret")).unwrap();
     succeeds(init(dir, &["--buffer", "1 MiB", "--tls-listen", "127.0.0.1:0"]));
     assert!(texts(dir).len() == 5 && fs::read(dir.join("newsreel.toml")).unwrap() == configuration);
-    // Nothing but a configuration.
+    // Only a configuration exists.
     let other = home.path().join("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("newsreel.toml"), &configuration).unwrap();
@@ -136,7 +136,7 @@ fn a_site_that_was_made_only_half_is_completed() {
 }
 
 #[test]
-fn commands_find_the_site_and_say_which_if_there_are_more() {
+fn commands_find_the_site_and_name_it_if_ambiguous() {
     let home = TempDir::new().unwrap();
     let text = told(&newsreel(home.path(), &["group", "list"]));
     assert!(
@@ -154,7 +154,7 @@ fn commands_find_the_site_and_say_which_if_there_are_more() {
 }
 
 #[test]
-fn a_name_without_a_domain_is_warned_about() {
+fn name_without_domain_causes_a_warning() {
     let home = TempDir::new().unwrap();
     let advice = "the path identity `news` has no domain";
     let dir = home.path().join("short");
@@ -166,7 +166,7 @@ fn a_name_without_a_domain_is_warned_about() {
     assert!(!told(&newsreel(&dir, &["check"])).contains("domain"));
 }
 
-/// Serves a site with `up` until it is asked where it listens; what it says of that.
+/// Serves a site with `up` until its addresses are shown; returns its output.
 fn up(dir: &Path, options: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
     command.arg("up").arg("--dir").arg(dir).args(options).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -180,7 +180,7 @@ fn up(dir: &Path, options: &[&str]) -> String {
 }
 
 #[test]
-fn up_listens_where_it_is_told_and_remembers() {
+fn up_listens_as_configured_and_saves_it() {
     let home = TempDir::new().unwrap();
     let dir = home.path().join("site");
     let said = up(&dir, &["--listen", "127.0.0.2:0"]);
@@ -188,7 +188,7 @@ fn up_listens_where_it_is_told_and_remembers() {
     let file = dir.join("newsreel.toml");
     let made = fs::read_to_string(&file).unwrap();
     assert!(made.contains("listen = [\"127.0.0.2:0\"]") && !made.contains("1563"), "{made}");
-    // On a site that is there it is changed, and nothing else is.
+    // On an existing site only the address is changed.
     let said = up(&dir, &["--listen", "127.0.0.3:0"]);
     assert!(said.contains(" on 127.0.0.3:"), "{said}");
     assert_eq!(fs::read_to_string(&file).unwrap(), made.replace("127.0.0.2:0", "127.0.0.3:0"));
@@ -196,7 +196,7 @@ fn up_listens_where_it_is_told_and_remembers() {
 }
 
 #[test]
-fn a_new_site_has_lists_for_newsreaders() {
+fn new_site_has_lists_for_newsreaders() {
     let home = TempDir::new().unwrap();
     succeeds(init(home.path(), &["--buffer", "1 MiB", "--listen", "127.0.0.1:0"]));
     let (server, address) = crate::buffers::Served::start(home.path());
@@ -211,10 +211,10 @@ fn a_new_site_has_lists_for_newsreaders() {
 }
 
 #[test]
-fn of_two_that_make_one_site_none_spoils_it() {
+fn simultaneous_inits_do_not_spoil_a_site() {
     let home = TempDir::new().unwrap();
     let dir = home.path().join("site");
-    // One of them cannot: its buffers are larger than any disk.
+    // One of them fails: its buffers are larger than any disk.
     let options = |size: &'static str| ["init", "--buffer", size, "--dir"];
     for sizes in [["1 MiB", "1 MiB", "1 MiB"], ["900 TiB", "1 MiB", "900 TiB"]] {
         let start = |size| {
@@ -237,9 +237,9 @@ fn of_two_that_make_one_site_none_spoils_it() {
     }
 }
 
-/// The disk of the spool is not mounted: nothing may be made in its mount point.
+/// The disk of the spool is not mounted: nothing may be created in its mount point.
 #[test]
-fn without_a_spool_only_init_makes_one() {
+fn only_init_creates_a_missing_spool() {
     let home = TempDir::new().unwrap();
     let dir = home.path();
     succeeds(init(dir, &["--buffer", "1 MiB", "--listen", "127.0.0.1:0"]));
@@ -267,14 +267,14 @@ fn without_a_spool_only_init_makes_one() {
         assert!(text.contains(&format!("newsreel init --dir {}`", dir.display())), "{command:?}: {text}");
         assert!(is_empty(), "{command:?} made something");
     }
-    // As advised.
+    // As the message advises.
     succeeds(init(dir, &[]));
     assert!(!is_empty());
     assert!(succeeds(newsreel(dir, &["group", "list"])).contains("local.test"));
     assert!(told(&newsreel(dir, &["check"])).contains("no errors"));
     let (server, _) = crate::buffers::Served::start(dir);
     server.stop();
-    // What is left of a spool is one.
+    // The remains of a spool count as one.
     fs::remove_dir_all(dir.join("disk/index")).unwrap();
     fs::remove_dir_all(dir.join("disk/journal")).unwrap();
     assert!(succeeds(newsreel(dir, &["group", "list"])).contains("local.test"));

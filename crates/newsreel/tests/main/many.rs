@@ -3,8 +3,8 @@
 use crate::client::{Client, article};
 use crate::running::Server;
 
-/// As many as a test may take of the descriptors it shares with the server: two per connection, at a limit of
-/// 1,024.
+/// As many as a test may have with the descriptors it shares with the server: two per connection, with a
+/// limit of 1,024.
 const CONNECTIONS: usize = 400;
 
 #[test]

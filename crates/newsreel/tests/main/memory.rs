@@ -1,29 +1,29 @@
-//! Memory for articles that are arriving: who holds it does not stop others, and everybody gets an answer.
+//! Memory for arriving articles: clients that hold it do not stop others, and every client gets a response.
 
 use crate::client::{Client, article};
 use crate::running::Server;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The peer's address; the others are those of posters.
+/// Address of the peer; the others are those of posters.
 const PEER: [u8; 4] = [127, 0, 0, 1];
 const SLOW: [u8; 4] = [127, 0, 0, 2];
 const OTHER: [u8; 4] = [127, 0, 0, 3];
 
-/// The test site with the default `article_bytes_max`, for readers of the whole loopback network.
+/// Starts the test site with the default `article_bytes_max`, for readers of the whole loopback network.
 fn start(limits: &str) -> Server {
     Server::start_with(|text| {
         text.replace("from = [\"127.0.0.1\"]", "from = [\"127.0.0.0/8\"]")
             .replace("\"128 KiB\"", "\"4 MiB\"")
             .replace("32 MiB", "512 MiB")
             .replace("[limits]", &format!("[limits]\n{limits}"))
-            // However slow the machine is, nobody is late.
+            // No timeouts, even on a slow machine.
             .replace("\"3 min\"", "\"1 h\"")
             .replace("\"1 min\"", "\"1 h\"")
     })
 }
 
-/// A proto-article with so many octets of body.
+/// Returns a proto-article with so many octets of body.
 fn proto(id: &str, octets: usize) -> String {
     let line = "x".repeat(62) + "\r\n";
     article(id, "misc.test", &line.repeat(octets / 64)).replacen("Path: peer.example!not-for-mail\r\n", "", 1)
@@ -36,7 +36,7 @@ fn post(client: &mut Client, id: &str, octets: usize) -> String {
 }
 
 #[test]
-fn slow_posters_stop_nobody_else() {
+fn slow_posters_do_not_stop_others() {
     const POSTERS: usize = 159;
     let server = start("receive_bytes_per_address_max = \"5 MiB\"");
     let begun = |n: usize| {
@@ -47,7 +47,7 @@ fn slow_posters_stop_nobody_else() {
         (client, wire)
     };
     let slow: Vec<_> = (0..POSTERS).map(begun).collect();
-    // So long that whoever comes now is not the slowest, even on a machine that stands still for a moment.
+    // Long enough that new clients are not the slowest, even on a machine that stalls for a moment.
     std::thread::sleep(Duration::from_secs(6));
     // A peer, another address, and also their own, where the slowest give way.
     let mut peer = Client::greeted_from(PEER, server.address);
@@ -75,7 +75,7 @@ fn slow_posters_stop_nobody_else() {
     assert!(taken < POSTERS, "nobody gave way");
 }
 
-/// Posts at once from one address: every one is taken or told to come back, and can be posted then.
+/// Posts at once from one address: every post is accepted or deferred, and can be posted later.
 fn all_are_answered(limits: &str, posts: usize, octets: usize) {
     let server = start(limits);
     let (taken, told) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -88,7 +88,7 @@ fn all_are_answered(limits: &str, posts: usize, octets: usize) {
                 let mut client = Client::greeted_from(OTHER, server.address);
                 let head = proto(&format!("<many{n}@x.example>"), 0);
                 for attempt in 0..1000 {
-                    // Whoever is told to try again later does so.
+                    // Deferred posts are tried again later.
                     std::thread::sleep(Duration::from_millis(50 * attempt.min(100)));
                     assert!(client.ask("POST").starts_with("340 "));
                     client.send(head.trim_end_matches(".\r\n"));
@@ -128,16 +128,16 @@ fn transfer(mut client: Client, opening: &str, wire: &str, both: &std::sync::Bar
     }
     client.send(&wire[..600_000]);
     both.wait();
-    // So that the server has read it; if not, both transfers are taken, and tried again.
+    // Lets the server read it; otherwise both transfers are accepted, and the test is repeated.
     std::thread::sleep(Duration::from_millis(100));
-    // A server that parts does not wait for ever for the rest of the article.
+    // A server that disconnects does not wait forever for the rest of the article.
     let _cut_off = client.try_send(&wire[600_000..]);
     client.line()
 }
 
 #[test]
-fn peers_that_get_into_each_others_way_are_told_so() {
-    // Room for both articles as they begin, and for one as it ends.
+fn competing_transfers_are_deferred() {
+    // Room for both articles as they begin, but only for one as it ends.
     let server = start("receive_bytes_from_peers_max = \"6 MiB\"");
     let mut refused = 0;
     for attempt in 0..100 {

@@ -1,4 +1,4 @@
-//! Posts to moderated groups: mailed by SMTP or by a program, from a queue that outlives everything.
+//! Posts to moderated groups: mailed by SMTP or by a program, from a durable queue.
 
 use crate::client::ANSWER_TIMEOUT;
 use crate::clients::installed;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// A mail as a server got it.
+/// A mail as received by a server.
 #[derive(Debug)]
 pub struct Mail {
     pub from: String,
@@ -22,7 +22,7 @@ pub struct Mail {
     pub text: String,
 }
 
-/// A mail server that answers RCPT with these codes, one after the other, and 250 after that.
+/// Starts a mail server that answers RCPT with these codes in turn, and 250 after that.
 pub fn mail_server(listener: TcpListener, recipients: &'static [u16]) -> Receiver<Mail> {
     let (told, mails) = channel();
     std::thread::spawn(move || {
@@ -75,7 +75,7 @@ pub fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// The test site with its mails going elsewhere.
+/// Returns the test site's configuration with other settings for mail.
 pub fn configured(text: &str, data: Option<&Path>, moderation: &str) -> String {
     let default = "default_address = \"%s@moderators.example\"\n";
     let moderation = moderation.replacen("[moderation]\n", &format!("[moderation]\n{default}"), 1);
@@ -104,7 +104,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_post_reaches_the_moderator_of_the_first_moderated_group() {
+fn post_reaches_the_moderator_of_the_first_moderated_group() {
     let (listener, address) = listener();
     let mails = mail_server(listener, &[]);
     let server = Server::start_with(|text| {
@@ -135,20 +135,20 @@ fn a_post_reaches_the_moderator_of_the_first_moderated_group() {
     }
     wait_until("the queue is empty", || files(&server.data().join("moderation")) == 0);
     assert_eq!(client.ask("GROUP misc.test"), "211 0 1 0 misc.test", "filed nowhere before it is approved");
-    // The moderator's own post comes back with the same Message-ID and is filed.
+    // The moderator's copy has the same Message-ID and is filed.
     let approved =
         headers("misc.test,local.moderated", &format!("Approved: mod@mods.example\r\nMessage-ID: {id}\r\n"));
     assert_eq!(post(&mut client, &approved, "body"), format!("240 Article received OK {id}"));
     assert_eq!(client.ask("GROUP local.moderated"), "211 1 1 1 local.moderated");
-    // What is filed already goes to no moderator again.
+    // A post that is already filed goes to no moderator.
     let again = headers("local.moderated", &format!("Message-ID: {id}\r\n"));
     assert_eq!(post(&mut client, &again, "body"), "441 Posting failed: duplicate");
 }
 
 #[test]
-fn nothing_is_lost_when_the_mail_server_and_then_we_are_down() {
+fn queued_mails_survive_outages_of_mail_server_and_server() {
     let dir = tempfile::TempDir::new().unwrap();
-    // Whose ports nobody else takes while nothing listens there.
+    // The port stays free while nothing listens there.
     let address = TcpListener::bind("127.0.0.4:0").unwrap().local_addr().unwrap();
     let moderation = format!("[moderation]\nsmtp = \"{address}\"\nretry_first = \"200ms\"\n");
     let server = Server::start_with(|text| configured(&text, Some(dir.path()), &moderation));
@@ -159,7 +159,7 @@ fn nothing_is_lost_when_the_mail_server_and_then_we_are_down() {
     assert_eq!(files(&queue), 3);
     drop(client);
     drop(server);
-    // A mail that was being written when we died was not acknowledged.
+    // A mail that was being written when the server died was not acknowledged.
     std::fs::write(queue.join("1.new"), "newsreel moder").unwrap();
     let server = Server::start_with(|text| configured(&text, Some(dir.path()), &moderation));
     assert_eq!(server.client().ask("GROUP local.moderated"), "211 0 1 0 local.moderated");
@@ -173,7 +173,7 @@ fn nothing_is_lost_when_the_mail_server_and_then_we_are_down() {
 }
 
 #[test]
-fn what_is_refused_for_good_is_put_aside_and_what_is_not_is_tried_again() {
+fn permanently_refused_mails_are_set_aside_and_others_retried() {
     let (listener, address) = listener();
     let mails = mail_server(listener, &[550, 451, 451]);
     let moderation =
@@ -195,7 +195,7 @@ fn what_is_refused_for_good_is_put_aside_and_what_is_not_is_tried_again() {
 }
 
 #[test]
-fn a_full_queue_refuses_and_a_program_takes_the_mail() {
+fn full_queue_refuses_posts_and_a_program_takes_mails() {
     let dir = tempfile::TempDir::new().unwrap();
     let (program, got) = (dir.path().join("sendmail"), dir.path().join("got"));
     let script = format!(
@@ -226,9 +226,9 @@ fn a_full_queue_refuses_and_a_program_takes_the_mail() {
     assert!(text.contains(&format!("\nMessage-ID: {id}\n")) && text.ends_with("\n\n.body\n"), "{text}");
 }
 
-/// Nobody outside hears of a post unless the operator has named an address.
+/// Posts are mailed only after the operator has named an address.
 #[test]
-fn a_fresh_site_mails_nobody() {
+fn new_site_sends_no_mail() {
     let site = Operated::new();
     let groups = site.done(&["group", "list", "--json"]);
     let groups: serde_json::Value = serde_json::from_str(&groups).unwrap();
@@ -269,10 +269,9 @@ fn a_fresh_site_mails_nobody() {
     assert_eq!(std::fs::read_to_string(&got).unwrap(), "local-announce-m@moderators.example\n");
 }
 
-/// The groups that `init` is told of may be moderated elsewhere: who moderates them is for the operator to
-/// say.
+/// Initial groups given to `init` may be moderated elsewhere: their moderators are named by the operator.
 #[test]
-fn groups_that_init_is_told_of_have_moderators_when_somebody_names_them() {
+fn initial_groups_have_only_configured_moderators() {
     let site = Operated::unmade();
     let groups = site.home().join("groups");
     std::fs::write(&groups, "comp.a m\ncomp.b m\ncomp.c y\n").unwrap();
@@ -291,7 +290,7 @@ fn groups_that_init_is_told_of_have_moderators_when_somebody_names_them() {
 }
 
 #[test]
-fn posts_wait_here_until_they_are_approved_or_rejected() {
+fn posts_are_held_until_approved_or_rejected() {
     let (listener, address) = listener();
     let mails = mail_server(listener, &[]);
     let site = Operated::new();
@@ -347,7 +346,7 @@ fn posts_wait_here_until_they_are_approved_or_rejected() {
     assert!(mail.text.contains("\n\nNot here.\n\n") && mail.text.contains("\n..dot\nbody"), "{}", mail.text);
     drop(serving);
 
-    // Who waits outlives the server; approving needs one, rejecting does not.
+    // Held posts survive the server; approving needs one, rejecting does not.
     let refused = site.run(&["moderation", "approve", &third]);
     assert!(complaints(&refused).contains("only a running server"), "{}", complaints(&refused));
     let done = site.done(&["moderation", "reject", "--reason", "No.", &third]);
@@ -355,12 +354,12 @@ fn posts_wait_here_until_they_are_approved_or_rejected() {
     assert_eq!(site.done(&["moderation", "list"]), "no posts wait here for a moderator\n");
 }
 
-/// A section whose moderator signs with this command.
+/// Returns a section whose moderator signs with this command.
 fn signing(words: &[&str]) -> String {
     format!("[[moderator]]\ngroups = \"local.here-m\"\naddress = \"queue\"\nsign = {words:?}\n")
 }
 
-/// Checks a signature with gpg, and with INN's pgpverify where that is installed.
+/// Checks a signature with gpg, and with INN's pgpverify if installed.
 fn verified(site: &Operated, gpg: &Gpg, article: &[String]) {
     let wire = article.join("\r\n") + "\r\n";
     let signed = SignedArticle::of(&Article::parse(wire.as_bytes()).unwrap()).unwrap();
@@ -376,7 +375,7 @@ fn verified(site: &Operated, gpg: &Gpg, article: &[String]) {
 }
 
 #[test]
-fn what_is_approved_is_signed_where_the_configuration_says_so() {
+fn approved_posts_are_signed_as_configured() {
     if !installed(&[("gpg", "gnupg")]) {
         return;
     }

@@ -1,5 +1,4 @@
-//! Who may read what commands make: the site's owner and group, whatever the umask of whoever types the
-//! command.
+//! Modes of the files that commands make: readable by the site's owner and group, regardless of the umask.
 
 use crate::client::article;
 use crate::operated::Operated;
@@ -9,7 +8,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
-/// Files that are for their owner alone: they hold a secret, passwords or a key, or are orders to the server.
+/// Files for their owner alone: they contain a secret, passwords or a key, or accept commands to the server.
 const PRIVATE: &[&str] = &[
     "control",
     "newsreel.tree",
@@ -23,7 +22,7 @@ const PRIVATE: &[&str] = &[
     "users.lock",
 ];
 
-/// A tree for one article a file, files of records, and two groups of users.
+/// Classes with a file for each article and with files of records, and two groups of users.
 const CLASSES: &str = r#"
 [[class]]
 name = "tree"
@@ -43,7 +42,8 @@ groups = "local.general"
 
 [[rule]]"#;
 
-/// The modes of all that is in a directory, by path. What a server removes meanwhile is left out.
+/// Collects the modes of everything in a directory, by path. Files that a server removes meanwhile are
+/// skipped.
 fn modes(dir: &Path, found: &mut BTreeMap<String, (bool, u32)>) {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return,

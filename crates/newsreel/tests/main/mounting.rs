@@ -1,6 +1,6 @@
-//! `newsreel mount`, `manage` and `unmanage`, as they are typed, and a real INN on a mount.
+//! `newsreel mount`, `manage` and `unmanage`, run as commands, and a real INN on a mount.
 //!
-//! Needs root and /dev/fuse; where they are missing a test says so and is skipped.
+//! Needs root and /dev/fuse; otherwise the tests print a message and are skipped.
 
 mod mounted_spool;
 mod servers;
@@ -34,7 +34,7 @@ fn newsreel(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_newsreel")).args(arguments).output().unwrap()
 }
 
-/// What a command that must succeed prints.
+/// Returns the output of a command that must succeed.
 fn done(arguments: &[&str]) -> String {
     let output = newsreel(arguments);
     let said =
@@ -44,7 +44,7 @@ fn done(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn mount_mounts_by_type_as_a_line_of_fstab_does() {
+fn mount_by_type_works_as_in_fstab() {
     if !possible() {
         return;
     }
@@ -72,7 +72,7 @@ fn mount_mounts_by_type_as_a_line_of_fstab_does() {
     rustix::mount::unmount(&point, rustix::mount::UnmountFlags::empty()).unwrap();
 }
 
-/// A mount by the program; gone at the end.
+/// A mount by the program, removed on drop.
 struct Mount {
     child: Child,
     point: PathBuf,
@@ -119,7 +119,7 @@ impl Drop for Mount {
 }
 
 #[test]
-fn a_tree_is_mounted_and_a_directory_managed_and_unmanaged_by_commands() {
+fn commands_mount_a_tree_and_manage_and_unmanage_a_directory() {
     if !possible() {
         return;
     }
@@ -144,7 +144,7 @@ fn a_tree_is_mounted_and_a_directory_managed_and_unmanaged_by_commands() {
     assert_eq!(refused.status.code(), Some(1));
     let refused = newsreel(&["mount", &path("lower"), &path("mnt"), "--scheme", "654"]);
     assert_eq!(refused.status.code(), Some(2));
-    // A signal ends it, also with a file open.
+    // A signal ends it, even with a file open.
     let open = fs::File::open(path("mnt/group/1")).unwrap();
     mount.terminate();
     let began = Instant::now();
@@ -154,14 +154,14 @@ fn a_tree_is_mounted_and_a_directory_managed_and_unmanaged_by_commands() {
     }
     drop(open);
     assert!(mount.ended());
-    // So does somebody who unmounts it.
+    // Unmounting ends it, too.
     let mut again = Mount::start(Path::new(&path("lower")), Path::new(&path("mnt")));
     unmount(Path::new(&path("mnt")));
     assert!(again.ended());
 }
 
-/// Unmounts. A process that another test is starting has all descriptors of this one for a moment, and with
-/// them files that were closed here.
+/// Unmounts, with retries: a process that another test is starting briefly has all descriptors of this one,
+/// including closed files.
 fn unmount(point: &Path) {
     let began = Instant::now();
     while !Command::new("umount").arg(point).stderr(Stdio::null()).status().unwrap().success() {
@@ -170,7 +170,7 @@ fn unmount(point: &Path) {
     }
 }
 
-/// Every file of a spool, by its path.
+/// Returns every file of a spool by path.
 fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut left = vec![root.to_owned()];
@@ -217,7 +217,7 @@ fn inn_on_a_mount_has_the_same_spool_as_on_a_plain_directory() {
     };
     feed(0..50);
     assert_eq!(equal(), 60);
-    // While INN runs; what it has then and later is the same.
+    // While INN runs, existing and later articles stay identical.
     for group in ["misc/test", "local/closed"] {
         done(&["manage", articles.join(group).to_str().unwrap()]);
     }
@@ -243,7 +243,7 @@ fn inn_on_a_mount_has_the_same_spool_as_on_a_plain_directory() {
     );
 }
 
-/// Feeds articles of these numbers to a server in one go, then hears the answers.
+/// Feeds articles of these numbers to a server in one write, then reads the responses.
 fn stream(
     address: std::net::SocketAddr,
     numbers: std::ops::Range<usize>,
@@ -266,10 +266,10 @@ fn stream(
     }
 }
 
-/// Articles that are sent before their answers are heard.
+/// Articles that are sent before their responses are read.
 const STREAMED_AT_ONCE: usize = 100;
 
-/// A number from the environment.
+/// Returns a number from the environment.
 fn bound(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
 }
@@ -320,19 +320,19 @@ impl<S: Server> Pair<S> {
         });
     }
 
-    /// Lets everything of these groups expire that has been filed so far. INN counts whole seconds, and keeps
-    /// what came in the one in which its expiry begins.
+    /// Expires everything that has been filed so far in these groups. INN counts whole seconds, and keeps
+    /// articles that came in the one in which its expiry begins.
     fn expire(&self, groups: &str) {
         std::thread::sleep(Duration::from_secs(2));
         let others = if groups == "*" { "" } else { "*:A:never:never:never\n" };
         self.both(|server| server.expire(&format!("{others}{groups}:A:0:0:0\n")));
     }
 
-    /// Articles that both have, which must be the same.
+    /// Compares the articles of both, which must be identical, and counts them.
     fn equal(&self) -> usize {
         let articles = |root: &Path| {
             let mut found = files(root);
-            // INN 1.7.2 has its overview there, which another process writes when it comes to it.
+            // INN 1.7.2 has its overview there, which another process writes in its own time.
             found.retain(|path, _| !path.starts_with("over.view"));
             found
         };
@@ -344,7 +344,7 @@ impl<S: Server> Pair<S> {
         theirs.len()
     }
 
-    /// Ends the server, and looks below the mount, where there are buckets alone.
+    /// Ends the server, and checks that there are only buckets below the mount.
     fn look_below(mut self, group: &str) {
         self.mounted.stop();
         self.mount = None;
@@ -353,7 +353,7 @@ impl<S: Server> Pair<S> {
         assert!(!stored.is_empty() && stored.iter().all(|entry| entry.file_type().unwrap().is_dir()));
     }
 
-    /// Reads articles of each group, which are the same for readers of both; how many.
+    /// Reads articles of each group from both, which must be identical; returns how many.
     fn read(&self) -> usize {
         let (mut theirs, mut ours) = (self.plain.reader(), self.mounted.reader());
         let mut read = 0;
@@ -378,13 +378,13 @@ impl<S: Server> Pair<S> {
 
 impl<S: Server> Drop for Pair<S> {
     fn drop(&mut self) {
-        // It has files open there until it ends.
+        // The server has files open there until it ends.
         self.mounted.stop();
         self.mount = None;
     }
 }
 
-/// One managed, two, one that is not, or all of them.
+/// One managed group, two, one that is not, or all of them.
 fn in_groups(n: usize) -> &'static str {
     match n % 10 {
         0 => "misc.test,local.closed,local.empty",
@@ -395,17 +395,17 @@ fn in_groups(n: usize) -> &'static str {
     }
 }
 
-/// Files, reads, cancels, expires and renumbers articles; the trees are the same at each step.
+/// Files, reads, cancels, expires and renumbers articles; the trees are identical at each step.
 fn expires_and_cancels<S: Server>() {
     let Some(pair) = Pair::<S>::new() else { return };
-    // As often as the requirement has it: NEWSREEL_INN_ARTICLES=50000.
+    // For the number in the requirement: NEWSREEL_INN_ARTICLES=50000.
     let articles = bound("NEWSREEL_INN_ARTICLES", 5_000) as usize;
     pair.feed(10..articles / 2);
     assert!(pair.equal() > articles / 2);
     assert!(pair.read() > 40);
     pair.cancel((4..articles / 2).step_by(articles / 20));
     pair.equal();
-    // A managed group's articles go, and stay where they are crossposted.
+    // A managed group's articles expire, and stay where they are crossposted.
     pair.expire("misc.test");
     let left = pair.equal();
     assert!(left > 0 && left < articles / 2, "{left} left");
@@ -449,7 +449,7 @@ fn a_server_runs_on_a_mount_for_hours() {
         pair.cancel((next..next + 2_000).step_by(500));
         next += 2_000;
         let group = pair.articles.join(["misc/test", "local/closed", "local/empty"][round % 3]);
-        // Conversions of what is in use, there and back.
+        // Conversions of directories in use, in both directions.
         done(&[["manage", "unmanage"][round / 3 % 2], group.to_str().unwrap()]);
         if round % 5 == 4 {
             pair.expire(["misc.test", "local.*", "*"][round / 5 % 3]);

@@ -1,4 +1,4 @@
-//! A site of INN moves in: its configuration is imported, the result is served, and answers as INN did.
+//! Migration from INN: its configuration is imported, and the new site behaves as INN did.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The configuration of another server in `etc` as that of a new site, which listens on a free port.
+/// Imports the configuration of another server in `etc` as that of a new site on a free port.
 fn moved(command: &str, etc: &Path, home: &Path) -> String {
     let config = home.join("newsreel.toml");
     let output = newsreel(&["import", command, etc.to_str().unwrap(), "--out", config.to_str().unwrap()]);
@@ -38,7 +38,7 @@ fn moved(command: &str, etc: &Path, home: &Path) -> String {
 }
 
 #[test]
-fn the_files_that_inn_comes_with_are_a_site_that_starts() {
+fn inns_default_files_become_a_working_site() {
     let etc = Path::new("/etc/news");
     if !etc.join("inn.conf").is_file() {
         skipped("(install inn2)", false);
@@ -81,7 +81,7 @@ fn passwords_and_texts_are_written_beside_the_configuration() {
     }
     assert_eq!(fs::read_to_string(site.join("lists/motd")).unwrap(), "Welcome.\n");
     assert_eq!(fs::read_to_string(site.join("lists/subscriptions")).unwrap(), "local.test\n");
-    // What is there stays as it is.
+    // Existing files stay as they are.
     let config = site.join("newsreel.toml");
     let again = newsreel(&["import", "inn-config", etc.to_str().unwrap(), "--out", config.to_str().unwrap()]);
     assert_eq!(again.status.code(), Some(2), "{}", told(&again));
@@ -89,7 +89,7 @@ fn passwords_and_texts_are_written_beside_the_configuration() {
     assert!(told(&none).contains("there is no inn.conf in"), "{}", told(&none));
 }
 
-/// What a reader asks, and what of the answer is compared: the code, or all of it.
+/// Commands of a reader, and whether all of the response is compared or only the code.
 const READING: [(&str, bool); 12] = [
     ("LIST ACTIVE", true),
     ("LIST NEWSGROUPS", true),
@@ -105,7 +105,7 @@ const READING: [(&str, bool); 12] = [
     ("XPAT", false),
 ];
 
-/// What was answered: a block as sorted lines.
+/// Returns the responses, with blocks as sorted lines.
 fn answers(address: SocketAddr) -> Vec<String> {
     let mut client = Client::greeted(address);
     client.ask("MODE READER");
@@ -115,7 +115,7 @@ fn answers(address: SocketAddr) -> Vec<String> {
         let has_block = ["215", "230"].contains(&&line[..3])
             || (command.starts_with("LISTGROUP") && line.starts_with("211"));
         let mut block = if has_block { client.block() } else { Vec::new() };
-        // Numbers as INN writes them.
+        // Numbers in INN's format.
         let plain = |line: &String| match command == "LIST ACTIVE" {
             true => line.split(' ').map(plain_number).collect::<Vec<_>>().join(" "),
             false => line.clone(),
@@ -132,7 +132,7 @@ fn plain_number(word: &str) -> String {
     word.parse::<u64>().map_or_else(|_| word.to_owned(), |number| number.to_string())
 }
 
-/// Posts, and what comes of them.
+/// Posts, and returns the results.
 fn posted(address: SocketAddr) -> Vec<String> {
     let mut client = Client::greeted(address);
     client.ask("MODE READER");
@@ -175,7 +175,7 @@ fn fed(address: SocketAddr) -> Vec<String> {
     all
 }
 
-/// The Message-IDs that a feed to a file has.
+/// Returns the Message-IDs in a file feed.
 fn listed(file: &Path) -> Vec<String> {
     let mut ids: Vec<String> =
         fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect();
@@ -188,7 +188,7 @@ fn listed(file: &Path) -> Vec<String> {
 fn a_site_that_has_moved_in_answers_as_inn_did() {
     let Some(inn) = Inn::found() else { return };
     inn.change("newsfeeds", |text| text + "down.example:*,!control,!control.*,!junk,@local.empty:Tf,Wm:\n");
-    // With others nnrpd adds a Distribution to posts, which this site then refuses: docs/from-inn.md.
+    // With other patterns nnrpd adds a Distribution to posts, which this site then refuses: docs/from-inn.md.
     inn.change("distrib.pats", |_| "1:*:world\n".to_owned());
     inn.change("subscriptions", |_| "misc.test\nlocal.closed\n".to_owned());
     inn.start_empty();
@@ -201,7 +201,7 @@ fn a_site_that_has_moved_in_answers_as_inn_did() {
     let (peers, readers) = (inn.peer_address(), inn.reader_address());
     let mut ours = [fed(address), posted(address), answers(address)].concat();
     let mut theirs = [fed(peers), posted(readers), answers(readers)].concat();
-    // What is fed to others.
+    // Articles fed to others.
     inn.tool(&["ctlinnd", "-s", "flush", "down.example"], b"");
     ours.extend(listed(&home.path().join("out/down.example")));
     let fed_on = listed(&inn.site().join("spool/outgoing/down.example"));
@@ -239,7 +239,7 @@ fn a_site_of_c_news_that_has_moved_in_has_its_groups_and_articles() {
     assert!(client.ask("GROUP misc.test").starts_with("211 3 1 3 "), "{text}");
     assert!(client.ask("LIST ACTIVE local.closed").starts_with("215 "));
     assert_eq!(client.block().len(), 1);
-    // What comes again is known, and the site that C News fed is fed.
+    // Repeated articles are duplicates, and the site that C News fed is fed.
     let again = newsreel(&["rnews", batch.to_str().unwrap(), "--dir", dir]);
     assert!(told(&again).contains("3 duplicates"), "{}", told(&again));
     let status = newsreel(&["status", "--json", "--dir", dir]);

@@ -1,4 +1,4 @@
-//! `nntp_io::Client` and the server: every way to encrypt, to log in and to compress, and pipelines that
+//! `nntp_io::Client` against the server: every way to encrypt, to log in and to compress, and pipelines that
 //! fill the buffers of both sides.
 //!
 //! Sources: RFC 3977 section 3.5, RFC 4642-4644, RFC 8054, RFC 8143.
@@ -16,7 +16,7 @@ use nntp_io::{
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Who may do what: fred everything, others only after the login.
+/// Access rights: fred has all, others only after a login.
 const ACCESS: &str = "
 [[access]]
 from = \"all\"
@@ -33,7 +33,7 @@ fn connect(target: &Target) -> Result<Client, Error> {
     block_on(Client::connect(target))
 }
 
-/// The lines of an answer's block.
+/// Returns the lines of a response's block.
 fn lines(client: &mut Client, command: &str) -> Vec<String> {
     assert!(block_on(client.request(command)).unwrap().has_block);
     let mut lines = Vec::new();
@@ -43,7 +43,7 @@ fn lines(client: &mut Client, command: &str) -> Vec<String> {
     lines
 }
 
-/// The three ways to encrypt, with the port of each.
+/// Returns the three ways to encrypt, with the port of each.
 fn secured(site: &Site) -> [Target; 3] {
     let plain = Target::from(site.server.address);
     let implicit = Target::from(site.server.tls_address.unwrap());
@@ -55,7 +55,7 @@ fn secured(site: &Site) -> [Target; 3] {
 }
 
 #[test]
-fn tls_and_compression_in_every_combination() {
+fn tls_and_compression_work_in_every_combination() {
     let site = Site::start();
     for (number, target) in secured(&site).into_iter().enumerate() {
         for compression in [Compression::Never, Compression::IfOffered, Compression::Required] {
@@ -89,7 +89,7 @@ fn tls_and_compression_in_every_combination() {
 }
 
 #[test]
-fn a_server_that_is_somebody_else_is_not_spoken_to() {
+fn server_with_a_wrong_identity_is_rejected() {
     let site = Site::start();
     let [_, starttls, implicit] = secured(&site);
     for target in [starttls, implicit] {
@@ -109,8 +109,8 @@ fn a_server_that_is_somebody_else_is_not_spoken_to() {
 }
 
 #[test]
-fn every_way_to_log_in() {
-    // Failures are part of this: nobody is locked out for them.
+fn every_login_mechanism_works() {
+    // Failures are part of this test, so lockouts are disabled.
     let auth = "[auth]\nfailures_per_address_max = 1000\nfailures_per_user_max = 1000\n\n[[buffer]]";
     let site = Site::start_with("client_ca = \"{CA}\"", |text| {
         with_access(ACCESS)(text).replacen("[[buffer]]", auth, 1)
@@ -175,10 +175,10 @@ fn every_way_to_log_in() {
     assert!(matches!(reads(&Target { login: Some(Login::certificate()), ..plain }), Err(Error::Request(_))));
 }
 
-/// Both sides have more to say than all buffers between them hold, and the client takes no answer before
+/// Both sides send more than all buffers between them hold, and the client reads no response before
 /// everything is queued.
 #[test]
-fn a_thousand_commands_fill_the_buffers_of_both_sides() {
+fn thousand_commands_that_fill_all_buffers_are_answered() {
     const COMMANDS: usize = 1000;
     let site = Site::start();
     let body = "0123456789012345678901234567890123456789012345678901234567890\r\n".repeat(1000);
@@ -193,7 +193,7 @@ fn a_thousand_commands_fill_the_buffers_of_both_sides() {
             target.limits.queued_bytes_max = 256 << 20;
             let mut client = connect(&target).unwrap();
             for _ in 0..COMMANDS / 2 {
-                // Each costs the server 64 KB to read and to refuse, and brings 64 KB back.
+                // Each costs the server 64 KB to read and to reject, and returns 64 KB.
                 client.submit_takethis(b"<long@x.example>", wire.as_bytes()).unwrap();
                 client.submit("BODY <long@x.example>").unwrap();
             }
@@ -208,14 +208,14 @@ fn a_thousand_commands_fill_the_buffers_of_both_sides() {
                     read += chunk.len();
                 }
             }
-            // An article ends in an empty line beyond its body.
+            // An article ends in an empty line after its body.
             assert_eq!(read, (body.len() + 2) * COMMANDS / 2);
             assert!(block_on(client.is_reusable()));
         }
     }
 }
 
-/// Answers that are not taken are not skipped: the block of one that nobody reads is.
+/// Unread responses are not skipped, but the rest of an unread block is.
 #[test]
 fn articles_arrive_in_pieces_and_may_be_left_unread() {
     let server = Server::start();
@@ -248,7 +248,7 @@ fn articles_arrive_in_pieces_and_may_be_left_unread() {
 }
 
 #[test]
-fn a_connection_that_the_server_has_closed_is_not_used_again() {
+fn connection_closed_by_the_server_is_not_reused() {
     let mut server = Server::start_at([127, 0, 0, 8]);
     let mut client = connect(&Target::from(server.address)).unwrap();
     assert_eq!(block_on(client.request("DATE")).unwrap().code, 111);

@@ -1,4 +1,4 @@
-//! NoCeM notices, made by gpg: what they hide, what they do not, and what a kill in the middle leaves.
+//! NoCeM notices, signed by gpg: articles that they hide or do not, and recovery from a kill in the middle.
 
 use crate::client::{Client, article};
 use crate::operated::{Operated, PATIENCE, Serving};
@@ -12,7 +12,7 @@ const POLICY: &str = "[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.
     groups = \"misc.*,!misc.safe\"\nhides_per_hour_max = 320\naction = \"do\"\n";
 const ISSUER: &str = "nocem:bot@x.example";
 
-/// A site that obeys bot, and gpg with the keys of bot and of a stranger.
+/// Creates a site that accepts notices of bot, and gpg with the keys of bot and of a stranger.
 fn site() -> (Operated, Gpg) {
     let site = Operated::new();
     site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1) + "\n" + POLICY);
@@ -20,7 +20,7 @@ fn site() -> (Operated, Gpg) {
         site.done(&["group", "add", group]);
     }
     let gpg = Gpg::new(site.home());
-    // So old that it can sign an old notice.
+    // The key is old enough to sign an old notice.
     let key = ["--quick-gen-key", "bot <bot@x.example>", "ed25519", "sign", "never"];
     gpg.run(&[&["--faked-system-time", "20250101T000000!"][..], &key].concat(), b"");
     gpg.generate("stranger <stranger@x.example>", "rsa2048", "never");
@@ -31,7 +31,7 @@ fn site() -> (Operated, Gpg) {
     (site, gpg)
 }
 
-/// What a notice says, to be signed.
+/// Text of a notice, to be signed.
 #[derive(Clone)]
 struct Notice {
     head: String,
@@ -50,7 +50,7 @@ impl Notice {
         Self { head: self.head.replace(from, to), ..self.clone() }
     }
 
-    /// As gpg signs it.
+    /// Returns the notice signed by gpg.
     fn signed(&self, gpg: &Gpg, user: &str, options: &[&str]) -> String {
         let Self { head, listed } = self;
         let text = format!(
@@ -61,7 +61,7 @@ impl Notice {
     }
 }
 
-/// An article in wire format with this body, but for its end.
+/// Returns an article in wire format with this body, without its end.
 fn posted(id: &str, group: &str, body: &str) -> String {
     let stuffed: String = body
         .lines()
@@ -70,7 +70,7 @@ fn posted(id: &str, group: &str, body: &str) -> String {
     article(id, group, "BODY").replace("BODY\r\n.\r\n", &stuffed)
 }
 
-/// Sends a notice in an article with this Message-ID; the line that the log then has of it.
+/// Sends a notice in an article with this Message-ID; returns its log line.
 fn sent(serving: &mut Serving, client: &mut Client, id: &str, signed: &str) -> String {
     take(client, id, &posted(id, "news.lists.filters", signed));
     serving.logged(|line| line.contains(&format!("id=\"{id}\"")) && line.contains("notice "))
@@ -81,7 +81,7 @@ fn shown(client: &mut Client, id: &str) -> bool {
 }
 
 #[test]
-fn what_a_notice_lists_is_hidden_here_or_when_it_comes() {
+fn listed_articles_are_hidden_at_once_or_on_arrival() {
     let (site, gpg) = site();
     let one = |n: u32, group: &'static str| (format!("<{n}@x>"), group);
     let here =
@@ -111,7 +111,7 @@ fn what_a_notice_lists_is_hidden_here_or_when_it_comes() {
     assert!(status.contains("hides        2 articles listed by notices before they came"), "{status}");
     let seen = |client: &mut Client| [1, 2, 3, 4, 5, 6].map(|n| shown(client, &format!("<{n}@x>")));
     assert_eq!(seen(&mut client), [false, false, true, true, false, false]);
-    // The issuer was wrong about the groups of the sixth.
+    // The issuer named wrong groups for the sixth.
     take(&mut client, "<5@x>", article("<5@x>", "misc.one", "b").trim_end_matches(".\r\n"));
     take(&mut client, "<6@x>", article("<6@x>", "misc.two,misc.safe", "b").trim_end_matches(".\r\n"));
     assert_eq!(seen(&mut client), [false, false, true, true, false, true]);
@@ -121,7 +121,7 @@ fn what_a_notice_lists_is_hidden_here_or_when_it_comes() {
     assert!(list.contains("spam, notice 7"), "{list}");
     assert_eq!(site.done(&["unhide", "--issuer", ISSUER]).lines().count(), 3);
     assert_eq!(seen(&mut client), [true; 6]);
-    // Sent again, and after a restart, it does nothing.
+    // A repeated notice does nothing, even after a restart.
     let said = sent(&mut serving, &mut client, "<n2@x>", &signed);
     assert!(said.contains("not carried out: it was carried out before"), "{said}");
     drop((client, serving));
@@ -130,7 +130,7 @@ fn what_a_notice_lists_is_hidden_here_or_when_it_comes() {
     let said = sent(&mut serving, &mut client, "<n3@x>", &signed);
     assert!(said.contains("not carried out: it was carried out before"), "{said}");
     assert_eq!(seen(&mut client), [true; 6]);
-    // What the issuer takes back is shown, and what the operator has hidden stays so.
+    // Articles that the issuer takes back are shown, and those hidden by the operator stay hidden.
     let said = sent(&mut serving, &mut client, "<n4@x>", &notice.with(": 7", ": 8").signed(&gpg, "bot", &[]));
     assert!(said.contains("3 articles hidden, 4 articles in groups"), "{said}");
     site.done(&["hide", "<3@x>"]);
@@ -146,7 +146,7 @@ fn what_a_notice_lists_is_hidden_here_or_when_it_comes() {
 }
 
 #[test]
-fn what_does_not_count_hides_nothing_and_the_log_says_why() {
+fn invalid_notices_hide_nothing_and_are_logged() {
     let (site, gpg) = site();
     feed(&site, &[("<1@x>", "misc.one")]);
     let mut serving = site.serve();
@@ -178,7 +178,7 @@ fn what_does_not_count_hides_nothing_and_the_log_says_why() {
         let said = sent(&mut serving, &mut client, &format!("<b{n}@x>"), body);
         assert!(said.contains("notice not carried out") && said.contains(reason), "{reason}: {said}");
     }
-    // Not a word about what is no notice, or not where notices are read.
+    // Nothing is logged about other articles, or about notices elsewhere.
     for (id, group, body) in [
         ("<q1@x>", "news.lists.filters", "What about this notice?\n@@BEGIN NCM HEADERS\n"),
         ("<q2@x>", "misc.two", good.as_str()),
@@ -198,12 +198,12 @@ fn what_does_not_count_hides_nothing_and_the_log_says_why() {
 }
 
 #[test]
-fn a_notice_that_a_kill_cuts_off_is_finished_at_the_next_start() {
+fn notice_interrupted_by_a_kill_is_completed_at_the_next_start() {
     const COUNT: u32 = 300;
     let (site, gpg) = site();
     let ids: Vec<String> = (0..COUNT).map(|n| format!("<k{n}@x>")).collect();
     let listed: Vec<(&str, &str)> = ids.iter().map(|id| (id.as_str(), "misc.one")).collect();
-    // The last third is not here yet.
+    // The last third has not arrived yet.
     feed(&site, &listed[..200]);
     let signed = Notice::new("7", &listed).signed(&gpg, "bot", &[]);
     let hidden = || site.done(&["hide", "--list", "--json"]).matches("\"message_id\"").count();
@@ -222,7 +222,7 @@ fn a_notice_that_a_kill_cuts_off_is_finished_at_the_next_start() {
         assert!(begun.elapsed() < PATIENCE, "{}", hidden());
         std::thread::sleep(Duration::from_millis(50));
     }
-    // In which copy of the notice it was carried out does not matter: those that come are hidden.
+    // Either copy of the notice may have been carried out: the articles are hidden on arrival.
     let begun = Instant::now();
     while !std::fs::read_to_string(site.dir().join("notices-done")).is_ok_and(|text| !text.is_empty()) {
         assert!(begun.elapsed() < PATIENCE);
@@ -236,7 +236,7 @@ fn a_notice_that_a_kill_cuts_off_is_finished_at_the_next_start() {
 }
 
 #[test]
-fn no_altered_notice_counts() {
+fn altered_notices_are_rejected() {
     let home = tempfile::TempDir::new().unwrap();
     let gpg = Gpg::new(home.path());
     gpg.generate("bot", "ed25519", "never");
@@ -257,7 +257,7 @@ fn no_altered_notice_counts() {
                 _ => altered[at] ^= 1 << (random >> 3 & 7),
             }
         }
-        // Blanks at line ends, what surrounds the text, and hints in the signature are not signed.
+        // Blanks at line ends, surrounding text, and hints in the signature are not signed.
         match keys.signed_text(&altered) {
             Some(read) => assert_eq!(read, text),
             None => refused += 1,

@@ -1,7 +1,7 @@
-//! A site as its operator has it: made, served and asked by the built binary, in processes of their own.
+//! A site from its operator's view: created, served and queried by the built binary, in separate processes.
 //!
-//! The configuration may be edited between the commands; the log of the server can be read. A server ends
-//! with the value.
+//! The configuration may be edited between the commands; the log of the server can be read. A server ends on
+//! drop.
 
 use crate::client::Client;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long anything may take before a test fails.
+/// Time limit of all waits.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Operated {
@@ -28,29 +28,29 @@ pub struct Serving {
 }
 
 impl Operated {
-    /// A site with small buffers on a port that the system chooses.
+    /// Creates a site with small buffers on a port that the system chooses.
     pub fn new() -> Self {
         Self::with_umask("022")
     }
 
-    /// A place for a site, which the test makes.
+    /// Returns a place for a site, which the test creates.
     pub fn unmade() -> Self {
         Self { home: TempDir::new().unwrap(), umask: "022" }
     }
 
-    /// The same, with every command run under a umask.
+    /// Like [`new`](Self::new), with every command run under a umask.
     pub fn with_umask(umask: &'static str) -> Self {
         let site = Self { umask, ..Self::unmade() };
         site.done(&["init", "--listen", "127.0.0.1:0", "--buffer", "1 MiB"]);
         site
     }
 
-    /// The site's directory.
+    /// Returns the site's directory.
     pub fn dir(&self) -> PathBuf {
         self.home.path().join("site")
     }
 
-    /// A directory for the test's own files.
+    /// Returns a directory for the test's own files.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
@@ -62,7 +62,7 @@ impl Operated {
         fs::write(file, text).unwrap();
     }
 
-    /// A command on this site.
+    /// Returns a command on this site.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("umask {}; exec \"$0\" \"$@\"", self.umask)]);
@@ -79,15 +79,15 @@ impl Operated {
         self.command(arguments).output().unwrap()
     }
 
-    /// The same with standard input.
+    /// Runs a command with standard input.
     pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
-        // A command that does not want it may have ended already.
+        // A command that does not read it may have ended already.
         let _ended = child.stdin.take().unwrap().write_all(input);
         child.wait_with_output().unwrap()
     }
 
-    /// Runs what must succeed; returns what it printed.
+    /// Runs a command that must succeed; returns its output.
     pub fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", complaints(&output));
@@ -114,12 +114,12 @@ impl Serving {
         Client::greeted(self.address)
     }
 
-    /// Where it listens, as text.
+    /// Returns the address it listens on, as text.
     pub fn client_address(&self) -> String {
         self.address.to_string()
     }
 
-    /// The lines logged so far.
+    /// Returns the lines logged so far.
     pub fn log(&self) -> Vec<String> {
         fs::read_to_string(&self.log).unwrap().lines().map(str::to_owned).collect()
     }
@@ -143,7 +143,7 @@ impl Serving {
         self.child.id()
     }
 
-    /// Memory of the process that is no file's, in KiB.
+    /// Returns the anonymous memory of the process, in KiB.
     pub fn memory_kib(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
@@ -162,7 +162,7 @@ impl Serving {
         }
     }
 
-    /// Stops it in order, as a service manager does.
+    /// Stops it regularly, as a service manager does.
     pub fn stop(self) {
         let process = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
@@ -173,13 +173,13 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ended = self.child.kill();
         let _ended = self.child.wait();
     }
 }
 
-/// What a command wrote on standard error.
+/// Returns a command's standard error.
 pub fn complaints(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

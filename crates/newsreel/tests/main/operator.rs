@@ -1,5 +1,5 @@
-//! Commands of an operator on a site that is served, whose configuration has a fault, or that belongs to
-//! another user.
+//! Operators' commands on a site that is served, whose configuration has a fault, or that belongs to another
+//! user.
 
 use crate::clients::{installed, skipped};
 use crate::operated::{Operated, complaints};
@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// A user who is not the site's.
+/// A user who does not own the site.
 const NOBODY: u32 = 65_534;
 
 fn pid_in(status: &Output) -> u64 {
@@ -19,7 +19,7 @@ fn pid_in(status: &Output) -> u64 {
 }
 
 #[test]
-fn a_running_server_can_be_asked_while_the_configuration_has_a_fault() {
+fn running_server_answers_despite_a_faulty_configuration() {
     let site = Operated::new();
     fs::create_dir(site.dir().join("spool")).unwrap();
     site.edit(|text| text.replacen("[site]\n", "[site]\ndata = \".\"\n", 1));
@@ -38,7 +38,7 @@ fn a_running_server_can_be_asked_while_the_configuration_has_a_fault() {
         assert!(complaints(&status).contains("newsreel check shows them"), "{}", complaints(&status));
         let ordered = complaints(&site.run(&["ctl", "reload"]));
         assert!(ordered.contains("The server runs on with what it read before"), "{ordered}");
-        // What needs the configuration itself still says what is wrong with it.
+        // Commands that need the configuration itself still report the fault.
         assert_eq!(site.run(&["check"]).status.code(), Some(2));
     }
     drop(serving);
@@ -48,7 +48,7 @@ fn a_running_server_can_be_asked_while_the_configuration_has_a_fault() {
 }
 
 #[test]
-fn a_changed_file_is_compared_and_reloaded_from_the_command_line() {
+fn changed_configuration_is_compared_and_reloaded() {
     let site = Operated::new();
     let serving = site.serve();
     let compared = || {
@@ -61,7 +61,7 @@ fn a_changed_file_is_compared_and_reloaded_from_the_command_line() {
     assert!(site.done(&["ctl", "reload"]).ends_with("no change\n"));
     site.edit(|text| text.replacen("[site]\n", "[site]\norganization = \"Somewhere\"\n", 1));
     let expected = "1 change\n  [site] organization: none -> \"Somewhere\"\n";
-    // To compare changes nothing.
+    // Comparing changes nothing.
     assert_eq!((compared(), compared()), (expected.to_owned(), expected.to_owned()));
     assert!(site.done(&["ctl", "reload"]).ends_with(expected));
     assert_eq!(compared(), "no change\n");
@@ -72,7 +72,7 @@ fn a_changed_file_is_compared_and_reloaded_from_the_command_line() {
     while compared() != "no change\n" {
         assert!(Instant::now() < late, "SIGHUP had no effect");
     }
-    // What a reload would refuse is said, and leaves everything as it is.
+    // A change that a reload would refuse is reported, and nothing changes.
     site.edit(|text| text.replacen(".cyc\"", ".other.cyc\"", 1));
     for command in [&["check", "--diff"][..], &["ctl", "reload"]] {
         let refused = site.run(command);
@@ -81,9 +81,9 @@ fn a_changed_file_is_compared_and_reloaded_from_the_command_line() {
     }
 }
 
-/// The server goes on below the directory that it was started with.
+/// The server keeps using the directory that it was started with.
 #[test]
-fn a_running_server_is_found_though_the_file_names_another_directory() {
+fn running_server_is_found_if_the_file_names_another_directory() {
     let site = Operated::new();
     let serving = site.serve();
     site.edit(|text| text.replacen("[site]\n", "[site]\ndata = \"elsewhere\"\n", 1));
@@ -94,21 +94,21 @@ fn a_running_server_is_found_though_the_file_names_another_directory() {
     let reload = site.run(&["ctl", "reload"]);
     assert!(complaints(&reload).contains(&hint), "{}", complaints(&reload));
     assert!(!complaints(&reload).contains("no server runs"));
-    // Every command works on what is served.
+    // Every command works on the spool that is served.
     let status = site.done(&["status", "--json"]);
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["server"]["pid"], serving.pid());
     site.done(&["group", "add", "misc.new"]);
     assert!(serving.client().ask("GROUP misc.new").starts_with("211 "));
-    // That there is no spool is in the way of the next start.
+    // The missing spool would prevent the next start.
     let checked = site.run(&["check"]);
     let text = String::from_utf8_lossy(&checked.stdout).into_owned() + &complaints(&checked);
     assert!(text.contains("there is no spool in "), "{text}");
     assert!(!site.dir().join("elsewhere").exists());
-    // With a fault besides, too.
+    // Also with another fault.
     site.edit(|text| text.replacen("[site]\n", "[site]\nno_such_key = 1\n", 1));
     site.done(&["status"]);
-    // The server of another site is not taken for this one's.
+    // The server of another site is not mistaken for this one's.
     let other = Operated::new();
     other.edit(|text| text.replacen("[site]\n", "[site]\ndata = \"elsewhere\"\n", 1));
     let none = other.run(&["ctl", "reload"]);
@@ -116,7 +116,7 @@ fn a_running_server_is_found_though_the_file_names_another_directory() {
 }
 
 #[test]
-fn another_user_is_told_what_to_type() {
+fn another_user_gets_advice() {
     if !rustix::process::geteuid().is_root() {
         skipped("(only root can become another user)", false);
         return;
@@ -136,7 +136,7 @@ fn another_user_is_told_what_to_type() {
         let told = as_nobody(&command.split(' ').collect::<Vec<_>>());
         assert!(told.contains("cannot read ") && told.contains(&expected(command)), "{told}");
     }
-    // The same where only the socket is closed to others.
+    // Likewise where only the socket is closed to others.
     let open = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     open(site.home().to_owned(), 0o755);
     open(site.dir(), 0o755);
@@ -148,7 +148,7 @@ fn another_user_is_told_what_to_type() {
 }
 
 #[test]
-fn root_makes_no_files_that_the_sites_user_cannot_read() {
+fn root_is_refused_on_a_site_of_another_user() {
     if !rustix::process::geteuid().is_root() {
         skipped("(only root can give a site away)", false);
         return;
@@ -161,7 +161,7 @@ fn root_makes_no_files_that_the_sites_user_cannot_read() {
 }
 
 #[test]
-fn a_young_site_does_not_foretell() {
+fn young_site_has_no_forecast() {
     let site = Operated::new();
     let article = "From: a@x.example\nPath: x!y\nNewsgroups: local.test\nSubject: s\nMessage-ID: <1@x.example>\n\
                    Date: 15 Apr 2026 12:00:00 GMT\n\nb\n";
@@ -196,7 +196,7 @@ fn groups_are_imported_with_the_times_of_their_creation() {
     let rows = client.block();
     assert_eq!(rows[0], "comp.a 700000000 tale@uunet.example");
     assert!(rows[1].starts_with("comp.b 1") && rows[1].ends_with(" newsreel"), "{rows:?}");
-    // What was exported is read back.
+    // Exported times are read back.
     let other = Operated::new();
     let again = write("times", &exported);
     other.done(&["group", "import", &active, "--times", &again]);
@@ -206,7 +206,7 @@ fn groups_are_imported_with_the_times_of_their_creation() {
 }
 
 #[test]
-fn the_certificate_of_a_new_site_has_a_name_and_dates_that_clients_take() {
+fn certificate_of_a_new_site_is_acceptable_to_clients() {
     if !installed(&[("openssl", "openssl")]) {
         return;
     }
@@ -240,10 +240,10 @@ fn the_certificate_of_a_new_site_has_a_name_and_dates_that_clients_take() {
 }
 
 #[test]
-fn servers_of_other_sites_that_hang_hold_up_a_command_for_a_moment_only() {
+fn hanging_servers_of_other_sites_delay_commands_only_briefly() {
     const HANGING: usize = 30;
     let site = Operated::new();
-    // As many seconds would pass if each had its own.
+    // With a timeout for each, the command would take as many seconds.
     let sockets: Vec<_> = (0..HANGING)
         .map(|n| {
             let dir = site.home().join(format!("other{n}"));
@@ -259,9 +259,9 @@ fn servers_of_other_sites_that_hang_hold_up_a_command_for_a_moment_only() {
 }
 
 #[test]
-fn silent_connections_to_the_control_socket_keep_nobody_out() {
+fn silent_control_connections_do_not_block_others() {
     let server = crate::running::Server::start();
-    // The server is there.
+    // The server still answers.
     server.status();
     let path = server.data().join("control");
     let silent: Vec<_> = (0..40).map(|_| std::os::unix::net::UnixStream::connect(&path).unwrap()).collect();

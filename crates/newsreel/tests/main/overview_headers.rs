@@ -1,4 +1,4 @@
-//! Further headers of overview: added to a site that has articles, taken out again, through a reload, a
+//! Additional overview headers: added to a site that has articles and removed again, through a reload, a
 //! restart and a cache in front.
 
 use crate::client::{Client, article};
@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 const KEY: &str = "[site]\noverview_headers = ";
 
-/// The configuration with these further headers.
+/// Returns the configuration with these additional headers.
 fn keeping(text: &str, headers: &str) -> String {
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("overview_headers")).collect();
     let line = format!("overview_headers = {headers}");
@@ -34,14 +34,14 @@ fn listed(client: &mut Client, command: &str) -> Vec<String> {
     client.block()
 }
 
-/// What rows have after Xref.
+/// Returns the fields of rows after Xref.
 fn further(client: &mut Client, command: &str) -> Vec<String> {
     let rows = listed(client, command);
     let after = |row: &String| row.splitn(10, '\t').nth(9).unwrap_or("nothing").to_owned();
     rows.iter().map(after).collect()
 }
 
-/// The line of LIST OVERVIEW.FMT after those that are always there.
+/// Returns the lines of LIST OVERVIEW.FMT after the standard ones.
 fn named(client: &mut Client) -> Vec<String> {
     let lines = listed(client, "LIST OVERVIEW.FMT");
     assert_eq!(lines[7], "Xref:full");
@@ -49,7 +49,7 @@ fn named(client: &mut Client) -> Vec<String> {
 }
 
 #[test]
-fn a_site_with_articles_gets_further_headers_and_loses_them() {
+fn headers_are_added_to_and_removed_from_existing_overview() {
     let server = Server::start();
     let mut client = server.client();
     feed(&mut client, 1, "Keywords: old\r\n");
@@ -60,7 +60,7 @@ fn a_site_with_articles_gets_further_headers_and_loses_them() {
     feed(&mut client, 3, "Summary: alone\r\n");
     feed(&mut client, 4, "");
     assert_eq!(named(&mut client), ["Keywords:full", "Summary:full"]);
-    // RFC 3977 section 8.3.2: whole header lines; an empty field without one, left out at the end.
+    // RFC 3977 section 8.3.2: whole header lines; an empty field without one, omitted at the end.
     let sent = ["nothing", "Keywords: new folded\tSummary: long", "\tSummary: alone", "nothing"];
     for command in ["OVER 1-", "XOVER 1-4"] {
         assert_eq!(further(&mut client, command), sent, "{command}");
@@ -73,14 +73,14 @@ fn a_site_with_articles_gets_further_headers_and_loses_them() {
     assert_eq!(listed(&mut client, "XHDR Keywords 1-"), ["1 old", "2 new folded", "3 (none)", "4 (none)"]);
     assert_eq!(listed(&mut client, "XPAT Keywords 1- *o*"), ["1 old", "2 new folded"]);
     assert_eq!(listed(&mut client, "HDR Keywords <1@headers.example>"), ["0 old"]);
-    // The other order, a new header, and one less.
+    // Another order, a new header, and one removed.
     server.reload(|text| keeping(&text, "[\"Organization\", \"Summary\"]")).unwrap();
     assert_eq!(named(&mut client), ["Organization:full", "Summary:full"]);
     assert_eq!(
         further(&mut client, "OVER 1-"),
         ["nothing", "\tSummary: long", "\tSummary: alone", "nothing"]
     );
-    // None any more, and it stays so.
+    // No headers, also after a restart.
     let text = std::fs::read_to_string(server.file()).unwrap();
     server.reload(|text| keeping(&text, "[]")).unwrap();
     assert_eq!(
@@ -105,9 +105,9 @@ fn a_site_with_articles_gets_further_headers_and_loses_them() {
     }
 }
 
-/// A client that reads no large numbers has Xref renumbered in the middle of the row.
+/// For a client without support for large numbers, Xref is renumbered in the middle of the row.
 #[test]
-fn renumbered_rows_have_them_after_xref() {
+fn renumbered_rows_keep_additional_headers() {
     let server = Server::start_with(|text| text.replacen("[site]\n", &format!("{KEY}[\"Keywords\"]\n"), 1));
     assert!(server.operate(&["user", "old", "secretive"]));
     let high = 1_u64 << 33;
@@ -125,9 +125,9 @@ fn renumbered_rows_have_them_after_xref() {
     assert_eq!(listed(&mut old, "HDR Keywords 1-"), [format!("{shown} k")]);
 }
 
-/// HDR needs no article for a header that overview keeps.
+/// HDR needs no article for a header in the overview.
 #[test]
-fn a_header_that_is_kept_is_there_when_the_article_is_damaged() {
+fn overview_header_is_available_for_a_damaged_article() {
     let server = Server::start_with(|text| text.replacen("[site]\n", &format!("{KEY}[\"Keywords\"]\n"), 1));
     let mut client = server.client();
     feed(&mut client, 1, "Keywords: k\r\nSummary: a-summary-to-be-damaged\r\n");
@@ -141,9 +141,9 @@ fn a_header_that_is_kept_is_there_when_the_article_is_damaged() {
     assert!(!answer.starts_with("225") || client.block().is_empty(), "it is read from the article: {answer}");
 }
 
-/// A cache in front has the fields of the rows that it gets, and of those that it makes of its articles.
+/// A cache in front has the fields of the rows that it gets, and of those that it makes from its articles.
 #[test]
-fn they_come_through_a_cache() {
+fn additional_headers_pass_through_a_cache() {
     let change = |text: String| text.replacen("[site]\n", &format!("{KEY}[\"Keywords\"]\n"), 1);
     let behind = Server::start_with(change);
     let mut feeder = behind.client();

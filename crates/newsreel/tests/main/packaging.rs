@@ -1,5 +1,5 @@
-//! The systemd unit and its drop-ins, as systemd itself reads them, and against each other; man pages and
-//! completions, as man and bash read them.
+//! The systemd unit and its drop-ins, as parsed by systemd, and compared with each other; man pages and
+//! completions, as read by man and bash.
 
 use crate::operated::Operated;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")
 }
 
-/// The drop-ins: name and text.
+/// Returns the drop-ins: name and text.
 fn drop_ins() -> Vec<(String, String)> {
     let found = fs::read_dir(packaging().join("newsreel.service.d")).unwrap().map(Result::unwrap);
     let read = |entry: fs::DirEntry| {
@@ -24,11 +24,11 @@ fn drop_ins() -> Vec<(String, String)> {
     found.map(read).collect()
 }
 
-/// What systemd says of the unit with drop-ins; it must be nothing.
+/// Checks that systemd has no complaints about the unit with drop-ins.
 fn verify(drop_ins: &[(String, String)]) {
     let dir = TempDir::new().unwrap();
     let unit = fs::read_to_string(packaging().join("newsreel.service")).unwrap();
-    // The program and the user need not be on this machine.
+    // The program and the user need not exist on this machine.
     let unit = unit.replace("/usr/bin/newsreel", "/bin/true").replace("=newsreel\n", "=root\n");
     let file = dir.path().join("newsreel.service");
     fs::write(&file, unit).unwrap();
@@ -53,13 +53,13 @@ fn systemd_understands_unit_and_drop_ins() {
     verify(&drop_ins);
 }
 
-/// The keys of a unit's text, and their values.
+/// Returns the keys of a unit's text, and their values.
 fn keys(text: &str) -> Vec<(&str, &str)> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('=')).collect()
 }
 
 /// With any of these a service that is not root's cannot gain rights, whatever NoNewPrivileges says
-/// (systemd.exec(5)), and so neither a setuid nor a setgid mailer.
+/// (systemd.exec(5)), and neither can a setuid or setgid mailer.
 const IMPLY_NO_NEW_PRIVILEGES: [&str; 14] = [
     "LockPersonality",
     "MemoryDenyWriteExecute",
@@ -78,7 +78,7 @@ const IMPLY_NO_NEW_PRIVILEGES: [&str; 14] = [
 ];
 
 #[test]
-fn a_reload_that_is_refused_fails_for_systemd_too() {
+fn refused_reload_fails_for_systemd_too() {
     let unit = fs::read_to_string(packaging().join("newsreel.service")).unwrap();
     let (_, command) = *keys(&unit).iter().find(|(key, _)| *key == "ExecReload").unwrap();
     let site = Operated::new();
@@ -98,7 +98,7 @@ fn a_reload_that_is_refused_fails_for_systemd_too() {
 }
 
 #[test]
-fn the_drop_in_for_sendmail_takes_back_all_that_keeps_a_mailer_from_its_queue() {
+fn sendmail_drop_in_reverts_all_restrictions_on_mailers() {
     let unit = fs::read_to_string(packaging().join("newsreel.service")).unwrap();
     let all = drop_ins();
     let (_, sendmail) = all.iter().find(|(name, _)| name == "sendmail.conf").unwrap();
@@ -114,14 +114,14 @@ fn the_drop_in_for_sendmail_takes_back_all_that_keeps_a_mailer_from_its_queue() 
         }
     }
     assert!(keys(sendmail).iter().any(|(key, value)| *key == "ReadWritePaths" && value.contains("postfix")));
-    // Each is in the table that says what it is for.
+    // Each is in the table that describes its purpose.
     let page = fs::read_to_string(packaging().join("README.md")).unwrap();
     for (name, _) in &all {
         assert!(page.contains(&format!("`newsreel.service.d/{name}`")), "{name}");
     }
 }
 
-/// Man pages and completions as they are installed, in a directory of their own.
+/// Returns a directory with man pages and completions as installed.
 fn share() -> TempDir {
     let dir = TempDir::new().unwrap();
     let mut docs = Command::new(env!("CARGO_BIN_EXE_newsreel"));
@@ -137,7 +137,7 @@ fn pages(share: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_command_has_a_man_page_that_man_and_mandoc_take_without_a_warning() {
+fn every_command_has_a_man_page_without_warnings() {
     let share = share();
     let pages = pages(share.path());
     let has = |name: &str| pages.iter().any(|page| page.ends_with(name));
@@ -150,7 +150,7 @@ fn every_command_has_a_man_page_that_man_and_mandoc_take_without_a_warning() {
     }
     let lint = Command::new("mandoc").args(["-Tlint", "-Wwarning"]).args(&pages).output().unwrap();
     assert!(lint.status.success() && lint.stdout.is_empty(), "{}", String::from_utf8_lossy(&lint.stdout));
-    // man takes its time: one page of each kind.
+    // man is slow, so one page of each kind is shown.
     let of_each = ["newsreel.1", "newsreel-import-inn.1", "newsreel-rnews.1", "newsreel.toml.5"];
     let shown = pages.iter().filter(|page| of_each.iter().any(|name| page.ends_with(name)));
     let mut man = Command::new("man");
@@ -195,13 +195,13 @@ fn bash_completes_commands_and_options() {
 }
 
 #[test]
-fn a_debian_package_has_everything_and_takes_no_articles_away() {
+fn debian_package_is_complete_and_never_deletes_articles() {
     if !installed(&[("dpkg-deb", "dpkg"), ("strip", "binutils"), ("objdump", "binutils"), ("xz", "xz-utils")])
     {
         return;
     }
     let (share, out) = (share(), TempDir::new().unwrap());
-    // Any program will do, and a small one is packed at once.
+    // Any program will do, and a small one is packed quickly.
     let build = Command::new(packaging().join("deb/build.sh"))
         .args(["/bin/true"])
         .args([share.path(), out.path()])
@@ -234,7 +234,7 @@ fn a_debian_package_has_everything_and_takes_no_articles_away() {
     let control = of_deb("--info");
     assert!(control.contains(&format!("Version: {}", env!("CARGO_PKG_VERSION"))), "{control}");
     assert!(control.contains("libc6 (>= 2."), "{control}");
-    // Neither removing nor purging it touches what the server has written.
+    // Neither removal nor purging touches the server's data.
     for script in ["prerm", "postrm"] {
         let text = fs::read_to_string(packaging().join("deb").join(script)).unwrap();
         let harmful = |line: &&str| line.contains("rm ") && !line.trim_start().starts_with("echo");
@@ -242,9 +242,9 @@ fn a_debian_package_has_everything_and_takes_no_articles_away() {
     }
 }
 
-/// The container's first start makes a site, and each start serves it; the second one changes nothing.
+/// The container's first start creates a site, and each start serves it; the second one changes nothing.
 #[test]
-fn what_a_container_runs_makes_a_site_once_and_serves_it() {
+fn container_creates_a_site_once_and_serves_it() {
     let home = TempDir::new().unwrap();
     let bin = home.path().join("bin");
     fs::create_dir(&bin).unwrap();

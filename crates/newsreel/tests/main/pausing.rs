@@ -1,5 +1,5 @@
-//! `newsreel ctl pause` and `go`: everybody who brings an article is told to come later or waits, readers
-//! notice nothing, and nothing that was brought meanwhile is lost.
+//! `newsreel ctl pause` and `go`: clients that bring articles are deferred or wait, readers are not affected,
+//! and no article is lost.
 
 use crate::client::{Client, article};
 use crate::operated::{Operated, PATIENCE, complaints};
@@ -14,7 +14,7 @@ fn takethis(client: &mut Client, id: &str) -> String {
 }
 
 #[test]
-fn while_a_site_is_paused_nothing_is_taken_and_nothing_is_lost() {
+fn paused_site_accepts_and_loses_nothing() {
     let site = Operated::new();
     let peer = "\n[[peer]]\nname = \"feeder\"\naddresses = \"127.0.0.1\"\n";
     site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1) + peer);
@@ -35,7 +35,7 @@ fn while_a_site_is_paused_nothing_is_taken_and_nothing_is_lost() {
     assert!(reader.ask("ARTICLE 1").starts_with("220 1 "));
     reader.block();
 
-    // A batch waits, on standard input and in the directory; nothing of it is refused.
+    // A batch waits, on standard input and in the directory; none of it is rejected.
     let text = article("<3@x.example>", "local.test", "b").replace("\r\n", "\n");
     let text = text.strip_suffix(".\n").unwrap();
     let batch = format!("#! rnews {}\n{text}", text.len());

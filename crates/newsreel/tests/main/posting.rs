@@ -1,29 +1,29 @@
-//! Posting: what is added, what is refused and in which words, flags of groups, rights, how fast.
+//! Posting: added headers, refusals and their texts, flags of groups, rights, rate limits.
 
 use crate::auth;
 use crate::client::{Client, article};
 use crate::running::Server;
 use std::time::{Duration, Instant};
 
-/// Posts a proto-article of these headers; gives the answer.
+/// Posts a proto-article with these headers; returns the response.
 pub fn post(client: &mut Client, headers: &str, body: &str) -> String {
     assert!(client.ask("POST").starts_with("340 "));
     client.send(format!("{headers}\r\n{body}\r\n.\r\n"));
     client.line()
 }
 
-/// Headers of a proto-article that is as it should be.
+/// Returns the headers of a valid proto-article.
 pub fn headers(groups: &str, more: &str) -> String {
     format!("From: A. Poster <poster@x.example>\r\nNewsgroups: {groups}\r\nSubject: a post\r\n{more}")
 }
 
-/// The Message-ID of a 240.
+/// Returns the Message-ID in a 240 response.
 pub fn posted_id(answer: &str) -> String {
     assert!(answer.starts_with("240 "), "{answer}");
     answer.rsplit(' ').next().unwrap().to_owned()
 }
 
-/// The header lines of an article, folds undone.
+/// Returns the header lines of an article, unfolded.
 pub fn head(client: &mut Client, id: &str) -> Vec<String> {
     let answer = client.ask(&format!("HEAD {id}"));
     assert!(answer.starts_with("221 "), "{answer}");
@@ -40,7 +40,7 @@ fn site_with(sections: &'static str) -> Server {
 }
 
 #[test]
-fn what_an_article_tells_of_its_poster_is_chosen() {
+fn poster_information_in_articles_is_configurable() {
     let server = site_with("\n[posting]\ncomplaints_to = \"abuse@site.example\"\n");
     let mut client = server.client();
     let id = posted_id(&post(&mut client, &headers("misc.test", ""), "b"));
@@ -79,7 +79,7 @@ fn what_an_article_tells_of_its_poster_is_chosen() {
 }
 
 #[test]
-fn each_refusal_says_what_to_do() {
+fn each_refusal_has_advice() {
     let server = site_with("\n[posting]\ngroups_max = 3\nfollowup_groups_max = 2\ncheck_quoted = true\n");
     let mut client = server.client();
     let good = headers("misc.test", "");
@@ -150,7 +150,7 @@ fn each_refusal_says_what_to_do() {
 }
 
 #[test]
-fn posts_may_be_held_shorter_than_articles() {
+fn posts_may_have_a_smaller_size_limit() {
     let server = site_with("\n[posting]\narticle_bytes_max = \"2 KiB\"\nline_bytes_max = 78\n");
     let mut client = server.client();
     let line = "x".repeat(78) + "\r\n";
@@ -166,14 +166,14 @@ fn posts_may_be_held_shorter_than_articles() {
 }
 
 #[test]
-fn every_flag_means_what_it_says() {
+fn every_group_flag_has_its_effect() {
     let server = Server::start();
     let mut client = server.client();
     let count = |client: &mut Client, group: &str| {
         let answer = client.ask(&format!("GROUP {group}"));
         answer.split(' ').nth(1).unwrap().parse::<u32>().unwrap()
     };
-    // Posts: y and an alias of y are taken, m is mailed, the others are refused.
+    // Posts: y and an alias of y are accepted, m is mailed, the others are refused.
     for (group, start) in [
         ("misc.test", "240 Article received OK <"),
         ("alias.test", "240 Article received OK <"),
@@ -213,7 +213,7 @@ fn every_flag_means_what_it_says() {
             assert_eq!(count(&mut client, group), expected, "{groups} in {group}");
         }
     }
-    // A flag that changes holds at once.
+    // A changed flag takes effect at once.
     assert!(server.operate(&["changegroup", "misc.test", "x"]));
     assert!(post(&mut client, &headers("misc.test", ""), "b").starts_with("441 Posting to misc.test"));
     client.send(format!("TAKETHIS <late@x.example>\r\n{}", article("<late@x.example>", "misc.test", "b")));
@@ -223,7 +223,7 @@ fn every_flag_means_what_it_says() {
 }
 
 #[test]
-fn who_posts_too_fast_waits_longer_and_longer() {
+fn fast_posters_are_delayed_increasingly() {
     let server = site_with(
         "\n[posting]\nbackoff_trigger = 3\nbackoff_fast = \"10 min\"\nbackoff_slow = \"1 h\"\nbackoff_first = \"1 s\"\n",
     );
@@ -238,7 +238,7 @@ fn who_posts_too_fast_waits_longer_and_longer() {
             post(&mut client, &headers("no.such", ""), "b").starts_with("441 None of these newsgroups"),
             "what is wrong is told first"
         );
-        // Another connection, the same address.
+        // Another connection from the same address.
         let mut again = server.client();
         let accepted = loop {
             let tried = Instant::now();
@@ -258,7 +258,7 @@ fn who_posts_too_fast_waits_longer_and_longer() {
 }
 
 #[test]
-fn rights_to_approve_and_to_post_where_it_is_closed_are_the_users() {
+fn rights_to_approve_and_post_to_closed_groups_belong_to_users() {
     let server = auth::start();
     let mut client = server.client();
     assert!(client.ask(&auth::plain("fred", "flintstone")).starts_with("281 "));

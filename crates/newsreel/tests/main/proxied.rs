@@ -1,4 +1,4 @@
-//! Clients behind a proxy that sends a PROXY header, and what the log says of clients that are refused.
+//! Clients behind a proxy that sends a PROXY header, and log lines about refused clients.
 
 use crate::client::Client;
 use crate::operated::{Operated, Serving};
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 
 const PROXY: &str = "127.0.0.1";
 
-/// A served site for readers at 192.0.2.7 only, which trusts the proxy at 127.0.0.1.
+/// Serves a site for readers at 192.0.2.7 only, which trusts the proxy at 127.0.0.1.
 fn served() -> (Operated, Serving) {
     let site = Operated::new();
     site.edit(|text| {
@@ -19,7 +19,7 @@ fn served() -> (Operated, Serving) {
     (site, serving)
 }
 
-/// What the server sends until it closes a connection that begins with `sent`.
+/// Returns the server's output until it closes a connection that begins with `sent`.
 fn answered(serving: &Serving, sent: &[u8]) -> String {
     let mut stream = TcpStream::connect(serving.address).unwrap();
     stream.write_all(sent).unwrap();
@@ -36,7 +36,7 @@ fn version_2(source: [u8; 4]) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_behind_a_proxy_is_the_one_that_the_header_names() {
+fn client_behind_a_proxy_is_identified_by_the_header() {
     let (_site, mut serving) = served();
     for header in [b"PROXY TCP4 192.0.2.7 192.0.2.1 5555 119\r\n".to_vec(), version_2([192, 0, 2, 7])] {
         // The client's own bytes may come in the same segment.
@@ -53,7 +53,7 @@ fn a_client_behind_a_proxy_is_the_one_that_the_header_names() {
 }
 
 #[test]
-fn a_connection_from_a_proxy_without_a_header_is_closed_unanswered() {
+fn proxy_connection_without_header_is_closed_silently() {
     let (_site, mut serving) = served();
     for sent in [&b"MODE READER\r\nDATE\r\n"[..], b"PROXY TCP4 192.0.2.7 192.0.2.1 99999 119\r\n"] {
         assert_eq!(answered(&serving, sent), "");
@@ -63,7 +63,7 @@ fn a_connection_from_a_proxy_without_a_header_is_closed_unanswered() {
 }
 
 #[test]
-fn only_the_proxies_that_are_named_may_name_clients() {
+fn only_configured_proxies_may_send_headers() {
     let (_site, serving) = served();
     let mut stranger = Client::connect_from([127, 0, 0, 2].into(), serving.address);
     let line = stranger.line();

@@ -6,7 +6,7 @@ use crate::layers::Authority;
 use crate::link::Link;
 use crate::operated::{Operated, PATIENCE, Serving, complaints};
 use crate::running::Server;
-use spool::SimDisk;
+use disk::SimDisk;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -35,19 +35,19 @@ fn fill_on(upstream: &Server, name: &str, groups: &str, articles: Range<usize>) 
     }
 }
 
-/// A site that has room for all articles of a test.
+/// Creates a site that has room for all articles of a test.
 fn site() -> Operated {
     let site = Operated::unmade();
     site.done(&["init", "--listen", "127.0.0.1:0", "--buffer", "16 MiB", "--max-age", "none"]);
     site
 }
 
-/// A section that pulls from there.
+/// Returns a section that pulls from this address.
 fn section(from: SocketAddr, keys: &str) -> String {
     format!("\n[[pull]]\nname = \"far\"\nfrom = \"{from}\"\ninterval = \"100 ms\"\n{keys}")
 }
 
-/// The number of articles of a group; `None`: there is no such group.
+/// Returns the number of articles and the high mark of a group; `None` if there is no such group.
 fn count(serving: &Serving, group: &str) -> Option<(u64, u64)> {
     let line = serving.client().ask(&format!("GROUP {group}"));
     let mut words = line.split(' ').skip(1);
@@ -78,11 +78,11 @@ fn printed(output: &std::process::Output) -> String {
 }
 
 #[test]
-fn a_pull_over_a_slow_link_that_is_killed_again_and_again_misses_nothing_and_has_nothing_twice() {
+fn repeatedly_killed_pull_over_a_slow_link_is_complete_without_duplicates() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 3_000);
     let link = Link::to(upstream.address, Duration::from_millis(25));
-    // Some 700 articles a second, so that it is killed on its way.
+    // About 700 articles per second, so that it is killed during the pull.
     killed_while_pulling(&link, 3_000, 8, "bytes_per_sec_max = \"200 KiB\"\n");
 }
 
@@ -106,7 +106,7 @@ fn ten_thousand_articles_take_less_than_twice_the_time_of_their_link_and_ten_kil
     killed_while_pulling(&link, ARTICLES, 10, "");
 }
 
-/// Kills a server that pulls from `link`, again and again.
+/// Repeatedly kills a server that pulls from `link`.
 fn killed_while_pulling(link: &Link, articles: usize, kills: u64, keys: &str) {
     let site = site();
     let keys = format!("groups = \"misc.*\"\ncreate_groups = true\nconnections = 3\n{keys}");
@@ -130,7 +130,7 @@ fn killed_while_pulling(link: &Link, articles: usize, kills: u64, keys: &str) {
     assert_eq!(all[0]["last_error"], "", "{all}");
     let (filed, high) = count(&serving, "misc.test").unwrap();
     assert_eq!(filed, articles as u64);
-    // The machine may drop what it knows of a directory while no process has it open: then the next start
+    // The machine may drop its cached state of a directory while no process has it open: then the next start
     // must assume that bytes are lost, and skips numbers.
     let skipped = logged.iter().find(|line| line.contains("the last run was cut off, and "));
     assert!(high == filed || skipped.is_some(), "{high}: {logged:?}");
@@ -139,12 +139,12 @@ fn killed_while_pulling(link: &Link, articles: usize, kills: u64, keys: &str) {
     assert!(client.ask(&format!("XHDR Message-ID 1-{high}")).starts_with("221 "));
     let ids: Vec<String> =
         client.block().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
-    // In the order that they have there.
+    // In the order of the upstream.
     assert_eq!(ids, (0..articles).map(|n| format!("<a.{n}@x.example>")).collect::<Vec<_>>());
 }
 
 #[test]
-fn no_more_comes_in_a_second_than_rate_allows() {
+fn pull_keeps_to_the_rate_limit() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 1_000);
     let link = Link::to(upstream.address, Duration::ZERO);
@@ -152,14 +152,14 @@ fn no_more_comes_in_a_second_than_rate_allows() {
     let begun = Instant::now();
     site.done(&["pull", &link.address().to_string(), "misc.*", "--create-groups", "--rate", "64 KiB"]);
     let octets = link.passed().octets_down as f64;
-    // What may come at once is what a second allows; lists and answers do not count.
+    // The burst is one second's worth; lists and responses do not count.
     let least = 0.8 * octets / 65_536.0 - 1.0;
     assert!(least > 1.0, "{octets}");
     assert!(begun.elapsed().as_secs_f64() > least, "{octets} octets in {:?}", begun.elapsed());
 }
 
 #[test]
-fn on_a_full_disk_what_was_fetched_waits_and_is_filed_once_there_is_room() {
+fn articles_fetched_on_a_full_disk_wait_for_room() {
     const ARTICLES: usize = 400;
     let upstream = Server::start_with(|text| text.replace("\"site.example\"", "\"far.example\""));
     fill(&upstream, "a", "misc.test", 20);
@@ -180,12 +180,12 @@ fn on_a_full_disk_what_was_fetched_waits_and_is_filed_once_there_is_room() {
     until(&|| filed() == 20);
     disk.fail_at(disk.steps(), SimDisk::ENOSPC, true);
     fill_on(&upstream, "a", "misc.test", 20..ARTICLES);
-    // What comes now cannot be filed.
+    // New articles cannot be filed.
     until(&|| server.client().ask("CHECK <other@x.example>").starts_with("431 "));
     assert_eq!(filed(), 20);
     disk.stop_failing();
     until(&|| filed() == ARTICLES);
-    // Numbers that the failed write had taken are not used again.
+    // Numbers taken by the failed write are not used again.
     let mut client = server.client();
     assert!(client.ask("GROUP misc.test").starts_with(&format!("211 {ARTICLES} 1 ")));
     assert!(client.ask("XHDR Message-ID 1-").starts_with("221 "));
@@ -194,9 +194,9 @@ fn on_a_full_disk_what_was_fetched_waits_and_is_filed_once_there_is_room() {
     assert_eq!(ids, (0..ARTICLES).map(|n| format!("<a.{n}@x.example>")).collect::<Vec<_>>());
 }
 
-/// Over a link of 50 ms, a pull waits for answers some ten times, and not for each of its articles.
+/// Over a link of 50 ms, a pull waits for about ten responses, not for each of its articles.
 #[test]
-fn a_pipeline_needs_few_round_trips() {
+fn pipelined_pull_needs_few_round_trips() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 2_000);
     let link = Link::to(upstream.address, Duration::from_millis(25));
@@ -209,7 +209,7 @@ fn a_pipeline_needs_few_round_trips() {
 }
 
 #[test]
-fn the_command_fetches_what_is_new_and_makes_groups() {
+fn pull_command_fetches_new_articles_and_creates_groups() {
     let upstream = Server::start();
     upstream.operate(&["newgroup", "misc.crossposts", "y"]);
     fill(&upstream, "a", "misc.test", 300);
@@ -232,7 +232,7 @@ fn the_command_fetches_what_is_new_and_makes_groups() {
     let first = pull(&["misc.*,!misc.test", "--create-groups"]);
     assert!(first.starts_with("50 articles of 1 group fetched"), "{first}");
     assert!(first.contains(": 50 accepted, 0 rejected; 1 group made;"), "{first}");
-    // Those that are here are not fetched again, and then nothing is left to fetch.
+    // Articles here are not fetched again, and then nothing is left to fetch.
     let second = pull(&["misc.*,local.closed", "--create-groups"]);
     assert!(second.starts_with("310 articles of "), "{second}");
     assert!(
@@ -247,7 +247,7 @@ fn the_command_fetches_what_is_new_and_makes_groups() {
         "{groups}"
     );
     assert!(groups.lines().any(|line| line.starts_with("local.closed ") && line.contains(" n ")), "{groups}");
-    // Through a server, whose articles then are those of the upstream with our name in Path.
+    // Through a server, whose articles are those of the upstream with our name in Path.
     let serving = site.serve();
     fill(&upstream, "d", "misc.test", 20);
     let fourth = pull(&["misc.test"]);
@@ -261,7 +261,7 @@ fn the_command_fetches_what_is_new_and_makes_groups() {
 }
 
 #[test]
-fn by_newnews_and_of_a_new_group_only_the_newest() {
+fn pull_by_newnews_and_first_max_of_a_new_group() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 120);
     let from = upstream.address.to_string();
@@ -276,9 +276,9 @@ fn by_newnews_and_of_a_new_group_only_the_newest() {
     assert_eq!((&new["counts"]["accepted"], &new["counts"]["known"]), (&5.into(), &120.into()), "{new}");
 }
 
-/// The other server has a certificate, and wants a login.
+/// The other server has a certificate, and requires a login.
 #[test]
-fn over_tls_with_a_login_and_compressed() {
+fn pull_over_tls_with_login_and_compression() {
     let (dir, authority) = (tempfile::TempDir::new().unwrap(), Authority::new());
     let file = |name: &str| dir.path().join(name);
     authority.write(&file("ca.crt"));
@@ -311,7 +311,7 @@ fn over_tls_with_a_login_and_compressed() {
         let pulls = wait(&site, |pulls| pulls[0]["complete"].is_u64());
         assert_eq!(pulls[0]["accepted"], 100, "{tls}: {pulls}");
         drop(serving);
-        // Another authority does not vouch for it, and the command says so.
+        // Another authority does not verify it, and the command reports that.
         Authority::new().write(&file("other.crt"));
         let (to, other, ca) = (format!("localhost:{port}"), file("other.crt"), file("ca.crt"));
         let arguments = ["pull", &to, "misc.*", "--tls", tls, "--tls-ca"];
@@ -337,8 +337,8 @@ fn over_tls_with_a_login_and_compressed() {
     }
 }
 
-/// A server of old times that has neither HDR nor XHDR, loses articles, and hangs up in the middle of every
-/// fifth connection's answers.
+/// Starts an old server that has neither HDR nor XHDR, loses articles, and hangs up in the middle of every
+/// fifth connection's responses.
 fn old_server(articles: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -393,7 +393,7 @@ fn converse(stream: TcpStream, connection: usize, articles: usize) -> std::io::R
 }
 
 #[test]
-fn of_a_server_without_headers_that_hangs_up_everything_comes() {
+fn pull_from_a_server_without_hdr_that_hangs_up_is_complete() {
     const ARTICLES: usize = 700;
     let (address, connections) = old_server(ARTICLES);
     let site = site();
@@ -407,7 +407,7 @@ fn of_a_server_without_headers_that_hangs_up_everything_comes() {
     assert!(connections.load(Ordering::Relaxed) > 3, "no connection broke");
     let serving = site.serve();
     assert_eq!(count(&serving, "old.group"), Some((630, 630)));
-    // One that refuses everything is reported, and what is typed wrong, too.
+    // A server that refuses everything is reported, and so are wrong arguments.
     for (arguments, code, why) in [
         (&["pull", "127.0.0.1:1", "x.*"][..], 1, "cannot connect to 127.0.0.1:1"),
         (&["pull", "127.0.0.1:1"], 2, "name the groups"),
@@ -421,7 +421,7 @@ fn of_a_server_without_headers_that_hangs_up_everything_comes() {
 }
 
 #[test]
-fn a_reload_begins_changes_and_ends_standing_pulls() {
+fn reload_starts_changes_and_ends_standing_pulls() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 30);
     let site = site();
@@ -437,14 +437,14 @@ fn a_reload_begins_changes_and_ends_standing_pulls() {
     site.done(&["ctl", "reload"]);
     let complete = wait(&site, |pulls| pulls[0]["complete"].is_u64());
     assert_eq!((&complete[0]["accepted"], &complete[0]["last_error"]), (&30.into(), &"".into()));
-    // New articles come by themselves.
+    // New articles are fetched automatically.
     fill(&upstream, "b", "misc.test", 10);
     wait(&site, |pulls| pulls[0]["accepted"] == 40);
     assert_eq!(count(&serving, "misc.test"), Some((40, 40)));
     fs::write(site.dir().join("newsreel.toml"), before).unwrap();
     site.done(&["ctl", "reload"]);
     assert_eq!(pulls(&site), serde_json::json!([]));
-    // The command may now have the marks, once a run that was under way has let go of them.
+    // The command may now lock the marks, once a run in progress has released them.
     let begun = Instant::now();
     let nothing = loop {
         let output = site.run(&["pull", &upstream.address.to_string(), "misc.*"]);
@@ -471,7 +471,7 @@ fn ended(child: &mut std::process::Child) -> std::process::ExitStatus {
 
 /// A pull that would take a minute ends with its command, and with the server.
 #[test]
-fn a_long_pull_keeps_neither_the_server_nor_its_marks() {
+fn long_pull_ends_with_command_and_server_and_releases_its_marks() {
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", 3_000);
     let from = upstream.address.to_string();
@@ -491,11 +491,11 @@ fn a_long_pull_keeps_neither_the_server_nor_its_marks() {
     let mut pull = begin();
     pull.kill().unwrap();
     ended(&mut pull);
-    // The server lets go of the marks, so another pull can begin.
+    // The server releases the marks, so another pull can begin.
     let begun = Instant::now();
     let mut pull = loop {
         let arguments = ["pull", &from, "misc.none", "--create-groups"];
-        // It looks at the groups there only once it has the marks.
+        // The groups there are listed only once the marks are locked.
         if complaints(&site.run(&arguments)).contains("no group of ") {
             break begin();
         }
@@ -509,16 +509,16 @@ fn a_long_pull_keeps_neither_the_server_nor_its_marks() {
 }
 
 /// A server with six articles in each of two groups that answers the third article, or the first group, in a
-/// way of its own.
+/// special way.
 struct Odd {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
-    /// To `ARTICLE <odd.3@x.example>`; "close" ends the connection, "lapsed" is 480 once, "" sends the
-    /// article.
+    /// Response to `ARTICLE <odd.3@x.example>`; "close" ends the connection, "lapsed" is 480 once, "" sends
+    /// the article.
     answer: Arc<Mutex<&'static str>>,
-    /// To `GROUP odd.group`.
+    /// Response to `GROUP odd.group`.
     group: &'static str,
-    /// What follows the number in the third row of XHDR.
+    /// Text after the number in the third row of XHDR.
     row: &'static str,
 }
 
@@ -606,7 +606,7 @@ fn pull_from(site: &Operated, odd: &Odd) -> (Option<i32>, String) {
 }
 
 #[test]
-fn pull_sets_aside_an_article_that_the_server_refuses_and_fetches_the_others_once() {
+fn pull_sets_aside_a_refused_article_and_fetches_the_others_once() {
     for answer in [
         "451 removed for legal reasons",
         "403 fault",
@@ -628,19 +628,19 @@ fn pull_sets_aside_an_article_that_the_server_refuses_and_fetches_the_others_onc
                 && said.contains("(refused 1 time)"),
             "{answer}: {said}"
         );
-        // It is not its turn yet, and nothing else is fetched again.
+        // The article is not due yet, and nothing else is fetched again.
         let (code, said) = pull_from(&site, &odd);
         assert_eq!(code, Some(0), "{answer}: {said}");
         assert!(said.starts_with("0 articles of 0 groups fetched"), "{answer}: {said}");
         assert!(said.contains("waiting: odd.group 3 <odd.3@x.example>: "), "{answer}: {said}");
-        // Those asked for behind an answer that ends the connection are asked for again.
+        // Articles requested after a response that ends the connection are requested again.
         let most = if ["400 not now", "502 not for you", "close"].contains(&answer) { 2 } else { 1 };
         assert!((1..=most).contains(&odd.times_asked("ARTICLE <odd.6@x.example>")), "{answer}");
     }
 }
 
 #[test]
-fn pull_replaces_a_connection_whose_login_has_lapsed_and_sets_nothing_aside() {
+fn pull_replaces_a_connection_with_expired_login() {
     for (answer, code) in [("lapsed", Some(0)), ("480 log in", Some(1))] {
         let odd = Odd::start(answer, "", "");
         let site = site();
@@ -678,7 +678,7 @@ fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
     assert_eq!(count(&serving, "odd.group").map(|(articles, _)| articles), Some(6), "{came}");
     wait(&site, |pulls| pulls[0]["details"]["waiting"] == 0);
     drop(serving);
-    // With next to no time it is given up at once.
+    // With a minimal time limit it is given up at once.
     let odd = Odd::start("451 removed", "", "");
     let site = self::site();
     site.edit(|text| text + &section(odd.address, &keys.replace("60 s", "10ms")));
@@ -688,7 +688,7 @@ fn pull_asks_again_on_later_runs_and_gives_up_in_time() {
 }
 
 #[test]
-fn pull_leaves_out_a_group_that_the_server_refuses_and_fetches_the_others() {
+fn pull_leaves_out_a_refused_group_and_fetches_the_others() {
     for refusal in ["411 no such group", "403 fault", "480 log in", "502 not for you"] {
         let odd = Odd::start("", refusal, "");
         let (code, said) = pull_from(&site(), &odd);

@@ -1,4 +1,4 @@
-//! `newsreel cancel` and `newsreel purge`, on a running server and on a spool that nobody serves.
+//! `newsreel cancel` and `newsreel purge`, with a running server and without one.
 
 use crate::client::{Client, article};
 use crate::operated::{Operated, complaints};
@@ -49,7 +49,7 @@ fn assert_purged(client: &mut Client) {
 }
 
 #[test]
-fn purge_takes_all_articles_out_of_groups_and_crossposts_stay_elsewhere() {
+fn purge_removes_all_articles_of_groups_but_keeps_crossposts_elsewhere() {
     for served in [true, false] {
         let site = filled();
         let serving = served.then(|| site.serve());
@@ -81,7 +81,7 @@ fn purge_takes_all_articles_out_of_groups_and_crossposts_stay_elsewhere() {
 }
 
 #[test]
-fn a_purge_of_no_group_fails_and_one_of_anything_is_no_plural() {
+fn purge_of_no_group_fails_and_counts_of_one_are_singular() {
     for served in [true, false] {
         let site = filled();
         let serving = served.then(|| site.serve());
@@ -100,7 +100,7 @@ fn a_purge_of_no_group_fails_and_one_of_anything_is_no_plural() {
 }
 
 #[test]
-fn cancel_takes_articles_away_whatever_their_locks_say() {
+fn cancel_ignores_cancel_locks() {
     for served in [true, false] {
         let site = filled();
         let serving = served.then(|| site.serve());
@@ -132,7 +132,7 @@ fn cancel_takes_articles_away_whatever_their_locks_say() {
     }
 }
 
-/// Feeds an article that was cancelled before it came.
+/// Feeds an article that was cancelled before its arrival.
 fn feed_refused(site: &Operated, id: &str) {
     let text = article(id, "keep.one", "b").replace("\r\n", "\n");
     let filed = site.run_with(&["rnews"], text.trim_end_matches(".\n").as_bytes());

@@ -1,4 +1,4 @@
-//! Quiet connections: what comes in two TCP segments after a long silence is taken, through every layer.
+//! Quiet connections: input in two TCP segments after a long silence is accepted, through every layer.
 //!
 //! Source: RFC 3977 section 3.1.
 
@@ -7,15 +7,16 @@ use crate::layers::settings;
 use crate::tls::Site;
 use std::time::{Duration, Instant};
 
-/// `command_timeout` of the site: TLS is negotiated within it, on a machine that may stand still for seconds.
+/// The site's `command_timeout`, within which TLS must be negotiated even on a machine that stalls for
+/// seconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longer than that.
 const SILENCE: Duration = Duration::from_millis(10_300);
 /// Between two segments.
 const GAP: Duration = Duration::from_millis(100);
 
-/// Is silent for longer than `command_timeout`, then sends `text` in two segments. False if this machine was
-/// so slow that the text itself took too long.
+/// Waits longer than `command_timeout`, then sends `text` in two segments. Returns false if this machine was
+/// so slow that sending took too long.
 fn send_after_silence(client: &mut Client, text: &str) -> bool {
     std::thread::sleep(SILENCE);
     let (first, second) = text.split_at(text.len() / 2);
@@ -27,7 +28,7 @@ fn send_after_silence(client: &mut Client, text: &str) -> bool {
     begun.elapsed() < COMMAND_TIMEOUT / 2
 }
 
-/// Sends `text` so and expects `answer`. Before it `opening` is sent and answered.
+/// Text sent in this way with its expected response, after `opening` was sent and answered.
 struct Story {
     opening: (&'static str, &'static str),
     text: String,
@@ -52,7 +53,7 @@ fn stories(name: &str) -> Vec<Story> {
     ]
 }
 
-/// The opening and answer of a transfer whose opening names the article.
+/// Opens a transfer that names the article, and completes it.
 fn ihave(name: &str, attempt: u32, client: &mut Client) -> bool {
     let id = format!("<ihave{attempt}.{name}@x.example>");
     assert!(client.ask(&format!("IHAVE {id}")).starts_with("335 "));
@@ -81,13 +82,13 @@ fn played(name: &str, story: &Story, attempt: u32, client: &mut Client) -> bool 
     quick
 }
 
-/// Repeats what the machine was too slow for.
+/// Repeats an attempt for which the machine was too slow.
 fn until_quick(mut attempt: impl FnMut(u32) -> bool) {
     assert!((0..20).any(&mut attempt), "this machine takes seconds for {GAP:?}");
 }
 
 #[test]
-fn after_a_long_silence_a_line_or_an_article_may_come_in_two_segments() {
+fn input_after_a_long_silence_may_come_in_two_segments() {
     let site = Site::start_with("", |text| text.replace("\"1 min\"", &format!("\"{COMMAND_TIMEOUT:?}\"")));
     site.server.user(&["add", "fred"], "flintstone\n").unwrap();
     let plain = || Client::greeted(site.server.address);
@@ -111,7 +112,7 @@ fn after_a_long_silence_a_line_or_an_article_may_come_in_two_segments() {
             }
             scope.spawn(move || until_quick(|attempt| ihave(name, attempt, &mut connect(name))));
         }
-        // No logging in on a compressed connection (RFC 8054 section 2.2.2).
+        // Logging in is not possible on a compressed connection (RFC 8054 section 2.2.2).
         for name in ["plain", "tls"] {
             let story = Story {
                 opening: ("AUTHINFO SASL PLAIN\r\n", "383 "),

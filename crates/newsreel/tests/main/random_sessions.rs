@@ -1,8 +1,8 @@
-//! Thousands of random and mutated sessions: no crash, no hang, no answer out of form, nobody else disturbed.
+//! Thousands of random and mutated sessions: no crash, no hang, no malformed response, no effect on others.
 //!
-//! A session is pieces of the transcripts' client lines, put together at random and damaged at random, sent
-//! in segments of random sizes, and ended by QUIT, by a half-close or by an abrupt close. A failing one is
-//! named by its seed: `NEWSREEL_TEST_SEED=n` plays that one alone. `make soak` plays half a million.
+//! A session consists of pieces of the transcripts' client lines, combined and damaged at random, sent in
+//! segments of random sizes, and ended by QUIT, by a half-close or by an abrupt close. A failing one is named
+//! by its seed: `NEWSREEL_TEST_SEED=n` plays that one alone. `make soak` plays half a million.
 
 use crate::answers::well_formed;
 use crate::client::Client;
@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Sessions of the quick test, and of the long one.
+/// Number of sessions of the quick test, and of the long one.
 const SESSIONS: u64 = 10_000;
 const SESSIONS_SOAK: u64 = 500_000;
-/// Sessions at once.
+/// Simultaneous sessions.
 const THREADS: u64 = 4;
-/// Client lines of one session at most.
+/// Maximum number of client lines in a session.
 const LINES_MAX: u64 = 40;
-/// How long the bystander may wait for its answer, however busy the machine is.
+/// Time limit for the bystander's responses, however busy the machine is.
 const BYSTANDER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// xorshift64*.
+/// Random numbers (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -48,7 +48,8 @@ impl Random {
     }
 }
 
-/// The client lines of all transcripts, in order, without those that change what the octets behind them mean.
+/// Returns the client lines of all transcripts, in order, without those that change the meaning of later
+/// octets.
 fn lines() -> Vec<Vec<u8>> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -68,7 +69,7 @@ fn lines() -> Vec<Vec<u8>> {
     lines
 }
 
-/// What one session sends.
+/// Returns the input of one session.
 fn script(random: &mut Random, lines: &[Vec<u8>]) -> Vec<u8> {
     let mut script = Vec::new();
     let count = 1 + random.below(LINES_MAX);
@@ -94,7 +95,7 @@ fn script(random: &mut Random, lines: &[Vec<u8>]) -> Vec<u8> {
         script.extend((0..random.below(70_000)).map(|i| (i * 31) as u8));
     }
     if random.one_in(2) {
-        // Ends whatever article may be under way.
+        // Ends any article in progress.
         script.extend_from_slice(b"\r\n.\r\nQUIT\r\n");
     }
     script
@@ -116,8 +117,8 @@ fn mutate(random: &mut Random, line: &mut Vec<u8>) {
     }
 }
 
-/// Plays the session of a seed. What came back must be in form, and the server must end what its client
-/// ended.
+/// Plays the session of a seed. The output must be well-formed, and the server must close when its client
+/// does.
 fn play(address: SocketAddr, seed: u64, lines: &[Vec<u8>]) {
     let mut random = Random::new(seed);
     let script = script(&mut random, lines);
@@ -140,7 +141,7 @@ fn play(address: SocketAddr, seed: u64, lines: &[Vec<u8>]) {
     well_formed(&answers).unwrap_or_else(|why| panic!("session {seed}: {why}\nof {answers}"));
 }
 
-/// Somebody who works in peace beside them; gives how often it was answered.
+/// Runs an undisturbed client at the same time; returns how often it was answered.
 fn bystander(address: SocketAddr, done: &AtomicBool) -> u64 {
     let mut client = Client::greeted(address);
     let mut answers = 0;
@@ -180,12 +181,12 @@ fn sessions(count: u64) {
     });
     done.store(true, Ordering::Relaxed);
     assert!(quiet.join().unwrap() > 0);
-    // What the last sessions sent is worked off first.
+    // Input of the last sessions is processed first.
     server.wait_for_connections(0);
     consistent(&mut server.client());
 }
 
-/// GROUP, LISTGROUP and OVER of every group that is left agree (guarantee G4).
+/// Checks that GROUP, LISTGROUP and OVER of every remaining group agree (guarantee G4).
 fn consistent(client: &mut Client) {
     assert!(client.ask("LIST ACTIVE").starts_with("215 "));
     for row in client.block() {

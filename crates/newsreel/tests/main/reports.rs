@@ -1,4 +1,4 @@
-//! The report of a running server: what `newsreel status --json` prints.
+//! The report of a running server, printed by `newsreel status --json`.
 
 use crate::auth::{add_users, plain};
 use crate::client::{ANSWER_TIMEOUT, Client, article};
@@ -21,7 +21,7 @@ fn report(server: &Server) -> Value {
 }
 
 #[test]
-fn a_large_site_reports_its_peers_its_groups_and_its_spool() {
+fn large_site_reports_peers_groups_and_spool() {
     let server = Server::start_with(|text| {
         let mut peers = String::new();
         for n in 0..PEERS {
@@ -29,7 +29,7 @@ fn a_large_site_reports_its_peers_its_groups_and_its_spool() {
         }
         text.replacen("[[peer]]", &format!("{peers}[[peer]]"), 1)
     });
-    // Greeted by it, we find its control socket too.
+    // The control socket exists once the server greets.
     let mut peer = server.client();
     let groups: Vec<_> = (0..GROUPS).map(|n| json!({ "name": format!("local.g{n}"), "flag": "y" })).collect();
     assert!(server.control(&json!({ "do": "group_add", "groups": groups })).1);
@@ -53,13 +53,13 @@ fn a_large_site_reports_its_peers_its_groups_and_its_spool() {
 }
 
 #[test]
-fn what_happens_on_a_server_is_counted() {
+fn events_on_a_server_are_counted() {
     let site = Site::start_with("", |text| {
         let text = text.replacen("/bin/false %s", "/bin/true %s", 1);
         text + "\n[auth]\nfailures_per_address_max = 2\nlockout_first = \"10 min\"\n"
     });
     let server = &site.server;
-    // Greeted by it, we find its control socket too.
+    // The control socket exists once the server greets.
     let mut client = server.client();
     let before = &report(server)["server"];
     assert!(before["certificate_expires"].as_i64().is_some_and(|at| at > 0), "{before}");
@@ -97,7 +97,7 @@ fn what_happens_on_a_server_is_counted() {
     let logins = json!({ "succeeded": 1, "failed": 2, "lock_outs": 1, "refused": 1 });
     let mailed = json!({ "waiting": 0, "sent": 1, "failed": 0, "held": 0 });
     let counts = [("refused", 1), ("compressed", 1), ("reloads", 1), ("early_cancels", 1)];
-    // What follows an answer, such as mails, is counted once it is done.
+    // Work after a response, such as mails, is counted once it is done.
     let begun = Instant::now();
     loop {
         let now = &report(server)["server"];
@@ -111,7 +111,7 @@ fn what_happens_on_a_server_is_counted() {
 }
 
 #[test]
-fn a_day_is_recorded_and_told() {
+fn day_is_recorded_and_reported() {
     let site = Operated::new();
     site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
     site.done(&["group", "add", "misc.one"]);
@@ -124,7 +124,7 @@ fn a_day_is_recorded_and_told() {
     assert!(client.ask("GROUP misc.one").starts_with("211 2 "));
     drop(client);
     serving.stop();
-    // Whatever the time: a day may have ended meanwhile.
+    // A day may have ended meanwhile.
     let told = |form: &str| {
         let days =
             ["yesterday", "today"].map(|day| site.run(&["report", "--day", day, "--format", form]).stdout);
@@ -145,7 +145,7 @@ fn a_day_is_recorded_and_told() {
     assert!(told("html").contains("<td>misc.one</td><td>2</td>"));
     assert!(told("mail").starts_with("To: news\nSubject: newsreel on "));
     assert!(complaints(&site.run(&["report", "--day", "2000-01-01"])).contains("nothing is recorded"));
-    // The next start goes on with it, and counts nothing twice.
+    // The next start continues the record, and counts nothing twice.
     site.serve().stop();
     assert_eq!(told("text"), text);
 }

@@ -1,11 +1,11 @@
-//! Overview of groups that have become quiet does not wait in memory for more.
+//! Overview of groups that have become quiet is written without waiting for more.
 
 use crate::client::article;
 use crate::operated::{Operated, PATIENCE};
 use std::time::{Duration, Instant};
 
 #[test]
-fn overview_of_a_quiet_group_goes_to_the_disk() {
+fn overview_of_a_quiet_group_is_written_to_disk() {
     let site = Operated::unmade();
     let init = ["init", "--listen", "127.0.0.1:0", "--buffer", "1 MiB", "--max-age", "none"];
     site.done(&[&init[..], &["--peer", "127.0.0.1", "--reader", "127.0.0.1"]].concat());

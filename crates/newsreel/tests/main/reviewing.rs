@@ -1,4 +1,4 @@
-//! `newsreel filter`, on a running server and on a spool that nobody serves.
+//! `newsreel filter`, with a running server and without one.
 
 use crate::client::{Client, article};
 use crate::operated::{Operated, complaints};
@@ -17,7 +17,7 @@ fn take(client: &mut Client, id: &str) -> String {
 }
 
 #[test]
-fn the_mistakes_of_a_filter_are_found_and_corrected() {
+fn mistakes_of_a_filter_are_listed_and_corrected() {
     for served in [true, false] {
         let site = Operated::new();
         site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1) + POLICY);

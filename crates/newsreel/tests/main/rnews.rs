@@ -1,4 +1,4 @@
-//! `newsreel rnews`: batches as UUCP brings them, damaged ones among them.
+//! `newsreel rnews`: batches as delivered by UUCP, including damaged ones.
 
 use crate::client::article;
 use crate::operated::{Operated, PATIENCE, complaints};
@@ -17,7 +17,7 @@ fn site() -> Operated {
     site
 }
 
-/// An article of a batch, as a file has it.
+/// Returns an article of a batch, as stored in a file.
 fn text(n: usize) -> String {
     let wire = article(&format!("<{n}@x.example>"), "local.test", &format!("body of {n}"));
     wire.replace("\r\n", "\n").strip_suffix(".\n").unwrap().to_owned()
@@ -27,9 +27,9 @@ fn entry(n: usize) -> String {
     format!("#! rnews {}\n{}", text(n).len(), text(n))
 }
 
-/// A batch with much wrong: article 4 has lost bytes, the line before 50 is garbled, 100 has bytes too many,
-/// something lies between 120 and 121, 130 has no header that could be an article's, 170 was cut off. And how
-/// many are whole.
+/// Returns a badly damaged batch, and the number of whole articles: article 4 has lost bytes, the line before
+/// 50 is garbled, 100 has bytes too many, something lies between 120 and 121, 130 has no valid header, 170
+/// was cut off.
 fn damaged() -> (Vec<u8>, usize) {
     let mut batch = String::new();
     for n in 0..ARTICLES {
@@ -79,7 +79,7 @@ fn file_damaged(site: &Operated) {
         assert!(kept.contains(&format!("Message-ID: <{n}@x.example>\n")), "{n}");
     }
     assert!(kept.contains("lost in transit\n") && kept.contains("nothing\nlike\nnews!\n"));
-    // The same again: one line for all that is known.
+    // The second time one line summarizes all duplicates.
     let again = site.run(&["rnews", file.to_str().unwrap()]);
     assert_eq!(
         printed(&again),
@@ -87,13 +87,13 @@ fn file_damaged(site: &Operated) {
             "{whole} articles: 0 accepted, 0 rejected, {whole} duplicates, 6 damaged pieces in quarantine\n"
         )
     );
-    // Through a server, answers come while the batch is still being read.
+    // Through a server, responses come while the batch is still being read.
     let sorted = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
     assert_eq!(sorted(&complaints(&again)), sorted(&told), "each piece is where it was");
     assert_eq!(fs::read_dir(site.dir().join("quarantine")).unwrap().count(), 6);
 }
 
-/// `text` in each form of compression, after the line that says so.
+/// Returns `text` in each form of compression, after the line that names it.
 fn packed(text: &[u8]) -> Vec<Vec<u8>> {
     let mut gzip = flate2::write::GzEncoder::new(b"#! gunbatch\n".to_vec(), flate2::Compression::fast());
     gzip.write_all(text).unwrap();
@@ -104,7 +104,7 @@ fn packed(text: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn compressed_batches_are_filed_also_one_in_another() {
+fn compressed_and_nested_batches_are_filed() {
     let site = site();
     for served in [false, true] {
         let serving = served.then(|| site.serve());
@@ -126,7 +126,7 @@ fn compressed_batches_are_filed_also_one_in_another() {
 }
 
 #[test]
-fn of_a_compressed_batch_that_is_cut_off_what_is_there_is_filed() {
+fn readable_part_of_a_truncated_compressed_batch_is_filed() {
     let site = site();
     let batch: String = (0..2_000).map(entry).collect();
     let gzip = packed(batch.as_bytes()).swap_remove(0);
@@ -136,7 +136,7 @@ fn of_a_compressed_batch_that_is_cut_off_what_is_there_is_filed() {
     assert!(told.contains("standard input: what follows cannot be decompressed: "), "{told}");
     let articles: usize = printed(&filed).split(' ').next().unwrap().replace(',', "").parse().unwrap();
     assert!((100..1_900).contains(&articles), "{}", printed(&filed));
-    // Bytes that no batch begins with, and a form that is not known.
+    // Bytes with which no batch begins, and an unknown form.
     for (batch, why) in [
         (&b"#! cunbatch\nnothing"[..], "not in a form known here"),
         (b"\xfd7zXZ\0\0", "xz is not a form known here"),
@@ -148,7 +148,7 @@ fn of_a_compressed_batch_that_is_cut_off_what_is_there_is_filed() {
     }
 }
 
-/// Waits until `is_so` of what the server says of batches, and none is left.
+/// Waits until the server's status of batches satisfies `is_so`, and none is left.
 fn filed(site: &Operated, is_so: impl Fn(&serde_json::Value) -> bool) {
     let begun = Instant::now();
     loop {
@@ -184,7 +184,7 @@ fn files_moved_into_the_incoming_directory_are_filed_and_removed() {
 }
 
 #[test]
-fn peers_send_batches_by_xbatch_and_what_they_may_not_send_is_not_filed() {
+fn peers_send_batches_by_xbatch_within_their_rights() {
     let site = site();
     let peer = "\n[[peer]]\nname = \"a peer\"\naddresses = \"127.0.0.1\"\nxbatch = true\naccept = \"*,!local.hidden\"\n";
     site.edit(|text| text + peer);
@@ -201,12 +201,12 @@ fn peers_send_batches_by_xbatch_and_what_they_may_not_send_is_not_filed() {
         assert!(client.line().starts_with("239 "));
     }
     assert!(client.ask("XBATCH 9999999999").starts_with("436 "));
-    // Pipelined, and the connection goes on.
+    // Pipelined, and the connection continues.
     let plain = entry(30);
     client.send(format!("XBATCH {}\r\n{plain}DATE\r\n", plain.len()));
     assert!(client.line().starts_with("339 ") && client.line().starts_with("239 "));
     assert!(client.line().starts_with("111 "));
-    // Of one that does not come to its end nothing is left.
+    // Nothing is left of an incomplete batch.
     let mut other = serving.client();
     assert!(other.ask("XBATCH 100").starts_with("339 "));
     other.send("#! rnews 80\n");
@@ -223,12 +223,12 @@ fn peers_send_batches_by_xbatch_and_what_they_may_not_send_is_not_filed() {
 }
 
 #[test]
-fn damage_costs_the_articles_it_touches_and_is_put_into_quarantine() {
+fn damaged_pieces_are_quarantined_and_other_articles_filed() {
     file_damaged(&site());
 }
 
 #[test]
-fn the_same_through_a_server() {
+fn damaged_pieces_are_quarantined_through_a_server() {
     let site = site();
     let serving = site.serve();
     file_damaged(&site);
@@ -240,7 +240,7 @@ fn the_same_through_a_server() {
 }
 
 #[test]
-fn a_dash_is_standard_input() {
+fn dash_is_standard_input() {
     let site = site();
     for arguments in [&["rnews", "-"][..], &["rnews"]] {
         let filed = site.run_with(arguments, (entry(1) + &entry(2)).as_bytes());
@@ -249,9 +249,9 @@ fn a_dash_is_standard_input() {
     assert!(!site.dir().join("quarantine").exists());
 }
 
-/// A batch many times as large as what may be in memory, with articles that are too large among the others.
+/// A batch many times as large as allowed in memory, with oversized articles among the others.
 #[test]
-fn a_batch_is_filed_article_by_article() {
+fn batch_is_filed_article_by_article() {
     let site = site();
     site.edit(|text| text.replacen("[site]\n", "[site]\narticle_bytes_max = \"64 KiB\"\n", 1));
     let large = |n: usize| {
@@ -279,12 +279,12 @@ fn a_batch_is_filed_article_by_article() {
         assert!(told.contains(" bytes is announced, which is too large, and has "), "{told}");
         drop(serving);
     }
-    // A server that stops answers no more, and nothing waits for it.
+    // A stopping server answers no more, and nothing waits for it.
     let serving = site.serve();
     let mut command = site.command(&["rnews"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut input = command.stdin.take().unwrap();
     input.write_all(entry(700).as_bytes()).unwrap();
-    // What follows shows where it ends.
+    // Later articles show where it ends.
     (701..704).for_each(|n| input.write_all(entry(n).as_bytes()).unwrap());
     let mut client = serving.client();
     let begun = Instant::now();
@@ -300,15 +300,15 @@ fn a_batch_is_filed_article_by_article() {
     rest.join().unwrap().unwrap();
     let serving = site.serve();
     filed(&site, |batches| batches["filed"] == 1);
-    // Of them the buffers have room for the last ones.
+    // The buffers have room for the last of them.
     for n in [19_000, 19_990, 19_999] {
         assert!(serving.client().ask(&format!("STAT <{n}@x.example>")).starts_with("2"), "{n}");
     }
 }
 
-/// What waits is bounded, and beyond that the batch is given again.
+/// Waiting batches are bounded; beyond that the batch must be given again.
 #[test]
-fn a_batch_that_has_no_room_to_wait_is_to_be_given_again() {
+fn batch_without_room_to_wait_must_be_given_again() {
     let site = site();
     site.edit(|text| text + "\n[batches]\nwaiting_bytes_max = \"1 MiB\"\n");
     let serving = site.serve();
@@ -329,9 +329,9 @@ fn a_batch_that_has_no_room_to_wait_is_to_be_given_again() {
     assert!(fs::read_dir(site.dir().join("incoming")).unwrap().next().is_none());
 }
 
-/// uuxqt keeps a job whose command ends with 75, and throws away the others.
+/// uuxqt keeps a job whose command exits with 75, and discards the others.
 #[test]
-fn a_batch_that_cannot_be_filed_now_is_to_be_given_again() {
+fn batch_that_cannot_be_filed_now_must_be_given_again() {
     let site = site();
     site.edit(|text| text.replacen("[site]\n", "[site]\nno_such_key = 1\n", 1));
     let later = site.run_with(&["rnews"], entry(1).as_bytes());

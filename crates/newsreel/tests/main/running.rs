@@ -1,10 +1,10 @@
 //! A server on a free port, with a spool in a temporary directory, that stops when dropped.
 
-use newsreel::config::Config;
-use newsreel::listening::Listeners;
+use disk::{Disk, RealDisk};
 use newsreel::server;
-use newsreel::source::{LocalSpool, NewsSource};
-use spool::{Disk, Flag, GroupChange, NewGroup, RealDisk, Spool};
+use site::listening::Listeners;
+use site_config::Config;
+use spool::{Flag, GroupChange, NewGroup, Spool};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
+use upstreams::{LocalSpool, NewsSource};
 
 use crate::client::Client;
 use crate::operated::PATIENCE;
@@ -22,7 +23,7 @@ use crate::test_site;
 /// A running server.
 pub struct Server {
     pub address: SocketAddr,
-    /// Where connections begin with TLS, if the configuration has such a place.
+    /// Address for TLS connections, if configured.
     pub tls_address: Option<SocketAddr>,
     dir: Arc<TempDir>,
     spool: Arc<Spool>,
@@ -33,22 +34,22 @@ pub struct Server {
 }
 
 impl Server {
-    /// The test site.
+    /// Starts the test site.
     pub fn start() -> Self {
         Self::start_with(|text| text)
     }
 
-    /// The test site with a changed configuration.
+    /// Starts the test site with a changed configuration.
     pub fn start_with(change: impl FnOnce(String) -> String) -> Self {
         Self::start_on(Arc::new(RealDisk::new()), change)
     }
 
-    /// The same on another disk.
+    /// Like [`start_with`](Self::start_with), on another disk.
     pub fn start_on(disk: Arc<dyn Disk>, change: impl FnOnce(String) -> String) -> Self {
         Self::start_from(disk, change, |spool| LocalSpool::new(spool.clone()))
     }
 
-    /// The same where readers read from another source.
+    /// Like [`start_on`](Self::start_on), with another source for readers.
     pub fn start_from<S: NewsSource>(
         disk: Arc<dyn Disk>,
         change: impl FnOnce(String) -> String,
@@ -57,17 +58,17 @@ impl Server {
         Self::start_listening([127, 0, 0, 1], disk, change, source)
     }
 
-    /// A site with these groups of its own, whose readers see what its configuration says.
+    /// Starts a site with these local groups, with the readers' source as configured.
     pub fn start_showing(groups: &[(&str, &str, &str)], change: impl FnOnce(String) -> String) -> Self {
         Self::show_in(Arc::new(TempDir::new().unwrap()), Arc::new(RealDisk::new()), groups, change)
     }
 
-    /// The same without groups of its own, on another disk.
+    /// Like [`start_showing`](Self::start_showing) without local groups, on another disk.
     pub fn start_showing_on(disk: Arc<dyn Disk>, change: impl FnOnce(String) -> String) -> Self {
         Self::show_in(Arc::new(TempDir::new().unwrap()), disk, &[], change)
     }
 
-    /// Ends, and starts the same site again, whose readers see what its configuration says.
+    /// Restarts the same site, with the readers' source as configured.
     pub fn again_as_configured(self) -> Self {
         let (dir, text) = (self.dir.clone(), std::fs::read_to_string(self.file()).unwrap());
         drop(self);
@@ -92,7 +93,7 @@ impl Server {
         Self { address, tls_address: None, dir, spool, may_fail: false, stop, thread }
     }
 
-    /// Ends, and starts the same site again from another disk.
+    /// Restarts the same site from another disk.
     pub fn again(self, disk: Arc<dyn Disk>) -> Self {
         let (dir, text) = (self.dir.clone(), std::fs::read_to_string(self.file()).unwrap());
         // Its lock on the spool ends with it.
@@ -101,8 +102,8 @@ impl Server {
         Self::start_in(dir, [127, 0, 0, 1], disk, |_| text, source)
     }
 
-    /// The test site at another address of this machine, which no other test uses: nobody takes the port once
-    /// the server has ended.
+    /// Starts the test site at another address of this machine, which no other test uses, so that the port
+    /// stays free once the server has ended.
     pub fn start_at(host: [u8; 4]) -> Self {
         Self::start_listening(
             host,
@@ -130,7 +131,7 @@ impl Server {
     ) -> Self {
         let (config, spool) = test_site::make(disk, dir.path(), change);
         let listener = TcpListener::bind((IpAddr::from(host), 0)).unwrap();
-        // As many may wait as on a socket of the server's own; the standard library has 128.
+        // The same backlog as for the server's own sockets; the standard library has 128.
         rustix::net::listen(&listener, 4096).unwrap();
         let address = listener.local_addr().unwrap();
         let tls = config.site.tls_listen.first().map(|address| TcpListener::bind(address).unwrap());
@@ -143,17 +144,17 @@ impl Server {
         Self { address, tls_address, dir, spool, may_fail: false, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// The spool's directory.
+    /// Returns the spool's directory.
     pub fn data(&self) -> std::path::PathBuf {
         self.dir.path().join("data")
     }
 
-    /// The configuration's file.
+    /// Returns the configuration's file.
     pub fn file(&self) -> std::path::PathBuf {
         self.dir.path().join("newsreel.toml")
     }
 
-    /// A connection to the control socket, which is there soon after the start.
+    /// Connects to the control socket, which exists soon after the start.
     fn control_socket(&self) -> UnixStream {
         let begun = Instant::now();
         loop {
@@ -165,7 +166,7 @@ impl Server {
         }
     }
 
-    /// Sends a request to the control socket; what it answers, and whether all was well.
+    /// Sends a request to the control socket; returns the replies, and whether the request succeeded.
     pub fn control(&self, request: &serde_json::Value) -> (Vec<serde_json::Value>, bool) {
         let mut socket = self.control_socket();
         writeln!(socket, "{request}").unwrap();
@@ -180,7 +181,7 @@ impl Server {
         panic!("no end of {replies:?}");
     }
 
-    /// What the server says of itself in its status.
+    /// Returns the server's part of its status.
     pub fn status(&self) -> serde_json::Value {
         let (replies, ok) = self.control(&serde_json::json!({ "do": "status" }));
         assert!(ok, "{replies:?}");
@@ -196,7 +197,7 @@ impl Server {
         }
     }
 
-    /// Changes the configuration's file and has the server reload it; what it says of that.
+    /// Changes the configuration's file and reloads it; returns the server's reply.
     pub fn reload(&self, change: impl FnOnce(String) -> String) -> Result<String, String> {
         let text = std::fs::read_to_string(self.file()).unwrap();
         std::fs::write(self.file(), change(text)).unwrap();
@@ -207,8 +208,7 @@ impl Server {
         if ok { Ok(said.join("\n")) } else { Err(said.join("\n")) }
     }
 
-    /// Runs `newsreel user` on the site; `input` is its standard input. Gives what it printed, or what it
-    /// complained of.
+    /// Runs `newsreel user` on the site with `input` as standard input. Returns its output, or its errors.
     pub fn user(&self, arguments: &[&str], input: &str) -> Result<String, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
         command.arg("user").args(arguments).arg("--config").arg(self.dir.path().join("newsreel.toml"));
@@ -223,12 +223,12 @@ impl Server {
         if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
-    /// A connection, past the greeting.
+    /// Returns a connection after the greeting.
     pub fn client(&self) -> Client {
         Client::greeted(self.address)
     }
 
-    /// Does what an operator does: `cancel ID`, `newgroup NAME FLAG [HIGH]`, `changegroup NAME FLAG`,
+    /// Carries out an operator's action: `cancel ID`, `newgroup NAME FLAG [HIGH]`, `changegroup NAME FLAG`,
     /// `rmgroup NAME`, `raise NAME HIGH`, `user NAME PASSWORD`.
     pub fn operate(&self, words: &[&str]) -> bool {
         match words {
@@ -254,7 +254,7 @@ impl Server {
         }
     }
 
-    /// Tells the server to stop, without waiting for it.
+    /// Asks the server to stop, without waiting for it.
     pub fn tell_to_stop(&mut self) {
         self.stop.take();
     }
@@ -269,7 +269,7 @@ impl Server {
     }
 }
 
-/// Serves the site in a thread of its own, to readers as its configuration says.
+/// Serves the site in a thread of its own, with the readers' source as configured.
 fn serve_as_configured(
     config: Config,
     spool: Arc<Spool>,
@@ -290,7 +290,7 @@ impl Drop for Server {
     }
 }
 
-/// Calls a function when it goes out of scope, also after a panic.
+/// Calls a function on drop, also after a panic.
 pub struct AtEnd<F: FnMut()>(pub F);
 
 impl<F: FnMut()> Drop for AtEnd<F> {

@@ -11,7 +11,7 @@ fn hmac(key: &[u8], text: &str) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
 }
 
-/// Starts an exchange, with an initial response or without; gives the server's challenge, decoded.
+/// Starts an exchange, with an initial response or without; returns the server's challenge, decoded.
 fn begin(ask: &mut dyn FnMut(String) -> String, name: &str, initial: bool) -> Result<String, String> {
     let first = BASE64_STANDARD.encode(format!("n,,n={name},r={NONCE}"));
     let answer = if initial {
@@ -24,14 +24,14 @@ fn begin(ask: &mut dyn FnMut(String) -> String, name: &str, initial: bool) -> Re
     Ok(String::from_utf8(BASE64_STANDARD.decode(challenge).unwrap()).unwrap())
 }
 
-/// The salt that the server shows for a name; ends the exchange.
+/// Returns the salt that the server shows for a name, and ends the exchange.
 pub fn salt(ask: &mut dyn FnMut(String) -> String, name: &str) -> String {
     let challenge = begin(ask, name, true).unwrap();
     assert!(ask("*".into()).starts_with("481 "));
     challenge.split(',').find_map(|part| part.strip_prefix("s=")).unwrap().to_owned()
 }
 
-/// Logs in, and checks the server's proof. Gives the last answer: 283, or what refused.
+/// Logs in, and checks the server's proof. Returns the last response: 283, or a refusal as the error.
 pub fn login(
     ask: &mut dyn FnMut(String) -> String,
     name: &str,

@@ -1,4 +1,4 @@
-//! Full text search: the same answers as grep, nothing that is gone, and an index that survives kills.
+//! Full text search: the same results as grep, no removed articles, and an index that survives kills.
 
 use crate::client::article;
 use crate::operated::{Operated, complaints};
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long the index may take, whose thread has the lowest priority, on a machine that is busy.
+/// Time limit for the index, whose thread has the lowest priority, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Search with an index that is quick to follow, and pages.
+/// Configuration of search, with an index that follows quickly, and of web pages.
 const SEARCH: &str = "\n[web]\nlisten = [\"127.0.0.1:0\"]\n\n[search]\nenabled = true\ndelay = \"1 s\"\n";
 
 fn site(groups: &[&str]) -> Operated {
@@ -25,7 +25,7 @@ fn site(groups: &[&str]) -> Operated {
     site
 }
 
-/// Message-IDs that a query finds.
+/// Returns the Message-IDs that a query finds.
 fn found(site: &Operated, query: &str) -> BTreeSet<String> {
     let rows = site.done(&["search", "--json", "--limit", "1000", query]);
     let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
@@ -36,7 +36,7 @@ fn status(site: &Operated) -> serde_json::Value {
     serde_json::from_str(&site.done(&["status", "--json"])).unwrap()
 }
 
-/// Waits until the index knows everything that is stored.
+/// Waits until the index has everything that is stored.
 fn indexed(site: &Operated) {
     let begun = Instant::now();
     loop {
@@ -58,9 +58,9 @@ fn ids(ids: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_is_withdrawn_is_gone_from_answers_at_once() {
+fn withdrawn_articles_vanish_from_results_at_once() {
     let site = site(&["misc.one", "misc.two"]);
-    // Some before there is a server, some while it runs.
+    // Some arrive before there is a server, some while it runs.
     feed(&site, &[("<1@x.example>", "misc.one"), ("<2@x.example>", "misc.one,misc.two")]);
     let serving = site.serve();
     feed(&site, &[("<3@x.example>", "misc.two"), ("<4@x.example>", "misc.two")]);
@@ -72,7 +72,7 @@ fn what_is_withdrawn_is_gone_from_answers_at_once() {
     assert_eq!(found(&site, "thread:<2@x.example>"), ids(&["<2@x.example>"]));
     assert_eq!(found(&site, "before:1993-04-15"), ids(&[]));
 
-    // No wait in between: the answer never shows what is gone.
+    // No wait in between: removed articles are never shown.
     site.done(&["cancel", "<1@x.example>"]);
     assert_eq!(found(&site, "tester"), ids(&["<2@x.example>", "<3@x.example>", "<4@x.example>"]));
     site.done(&["hide", "<2@x.example>"]);
@@ -90,7 +90,7 @@ fn what_is_withdrawn_is_gone_from_answers_at_once() {
     serving.stop();
     let none = site.run(&["search", "tester"]);
     assert!(complaints(&none).contains("no server runs"), "{}", complaints(&none));
-    // What is turned off leaves nothing, and holds nothing of the journal.
+    // Disabled search leaves no files, and claims nothing of the journal.
     site.edit(|text| text.replace("enabled = true", "enabled = false"));
     let _serving = site.serve();
     let readers = || status(&site)["spool"]["readers"].to_string();
@@ -107,7 +107,7 @@ fn page(address: SocketAddr, query: &str) -> Answer {
 }
 
 #[test]
-fn a_page_shows_only_what_its_visitor_may_read() {
+fn search_page_shows_only_readable_articles() {
     let site = site(&["misc.one", "secret.two"]);
     feed(&site, &[("<1@x.example>", "misc.one"), ("<2@x.example>", "secret.two")]);
     feed(&site, &[("<3@x.example>", "misc.one,secret.two")]);
@@ -143,7 +143,7 @@ impl Numbers {
     }
 }
 
-/// Compares queries for words with grep, which looks at `files`: name, Message-ID and text of each.
+/// Compares queries for words with grep, which searches `files`: name, Message-ID and text of each.
 fn compare(site: &Operated, files: &[(String, String, String)], queries: usize) {
     let dir = site.home().join("texts");
     fs::create_dir_all(&dir).unwrap();
@@ -171,7 +171,7 @@ fn compare(site: &Operated, files: &[(String, String, String)], queries: usize) 
     }
 }
 
-/// Names of the files that have a word.
+/// Returns the names of the files that have a word.
 fn grep(dir: &Path, word: &str) -> Vec<String> {
     let pattern = format!("(^|[^[:alnum:]]){word}([^[:alnum:]]|$)");
     let output =
@@ -181,7 +181,7 @@ fn grep(dir: &Path, word: &str) -> Vec<String> {
 }
 
 #[test]
-fn two_hundred_words_have_the_answers_of_grep() {
+fn results_for_two_hundred_words_equal_those_of_grep() {
     let site = site(&["misc.test"]);
     let mut numbers = Numbers(42);
     let mut files = Vec::new();
@@ -209,7 +209,7 @@ fn two_hundred_words_have_the_answers_of_grep() {
     compare(&site, &files, 200);
 }
 
-/// What grep is to look at: the values of the header fields but Path, and the body.
+/// Returns the text for grep: the values of the header fields except Path, and the body.
 fn plain_text(article: &str) -> String {
     let (head, body) = article.split_once("\n\n").unwrap_or((article, ""));
     let mut text = String::new();
@@ -230,7 +230,7 @@ fn plain_text(article: &str) -> String {
 /// Needs `NEWSREEL_CORPUS`, a directory of articles.
 #[test]
 #[ignore = "needs a corpus: make soak"]
-fn two_hundred_words_of_a_corpus_have_the_answers_of_grep() {
+fn results_for_two_hundred_words_of_a_corpus_equal_those_of_grep() {
     let corpus = std::env::var_os("NEWSREEL_CORPUS").expect("NEWSREEL_CORPUS names a directory of articles");
     let (mut articles, mut groups) = (Vec::new(), BTreeSet::new());
     let mut dirs = vec![std::path::PathBuf::from(corpus)];
@@ -261,7 +261,7 @@ fn two_hundred_words_of_a_corpus_have_the_answers_of_grep() {
     let filed = site.run_with(&["rnews"], &batch);
     println!("{}", complaints(&filed));
     let serving = site.serve();
-    // The whole of it is more than is shown at once.
+    // More hits than are shown at once.
     let begun = Instant::now();
     loop {
         let status = status(&site);
@@ -274,7 +274,7 @@ fn two_hundred_words_of_a_corpus_have_the_answers_of_grep() {
         std::thread::sleep(Duration::from_millis(200));
     }
     let mut client = serving.client();
-    // Those whose octets are what one reads.
+    // Texts without encoded parts.
     let is_plain = |text: &str| {
         let coded =
             ["=?", "quoted-printable", "base64", "=ybegin", "\nbegin ", "multipart", "text/html", "flowed"];
@@ -290,7 +290,7 @@ fn two_hundred_words_of_a_corpus_have_the_answers_of_grep() {
     compare(&site, &files, 200);
 }
 
-/// Kills a server while articles arrive, again and again.
+/// Repeatedly kills a server while articles arrive.
 fn killed(kills: usize, articles_per_round: usize) {
     let site = site(&["misc.test"]);
     let mut serving = site.serve();
@@ -305,7 +305,7 @@ fn killed(kills: usize, articles_per_round: usize) {
         if round % 3 == 2 {
             site.done(&["cancel", &format!("<{}@x.example>", next - 1)]);
         }
-        // While it commits, or before, or after.
+        // During a commit, or before, or after.
         std::thread::sleep(Duration::from_millis(numbers.below(1_500) as u64));
         drop(serving);
         serving = site.serve();
@@ -335,12 +335,12 @@ fn killed(kills: usize, articles_per_round: usize) {
 }
 
 #[test]
-fn the_index_catches_up_after_a_kill() {
+fn index_catches_up_after_a_kill() {
     killed(2, 20);
 }
 
 #[test]
 #[ignore = "long: part of `make soak`"]
-fn the_index_catches_up_after_twenty_kills() {
+fn index_catches_up_after_twenty_kills() {
     killed(20, 45);
 }

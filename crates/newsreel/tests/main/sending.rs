@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// An article of a file.
+/// Returns an article as stored in a file.
 fn text(n: usize, group: &str) -> String {
     let wire = article(&format!("<{n}@x.example>"), group, &format!("..dot\r\nbody of {n}"));
     wire.replace("\r\n..", "\r\n.").replace("\r\n", "\n").strip_suffix(".\n").unwrap().to_owned()
@@ -32,7 +32,7 @@ fn printed(output: &std::process::Output) -> String {
 }
 
 #[test]
-fn a_batch_an_article_and_a_group_are_sent_by_streaming_and_by_ihave() {
+fn batches_articles_and_groups_are_sent_by_streaming_and_ihave() {
     for streaming in [true, false] {
         let other = Server::start_with(|text| {
             text.replace("[[peer]]", &format!("[[peer]]\nstreaming = {streaming}"))
@@ -85,8 +85,8 @@ fn a_batch_an_article_and_a_group_are_sent_by_streaming_and_by_ihave() {
     }
 }
 
-/// A peer that hangs up in the middle, wants every seventh article later the first time, and answers the
-/// others as they come; how many connections and articles it had.
+/// Starts a peer that hangs up in the middle, defers every seventh article the first time, and answers the
+/// others as they come; returns counts of connections and articles.
 fn fickle() -> (SocketAddr, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -128,11 +128,11 @@ fn converse(
             "TAKETHIS" => {
                 while lines.next().is_some_and(|line| line.is_ok_and(|line| line != ".")) {}
                 articles += 1;
-                // Before anybody is told of it.
+                // Recorded before the sender can know of it.
                 known.insert(id.to_owned());
                 taken.store(known.len(), Ordering::Relaxed);
                 if connection < 3 && articles > 20 {
-                    // Taken, and not answered.
+                    // Accepted, but not answered.
                     return Ok(());
                 }
                 write!(out, "239 {id}\r\n")?;
@@ -144,7 +144,7 @@ fn converse(
 }
 
 #[test]
-fn nothing_is_left_out_when_connections_break_and_articles_are_wanted_later() {
+fn all_articles_are_sent_despite_broken_connections_and_deferrals() {
     let (address, connections, taken) = fickle();
     let site = site();
     let file = site.home().join("batch");
@@ -153,7 +153,7 @@ fn nothing_is_left_out_when_connections_break_and_articles_are_wanted_later() {
     assert!(sent.status.success(), "{}", complaints(&sent));
     let said = printed(&sent);
     assert!(said.starts_with("300 articles offered: ") && !said.contains("later"), "{said}");
-    // What was taken and whose answer was lost is not wanted the second time.
+    // An article that was accepted without a response is not wanted the second time.
     let number = |before: &str| -> usize {
         let words: Vec<&str> = said.split_once(before).unwrap().0.rsplit([' ', ':', ',']).collect();
         words[0].parse().unwrap()
@@ -165,7 +165,7 @@ fn nothing_is_left_out_when_connections_break_and_articles_are_wanted_later() {
 }
 
 #[test]
-fn send_skips_articles_with_odd_answers_and_those_on_which_connections_end() {
+fn send_skips_articles_with_odd_responses_or_broken_connections() {
     for (streaming, verb, answer) in [
         (true, "CHECK", "501 too long"),
         (true, "CHECK", "HANG UP"),
@@ -196,7 +196,7 @@ fn send_skips_articles_with_odd_answers_and_those_on_which_connections_end() {
 }
 
 #[test]
-fn send_gives_up_no_article_for_a_login_that_is_wanted_or_has_lapsed() {
+fn send_gives_up_no_article_for_a_missing_or_expired_login() {
     let is_it = |verb: &str, id: &str| verb == "CHECK" && id == "<2@x.example>";
     let peer = OddPeer::start(true, move |verb, id, _| is_it(verb, id).then(|| "480 log in".to_owned()));
     let sent =
@@ -204,7 +204,7 @@ fn send_gives_up_no_article_for_a_login_that_is_wanted_or_has_lapsed() {
     let said = printed(&sent);
     assert_eq!((peer.articles().len(), peer.count("CHECK", "<2@x.example>")), (5, 3), "{said}");
     assert!(said.contains("later") && !said.contains("given up"), "{said}");
-    // With a login the connection is replaced, and once more is trouble of the server.
+    // With a login the connection is replaced; if it happens again the server is at fault.
     for (times, code) in [(3, Some(0)), (usize::MAX, Some(75))] {
         let peer = OddPeer::start(true, move |verb, id, before| {
             // Each time after others were answered, or never.
@@ -225,7 +225,7 @@ fn send_gives_up_no_article_for_a_login_that_is_wanted_or_has_lapsed() {
 }
 
 #[test]
-fn send_ends_when_a_server_has_only_odd_answers() {
+fn send_ends_when_a_server_has_only_odd_responses() {
     let peer = OddPeer::start(true, |verb, _, _| (verb == "CHECK").then(|| "500 what?".to_owned()));
     let sent =
         site().run_with(&["send", "-", &peer.address.to_string()], batch(0..60, "misc.test").as_bytes());

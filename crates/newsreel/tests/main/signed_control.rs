@@ -1,4 +1,4 @@
-//! Signed control messages, made by gpg in pgpcontrol's form: which keys count, and what an alteration does.
+//! Signed control messages, made by gpg in pgpcontrol's form: accepted keys, and the effect of alterations.
 
 use crate::client::Client;
 use crate::group_control::date;
@@ -16,7 +16,7 @@ const POLICY: &str = "[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.
     signed_by = \"x-admin\"\naction = \"do\"\n\
     [[control]]\nsigned_by = [\"y-admin\"]\ngroups = \"y.*\"\naction = \"do\"\n";
 
-/// Somebody with keys of gpg.
+/// A gpg home directory with keys.
 pub struct Gpg(PathBuf);
 
 impl Gpg {
@@ -55,7 +55,7 @@ impl Gpg {
 
 impl Drop for Gpg {
     fn drop(&mut self) {
-        // Its agent would outlive the directory.
+        // The agent would outlive the directory.
         let _ended = Command::new("gpgconf").arg("--homedir").arg(&self.0).args(["--kill", "all"]).status();
     }
 }
@@ -75,7 +75,7 @@ impl Message {
         Self { id: id.into(), command: command.into(), date: date(0, minutes), body }
     }
 
-    /// The headers that are signed, and their order.
+    /// Returns the signed headers in order.
     fn signed_headers(&self) -> Vec<(&'static str, String)> {
         vec![
             ("Subject", format!("cmsg {}", self.command)),
@@ -87,7 +87,7 @@ impl Message {
         ]
     }
 
-    /// What pgpcontrol's signcontrol signs.
+    /// Returns the text that pgpcontrol's signcontrol signs.
     fn text(&self) -> String {
         let headers = self.signed_headers();
         let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
@@ -96,7 +96,7 @@ impl Message {
         text.lines().map(|line| format!("{}\n", line.trim_end_matches([' ', '\t']))).collect()
     }
 
-    /// The article, with the armored signature, in wire format but for its end.
+    /// Returns the article, with the armored signature, in wire format without its end.
     fn article(&self, armor: &str) -> String {
         let mut lines = armor.lines().skip_while(|line| !line.is_empty()).skip(1);
         let base64: Vec<&str> = lines.by_ref().take_while(|line| !line.starts_with("-----END")).collect();
@@ -132,7 +132,7 @@ pub fn take(client: &mut Client, id: &str, article: &str) {
     assert_eq!(client.line(), format!("239 {id}"));
 }
 
-/// The groups of x.* and y.*, once `group` is among them.
+/// Returns the groups of x.* and y.*, once `group` is among them.
 fn groups(client: &mut Client, group: &str) -> Vec<String> {
     let begun = Instant::now();
     loop {
@@ -147,7 +147,7 @@ fn groups(client: &mut Client, group: &str) -> Vec<String> {
     }
 }
 
-/// A site, and gpg with the keys x-admin (RSA), y-admin (Ed25519), stranger, and expired.
+/// Creates a site, and gpg with the keys x-admin (RSA), y-admin (Ed25519), stranger, and expired.
 fn site() -> (Operated, Gpg) {
     let site = Operated::new();
     site.edit(|text| format!("{text}\n{POLICY}"));
@@ -164,9 +164,9 @@ pub fn import(site: &Operated, gpg: &Gpg, user: &str) {
     site.done(&["keys", "import", file.to_str().unwrap()]);
 }
 
-/// As hierarchies that are old, or keep their own key offline, have them.
+/// Such keys belong to old hierarchies, or to those that keep their primary key offline.
 #[test]
-fn keys_that_verify_nothing_say_why_when_they_are_imported() {
+fn unusable_keys_are_imported_with_a_reason() {
     let site = Operated::new();
     let gpg = Gpg::new(site.home());
     gpg.generate("old", "dsa1024", "never");
@@ -189,13 +189,13 @@ fn logged(serving: &mut Serving, id: &str, reason: &str) {
 }
 
 #[test]
-fn what_a_trusted_key_has_signed_is_carried_out_and_nothing_else() {
+fn only_messages_signed_by_trusted_keys_are_carried_out() {
     let (site, gpg) = site();
     ["x-admin", "y-admin", "stranger"].iter().for_each(|user| import(&site, &gpg, user));
     let mut serving = site.serve();
     let mut client = serving.client();
     let message = |id: &str, command: &str| Message::new(id, command, -5);
-    // Imported, but not trusted yet; while the server runs, the next command changes that.
+    // Imported, but not trusted yet; the next command changes that while the server runs.
     let early = message("<early@x>", "newgroup x.early");
     take(&mut client, "<early@x>", &early.signed(&gpg, "x-admin", &[]));
     logged(&mut serving, "<early@x>", "no trusted key has made it");
@@ -290,7 +290,7 @@ fn replayed_messages_and_expired_keys_do_nothing() {
     groups(&mut client, "x.a");
     take(&mut client, "<2@x>", &remove);
     serving.logged(|line| line.contains("group removed"));
-    // As a site sees it that has forgotten the Message-ID: it is signed, so it cannot be another one.
+    // Simulates a site that has forgotten the Message-ID, which is signed and cannot be changed.
     client.send(format!("TAKETHIS <1@x>\r\n{make}.\r\n"));
     assert_eq!(client.line(), "439 <1@x> duplicate");
     take(&mut client, "<4@x>", &make.replace("<1@x>", "<4@x>"));
@@ -303,7 +303,7 @@ fn replayed_messages_and_expired_keys_do_nothing() {
 }
 
 #[test]
-fn ten_thousand_altered_signatures_are_all_refused() {
+fn ten_thousand_altered_signatures_are_rejected() {
     let home = tempfile::TempDir::new().unwrap();
     let gpg = Gpg::new(home.path());
     gpg.generate("x-admin", "rsa2048", "never");
@@ -319,7 +319,7 @@ fn ten_thousand_altered_signatures_are_all_refused() {
         };
         let names = [user.to_owned()];
         assert!(keys.have_signed(armored(&packet).as_bytes(), &names));
-        // What is not hashed is a hint who has signed, and no more.
+        // Unhashed data only hints at the signer.
         let head = if packet[0] & 3 == 1 { 3 } else { 2 };
         let hashed = usize::from(u16::from_be_bytes([packet[head + 4], packet[head + 5]]));
         let unhashed_at = head + 6 + hashed;
@@ -343,14 +343,14 @@ fn ten_thousand_altered_signatures_are_all_refused() {
     }
 }
 
-/// INN's own program takes it too, where it is installed.
+/// Checks that INN's own program accepts it, if installed.
 pub fn accepted_by_pgpverify(site: &Operated, gpg: &Gpg, article: &str) {
     let program = Path::new("/usr/lib/news/bin/pgpverify");
     if !program.exists() {
         return;
     }
     std::fs::write(gpg.0.join("trustedkeys.gpg"), gpg.run(&["--export"], b"")).unwrap();
-    // It asks for GnuPG 1, which few have, though it can use gpgv as well.
+    // The program asks for GnuPG 1, which is rare, although it can use gpgv.
     let text = std::fs::read_to_string(program).unwrap();
     let text = text.replace("$gpg = $INN::Config::gpg if $INN::Config::gpg;", "");
     let copy = site.home().join("pgpverify");

@@ -1,7 +1,7 @@
-//! A spool that another process has for a moment: server and commands wait for each other instead of failing.
+//! A spool that another process briefly has open: server and commands wait for each other instead of failing.
 
 use crate::client::ANSWER_TIMEOUT;
-use spool::{Disk, RealDisk};
+use disk::{Disk, RealDisk};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn run(dir: &Path, arguments: &[&str]) -> Output {
     newsreel(dir, arguments).wait_with_output().unwrap()
 }
 
-/// A site on a port of its own.
+/// Creates a site with its own port.
 fn site() -> TempDir {
     let dir = TempDir::new().unwrap();
     assert!(run(dir.path(), &["init"]).status.success());
@@ -36,7 +36,7 @@ fn site() -> TempDir {
 }
 
 #[test]
-fn a_command_waits_for_who_has_the_spool() {
+fn command_waits_for_the_process_with_the_spool() {
     let dir = site();
     let lock = RealDisk::new().lock(&dir.path().join("lock")).unwrap();
     let mut status = newsreel(dir.path(), &["status"]);
@@ -50,13 +50,13 @@ fn a_command_waits_for_who_has_the_spool() {
 }
 
 #[test]
-fn a_server_waits_for_a_command_and_not_for_another_server() {
+fn server_waits_for_a_command_but_not_for_another_server() {
     let dir = site();
     let lock = RealDisk::new().lock(&dir.path().join("lock")).unwrap();
     let mut first = newsreel(dir.path(), &["serve"]);
     std::thread::sleep(Duration::from_millis(600));
     assert!(first.try_wait().unwrap().is_none(), "it did not wait");
-    // Asked while the server waits, a command waits too, and is answered by the server or before it.
+    // A command started while the server waits also waits, and is answered by the server or before it.
     let early = newsreel(dir.path(), &["status", "--json"]);
     drop(lock);
     let early = early.wait_with_output().unwrap();
@@ -78,9 +78,9 @@ fn a_server_waits_for_a_command_and_not_for_another_server() {
     assert!(first.wait().unwrap().success());
 }
 
-/// Whoever was killed holds the lock, and its socket takes connections, until its memory is given back.
+/// A killed process holds the lock, and its socket accepts connections, until its memory is released.
 #[test]
-fn a_killed_server_that_has_not_ended_yet_is_waited_for() {
+fn commands_wait_for_a_killed_server_to_end() {
     let dir = site();
     let lock = RealDisk::new().lock(&dir.path().join("lock")).unwrap();
     let socket = UnixListener::bind(dir.path().join("control")).unwrap();

@@ -1,4 +1,4 @@
-//! What strangers write is shown to operators and never obeyed by their terminals.
+//! Foreign text is shown to operators without its control sequences reaching their terminals.
 
 use crate::client::article;
 use crate::operated::{Operated, complaints};
@@ -12,7 +12,7 @@ fn assert_harmless(text: &str) {
 }
 
 #[test]
-fn commands_and_the_log_show_what_articles_try() {
+fn commands_and_log_escape_control_characters() {
     let site = Operated::new();
     site.edit(|text| text.replacen("[site]", "[site]\nlog_level = \"debug\"", 1));
     let evil = article(&format!("<{EVIL}@x.example>"), "local.test", "b").replace("\r\n", "\n");
@@ -27,7 +27,7 @@ fn commands_and_the_log_show_what_articles_try() {
 }
 
 #[test]
-fn json_shows_them_as_json_does() {
+fn json_escapes_control_characters() {
     let site = Operated::new();
     let asked = site.run(&["group", "add", "local.evil", "--description", "a\u{202e}b"]);
     assert!(asked.status.success(), "{}", complaints(&asked));

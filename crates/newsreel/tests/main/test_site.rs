@@ -1,15 +1,17 @@
-//! The site that the tests serve, and the fuzz target for whole sessions with them: its groups, its texts for
-//! LIST, its configuration.
+//! The site for the tests and for the fuzz target for whole sessions: its groups, its texts for LIST, its
+//! configuration.
 
-use newsreel::config::{self, Config};
-use newsreel::listening::Listeners;
+use disk::Disk;
 use newsreel::server;
-use newsreel::source::NewsSource;
-use spool::{Disk, Flag, NewGroup, Spool};
+use site::listening::Listeners;
+use site_config as config;
+use site_config::Config;
+use spool::{Flag, NewGroup, Spool};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use upstreams::NewsSource;
 
 /// Groups of the test site: name, flag, description.
 pub const GROUPS: &[(&str, &str, &str)] = &[
@@ -26,10 +28,10 @@ pub const GROUPS: &[(&str, &str, &str)] = &[
     ("misc.test", "y", "For trying things out"),
 ];
 
-/// When the groups of the test site were made, Unix seconds.
+/// Creation time of the groups of the test site, in Unix seconds.
 pub const GROUPS_CREATED: u64 = 1_000_000_000;
 
-/// Who made the groups of the test site.
+/// Creator of the groups of the test site.
 pub const GROUPS_CREATOR: &str = "admin@site.example";
 
 /// Texts for LIST: file name and content.
@@ -40,7 +42,7 @@ pub const LISTS: &[(&str, &str)] = &[
     ("subscriptions", "misc.test\nlocal.closed\nno.such.group\n"),
 ];
 
-/// The configuration of the test site; `{DATA}` is its directory.
+/// Configuration of the test site; `{DATA}` is its directory.
 const CONFIG: &str = r#"
 [site]
 path_identity = "site.example"
@@ -96,12 +98,12 @@ post = "*,!control"
 approve = "*"
 "#;
 
-/// The site made in `dir`: its configuration, changed by `change`, its groups and its texts.
+/// Creates the site in `dir`: its configuration, changed by `change`, its groups and its texts.
 pub fn make(disk: Arc<dyn Disk>, dir: &Path, change: impl FnOnce(String) -> String) -> (Config, Arc<Spool>) {
     make_with(GROUPS, disk, dir, change)
 }
 
-/// The same with other groups: name, flag, description.
+/// Like [`make`], with other groups: name, flag, description.
 pub fn make_with(
     groups: &[(&str, &str, &str)],
     disk: Arc<dyn Disk>,
@@ -133,8 +135,8 @@ pub fn make_with(
     (config, Arc::new(spool))
 }
 
-/// Serves the site in a thread of its own, on one plain listener and perhaps one that begins with TLS.
-/// Readers read from `source`.
+/// Serves the site in a thread of its own, on one plain listener and optionally one for TLS. Readers read
+/// from `source`.
 pub fn serve(
     config: Config,
     spool: Arc<Spool>,

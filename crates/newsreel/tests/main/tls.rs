@@ -26,7 +26,7 @@ impl Site {
         Self::start_with("", |text| text)
     }
 
-    /// With more keys for `[tls]`, where `{CA}` is the authority's file, and a changed configuration.
+    /// Starts with more keys for `[tls]`, where `{CA}` is the authority's file, and a changed configuration.
     pub fn start_with(keys: &str, change: impl FnOnce(String) -> String) -> Self {
         let dir = TempDir::new().unwrap();
         let authority = Authority::new();
@@ -43,7 +43,7 @@ impl Site {
         Self { server, authority, dir }
     }
 
-    /// A connection that began with TLS, of a client that shows `identity`.
+    /// Returns a TLS connection of a client that presents `identity`.
     fn encrypted(&self, identity: Option<&Identity>) -> Client {
         Client::encrypted(self.server.tls_address.unwrap(), settings(&self.authority, identity))
     }
@@ -65,7 +65,7 @@ impl Site {
 }
 
 #[test]
-fn a_certificate_named_as_tls_ca_proves_who_a_server_is_whatever_its_name() {
+fn certificate_named_as_tls_ca_verifies_a_server_of_any_name() {
     let dir = TempDir::new().unwrap();
     let file = |name: &str| dir.path().join(name);
     for (at, make) in [Identity::self_signed, Identity::self_signed_authority].into_iter().enumerate() {
@@ -90,7 +90,7 @@ fn a_certificate_named_as_tls_ca_proves_who_a_server_is_whatever_its_name() {
 }
 
 #[test]
-fn starttls_encrypts_and_begins_anew() {
+fn starttls_encrypts_and_resets_the_session() {
     let site = Site::start();
     let mut client = Client::greeted(site.server.address);
     assert!(client.capabilities().contains(&"STARTTLS".into()));
@@ -102,7 +102,7 @@ fn starttls_encrypts_and_begins_anew() {
     assert_eq!(client.ask("STARTTLS"), "382 Continue with TLS negotiation");
     client.handshake(settings(&site.authority, None), "news.example.org").unwrap();
     assert_eq!(client.version(), Some(ProtocolVersion::TLSv1_3));
-    // The selected group was said before TLS: it counts no more.
+    // The group was selected before TLS, so it is no longer selected.
     assert!(client.ask("STAT").starts_with("412 "));
     assert!(!client.capabilities().contains(&"STARTTLS".into()));
     assert_eq!(client.ask("STARTTLS"), "502 TLS is active already");
@@ -114,13 +114,13 @@ fn starttls_encrypts_and_begins_anew() {
 }
 
 #[test]
-fn what_is_injected_behind_starttls_is_not_taken_into_the_encrypted_session() {
+fn commands_injected_after_starttls_are_discarded() {
     let site = Site::start();
     let mut client = Client::greeted(site.server.address);
     client.send("STARTTLS\r\nGROUP misc.test\r\n");
     assert_eq!(client.line(), "580 STARTTLS must not be pipelined");
     assert!(client.line().starts_with("211 "));
-    // In a segment of its own it is taken for TLS, and ends the connection.
+    // In a segment of its own the text is parsed as TLS, and ends the connection.
     assert!(client.ask("STARTTLS").starts_with("382 "));
     client.send("GROUP misc.test\r\nGROUP misc.test\r\n");
     assert!(client.is_cut_off());
@@ -136,7 +136,7 @@ fn without_a_certificate_starttls_is_refused() {
 }
 
 #[test]
-fn connections_that_begin_with_tls() {
+fn implicit_tls_connections_work() {
     let site = Site::start();
     let address = site.server.tls_address.unwrap();
     for (version, name) in [
@@ -148,7 +148,7 @@ fn connections_that_begin_with_tls() {
         assert!(!client.capabilities().contains(&"STARTTLS".into()));
         assert!(client.ask("DATE").starts_with("111 "));
     }
-    // A client of TLS 1.1: version 3.2 and no extensions. It is answered with an alert.
+    // A client of TLS 1.1: version 3.2 and no extensions. The server sends an alert.
     let hello = [&[22, 3, 1, 0, 45, 1, 0, 0, 41, 3, 2][..], &[7; 32], &[0, 0, 2, 0xc0, 0x13, 1, 0]];
     let mut old = TcpStream::connect(address).unwrap();
     old.write_all(&hello.concat()).unwrap();
@@ -158,7 +158,7 @@ fn connections_that_begin_with_tls() {
 }
 
 #[test]
-fn a_client_that_speaks_only_other_protocols_is_refused() {
+fn client_with_other_alpn_protocols_is_rejected() {
     let site = Site::start();
     let address = site.server.tls_address.unwrap();
     let offering = |protocols: &[&str]| {
@@ -198,13 +198,13 @@ fn large_articles_and_pipelines_pass_through_tls() {
 }
 
 #[test]
-fn a_handshake_that_is_none_costs_only_its_connection() {
+fn failed_handshake_ends_only_its_connection() {
     let site = Site::start_with("", |text| text.replace("\"1 min\"", "\"1 s\""));
     let address = site.server.tls_address.unwrap();
     let mut stray = Client::connect(address);
     let _late = stray.try_send("CAPABILITIES\r\n");
     assert!(stray.line_or_end().is_none());
-    // One that says nothing loses the connection after command_timeout, a second.
+    // A silent client loses the connection after command_timeout, a second.
     let mut silent = Client::connect(address);
     assert!(silent.is_cut_off());
     site.server.reload(|text| text.replace("\"1 s\"", "\"1 min\"")).unwrap();
@@ -212,7 +212,7 @@ fn a_handshake_that_is_none_costs_only_its_connection() {
 }
 
 #[test]
-fn a_client_for_whom_there_is_no_room_after_starttls_is_told_so() {
+fn client_without_room_after_starttls_gets_400() {
     let site = Site::start_with("", |text| {
         text.replace("addresses = [\"127.0.0.1\"]", "addresses = [\"127.0.0.3\"]").replacen(
             "[[access]]",
@@ -229,7 +229,7 @@ fn a_client_for_whom_there_is_no_room_after_starttls_is_told_so() {
 }
 
 #[test]
-fn clients_are_shown_the_certificate_they_ask_for() {
+fn clients_get_the_certificate_for_the_requested_name() {
     let dir = TempDir::new().unwrap();
     let file = |name: &str| dir.path().join(name);
     let authority = Authority::new();
@@ -255,13 +255,13 @@ fn clients_are_shown_the_certificate_they_ask_for() {
     for (asked, expected) in [("first.example.org", 0), ("News.Example.NET", 1), ("third.example.com", 2)] {
         assert_eq!(shown(asked).unwrap(), all[expected].certificate, "{asked}");
     }
-    // Whoever asks for a name that none has is shown the first, which the client then does not believe.
+    // A client that asks for an unknown name gets the first certificate, which it then rejects.
     assert!(shown("other.example.com").unwrap_err().to_string().contains("not valid for name"));
     assert!(shown("a.b.example.net").unwrap_err().to_string().contains("not valid for name"));
 }
 
 #[test]
-fn a_new_certificate_needs_no_restart_and_a_bad_one_changes_nothing() {
+fn new_certificate_needs_no_restart_and_a_bad_one_is_ignored() {
     let site = Site::start();
     let shown = || site.encrypted(None).server_certificate();
     let file = |name: &str| site.dir.path().join(name);
@@ -271,7 +271,7 @@ fn a_new_certificate_needs_no_restart_and_a_bad_one_changes_nothing() {
     let told = site.control("{\"do\":\"reload\"}");
     assert!(told[0].contains("certificates reloaded"), "{told:?}");
     assert_eq!(shown(), second.certificate);
-    // Whoever is connected stays so.
+    // Existing connections stay open.
     assert!(before.ask("DATE").starts_with("111 "));
 
     site.authority.sign("news.example.org").write(&file("news.crt"), &file("other.key"));
@@ -283,7 +283,7 @@ fn a_new_certificate_needs_no_restart_and_a_bad_one_changes_nothing() {
     assert_eq!(shown(), second.certificate);
 }
 
-/// In a process of its own: in this one the servers of other tests would hear it too.
+/// In a separate process, because the servers of other tests in this one would get the signal too.
 #[test]
 fn sighup_loads_a_new_certificate() {
     let site = Operated::unmade();
@@ -311,12 +311,12 @@ fn sighup_loads_a_new_certificate() {
 }
 
 #[test]
-fn encryption_comes_and_goes_by_reloading() {
+fn reload_enables_and_disables_encryption() {
     const OWN_ADDRESS: &str = "tls_listen = [\"127.86.17.1:0\"]";
     let site = Site::start_with("client_ca = \"{CA}\"", |text| {
         let (start, rest) = text.split_once("[[peer]]").unwrap();
         let (_, end) = rest.split_once("[[access]]").unwrap();
-        // Whose ports nobody else takes while it is closed.
+        // The port stays free while it is closed.
         let start = start.replace("tls_listen = [\"127.0.0.1:0\"]", OWN_ADDRESS);
         format!("{start}[[peer]]\nname = \"p\"\ncertificate = [\"peer.example.net\"]\n[[access]]{end}")
     });
@@ -333,7 +333,7 @@ fn encryption_comes_and_goes_by_reloading() {
     let mut plain = Client::greeted(site.server.address);
     assert!(plain.ask("STARTTLS").starts_with("580 "));
     assert!(TcpStream::connect(site.server.tls_address.unwrap()).is_err());
-    // And back, on the port from before, with another authority for clients.
+    // Enabled again, on the earlier port, with another authority for clients.
     let other = Authority::new();
     other.write(&site.dir.path().join("ca.crt"));
     let address = site.server.tls_address.unwrap();
@@ -342,14 +342,14 @@ fn encryption_comes_and_goes_by_reloading() {
     let encrypted =
         |identity: Identity| Client::encrypted(address, settings(&site.authority, Some(&identity)));
     assert_eq!(offer(&mut encrypted(other.sign("peer.example.net"))), "335");
-    // One that the authority from before signed is refused, by now or at the first command.
+    // A certificate of the earlier authority is rejected, immediately or at the first command.
     assert_eq!(offer(&mut encrypted(site.authority.sign("peer.example.net"))), "502");
     let mut plain = Client::greeted(site.server.address);
     assert!(plain.ask("STARTTLS").starts_with("382 "));
 }
 
-/// Whether the client may offer articles, or the code of the refusal. Each time another article: the one
-/// before may still be reserved for a connection that has just been closed.
+/// Returns the code of an offer, which shows whether the client may offer articles. A new article each time,
+/// as the previous one may still be reserved for a connection that was just closed.
 fn offer(client: &mut Client) -> String {
     static OFFERED: AtomicU32 = AtomicU32::new(0);
     let number = OFFERED.fetch_add(1, Ordering::Relaxed);
@@ -357,7 +357,7 @@ fn offer(client: &mut Client) -> String {
 }
 
 #[test]
-fn peers_are_known_by_their_certificates() {
+fn peers_are_recognized_by_their_certificates() {
     let known = Identity::self_signed("known.example.net");
     let fingerprint = known.fingerprint();
     let site = Site::start_with("client_ca = \"{CA}\"", |text| {
@@ -372,11 +372,11 @@ fn peers_are_known_by_their_certificates() {
     let peer = site.authority.sign("peer.example.net");
     assert_eq!(offer(&mut site.encrypted(Some(&peer))), "335");
     assert_eq!(offer(&mut site.encrypted(Some(&known))), "335");
-    // No certificate; the right name signed by nobody; another name.
+    // No certificate; the right name without a trusted signature; another name.
     assert_eq!(offer(&mut site.encrypted(None)), "502");
     assert_eq!(offer(&mut site.encrypted(Some(&Identity::self_signed("peer.example.net")))), "502");
     assert_eq!(offer(&mut site.encrypted(Some(&site.authority.sign("other.example.net")))), "502");
-    // Resumed connections are judged as well.
+    // Resumed connections are checked as well.
     let resuming = settings(&site.authority, Some(&peer));
     for _ in 0..3 {
         let mut again = Client::encrypted(site.server.tls_address.unwrap(), resuming.clone());
@@ -390,7 +390,7 @@ fn peers_are_known_by_their_certificates() {
 }
 
 #[test]
-fn a_peer_that_must_encrypt_is_told_so() {
+fn peer_that_must_encrypt_gets_483() {
     let site = Site::start_with("", |text| {
         text.replace("name = \"peer.example\"", "name = \"peer.example\"\ntls = \"require\"")
     });

@@ -1,9 +1,9 @@
-//! Trouble with our disk: nothing is accepted, everyone is told to come back, readers go on reading
-//! (guarantees G1, G7).
+//! Trouble with our disk: nothing is accepted, clients are deferred, and readers continue to read (guarantees
+//! G1, G7).
 
 use crate::client::{Client, article};
 use crate::running::Server;
-use spool::{CrashKind, SimDisk};
+use disk::{CrashKind, SimDisk};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn takethis(id: &str) -> String {
 }
 
 #[test]
-fn a_full_disk_is_try_later_for_everyone() {
+fn full_disk_defers_everyone() {
     let disk = SimDisk::new();
     let mut server = Server::start_on(Arc::new(disk.clone()), |text| text);
     server.may_fail = true;
@@ -39,14 +39,14 @@ fn a_full_disk_is_try_later_for_everyone() {
     assert_eq!(reader.block().last().unwrap(), "b");
 }
 
-/// The site's configuration, with its data in `dir`, and durability "always".
+/// Returns the site's configuration, with its data in `dir`, and durability "always".
 fn always(text: &str, dir: &std::path::Path) -> String {
     let data = format!("data = \"{}\"", dir.display());
     let lines = text.lines().map(|line| if line.starts_with("data = ") { &data } else { line });
     lines.collect::<Vec<_>>().join("\n").replace("\"process\"", "\"always\"")
 }
 
-/// Offers an article with IHAVE, and sends it if it is wanted; the last answer.
+/// Offers an article with IHAVE, and sends it if it is wanted; returns the last response.
 fn ihave(feed: &mut Client, id: &str) -> String {
     let answer = feed.ask(&format!("IHAVE {id}"));
     if !answer.starts_with("335 ") {
@@ -56,9 +56,9 @@ fn ihave(feed: &mut Client, id: &str) -> String {
     feed.line()
 }
 
-/// While nothing is accepted nothing is asked for, and the question alone finds out when that has ended.
+/// While the disk is full no article is requested, and an offer alone detects when there is room again.
 #[test]
-fn nothing_is_asked_for_while_the_disk_is_full() {
+fn nothing_is_requested_while_the_disk_is_full() {
     let disk = SimDisk::new();
     let server = Server::start_on(Arc::new(disk.clone()), |text| text);
     let mut feed = server.client();
@@ -86,7 +86,7 @@ fn nothing_is_asked_for_while_the_disk_is_full() {
 }
 
 #[test]
-fn a_full_disk_with_room_again_needs_no_restart() {
+fn full_disk_with_room_again_needs_no_restart() {
     let disk = SimDisk::new();
     let server = Server::start_on(Arc::new(disk.clone()), |text| text);
     let mut feed = server.client();
@@ -122,7 +122,7 @@ fn a_full_disk_with_room_again_needs_no_restart() {
 }
 
 #[test]
-fn with_durability_always_answers_come_after_the_sync() {
+fn responses_follow_the_sync_with_durability_always() {
     let dir = tempfile::TempDir::new().unwrap();
     let configured = |text: String| always(&text, dir.path());
     let disk = SimDisk::new();
@@ -133,7 +133,7 @@ fn with_durability_always_answers_come_after_the_sync() {
         feed.send(takethis(&id));
         assert_eq!(feed.line(), format!("239 {id}"));
     }
-    // Of what was not synced a power cut leaves nothing.
+    // A power failure loses everything that was not synced.
     let image = disk.image_after(CrashKind::Lost, 1).unwrap();
     drop(feed);
     drop(server);
@@ -145,9 +145,10 @@ fn with_durability_always_answers_come_after_the_sync() {
     }
 }
 
-/// A peer that is told "I have it" never sends the article again, so that must hold after a power cut too.
+/// A peer that gets a duplicate response never sends the article again, so the article must survive a power
+/// failure.
 #[test]
-fn with_durability_always_nothing_is_had_before_the_sync() {
+fn duplicates_are_reported_after_the_sync_with_durability_always() {
     let dir = tempfile::TempDir::new().unwrap();
     let disk = SimDisk::new();
     let server = Server::start_on(Arc::new(disk.clone()), |text| always(&text, dir.path()));
@@ -172,10 +173,9 @@ fn with_durability_always_nothing_is_had_before_the_sync() {
     assert!(second.ask(&format!("IHAVE {id}")).starts_with("435 "));
 }
 
-/// What a poster is told of an article that is here already, and rnews of a batch, holds after a power cut
-/// too.
+/// Duplicate responses to posters, and to rnews about a batch, must remain true after a power failure.
 #[test]
-fn with_durability_always_duplicate_posts_and_batches_wait_for_the_sync() {
+fn duplicate_posts_and_batches_wait_for_the_sync_with_durability_always() {
     let dir = tempfile::TempDir::new().unwrap();
     let disk = SimDisk::new();
     let server = Server::start_on(Arc::new(disk.clone()), |text| always(&text, dir.path()));
@@ -190,7 +190,7 @@ fn with_durability_always_duplicate_posts_and_batches_wait_for_the_sync() {
     while !reader.ask(&format!("STAT {id}")).starts_with("223 ") {
         assert!(began.elapsed() < Duration::from_secs(60));
     }
-    // The same article, posted and in a batch: both are known, by a row that is not durable.
+    // The same article, posted and in a batch: both are known by a row that is not durable.
     assert!(poster.ask("POST").starts_with("340 "));
     poster.send(post);
     let batch = |ids: &[&str]| {
@@ -227,7 +227,7 @@ fn with_durability_always_duplicate_posts_and_batches_wait_for_the_sync() {
         batch.read_line(&mut line).unwrap();
         assert!(line.contains("done") && line.contains("true"), "{line}");
     }
-    // Of what was not synced a power cut leaves nothing, and now all of it is.
+    // A power failure loses what was not synced, and now everything is synced.
     let image = disk.image_after(CrashKind::Lost, 1).unwrap();
     drop((peer, poster, reader, batches));
     drop(server);
@@ -238,7 +238,7 @@ fn with_durability_always_duplicate_posts_and_batches_wait_for_the_sync() {
     }
 }
 
-/// Feeds articles until one is refused for lack of room.
+/// Feeds articles until one is deferred for lack of room.
 struct Filler {
     feed: Client,
     offered: usize,
@@ -246,7 +246,7 @@ struct Filler {
 
 impl Filler {
     /// Fills the disk with articles of a group; returns the Message-IDs of those that were accepted, more
-    /// than ten. After room was made that may have to wait for a checkpoint.
+    /// than ten. After room was made this may have to wait for a checkpoint.
     fn fill(&mut self, group: &str) -> Vec<String> {
         let body = "a line of an article that fills the disk\r\n".repeat(500);
         let (mut accepted, begun) = (Vec::new(), Instant::now());
@@ -268,7 +268,7 @@ impl Filler {
 }
 
 #[test]
-fn operators_empty_a_full_disk() {
+fn operators_can_free_a_full_disk() {
     let disk = SimDisk::new();
     let server = Server::start_on(Arc::new(disk.clone()), |text| {
         let class = "name = \"text\"\nmethod = \"appendonly\"\nfile_size = \"64 KiB\"\n";
@@ -308,14 +308,14 @@ fn operators_empty_a_full_disk() {
     filler.fill("misc.test");
 }
 
-/// An article for a group, by TAKETHIS.
+/// Returns an article for a group, by TAKETHIS.
 fn takethis_in(group: &str, id: &str) -> String {
     let body = "a line of an article that fills a class\r\n".repeat(500);
     format!("TAKETHIS {id}\r\n{}", article(id, group, &body))
 }
 
 #[test]
-fn a_full_class_does_not_end_the_connection_of_a_peer_whose_other_articles_have_room() {
+fn full_class_does_not_end_the_connection_of_a_peer() {
     let tight = "[[class]]\nname = \"tight\"\nmethod = \"appendonly\"\nfile_size = \"64 KiB\"\nfiles_max = 1\n\n\
                  [[rule]]\nclass = \"tight\"\ngroups = \"local.empty\"\n\n[[rule]]\nclass = \"text\"";
     let server = Server::start_with(|text| text.replacen("[[rule]]\nclass = \"text\"", tight, 1));
@@ -334,12 +334,12 @@ fn a_full_class_does_not_end_the_connection_of_a_peer_whose_other_articles_have_
         assert!(accepted < 100);
     };
     assert!(accepted > 0);
-    // Those that come with it have their own answers.
+    // Articles sent with it get their own responses.
     let ids = ["<a@x.example>", "<b@x.example>", "<c@x.example>"];
     let groups = ["misc.test", "local.empty", "misc.test"];
     feed.send(ids.iter().zip(groups).map(|(id, group)| takethis_in(group, id)).collect::<String>());
     assert_eq!(ids.map(|_| feed.line()), ["239 <a@x.example>", "431 <b@x.example>", "239 <c@x.example>"]);
-    // It is not sent again at once, by this peer or another one.
+    // The article is not requested again at once, from this peer or another one.
     let mut other = server.client();
     for feed in [&mut feed, &mut other] {
         assert_eq!(feed.ask(&format!("CHECK {refused}")), format!("431 {refused}"));

@@ -1,4 +1,4 @@
-//! A site of an older version is served by this one, with everything that its operator and readers had
+//! A site of an older version is served by this one, with all data of its operator and readers
 //! (`docs/formats/growing.md`).
 
 use crate::operated::Operated;
@@ -6,7 +6,7 @@ use crate::unpack;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-/// The site of a fixture, as an operator finds it.
+/// Copies the site of a fixture.
 fn site() -> (Operated, String) {
     let site = Operated::unmade();
     let mut expected = String::new();
@@ -28,9 +28,9 @@ fn site() -> (Operated, String) {
 }
 
 #[test]
-fn a_site_of_b571c6a_is_served_with_all_it_had() {
+fn site_of_b571c6a_is_served_with_all_its_data() {
     let (site, expected) = site();
-    // The site is as old as it is; nothing of it is to be forgotten or given up for that.
+    // The fixture is old, so expiry and forgetting are disabled.
     site.edit(|text| {
         text.replacen("[site]\n", "[site]\nremember_days = 36500\n", 1).replacen(
             "[moderation]\n",
@@ -47,7 +47,7 @@ fn a_site_of_b571c6a_is_served_with_all_it_had() {
     for line in expected.lines() {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["group", name, high, _] => {
-                // Also of an empty group: a higher mark would show newsreaders articles that never came.
+                // Also for an empty group: a higher mark would show newsreaders articles that never came.
                 let answer = client.ask(&format!("GROUP {name}"));
                 let fields: Vec<&str> = answer.split(' ').collect();
                 assert_eq!((fields[0], fields[3]), ("211", high), "{answer}");
@@ -63,7 +63,7 @@ fn a_site_of_b571c6a_is_served_with_all_it_had() {
         }
     }
     assert!(articles > 200);
-    // Known by an overwritten article, and by a cancel that came before its article.
+    // Known from an overwritten article, and from a cancel that came before its article.
     assert!(client.ask("CHECK <3000@origin.example>").starts_with("438 "));
     let early = fs::read_to_string(site.dir().join("data/early-cancels")).unwrap();
     assert_eq!(early.lines().count(), 1);

@@ -1,8 +1,9 @@
-//! Articles that are not written yet: the words of each as numbers of terms, in the order of the text.
+//! Articles that are not written yet: the words of each as term numbers, in the order of the text.
 //!
 //! tantivy would keep a list for each term and append to one for each word, each somewhere else in memory.
-//! Here a word costs one look-up and one number appended; lists are made when all is written (`written`), by
-//! sorting. Invariant: `log` has the articles' terms up to `log_end` of the last one. Called by `workers`.
+//! Here a word costs one lookup and one number appended; lists are made by sorting when all is written
+//! (`written`). Invariant: `log` has the articles' terms up to `log_end` of the last one. Called by
+//! `workers`.
 
 mod written;
 
@@ -16,15 +17,15 @@ use super::workers::Article;
 use crate::text::Text;
 use crate::words::each_word;
 
-/// In the log: a field begins, and with it the count of positions.
+/// Log entry: beginning of a field, which restarts the positions.
 const BEGIN: u32 = u32::MAX;
-/// In the log: a word that is not indexed.
+/// Log entry: a word that is not indexed.
 const GAP: u32 = u32::MAX - 1;
-/// What a word takes, until it is written: itself, and an entry of a list.
+/// Memory of a word until it is written: itself, and an entry of a list.
 const WORD_BYTES: usize = 4 + 8;
-/// What an article takes, in addition to its Message-ID and its words.
+/// Memory of an article, in addition to its Message-ID and its words.
 const ARTICLE_BYTES: usize = 160;
-/// An article's date is believed up to so far after its arrival, in seconds.
+/// Maximum time by which an article's date may exceed its arrival, in seconds.
 const AHEAD_SECS_MAX: i64 = 86_400;
 
 /// An article that is not written yet.
@@ -34,9 +35,9 @@ struct Unwritten {
     message_id: String,
     date: i64,
     place: u64,
-    /// It was removed, and is not written.
+    /// True if it was removed and must not be written.
     is_gone: bool,
-    /// Where its terms end.
+    /// End of its terms in the log.
     log_end: usize,
 }
 
@@ -47,19 +48,19 @@ pub struct Part {
     terms: Terms,
     log: Vec<u32>,
     articles: Vec<Unwritten>,
-    /// Where an article is among them, by its key.
+    /// Index of each article, by its key.
     places: HashMap<u64, usize>,
     message_id_bytes: usize,
     bytes_max: usize,
 }
 
 impl Part {
-    /// An empty one, which is full when it takes so much memory.
+    /// Creates an empty part, which is full when it uses this much memory.
     pub fn new(fields: Fields, bytes_max: usize) -> Self {
         Self {
             fields,
             terms: Terms::default(),
-            // Only what is used is really there.
+            // Only the used part takes real memory.
             log: Vec::with_capacity(bytes_max / WORD_BYTES),
             articles: Vec::new(),
             places: HashMap::new(),
@@ -68,7 +69,7 @@ impl Part {
         }
     }
 
-    /// Whether it is to be written before another article is added.
+    /// Returns whether the part must be written before another article is added.
     pub fn is_full(&self) -> bool {
         let articles = self.articles.len() * ARTICLE_BYTES + self.message_id_bytes;
         let bytes = self.log.len() * WORD_BYTES + self.terms.size() + articles;
@@ -106,7 +107,7 @@ impl Part {
         });
     }
 
-    /// Removes an article if it is here.
+    /// Removes an article if it is in this part.
     pub fn remove(&mut self, key: u64) {
         let at = self.places.remove(&key);
         if let Some(article) = at.and_then(|at| self.articles.get_mut(at)) {
@@ -114,7 +115,7 @@ impl Part {
         }
     }
 
-    /// Forgets all.
+    /// Removes all articles.
     pub fn clear(&mut self) {
         self.terms.clear();
         self.log.clear();

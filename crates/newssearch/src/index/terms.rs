@@ -1,29 +1,29 @@
-//! The terms of a part, each with a number, in the order in which they were met.
+//! Terms of a part, numbered in the order of their first occurrence.
 //!
-//! A term is looked up for every word of every article, so what one look-up touches decides how fast all is:
-//! one slot of 16 bytes for terms of up to seven bytes, as most words are; longer ones are compared in
-//! addition. Numbers are hashed with keys of the process's own, so nobody can choose words that collide.
+//! A term is looked up for every word of every article, so the memory touched by a lookup determines the
+//! speed: one slot of 16 bytes for terms of up to seven bytes, as most words are; longer ones are compared in
+//! addition. Numbers are hashed with random keys of the process, so that words cannot be chosen to collide.
 //! Called by `part`.
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, RandomState};
 
-/// Terms so long are in their slot.
+/// Maximum length of a term that is stored in its slot.
 const SHORT_BYTES_MAX: usize = 7;
-/// In the key of a slot: the term is longer than that, and this is a hash of it.
+/// Flag in a slot's key: the term is longer, and the key is its hash.
 const LONG: u64 = 1 << 63;
-/// A table has so many slots, at least; a power of two.
+/// Minimum number of slots of a table; a power of two.
 const SLOTS_MIN: usize = 1 << 12;
-/// A table has so many slots for 8 terms, at least.
+/// Minimum number of slots for 8 terms.
 const SLOTS_PER_8_TERMS: usize = 13;
-/// So many terms can be told apart, which a table of 16 bytes each would need gigabytes for.
+/// Maximum number of terms, for which a table of 16 bytes each would take gigabytes.
 pub const TERMS_MAX: usize = 1 << 24;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     /// The term itself or its hash.
     key: u64,
-    /// Its number and 1; 0: the slot is free.
+    /// Number of the term plus 1; 0 for a free slot.
     number: u32,
 }
 
@@ -31,9 +31,9 @@ struct Slot {
 #[derive(Debug)]
 pub struct Terms {
     slots: Vec<Slot>,
-    /// The terms, one after the other: the field, and what follows it.
+    /// The terms, one after the other, each preceded by its field.
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// End of each term.
     ends: Vec<u32>,
     seeds: [u64; 2],
 }
@@ -47,19 +47,19 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// How many there are.
+    /// Returns the number of terms.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// What they take, in bytes, with what sorting them takes.
+    /// Returns the memory in bytes, including that for sorting.
     pub fn size(&self) -> usize {
-        // A table that grows is there twice for a moment, in one and a half of its size.
+        // A growing table exists twice for a moment, which takes one and a half of its size.
         self.slots.len() * (size_of::<Slot>() * 3 / 2) + self.bytes.len() + self.ends.len() * (4 + 4 + 16)
     }
 
-    /// Forgets all. The table is half as large as these terms needed it, so that one that much has gone into
-    /// once does not keep its memory.
+    /// Removes all terms. The table shrinks to half of what these terms needed, so that memory for a single
+    /// large part is not kept.
     pub fn clear(&mut self) {
         let needed = (self.ends.len() * SLOTS_PER_8_TERMS / 8 / 2).next_power_of_two();
         self.slots.truncate(needed.max(SLOTS_MIN));
@@ -69,7 +69,7 @@ impl Terms {
         self.ends.clear();
     }
 
-    /// A term: its field, below 16, and what follows it.
+    /// Returns a term: its field, below 16, and its text.
     pub fn get(&self, number: u32) -> (u8, &[u8]) {
         let at = number as usize;
         let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
@@ -78,7 +78,7 @@ impl Terms {
         bytes.split_first().map_or((0, &[]), |(field, term)| (*field, term))
     }
 
-    /// The number of a term, which it has from now on if it is new.
+    /// Returns the number of a term; assigns one if it is new.
     #[inline]
     pub fn number(&mut self, field: u8, term: &[u8]) -> u32 {
         let key = match short(term) {
@@ -103,7 +103,7 @@ impl Terms {
     fn add(&mut self, at: usize, key: u64, field: u8, term: &[u8]) -> u32 {
         self.bytes.push(field);
         self.bytes.extend_from_slice(term);
-        // A part is written long before this is all that a number can say.
+        // A part is written long before this overflows.
         self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
         let number = self.ends.len() as u32;
         if let Some(slot) = self.slots.get_mut(at) {
@@ -139,7 +139,7 @@ impl Terms {
         })
     }
 
-    /// All bits of the result depend on all of the number's.
+    /// Hashes a number; all bits of the result depend on all of its bits.
     #[inline]
     fn fold(&self, number: u64) -> u64 {
         let [first, second] = self.seeds;
@@ -147,7 +147,7 @@ impl Terms {
         product as u64 ^ (product >> 64) as u64
     }
 
-    /// The numbers of all terms in the order of fields and terms.
+    /// Returns the numbers of all terms in the order of fields and terms.
     pub fn sorted(&self) -> Vec<u32> {
         let mut all: Vec<(u64, u32)> =
             (0..self.ends.len() as u32).map(|number| (self.first_bytes(number), number)).collect();
@@ -158,7 +158,7 @@ impl Terms {
         all.into_iter().map(|(_, number)| number).collect()
     }
 
-    /// The first bytes of a term as a number of the same order.
+    /// Returns the first bytes of a term as a number of the same order.
     fn first_bytes(&self, number: u32) -> u64 {
         let (field, term) = self.get(number);
         let mut first = [0; 8];
@@ -167,7 +167,7 @@ impl Terms {
     }
 }
 
-/// A short term as a number; those of the same length have different ones.
+/// Returns a short term as a number, unique among terms of the same length.
 #[inline]
 fn short(term: &[u8]) -> Option<u64> {
     let byte = |at: usize| u64::from(term.get(at).copied().unwrap_or(0));

@@ -1,11 +1,11 @@
-//! The index by itself: words, fields, removal, and crashes at every write.
+//! Tests of the index alone: words, fields, removal, and crashes at every write.
 
 use super::*;
-use spool::{CrashKind, SimDisk};
+use disk::{CrashKind, SimDisk};
 
 const DIR: &str = "/search";
 
-/// An article.
+/// Returns an article.
 fn text(subject: &str, from: &str, body: &str) -> String {
     format!("Path: a!b\r\nSubject: {subject}\r\nFrom: {from}\r\n\r\n{body}\r\n")
 }
@@ -69,7 +69,7 @@ fn words_phrases_fields_groups_dates_and_threads_are_found() {
 }
 
 #[test]
-fn what_is_removed_replaced_or_overwritten_is_not_found() {
+fn removed_replaced_and_overwritten_articles_are_not_found() {
     let (_disk, mut writer, searcher) = fresh();
     (1..=4).for_each(|n| add(&mut writer, n, &text("word", "x", "")));
     writer.commit("1").unwrap();
@@ -83,9 +83,9 @@ fn what_is_removed_replaced_or_overwritten_is_not_found() {
     assert_eq!((searcher.articles(), writer.progress()), (2, Some("2")));
 }
 
-/// So many words that they are sorted in buckets; some are in many articles, some twice in one.
+/// Uses enough words that they are sorted in buckets; some are in many articles, some twice in one.
 #[test]
-fn a_large_part_has_the_answers_of_its_texts() {
+fn large_part_has_correct_results() {
     let (_disk, mut writer, searcher) = fresh();
     let mut state = 1u64;
     let mut below = |bound: u64| {
@@ -124,9 +124,9 @@ fn a_large_part_has_the_answers_of_its_texts() {
     }
 }
 
-/// With so little memory that each article is a part of its own.
+/// Uses so little memory that each article is a part of its own.
 #[test]
-fn parts_that_were_not_committed_know_what_is_removed_or_replaced() {
+fn removals_and_replacements_apply_to_uncommitted_parts() {
     let (disk, fields) = (Arc::new(SimDisk::new()) as Arc<dyn Disk>, schema().1);
     let (mut writer, searcher) = open(&disk, Path::new(DIR), 0, Work::Following).unwrap();
     writer.workers = Workers::start(1, 0, writer.writer.index(), fields).unwrap();
@@ -137,7 +137,7 @@ fn parts_that_were_not_committed_know_what_is_removed_or_replaced() {
     assert_eq!(found(&searcher, "word"), ["<4@x>", "<1@x>"]);
     assert_eq!(found(&searcher, "other"), ["<3@x>"]);
     assert_eq!((searcher.articles(), searcher.parts()), (3, 3));
-    // Once more: these parts are tantivy's.
+    // Repeated, as these parts are known to tantivy.
     writer.remove(4).unwrap();
     add(&mut writer, 1, &text("other", "x", ""));
     writer.commit("2").unwrap();
@@ -146,7 +146,7 @@ fn parts_that_were_not_committed_know_what_is_removed_or_replaced() {
 }
 
 #[test]
-fn words_that_are_too_long_part_a_phrase() {
+fn overlong_words_break_a_phrase() {
     let (_disk, mut writer, searcher) = fresh();
     add(&mut writer, 1, &text("", "", &format!("one {} two", "x".repeat(65))));
     writer.commit("").unwrap();
@@ -155,7 +155,7 @@ fn words_that_are_too_long_part_a_phrase() {
 }
 
 #[test]
-fn an_index_of_another_form_is_made_again() {
+fn index_of_another_format_is_rebuilt() {
     let (disk, mut writer, _) = fresh();
     add(&mut writer, 1, &text("word", "", ""));
     writer.commit("far").unwrap();
@@ -166,10 +166,11 @@ fn an_index_of_another_form_is_made_again() {
 }
 
 fn durable(disk: &Arc<dyn Disk>, name: &str, bytes: &[u8]) {
-    spool::durable_replace(&**disk, &Path::new(DIR).join(name), &[bytes], spool::Access::Group).unwrap();
+    disk::durable_replace(&**disk, &Path::new(DIR).join(name), &[bytes], disk::Access::Group).unwrap();
 }
 
-/// Two commits; after a crash at any write the index is as one of them left it, or empty, and goes on.
+/// Makes two commits; after a crash at any write the index is in the state of one of them, or empty, and
+/// usable.
 #[test]
 fn a_crash_at_any_write_leaves_a_commit() {
     let run = |disk: &Arc<dyn Disk>| -> Result<(), IndexError> {

@@ -1,4 +1,4 @@
-//! What waits for the threads that index, bounded in bytes. Called by `workers`.
+//! Articles that wait for the indexing threads, bounded in bytes. Called by `workers`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use lock_order::Innermost;
 use parking_lot::Condvar;
 
-/// Articles that may wait, in bytes.
+/// Maximum size of waiting articles, in bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-/// How long to wait for room: threads that have failed make none.
+/// Maximum wait for room: failed threads make none.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Articles that wait to be indexed.
@@ -19,7 +19,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Waits for room, and takes it.
+    /// Waits for room, and reserves it.
     pub fn claim(self: &Arc<Self>, bytes: usize) -> Claim {
         let mut waiting = self.bytes.lock();
         let is_too_much = |waiting: &mut usize| *waiting > 0 && *waiting + bytes > WAITING_BYTES_MAX;
@@ -29,7 +29,7 @@ impl Waiting {
     }
 }
 
-/// An article that waits, as long as this lives.
+/// Reservation for a waiting article, until dropped.
 #[derive(Debug)]
 pub struct Claim {
     waiting: Arc<Waiting>,

@@ -1,8 +1,8 @@
-//! The threads that index: each has articles of its own, by their keys, and makes parts of the index of them.
+//! The indexing threads: each has its own articles, assigned by key, and makes parts of the index of them.
 //!
-//! All that concerns one article is done by one thread, in the order in which it was asked for. Parts that
-//! are written are kept here until they are asked for, and removals find their articles in them; in parts
-//! that were handed over tantivy finds them. Called by `index`.
+//! All orders about one article are carried out by one thread, in order. Written parts are kept here until
+//! they are requested, and removals are applied to their articles; tantivy applies removals to parts that
+//! were handed over. Called by `index`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::part::Part;
 use super::waiting::{Claim, Waiting};
 use super::{Fields, IndexError, Indexed};
 
-/// Orders that wait for a thread; their articles are bounded in bytes in addition.
+/// Maximum number of orders that wait for a thread; their articles are also bounded in bytes.
 const ORDERS_MAX: usize = 10_000;
 
 /// An article on its way to a thread.
@@ -31,7 +31,7 @@ pub struct Article {
     pub place: u64,
     pub groups: Vec<String>,
     pub thread: Vec<u64>,
-    /// As it is stored.
+    /// The article as stored.
     pub wire: Vec<u8>,
     pub text_bytes_max: usize,
     _claim: Claim,
@@ -57,7 +57,7 @@ impl Article {
 enum Order {
     Add(Box<Article>),
     Remove(u64),
-    /// Write what is not written yet, and hand over all parts.
+    /// Order to write the rest, and to hand over all parts.
     Write(SyncSender<Vec<SegmentMeta>>),
 }
 
@@ -66,14 +66,14 @@ struct Worker {
     thread: JoinHandle<Result<(), IndexError>>,
 }
 
-/// The threads that index.
+/// The indexing threads.
 pub struct Workers {
     workers: Vec<Worker>,
     waiting: Arc<Waiting>,
 }
 
 impl Workers {
-    /// Starts so many, with memory for all of them.
+    /// Starts `count` threads, with memory for all of them.
     pub fn start(
         count: usize,
         memory_bytes: usize,
@@ -100,7 +100,7 @@ impl Workers {
         self.order(article.key, Order::Add(Box::new(Article::new(article, &self.waiting))))
     }
 
-    /// Removes an article from what was not handed over.
+    /// Removes an article from the parts that were not handed over.
     pub fn remove(&mut self, key: u64) -> Result<(), IndexError> {
         self.order(key, Order::Remove(key))
     }
@@ -113,12 +113,12 @@ impl Workers {
         }
     }
 
-    /// Hands over parts with all that was added.
+    /// Hands over parts with all added articles.
     pub fn write(&mut self) -> Result<Vec<SegmentMeta>, IndexError> {
         let mut answers = Vec::with_capacity(self.workers.len());
         for worker in &self.workers {
             let (answer, answered) = sync_channel(1);
-            // Who has failed does not answer.
+            // A failed thread does not answer.
             let _failed = worker.orders.send(Order::Write(answer));
             answers.push(answered);
         }
@@ -132,7 +132,7 @@ impl Workers {
         Ok(parts)
     }
 
-    /// Why a thread has ended.
+    /// Returns the error that ended a thread.
     fn failure(&mut self, at: usize) -> IndexError {
         if at >= self.workers.len() {
             return IndexError(TantivyError::SystemError("the threads that index have ended".into()));
@@ -142,7 +142,7 @@ impl Workers {
         })
     }
 
-    /// Ends them; what is not written is forgotten.
+    /// Ends the threads; unwritten articles are lost.
     pub fn end(self) -> Result<(), IndexError> {
         self.workers.into_iter().map(Worker::end).fold(Ok(()), Result::and)
     }
@@ -157,19 +157,19 @@ impl Worker {
     }
 }
 
-/// What a thread has.
+/// State of an indexing thread.
 struct Indexing {
     part: Part,
     index: Index,
     written: Vec<Written>,
-    /// Which of them has an article, by its key, and as which of its articles.
+    /// Index of the part that has an article, by its key, and the article's number in it.
     places: HashMap<u64, (usize, u32)>,
 }
 
 /// A part that was not handed over yet.
 struct Written {
     segment: Segment,
-    /// Articles of it that were removed since.
+    /// Articles of the part that were removed since.
     gone: Vec<u32>,
 }
 
@@ -196,7 +196,7 @@ impl Indexing {
                     self.places.clear();
                     let parts: Result<Vec<SegmentMeta>, TantivyError> =
                         self.written.drain(..).map(Written::hand_over).collect();
-                    // Whoever asked may have gone.
+                    // The recipient may have ended.
                     let _gone = answer.send(parts?);
                 }
             }
@@ -220,7 +220,7 @@ impl Indexing {
 }
 
 impl Written {
-    /// The part, with what was removed.
+    /// Returns the part, with its removed articles.
     fn hand_over(self) -> Result<SegmentMeta, TantivyError> {
         let mut segment = self.segment;
         if let Ok(gone) = u32::try_from(self.gone.len())
@@ -228,7 +228,7 @@ impl Written {
         {
             let mut alive = BitSet::with_max_value_and_full(segment.meta().max_doc());
             self.gone.iter().for_each(|number| alive.remove(*number));
-            // In the name of a file; what tantivy removes later has higher ones.
+            // Number in the file's name; later removals by tantivy have higher ones.
             segment = segment.with_delete_meta(gone, 0);
             let mut file = segment.open_write(SegmentComponent::Delete)?;
             write_alive_bitset(&alive, &mut file)?;

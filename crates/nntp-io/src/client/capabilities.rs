@@ -1,35 +1,35 @@
-//! What a server says it can do.
+//! Capabilities that a server advertises.
 //!
 //! Source: RFC 3977 sections 3.3 and 5.2.
 
-/// The capabilities of a server, as it has listed them last.
+/// Capabilities of a server, as last listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Capabilities {
     lines: Vec<Box<str>>,
 }
 
 impl Capabilities {
-    /// The capability of one line.
+    /// Adds the capability of one line.
     pub(super) fn push(&mut self, line: &[u8]) {
         self.lines.push(String::from_utf8_lossy(line).into());
     }
 
-    /// Whether nothing is listed: the server does not know CAPABILITIES.
+    /// Returns whether nothing is listed: the server does not know CAPABILITIES.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Whether `label` is listed. Labels are compared without regard to case.
+    /// Returns whether `label` is listed. Labels are compared without regard to case.
     pub fn has(&self, label: &str) -> bool {
         self.line(label).is_some()
     }
 
-    /// Whether `label` is listed with `argument`.
+    /// Returns whether `label` is listed with `argument`.
     pub fn has_argument(&self, label: &str, argument: &str) -> bool {
         self.arguments(label).any(|found| found.eq_ignore_ascii_case(argument))
     }
 
-    /// The arguments of `label`; none if it is not listed.
+    /// Returns the arguments of `label`; none if it is not listed.
     pub fn arguments(&self, label: &str) -> impl Iterator<Item = &str> {
         self.line(label).into_iter().flat_map(|line| line.split_ascii_whitespace().skip(1))
     }

@@ -1,9 +1,9 @@
-//! From an address to a connection that is ready: TCP, TLS, greeting, login, compression, in the order the
-//! standards ask for.
+//! Setup of a connection from an address: TCP, TLS, greeting, login, compression, in the order that the
+//! standards require.
 //!
-//! TLS comes first, so that nothing that matters is said in the clear; what the server can do is asked again
-//! after TLS and after the login (RFC 4642 section 2.2.2, RFC 4643 section 2.2); compression comes last (RFC
-//! 8054 section 2.2.2).
+//! TLS comes first, so that nothing confidential is sent in the clear; capabilities are requested again after
+//! TLS and after the login (RFC 4642 section 2.2.2, RFC 4643 section 2.2); compression comes last (RFC 8054
+//! section 2.2.2).
 
 use super::login::Login;
 use super::{Capabilities, Client};
@@ -21,33 +21,33 @@ use std::sync::Arc;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
 
-/// The most lines that are kept of a list of capabilities.
+/// Maximum number of lines that are kept of a list of capabilities.
 const CAPABILITIES_MAX: usize = 200;
 
 /// A server, and how to connect to it. Everything but the address has a default: no TLS, no login, no
 /// compression.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Its name or address.
+    /// Name or address of the server.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
-    /// The address of ours to connect from; `None` leaves that to the system.
+    /// Local address to connect from; `None` leaves that to the system.
     pub bind: Option<IpAddr>,
-    /// Whether and how the connection is encrypted.
+    /// Encryption of the connection.
     pub security: Security,
-    /// What the connection is for.
+    /// Purpose of the connection.
     pub role: Role,
-    /// As whom to log in.
+    /// Credentials and methods of the login.
     pub login: Option<Login>,
-    /// Whether to compress.
+    /// Compression of the connection.
     pub compression: Compression,
-    /// What the server may cost.
+    /// Bounds on the cost of the server.
     pub limits: Limits,
 }
 
 impl Target {
-    /// A server with the default settings.
+    /// Returns a server with the default settings.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self {
             host: host.into(),
@@ -68,24 +68,24 @@ impl From<SocketAddr> for Target {
     }
 }
 
-/// Whether and how a connection is encrypted. There is no opportunistic TLS: what an attacker can switch off
-/// protects nobody (RFC 8143 section 3).
+/// Encryption of a connection. There is no opportunistic TLS: encryption that an attacker can switch off
+/// protects no one (RFC 8143 section 3).
 #[derive(Debug, Clone)]
 pub enum Security {
-    /// Not at all.
+    /// No encryption.
     None,
-    /// By STARTTLS after the greeting (RFC 4642).
+    /// STARTTLS after the greeting (RFC 4642).
     StartTls(Tls),
-    /// From the first octet (RFC 8143 section 2).
+    /// TLS from the first octet (RFC 8143 section 2).
     Implicit(Tls),
 }
 
-/// How TLS is negotiated.
+/// Parameters of TLS.
 #[derive(Clone)]
 pub struct Tls {
-    /// Whom we trust and what we show; [`tls::client_config`](crate::tls::client_config) makes one.
+    /// Trusted roots and our certificate; made by [`tls::client_config`](crate::tls::client_config).
     pub config: Arc<ClientConfig>,
-    /// Who the server must prove to be.
+    /// Name that the server must prove to have.
     pub name: ServerName<'static>,
 }
 
@@ -95,40 +95,40 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Whatever the server takes it for.
+    /// No request for a mode.
     Any,
     /// Reading and posting: MODE READER is sent, which mode-switching servers need and others accept or do
     /// not know (RFC 3977 section 5.3).
     Reader,
-    /// Feeding: whether the server takes streaming is found out (RFC 4644 section 2.3), and answered by
+    /// Feeding: MODE STREAM is sent to learn whether the server accepts streaming (RFC 4644 section 2.3); see
     /// [`Client::streaming`].
     Transit,
 }
 
-/// Whether a connection is compressed (RFC 8054).
+/// Use of compression (RFC 8054).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Never.
     Never,
     /// If the server offers it.
     IfOffered,
-    /// Always: a server that does not offer it is of no use.
+    /// Always: a server that does not offer it is unusable.
     Required,
 }
 
 impl Client {
-    /// Connects to a server and brings the connection to where it can be used.
+    /// Connects to a server and prepares the connection for use.
     ///
     /// # Errors
     /// [`Error::Lookup`], [`Error::Connect`], [`Error::Tls`], [`Error::Refused`] with the step that was
-    /// refused, [`Error::NotOffered`], and those of [`Client::answer`]. [`Error::retry`] says whether to try
-    /// again.
+    /// refused, [`Error::NotOffered`], and those of [`Client::answer`]. [`Error::retry`] returns whether to
+    /// try again.
     pub async fn connect(target: &Target) -> Result<Self, Error> {
         let stream = connect(target).await?;
-        // Without it a command waits for the acknowledgement of the one before.
+        // Without this option a command waits for the acknowledgement of the one before.
         stream.set_nodelay(true).map_err(Error::Broken)?;
         let mut client = Self::new(Connection::new(Socket::new(stream), target.limits.clone()));
         client.set_up(target).await?;
@@ -157,17 +157,18 @@ impl Client {
         match target.compression {
             Compression::Never => Ok(()),
             Compression::IfOffered if !self.offers_compression().await? => Ok(()),
-            // One that does not offer it refuses.
+            // A server that does not offer compression refuses.
             Compression::IfOffered | Compression::Required => self.compress().await,
         }?;
         self.is_logged_in = target.login.is_some();
         Ok(())
     }
 
-    /// What the server can do, asked for once: the list is kept until TLS or a login makes it stale.
+    /// Returns the server's capabilities, requested once: the list is kept until TLS or a login makes it
+    /// stale.
     ///
     /// # Errors
-    /// As those of [`Client::request`]. A server that does not know the command (RFC 3977 made it) has an
+    /// Those of [`Client::request`]. A server that does not know the command (introduced by RFC 3977) has an
     /// empty list.
     pub async fn capabilities(&mut self) -> Result<&Capabilities, Error> {
         if self.capabilities.is_none() {
@@ -208,12 +209,12 @@ impl Client {
     async fn start_tls(&mut self, tls: &Tls) -> Result<(), Error> {
         self.step("STARTTLS", Step::StartTls, &[code::CONTINUE_TLS]).await?;
         self.connection.start_tls(tls.config.clone(), tls.name.clone()).await?;
-        // Nothing that was said before counts any more.
+        // Capabilities listed before TLS are no longer valid.
         self.capabilities = None;
         Ok(())
     }
 
-    /// True: the server wants a login first, which `may_log_in` allows (RFC 4643 section 2.2).
+    /// Returns true if the server requires a login first, which `may_log_in` allows (RFC 4643 section 2.2).
     async fn mode_reader(&mut self, may_log_in: bool) -> Result<bool, Error> {
         let answer = self.request("MODE READER").await?;
         match answer.code {
@@ -222,7 +223,7 @@ impl Client {
                 self.capabilities = None;
                 Ok(false)
             }
-            // It knows no modes.
+            // The server knows no modes.
             code::UNKNOWN_COMMAND | code::SYNTAX_ERROR => Ok(false),
             code::AUTHENTICATION_REQUIRED if may_log_in => Ok(true),
             code => Err(Error::Refused { step: Step::ModeReader, code, text: printable(answer.text()) }),
@@ -250,7 +251,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a command that must be answered by one of `codes`; returns which, and the text of the answer.
+    /// Sends a command that must be answered by one of `codes`; returns the code, and the text of the answer.
     pub(super) async fn step(
         &mut self,
         command: &str,
@@ -271,7 +272,7 @@ impl Client {
     }
 }
 
-/// A connection to the first address of the server that takes one.
+/// Connects to the first address of the server that accepts a connection.
 async fn connect(target: &Target) -> Result<TcpStream, Error> {
     let limit = target.limits.connect_timeout;
     let lookup = timeout(limit, lookup_host((target.host.as_str(), target.port))).await;

@@ -1,20 +1,19 @@
-//! Judging the answer to an offer or a transfer: one table for everything that sends articles.
+//! Judgement of the answer to an offer or a transfer: one table for every sender of articles.
 //!
-//! The answers that RFC 3977 section 6.3.2 and RFC 4644 sections 2.4 and 2.5 have for a command concern the
+//! The answers that RFC 3977 section 6.3.2 and RFC 4644 sections 2.4 and 2.5 define for a command concern the
 //! article, and so does any other answer, except for those that close the connection: an article that a
-//! server cannot answer for must not hold up the ones after it. Such an article is set aside and offered
-//! again, [`ODD_ANSWERS_MAX`] times in all; answers that concern who asks are not counted.
-//! [`ODD_IN_A_ROW_MAX`] such answers in a row concern the server. The same table for people is in
-//! `docs/feeding.md`.
+//! server cannot answer for must not hold up later ones. Such an article is set aside and offered again,
+//! [`ODD_ANSWERS_MAX`] times in all; answers about the client's rights are not counted. [`ODD_IN_A_ROW_MAX`]
+//! such answers in a row concern the server. The same table for people is in `docs/feeding.md`.
 
 use super::Answer;
 use crate::error::{Error, Fault};
 use netnews::nntp::response::code;
 
-/// Odd answers to one article, after which it is given up.
+/// Number of odd answers to one article after which it is given up.
 pub const ODD_ANSWERS_MAX: u8 = 3;
-/// Odd answers on one connection without a proper one between them, after which the server is not asked for
-/// a while: the articles are not the reason.
+/// Number of odd answers on one connection without a proper one between them, after which the server is not
+/// asked for a while: the articles are not the reason.
 pub const ODD_IN_A_ROW_MAX: usize = 8;
 
 /// The request whose answer is judged.
@@ -45,12 +44,13 @@ pub enum Judgement {
     Later,
     /// The command has no such answer: the article is set aside, and the connection continues.
     Odd,
-    /// As [`Judgement::Odd`], and it is not known any more which answer belongs to which command: the
+    /// Like [`Judgement::Odd`], but it is no longer known which answer belongs to which command: the
     /// connection is to be closed.
     OutOfStep,
-    /// As [`Judgement::Odd`], but the answer is about who asks, or how: the article is not given up for it.
+    /// Like [`Judgement::Odd`], but the answer is about the client's rights or the connection: it does not
+    /// count against the article.
     Unentitled,
-    /// The server closes the connection, or refuses to serve it: nothing is said of the article.
+    /// The server closes the connection, or refuses service; the answer does not concern the article.
     Closing,
 }
 
@@ -58,32 +58,32 @@ use ArticleRequest::{Check, Ihave, Takethis, Transfer};
 
 const ALL: &[ArticleRequest] = &[Check, Takethis, Ihave, Transfer];
 
-/// Answers that are not just odd.
+/// Answers that are not merely odd.
 pub const JUDGEMENTS: &[(&[ArticleRequest], u16, Judgement)] = &[
     (&[Check], code::CHECK_SEND, Judgement::Wanted),
     (&[Check], code::CHECK_NOT_WANTED, Judgement::Refused),
     (&[Takethis], code::TAKETHIS_ACCEPTED, Judgement::Accepted),
     (&[Takethis], code::TAKETHIS_REJECTED, Judgement::Rejected),
     (&[Check, Takethis], code::CHECK_LATER, Judgement::Later),
-    // Of no RFC, but clear enough with the Message-ID.
+    // Not in an RFC, but unambiguous with the Message-ID.
     (&[Check, Takethis], code::TRANSFER_LATER, Judgement::Later),
     (&[Ihave], code::SEND_IT, Judgement::Wanted),
     (&[Ihave], code::NOT_WANTED, Judgement::Refused),
     (&[Transfer], code::TRANSFERRED, Judgement::Accepted),
     (&[Transfer], code::TRANSFER_REJECTED, Judgement::Rejected),
     (&[Ihave, Transfer], code::TRANSFER_LATER, Judgement::Later),
-    // The article is there already, and another one is asked for.
+    // The article has been sent already, and another one is asked for.
     (&[Transfer], code::SEND_IT, Judgement::OutOfStep),
     (ALL, code::CLOSING, Judgement::Closing),
     (ALL, code::UNAVAILABLE, Judgement::Closing),
     (ALL, code::NOT_PERMITTED, Judgement::Closing),
-    // Where we are logged in, 480 is no answer but `Error::LoggedOut`.
+    // After a login, 480 is reported as `Error::LoggedOut` instead.
     (ALL, code::AUTHENTICATION_REQUIRED, Judgement::Unentitled),
     (ALL, code::PRIVACY_REQUIRED, Judgement::Unentitled),
 ];
 
 impl Answer<'_> {
-    /// What the answer to `request` about the article `id` means.
+    /// Returns the meaning of the answer to `request` about the article `id`.
     pub fn judged(&self, request: ArticleRequest, id: &[u8]) -> Judgement {
         let listed =
             JUDGEMENTS.iter().find(|(requests, code, _)| *code == self.code && requests.contains(&request));
@@ -91,7 +91,7 @@ impl Answer<'_> {
         if matches!(judgement, Judgement::Closing | Judgement::Unentitled) {
             return judgement;
         }
-        // Answers with these codes have more lines: what follows are not answers.
+        // Answers with these codes have more lines, which are not answers.
         if self.has_block || self.code < 200 {
             return Judgement::OutOfStep;
         }
@@ -104,8 +104,8 @@ impl Answer<'_> {
 }
 
 impl Error {
-    /// Whether what came instead of an answer concerns the article that the answer was to be about: then the
-    /// article is set aside, as by [`Judgement::OutOfStep`].
+    /// Returns whether the error in place of an answer concerns the article: then the article is set aside,
+    /// as by [`Judgement::OutOfStep`].
     pub fn is_odd_answer(&self) -> bool {
         matches!(self, Self::Protocol(Fault::NoCode(_) | Fault::LineTooLong(_)))
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_that_is_not_listed_is_odd() {
+    fn unlisted_codes_are_odd() {
         for request in ALL {
             for code in 200..600 {
                 let is_listed = JUDGEMENTS

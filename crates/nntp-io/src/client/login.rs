@@ -1,9 +1,9 @@
 //! Logging in: AUTHINFO USER and PASS, SASL PLAIN, SCRAM-SHA-256 and EXTERNAL.
 //!
-//! Of what the server offers the best way is tried first, and if it refuses that, the next one: INN offers
-//! SASL mechanisms that its users have no passwords for. An order can be set. A password never crosses a
-//! connection that is not encrypted unless that is allowed in so many words. Sources: RFC 4643, RFC 4422,
-//! RFC 4616, RFC 5802, RFC 7677.
+//! The best method that the server offers is tried first, and if it is refused, the next one: INN offers SASL
+//! mechanisms that its users have no passwords for. An order can be set. A password is never sent over an
+//! unencrypted connection unless that is explicitly allowed. Sources: RFC 4643, RFC 4422, RFC 4616, RFC 5802,
+//! RFC 7677.
 
 use super::Client;
 use super::scram;
@@ -13,24 +13,23 @@ use base64::prelude::BASE64_STANDARD;
 use netnews::nntp::response::code;
 use std::fmt;
 
-/// Up to this length of the line a first response goes with the command (RFC 4643 section 2.4.2), in bytes
-/// without CRLF.
+/// Maximum length of a command line with an initial response (RFC 4643 section 2.4.2), in bytes without CRLF.
 const COMMAND_BYTES_MAX: usize = 510;
 
-/// As whom to log in, and how.
+/// Credentials and methods of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
-    /// Who we are.
+    /// Identity of the client.
     pub credentials: Credentials,
-    /// The ways to log in, in the order in which they are tried, whether or not the server offers them; if
-    /// empty, those that it offers: SCRAM-SHA-256, then PLAIN, then USER.
+    /// Methods in the order in which they are tried, regardless of what the server offers; if empty, those
+    /// that it offers: SCRAM-SHA-256, then PLAIN, then USER.
     pub mechanisms: Vec<Mechanism>,
-    /// Whether a password may be sent over a connection that is not encrypted. SCRAM-SHA-256 does not send
+    /// True if a password may be sent over a connection that is not encrypted. SCRAM-SHA-256 does not send
     /// it.
     pub clear_passwords: bool,
 }
 
-/// Who a client is.
+/// Identity of a client.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// A user with a password.
@@ -40,7 +39,7 @@ pub enum Credentials {
         /// The password.
         password: String,
     },
-    /// Whoever the certificate shown in the TLS handshake stands for; EXTERNAL is the mechanism.
+    /// The owner of the certificate shown in the TLS handshake; EXTERNAL is the mechanism.
     Certificate {
         /// The user to act as; `None` lets the server choose.
         identity: Option<String>,
@@ -60,7 +59,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// A way to log in with a password.
+/// Method of logging in with a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
     /// AUTHINFO USER and PASS (RFC 4643 section 2.3).
@@ -72,14 +71,14 @@ pub enum Mechanism {
 }
 
 impl Login {
-    /// As `name` with `password`, by the best way that the server offers; the password is not sent in the
-    /// clear.
+    /// Returns a login as `name` with `password`, by the best method that the server offers; the password is
+    /// not sent in the clear.
     pub fn password(name: impl Into<String>, password: impl Into<String>) -> Self {
         let credentials = Credentials::Password { name: name.into(), password: password.into() };
         Self { credentials, mechanisms: Vec::new(), clear_passwords: false }
     }
 
-    /// As whoever our certificate stands for.
+    /// Returns a login as the owner of our certificate.
     pub fn certificate() -> Self {
         Self {
             credentials: Credentials::Certificate { identity: None },
@@ -106,7 +105,7 @@ impl Client {
         }
     }
 
-    /// Tries one way after the other for as long as the server refuses them and keeps the connection.
+    /// Tries one method after the other for as long as the server refuses them and keeps the connection.
     async fn log_in_by_one(
         &mut self,
         mechanisms: &[Mechanism],
@@ -124,7 +123,7 @@ impl Client {
                 Mechanism::ScramSha256 => self.log_in_by_scram(name, password).await,
             };
             match tried {
-                // After these the server ends the connection (RFC 3977 section 3.2.1).
+                // After these codes the server ends the connection (RFC 3977 section 3.2.1).
                 Err(error @ Error::Refused { code: code::UNAVAILABLE | code::NOT_PERMITTED, .. }) => {
                     return Err(error);
                 }
@@ -135,7 +134,7 @@ impl Client {
         Err(refused)
     }
 
-    /// The ways to log in with a password, the first one first.
+    /// Returns the methods of logging in with a password, in the order to try.
     async fn mechanisms(&mut self, login: &Login) -> Result<Vec<Mechanism>, Error> {
         let may_send = login.clear_passwords || self.tls().is_some();
         let is_safe = |mechanism: &Mechanism| may_send || *mechanism == Mechanism::ScramSha256;
@@ -149,7 +148,7 @@ impl Client {
             };
         }
         let known = self.capabilities().await?;
-        // A server that does not list its ways, or is too old to list anything, is tried with the oldest.
+        // For a server that does not list its methods, or is too old to list anything, the oldest is tried.
         let offered = [
             (Mechanism::ScramSha256, known.has_argument("SASL", "SCRAM-SHA-256")),
             (Mechanism::Plain, known.has_argument("SASL", "PLAIN")),
@@ -190,11 +189,11 @@ impl Client {
         if data != proof.as_bytes() {
             return Err(Error::Protocol(Fault::ServerProof));
         }
-        // Some servers send their proof as one more challenge, to which there is nothing to say.
+        // Some servers send their proof as one more challenge, which needs an empty response.
         if answer == code::CONTINUE_SASL { self.respond(b"").await.and_then(accepted) } else { Ok(()) }
     }
 
-    /// Begins a SASL exchange; returns the code of the answer and what came with it, decoded.
+    /// Begins a SASL exchange; returns the code of the answer and its decoded content.
     async fn sasl(&mut self, mechanism: &str, response: &[u8]) -> Result<(u16, Vec<u8>), Error> {
         let command = format!("AUTHINFO SASL {mechanism}");
         let with_response = format!("{command} {}", encoded(response));
@@ -206,7 +205,7 @@ impl Client {
                 _ => return Err(Error::Protocol(Fault::Sasl("the server did not wait for a response"))),
             }
         };
-        // The exchange of these has one message.
+        // The exchange of these mechanisms has one message.
         if mechanism != "SCRAM-SHA-256" && answer == code::CONTINUE_SASL {
             return Err(Error::Protocol(Fault::Sasl("the server asks for more than the mechanism has")));
         }
@@ -241,7 +240,7 @@ fn accepted((answer, _): (u16, Vec<u8>)) -> Result<(), Error> {
     }
 }
 
-/// A response as AUTHINFO SASL carries it: base64, or `=` for nothing (RFC 4643 section 2.4.2).
+/// Encodes a response for AUTHINFO SASL: base64, or `=` for nothing (RFC 4643 section 2.4.2).
 fn encoded(response: &[u8]) -> String {
     if response.is_empty() { "=".to_owned() } else { BASE64_STANDARD.encode(response) }
 }

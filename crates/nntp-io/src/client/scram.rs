@@ -1,6 +1,6 @@
 //! The client's side of SCRAM-SHA-256, without I/O.
 //!
-//! [`Exchange::begin`], then [`Exchange::answer`] with what the server says first; both results are messages
+//! [`Exchange::begin`], then [`Exchange::answer`] with the server's first message; both results are messages
 //! before base64. No channel binding. Sources: RFC 5802 sections 3, 5 and 7; RFC 7677; RFC 4013 (SASLprep).
 
 use crate::error::{Error, Fault};
@@ -10,10 +10,10 @@ use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 use std::num::NonZeroU32;
 
-/// The fewest iterations that are accepted (RFC 7677 section 4): fewer would let a server that collects
-/// proofs guess passwords.
+/// Minimum number of iterations (RFC 7677 section 4): fewer would let a server that collects proofs guess
+/// passwords.
 const ITERATIONS_MIN: u32 = 4096;
-/// The most: a server must not keep us busy for long.
+/// Maximum number of iterations: a server must not keep us busy for long.
 const ITERATIONS_MAX: u32 = 2_000_000;
 const NONCE_BYTES: usize = 18;
 const HASH_BYTES: usize = 32;
@@ -26,7 +26,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// An exchange of the user `name`.
+    /// Begins an exchange for the user `name`.
     pub fn begin(name: &str) -> Result<Self, Error> {
         let mut octets = [0; NONCE_BYTES];
         let random = SystemRandom::new().fill(&mut octets);
@@ -41,12 +41,12 @@ impl Exchange {
         Self { nonce, bare, first }
     }
 
-    /// The message that opens the exchange.
+    /// Returns the message that opens the exchange.
     pub fn first(&self) -> &str {
         &self.first
     }
 
-    /// The last message, and what the server must answer to it. Takes some time by design.
+    /// Returns the last message, and the answer that the server must give to it. Takes some time by design.
     pub fn answer(&self, password: &str, server_first: &[u8]) -> Result<(String, String), Error> {
         let malformed = || Error::Protocol(Fault::Sasl("the server's SCRAM message makes no sense"));
         let server_first = str::from_utf8(server_first).map_err(|_| malformed())?;
@@ -84,7 +84,7 @@ fn sign(key: &[u8], message: &[u8]) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message)
 }
 
-/// As SASLprep has it; what it refuses stays as it is.
+/// Applies SASLprep; returns text that it rejects unchanged.
 fn prepared(text: &str) -> String {
     stringprep::saslprep(text).map_or_else(|_| text.to_owned(), std::borrow::Cow::into_owned)
 }
@@ -96,7 +96,7 @@ mod tests {
     const SERVER_FIRST: &[u8] =
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
 
-    /// RFC 7677 section 3.
+    /// Example of RFC 7677 section 3.
     #[test]
     fn the_example_of_rfc_7677() {
         let exchange = Exchange::with_nonce("user", "rOprNGfwEbeRWgbNEkqO".into());
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_cheat_are_refused() {
+    fn servers_without_a_valid_proof_are_rejected() {
         let exchange = Exchange::with_nonce("user", "abc".into());
         for bad in [
             "r=xyz1,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",

@@ -1,11 +1,11 @@
 //! COMPRESS DEFLATE: raw deflate streams both ways, within limits.
 //!
-//! What is sent ends in a sync flush, so that the other side can decode all of it. After a flush a
-//! compressor may be dropped: a new one refers to nothing sent before, and its blocks continue the same
-//! stream. So do those of an article that was compressed apart for another client ([`super::pieces`]). While
-//! the machine is busy, and the line of a client is not what it waits for, text is coded by its letters alone
-//! ([`super::letters`]). What arrives is decoded only into room that the reader has, and a stream that is
-//! nothing but expansion is an error. Called by `Layered` and, through `fuzzing`, by the fuzz target
+//! Output ends in a sync flush, so that the other side can decode all of it. After a flush a compressor may
+//! be dropped: a new one refers to nothing sent before, and its blocks continue the same stream. The blocks
+//! of an article that was compressed separately for another client fit in too ([`super::pieces`]). While the
+//! machine is busy, and the client's line is not the bottleneck, text is Huffman-coded only
+//! ([`super::letters`]). Input is decoded only into room that the reader has, and a stream that is nothing
+//! but expansion is an error. Called by `Layered` and, through `fuzzing`, by the fuzz target
 //! `compress_stream`. Sources: RFC 8054, RFC 1951.
 
 use super::letters;
@@ -17,28 +17,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Connections that may be compressed at once: each holds about 45 KB for decoding.
+/// Maximum number of compressed connections: each holds about 45 KB for decoding.
 pub const COMPRESSED_CONNECTIONS_MAX: usize = 4096;
-/// Compressors that may be kept between answers: each holds about 300 KB. Without one, an answer cannot
-/// refer to what was sent before it.
+/// Maximum number of compressors that are kept between answers: each holds about 300 KB. Without one, an
+/// answer cannot refer to what was sent before it.
 const KEPT_COMPRESSORS_MAX: usize = 256;
-/// The compression level. On articles level 2 packs 2.4 to 1 in 17 us each, level 3 2.5 to 1 in 25, level 1
-/// 1.8 to 1 in 10.
+/// Compression level. On articles level 2 packs 2.4 to 1 in 17 us each, level 3 2.5 to 1 in 25, level 1 1.8
+/// to 1 in 10.
 const LEVEL: u32 = 2;
-/// Bytes of output that one byte of input may decode to, on average. Deflate's maximum is 1,032; commands
-/// and articles stay below 50.
+/// Maximum number of output bytes per input byte, on average. Deflate's maximum is 1,032; commands and
+/// articles stay below 50.
 const EXPANSION_MAX: u64 = 256;
 /// Room for the compressor's output at a time, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
-/// Between pieces that are sent as they were compressed before, shorter text is sent as it is: a compressor
-/// would have to be made ready for it, and would find little.
+/// Maximum length of text that is stored uncompressed between pieces that were compressed before: a
+/// compressor would have to be prepared for it, and would save little.
 const STORED_BYTES_MAX: usize = 1024;
-/// Shorter text is not coded by its letters, but sent as it is: the code would take more than it saves.
+/// Minimum length of text that is Huffman-coded: shorter text would become longer by the code.
 const LETTERS_BYTES_MIN: usize = 256;
-/// Longer text is coded in parts, each of which may be text or not.
+/// Maximum length of a part that is Huffman-coded: longer text is coded in parts, each of which may be text
+/// or not.
 const LETTERS_BYTES_MAX: usize = 16 << 10;
 
-/// The permits for compressed connections that one process serves or makes.
+/// Permits for the compressed connections that one process serves or makes.
 #[derive(Debug, Clone)]
 pub struct Compressed {
     connections: Arc<Semaphore>,
@@ -46,7 +47,7 @@ pub struct Compressed {
     shared: Arc<Shared>,
 }
 
-/// What all compressed connections that one process serves have in common.
+/// State shared by all compressed connections that one process serves.
 #[derive(Debug, Default)]
 struct Shared {
     pieces: Pieces,
@@ -64,25 +65,25 @@ impl Default for Compressed {
 }
 
 impl Compressed {
-    /// Compressed connections open now.
+    /// Returns the number of compressed connections open now.
     pub fn connections(&self) -> usize {
         COMPRESSED_CONNECTIONS_MAX.saturating_sub(self.connections.available_permits())
     }
 
-    /// Both directions of a new compressed connection; `None` if there are too many. `free_bytes` is how
-    /// much may be decoded before the ratio counts: the largest article.
+    /// Returns both directions of a new compressed connection; `None` if there are too many. `free_bytes` is
+    /// the amount that may be decoded before the ratio counts: the largest article.
     pub fn begin(&self, free_bytes: u64) -> Option<(Deflating, Inflating)> {
         let permit = self.connections.clone().try_acquire_owned().ok()?;
         let deflating = Deflating { shared: Some(self.shared.clone()), ..Deflating::new(self.kept.clone()) };
         Some((deflating, Inflating::new(free_bytes, Some(permit))))
     }
 
-    /// Frees what is kept of compressed articles that were not sent for so long.
+    /// Frees compressed articles that were not sent for this time.
     pub fn forget(&self, unused: Duration) {
         self.shared.pieces.forget(unused);
     }
 
-    /// Both directions of a connection that counts against no limit: one that we make ourselves.
+    /// Returns both directions of an outgoing connection, which counts against no limit.
     pub(crate) fn one(free_bytes: u64) -> (Deflating, Inflating) {
         (Deflating::new(Arc::new(Semaphore::new(1))), Inflating::new(free_bytes, None))
     }
@@ -90,19 +91,19 @@ impl Compressed {
 
 /// The compressing direction of a connection.
 pub struct Deflating {
-    /// Created when something is sent.
+    /// Compressor, created when something is sent.
     compress: Option<Box<Compress>>,
-    /// The permission to keep it between answers.
+    /// Permit to keep the compressor between answers.
     permit: Option<OwnedSemaphorePermit>,
     kept: Arc<Semaphore>,
-    /// None for a connection that we make ourselves.
+    /// State shared with other connections; `None` for an outgoing connection.
     shared: Option<Arc<Shared>>,
     line: Line,
-    /// What is sent now is coded by its letters alone.
+    /// True while output is Huffman-coded only.
     is_hurried: bool,
-    /// The compressor holds something back.
+    /// True while the compressor holds something back.
     is_pending: bool,
-    /// What was sent last did not come from the compressor, which must not refer to what it knows.
+    /// True if the last output did not come from the compressor, which must not refer to its history then.
     is_apart: bool,
 }
 
@@ -120,18 +121,18 @@ impl Deflating {
         }
     }
 
-    /// Whether it holds memory that [`Deflating::drop_compressor`] frees.
+    /// Returns whether there is a compressor that [`Deflating::drop_compressor`] would free.
     pub fn has_compressor(&self) -> bool {
         self.compress.is_some()
     }
 
-    /// Forgets what was sent. Only after a flush.
+    /// Forgets the history of the stream. Only after a flush.
     pub fn drop_compressor(&mut self) {
         self.compress = None;
         self.permit = None;
     }
 
-    /// Between two answers: keeps the compressor if one more may be kept. Only after a flush.
+    /// Keeps the compressor between two answers, if one more may be kept. Only after a flush.
     pub fn park(&mut self) {
         if self.compress.is_some() && self.permit.is_none() {
             self.permit = self.kept.clone().try_acquire_owned().ok();
@@ -141,15 +142,15 @@ impl Deflating {
         }
     }
 
-    /// Before an answer, after the flush of the last one: decides whether processor time or the client's
-    /// line is what lacks. Returns whether it is the former.
+    /// Decides before an answer, after the flush of the last one, whether processor time or the client's line
+    /// is the bottleneck. Returns true for processor time.
     pub(super) fn choose(&mut self, now: Instant) -> bool {
         let load = self.shared.as_ref().map(|shared| &shared.load);
         self.is_hurried = self.line.is_fast(now) && load.is_some_and(|load| load.is_busy(now));
         self.is_hurried
     }
 
-    /// So much was sent of what this made.
+    /// Counts bytes of compressed output that were sent.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.line.sent(bytes);
     }
@@ -157,7 +158,7 @@ impl Deflating {
     /// Appends `plain`, compressed, to `out`; with `flush` also everything held back.
     ///
     /// # Errors
-    /// None that input can cause; zlib's own.
+    /// None that input can cause; only zlib's own.
     pub fn deflate(&mut self, mut plain: &[u8], flush: bool, out: &mut Vec<u8>) -> io::Result<()> {
         if self.is_hurried {
             self.is_apart = true;
@@ -184,7 +185,7 @@ impl Deflating {
             let status = compress.compress_vec(plain, out, mode).map_err(io::Error::other)?;
             let taken = usize::try_from(compress.total_in() - before).unwrap_or(usize::MAX);
             plain = plain.get(taken..).unwrap_or_default();
-            // Spare room means that everything is out.
+            // Spare room means that all output has been written.
             if plain.is_empty() && (out.len() < out.capacity() || status == Status::BufError) {
                 return Ok(());
             }
@@ -193,11 +194,11 @@ impl Deflating {
 }
 
 impl Deflating {
-    /// As [`Deflating::deflate`], of a piece that other clients may be sent, too. If it was sent before, it
-    /// is compressed apart from all else, once for all of them.
+    /// Like [`Deflating::deflate`], for a piece that may be sent to other clients too. A piece that was sent
+    /// before is compressed separately, once for all of them.
     ///
     /// # Errors
-    /// As [`Deflating::deflate`].
+    /// Those of [`Deflating::deflate`].
     pub fn deflate_piece(&mut self, plain: &[u8], flush: bool, out: &mut Vec<u8>) -> io::Result<()> {
         let asked = self.shared.as_ref().map_or(Asked::Unknown, |shared| shared.pieces.ask(plain));
         if matches!(asked, Asked::Unknown) {
@@ -222,8 +223,7 @@ impl Deflating {
     }
 }
 
-/// Appends `text`, coded by its letters if that makes it shorter, to a stream that has come to the end of an
-/// octet.
+/// Appends `text`, Huffman-coded if that makes it shorter, to a stream that is at an octet boundary.
 fn put_letters(text: &[u8], out: &mut Vec<u8>) {
     if text.len() >= LETTERS_BYTES_MIN && letters::is_worth_it(text) {
         letters::put(text, out);
@@ -232,7 +232,7 @@ fn put_letters(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a stored block (RFC 1951 section 3.2.4) to a stream that has come to the end of an octet.
+/// Appends a stored block (RFC 1951 section 3.2.4) to a stream that is at an octet boundary.
 fn put_stored(plain: &[u8], out: &mut Vec<u8>) {
     let Some(len) = u16::try_from(plain.len()).ok().filter(|len| *len > 0) else { return };
     out.push(0);
@@ -245,7 +245,7 @@ fn put_stored(plain: &[u8], out: &mut Vec<u8>) {
 pub struct Inflating {
     decompress: Box<Decompress>,
     free_bytes: u64,
-    /// The last call filled its room, so there may be more output without more input.
+    /// True if the last call filled its room, so that there may be more output without more input.
     has_more: bool,
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -255,16 +255,16 @@ impl Inflating {
         Self { decompress: Box::new(Decompress::new(false)), free_bytes, has_more: false, _permit: permit }
     }
 
-    /// Whether there may be more output without more input.
+    /// Returns whether there may be more output without more input.
     pub fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// Decodes into the spare capacity of `out`; returns how much of `input` was consumed.
+    /// Decodes into the spare capacity of `out`; returns the number of bytes of `input` consumed.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] for a damaged stream, for one that ends (RFC 8054 knows no end but the
-    /// connection's), and for one that expands beyond what is allowed.
+    /// [`io::ErrorKind::InvalidData`] for a damaged stream, for one that ends (in RFC 8054 it ends only with
+    /// the connection), and for one that expands beyond the limit.
     pub fn inflate(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
         let room = out.capacity() - out.len();
         if room == 0 {
@@ -298,7 +298,7 @@ mod tests {
     use crate::fuzzing::{deflate_in_pieces, inflate_in_pieces};
 
     #[test]
-    fn what_is_sent_in_pieces_is_read_in_pieces() {
+    fn stream_sent_in_pieces_is_read_in_pieces() {
         let text: Vec<u8> = (0..200_000u32).flat_map(|n| (n / 7 * 31).to_le_bytes()).collect();
         for (piece, forget) in [(1000, false), (1000, true), (70_000, true), (1 << 20, false)] {
             let stream = deflate_in_pieces(&text, piece, forget);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_found_before_it_has_grown() {
+    fn decompression_bomb_is_detected_early() {
         let stream = deflate_in_pieces(&vec![0; 256 << 20], 1 << 20, false);
         assert!(stream.len() < 1 << 20, "{}", stream.len());
         let free_bytes = 4 << 20;
@@ -319,16 +319,16 @@ mod tests {
     }
 
     #[test]
-    fn an_article_that_packs_well_is_no_bomb() {
+    fn highly_compressible_article_is_no_bomb() {
         let article = vec![b'x'; 1 << 20];
         let stream = deflate_in_pieces(&article, 1 << 20, false);
         assert!(stream.len() as u64 * EXPANSION_MAX < article.len() as u64);
         assert_eq!(inflate_in_pieces(&stream, 1400, 16 << 10, 1 << 20), Ok(article));
     }
 
-    /// On several connections, in any order, with flushes and without.
+    /// Several connections, in any order, with and without flushes.
     #[test]
-    fn pieces_fit_between_whatever_else_is_sent() {
+    fn pieces_fit_into_any_stream() {
         let compressed = Compressed::default();
         let mut all: Vec<_> =
             (0..3).map(|_| (compressed.begin(0).unwrap().0, Vec::new(), Vec::new())).collect();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_read_is_compressed_once() {
+    fn popular_pieces_are_compressed_once() {
         let compressed = Compressed::default();
         let article: Vec<u8> = (0..500).flat_map(|n| format!("line {n}\r\n").into_bytes()).collect();
         let streams: Vec<Vec<u8>> = (0..4)
@@ -385,14 +385,14 @@ mod tests {
             })
             .collect();
         assert!(streams.iter().all(|s| inflate_in_pieces(s, 100, 100, 0).unwrap().ends_with(&article)));
-        // From the second one on it is the same octets, whoever is sent them.
+        // From the second client on, all receive the same octets.
         let tail = |n: usize| &streams[n][streams[n].len() - 600..];
         assert!(tail(1) == tail(2) && tail(2) == tail(3));
         compressed.forget(Duration::from_secs(3600));
     }
 
     #[test]
-    fn who_waits_for_the_processor_gets_less_compression() {
+    fn compression_is_reduced_if_the_processor_is_the_bottleneck() {
         let compressed = Compressed::default();
         let mut deflating = compressed.begin(0).unwrap().0;
         let (text, noise) = ("Most of what people write is letters.\r\n".repeat(60), [0xe5u8; 2000]);
@@ -404,7 +404,7 @@ mod tests {
                 plain.extend_from_slice(part);
                 deflating.deflate(part, true, &mut stream).unwrap();
             }
-            // 2,340 bytes of text and 2,000 that are not shorter by their letters.
+            // The stream has 2,340 bytes of text and 2,000 that Huffman coding does not shorten.
             let made = stream.len() - before;
             assert!(if is_hurried { (3000..4000).contains(&made) } else { made < 300 }, "{made}");
         }

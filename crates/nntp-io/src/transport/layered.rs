@@ -1,8 +1,8 @@
 //! A connection with TLS, compression or both.
 //!
-//! Input is decrypted, then decompressed, and only as far as the reader has room: what does not fit waits in
-//! `pending`. Output is compressed, then encrypted, piece by piece. Invariant: without bytes under way there
-//! are no buffers. Called by `Transport`.
+//! Input is decrypted, then decompressed, and only as far as the reader has room: the rest waits in
+//! `pending`. Output is compressed, then encrypted, piece by piece. Invariant: there are no buffers without
+//! bytes in transit. Called by `Transport`.
 
 use super::deflate::{Deflating, Inflating};
 use super::socket::Socket;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// Text that is encrypted at a time, in bytes: three full records.
+/// Size of text that is encrypted at a time, in bytes: three full records.
 const PIECE_BYTES: usize = 48 << 10;
 
 /// A connection with layers.
@@ -22,16 +22,16 @@ pub struct Layered {
     socket: Socket,
     tls: Option<TlsLayer>,
     deflate: Option<(Deflating, Inflating)>,
-    /// What arrived through TLS, or from the socket without it, and is not delivered yet; from `at` on.
+    /// Input from TLS, or from the socket without it, that is not delivered yet; from `at` on.
     pending: Vec<u8>,
     at: usize,
-    /// The last read ended for lack of room, so there may be more without the socket.
+    /// True if the last read ended for lack of room, so that there may be more without the socket.
     has_more: bool,
     ended: bool,
 }
 
 impl Layered {
-    /// `tls` with what the other side sent right after the handshake.
+    /// Creates a connection; `tls` comes with the data that the other side sent right after the handshake.
     pub(super) fn new(socket: Socket, tls: Option<(TlsLayer, Vec<u8>)>) -> Self {
         let (tls, pending) = tls.unzip();
         let pending = pending.unwrap_or_default();
@@ -60,12 +60,12 @@ impl Layered {
         }
     }
 
-    /// Whether a read returns something without the socket.
+    /// Returns whether a read would return something without the socket.
     fn holds_input(&self) -> bool {
         self.has_more || self.ended || self.at < self.pending.len()
     }
 
-    /// Whether there is something to read, if the socket was deregistered.
+    /// Returns whether there is something to read, if the socket was deregistered.
     pub(super) fn has_input(&self) -> bool {
         self.holds_input() || self.socket.has_input()
     }
@@ -110,7 +110,7 @@ impl Layered {
         }
     }
 
-    /// Moves what is pending to `target`, as far as there is room.
+    /// Moves pending input to `target`, as far as there is room.
     fn deliver(&mut self, target: &mut Vec<u8>) -> io::Result<()> {
         let Self { pending, at, deflate, .. } = self;
         self.has_more = false;
@@ -258,8 +258,8 @@ impl Layered {
     }
 }
 
-/// Cuts text into the pieces given of its first part and what is between them, none of it long or empty; says
-/// which is which.
+/// Cuts text at the given pieces of its first part, into parts that are neither long nor empty; the flag is
+/// true for a piece.
 fn cut<'t>(parts: [&'t [u8]; 3], pieces: &[Range<usize>]) -> Vec<(&'t [u8], bool)> {
     let [text, rest @ ..] = parts;
     let mut all = Vec::with_capacity(2 * pieces.len() + parts.len());

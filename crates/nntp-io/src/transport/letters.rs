@@ -1,14 +1,14 @@
-//! Text coded letter by letter: frequent ones in few bits, without a look at what was sent before.
+//! Huffman coding of text with a fixed code, without references to earlier output.
 //!
-//! One code for all text, made for articles once: letters of the corpus, with some room for base64 and for
-//! other languages. 1.5 to 1 on articles, for a fraction of the time that the lowest level of a compressor
-//! takes. In the stream each stretch of text is a block with its code before it (67 bytes), which begins and
-//! ends at an octet's end and refers to nothing. Source: RFC 1951 sections 3.2.2 and 3.2.7. Called by
+//! One code for all text, derived once from a corpus of articles, with some room for base64 and for other
+//! languages. Compresses articles 1.5 to 1, in a fraction of the time that the lowest level of a compressor
+//! takes. In the stream each stretch of text is a block preceded by its code (67 bytes), which begins and
+//! ends at an octet boundary and refers to nothing. Source: RFC 1951 sections 3.2.2 and 3.2.7. Called by
 //! [`super::deflate`].
 
 use std::sync::LazyLock;
 
-/// The bits of each octet's code, and of the end of a block: at most 12.
+/// Code length of each octet, and of the end of a block, in bits: at most 12.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     12, 12, 12, 12, 12, 12, 12, 12, 12, 9, 6, 12, 12, 6, 12, 12,
@@ -29,16 +29,16 @@ const LENGTHS: [u8; 257] = [
     12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12,
     12,
 ];
-/// The bits of each code that tells [`LENGTHS`]: of the lengths 0 to 15, and of "3 to 6 times the same".
+/// Code lengths for transmitting [`LENGTHS`]: for the lengths 0 to 15, and for "repeat 3 to 6 times".
 const LENGTHS_OF_LENGTHS: [u8; 19] = [0, 6, 0, 6, 5, 4, 4, 4, 3, 3, 4, 4, 3, 0, 0, 0, 2, 0, 0];
-/// The order in which a block tells these (RFC 1951 section 3.2.7).
+/// Order in which a block lists these (RFC 1951 section 3.2.7).
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
-/// "Three to six times the same length".
+/// Symbol for repeating a length three to six times.
 const SAME: usize = 16;
 const END: usize = 256;
-/// Octets coded between two looks at the room: their codes and what is left over fit into 64 bits.
+/// Number of octets coded between two checks of the room: their codes and the rest fit into 64 bits.
 const AT_ONCE: usize = 4;
-/// One octet in so many is looked at to see whether a text is worth coding.
+/// Sampling distance, in octets, for deciding whether a text is worth coding.
 const LOOK_EVERY: usize = 16;
 
 static CODES: LazyLock<[Code; 257]> = LazyLock::new(|| codes(&LENGTHS));
@@ -51,17 +51,17 @@ struct Code {
     len: u8,
 }
 
-/// Bits that do not make up an octet yet, after octets that do.
+/// Whole octets, followed by bits that do not fill one yet.
 #[derive(Debug, Clone, Default)]
 struct Bits {
     octets: Vec<u8>,
     rest: u64,
-    /// Fewer than 8.
+    /// Number of bits in `rest`, fewer than 8.
     len: u32,
 }
 
 impl Bits {
-    /// Of at most 16 bits.
+    /// Appends at most 16 bits.
     fn put(&mut self, bits: u16, len: u8) {
         self.rest |= u64::from(bits) << self.len;
         self.len += u32::from(len);
@@ -79,7 +79,8 @@ impl Bits {
     }
 }
 
-/// The codes of lengths (RFC 1951 section 3.2.2), which go into the stream from the highest bit on.
+/// Derives codes from lengths (RFC 1951 section 3.2.2); codes are stored in the stream from the highest bit
+/// on.
 fn codes<const N: usize>(lengths: &[u8; N]) -> [Code; N] {
     let mut codes = [Code::default(); N];
     let mut next = 0u16;
@@ -93,8 +94,8 @@ fn codes<const N: usize>(lengths: &[u8; N]) -> [Code; N] {
     codes
 }
 
-/// The beginning of a block, up to its text: of the second kind, not the last one, with two codes for
-/// distances, of which it has none (all decoders take a code that is complete).
+/// Returns the beginning of a block, up to its text: with dynamic codes, not the last block, with two unused
+/// codes for distances (all decoders accept a complete code).
 fn block_start() -> Bits {
     let mut start = Bits::default();
     start.put(0, 1);
@@ -122,7 +123,7 @@ fn block_start() -> Bits {
     start
 }
 
-/// Whether coding makes `text` shorter by more than a little.
+/// Returns whether coding makes `text` noticeably shorter.
 pub(super) fn is_worth_it(text: &[u8]) -> bool {
     let (octets, bits) = text.iter().step_by(LOOK_EVERY).fold((0usize, 0usize), |(octets, bits), octet| {
         (octets + 1, bits + LENGTHS.get(usize::from(*octet)).copied().map_or(0, usize::from))
@@ -130,13 +131,13 @@ pub(super) fn is_worth_it(text: &[u8]) -> bool {
     bits < octets * 15 / 2
 }
 
-/// Appends `text`, coded, to a stream that has come to an octet's end, and ends at one itself.
+/// Appends `text`, coded, to a stream that is at an octet boundary, and ends at one too.
 pub(super) fn put(text: &[u8], out: &mut Vec<u8>) {
     let (start, codes) = (&*BLOCK_START, &*CODES);
     out.extend_from_slice(&start.octets);
     let (mut rest, mut len) = (start.rest, start.len);
     let mut at = out.len();
-    // No code is longer than one octet and a half. What is written is longer by up to an octet's eighth.
+    // No code is longer than an octet and a half; the output has a few octets more.
     out.resize(at + text.len() + text.len() / 2 + 16, 0);
     let code = |octet: u8| codes.get(usize::from(octet)).copied().unwrap_or_default();
     let mut flush = |rest: &mut u64, len: &mut u32| {
@@ -162,7 +163,7 @@ pub(super) fn put(text: &[u8], out: &mut Vec<u8>) {
         len += u32::from(of_code);
         flush(&mut rest, &mut len);
     }
-    // An empty stored block (RFC 1951 section 3.2.4): three bits of 0, and on to the next octet.
+    // An empty stored block (RFC 1951 section 3.2.4): three bits of 0, then padding to the next octet.
     len = (len + 3).next_multiple_of(8);
     flush(&mut rest, &mut len);
     out.truncate(at);
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_octet_and_every_length_comes_back() {
+    fn every_octet_and_every_length_is_decoded_again() {
         let all: Vec<u8> = (0..=255).chain((0..=255).rev()).collect();
         let long = ARTICLE.repeat(100);
         let text = ARTICLE.as_bytes();
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn articles_become_shorter_and_what_is_not_text_is_seen() {
+    fn articles_become_shorter_and_binary_data_is_recognized() {
         let long = ARTICLE.repeat(100);
         let mut stream = Vec::new();
         put(long.as_bytes(), &mut stream);

@@ -1,4 +1,4 @@
-//! What lacks: the processors of this machine, or the line of a client.
+//! Detection of the bottleneck: the processors of this machine, or a client's line.
 //!
 //! Called by [`super::deflate`], and by feeds before they open another connection.
 
@@ -7,14 +7,14 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long an answer holds: some ticks of the system's clock of processor time for each processor.
+/// Time for which a result is reused: some ticks of the system's clock of processor time for each processor.
 const HOLDS: Duration = Duration::from_millis(100);
-/// The machine becomes busy when less than so many hundredths of its processors' time are idle, and stays so
-/// until more than these are: to be busy is what frees time.
+/// Idle percentage of the processors below which the machine becomes busy, and above which it is no longer
+/// busy: being busy frees time.
 const IDLE_BEGINS: u64 = 10;
 const IDLE_ENDS: u64 = 40;
 
-/// What is known of the machine's load; looked at by whoever asks when it is old.
+/// Load of the machine, measured again by a caller when it is old.
 #[derive(Debug)]
 pub struct Load {
     is_busy: AtomicBool,
@@ -34,7 +34,7 @@ struct Times {
     idle: u64,
     /// Time of programs of low priority.
     nice: u64,
-    /// Time of this process, some of which may be of low priority too.
+    /// Time of this process, part of which may be at low priority too.
     own: u64,
 }
 
@@ -46,7 +46,7 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Whether all processors were busy a moment ago; never where the system does not tell.
+    /// Returns whether all processors were busy a moment ago; false where the system does not report it.
     pub fn is_busy(&self, now: Instant) -> bool {
         if let Some(mut last) = self.last.try_lock()
             && (last.times.is_none() || now.saturating_duration_since(last.at) >= HOLDS)
@@ -65,7 +65,7 @@ impl Load {
 }
 
 impl Times {
-    /// From the first line of `/proc/stat` (proc_stat(5)): `cpu user nice system idle iowait irq softirq
+    /// Parses the first line of `/proc/stat` (proc_stat(5)): `cpu user nice system idle iowait irq softirq
     /// steal ...`, in which time of guests is part of the first two.
     fn parse(stat: &str) -> Option<Self> {
         let mut fields = stat.lines().next()?.split_ascii_whitespace();
@@ -78,7 +78,7 @@ impl Times {
         Some(Self { all, idle, nice: *fields.get(1)?, own: 0 })
     }
 
-    /// Hundredths of the time since `before` that were idle, or of other programs that give way.
+    /// Returns the percentage of time since `before` that was idle, or of other programs at low priority.
     fn idle_since(self, before: Self) -> u64 {
         let own = self.own.saturating_sub(before.own);
         let gives_way = self.nice.saturating_sub(before.nice).saturating_sub(own);
@@ -87,35 +87,36 @@ impl Times {
     }
 }
 
-/// Processor time of the process whose `/proc/PID/stat` (proc_pid_stat(5)) this is, in ticks: `utime` and
-/// `stime`, which follow the name in brackets as the twelfth and thirteenth field.
+/// Returns the processor time of a process in ticks, from its `/proc/PID/stat` (proc_pid_stat(5)): `utime`
+/// and `stime`, the twelfth and thirteenth field after the name in brackets.
 fn own_time(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_ascii_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
     Some(times.next()?.saturating_add(times.next()?))
 }
 
-/// How fast a client takes what it is sent.
+/// Speed of a client in reading its output.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// Since the last look.
+    /// Bytes since the last measurement.
     bytes: u64,
     looked: Option<Instant>,
     is_fast: bool,
 }
 
-/// The time between two looks at a line.
+/// Time between two measurements of a line.
 const LOOK: Duration = Duration::from_millis(100);
-/// Compressed bytes a second of a line that is not what its client waits for: more than 4 Mbit/s.
+/// Minimum speed of a line that is not its client's bottleneck, in compressed bytes a second: more than 4
+/// Mbit/s.
 const FAST_BYTES_PER_S: u64 = 512 << 10;
 
 impl Line {
-    /// So much was taken.
+    /// Counts bytes that the client has accepted.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes as u64);
     }
 
-    /// Whether it took much at the last look.
+    /// Returns whether the line was fast at the last measurement.
     pub(super) fn is_fast(&mut self, now: Instant) -> bool {
         let since = now.saturating_duration_since(*self.looked.get_or_insert(now));
         if since >= LOOK {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_is_what_counts() {
+    fn load_depends_on_idle_time() {
         let stat = "cpu  500 20 150 200 100 10 15 5 7 0\ncpu0 1 2 3 4 5\n";
         let (before, times) = (Times::default(), Times::parse(stat).unwrap());
         assert_eq!(times, Times { all: 1000, idle: 300, nice: 20, own: 0 });
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_holds_for_a_moment() {
+    fn result_is_reused_for_a_moment() {
         let (load, start) = (Load::default(), Instant::now());
         assert!(!load.is_busy(start), "nothing to compare with");
         let taken = load.last.lock().times;

@@ -1,8 +1,8 @@
-//! Pieces of text that were compressed lately and apart from all else: an article that many clients read is
-//! compressed once.
+//! Cache of recently compressed pieces of text: an article that many clients read is compressed once.
 //!
-//! Invariants: what is found for a piece was made of exactly these bytes; it refers to nothing sent before,
-//! ends in a sync flush, and so fits into any stream between two others. Called by [`super::deflate`].
+//! Invariants: the compressed form of a piece was made of exactly these bytes; it refers to nothing sent
+//! before, ends in a sync flush, and so fits into any stream between two others. Called by
+//! [`super::deflate`].
 
 use lock_order::Innermost;
 use std::collections::VecDeque;
@@ -11,17 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Shorter pieces are not worth it: their ends would take more than compressing saves.
+/// Minimum size of a piece: the ends of shorter ones would take more than compression saves.
 pub(crate) const PIECE_BYTES_MIN: usize = 512;
-/// Longer ones would leave room for few others.
+/// Maximum size of a piece: longer ones would leave room for few others.
 const PIECE_BYTES_MAX: usize = 32 << 10;
 /// log2 of the number of sets.
 const SET_BITS: u32 = 6;
-/// Bytes of a set's pieces, as they are and compressed: 8 MiB for all sets.
+/// Maximum size of a set's pieces, plain and compressed: 8 MiB for all sets.
 const SET_BYTES_MAX: usize = 128 << 10;
-/// log2 of the pieces of which it is remembered that they were sent.
+/// log2 of the number of remembered pieces that were sent once.
 const SENT_BITS: u32 = 14;
-/// So many bytes of a piece, and its length, decide where it is looked for. Articles begin with lines of
+/// Number of bytes at the beginning of a piece that are hashed, with its length. Articles begin with lines of
 /// their own.
 const HASHED_BYTES: usize = 256;
 
@@ -30,13 +30,13 @@ struct Kept {
     hash: u64,
     plain: Box<[u8]>,
     packed: Arc<[u8]>,
-    /// When it was found or put, in seconds since the pieces were made.
+    /// Time of last use, in seconds since the creation of the cache.
     used: AtomicU32,
 }
 
 type Set = VecDeque<Kept>;
 
-/// The pieces, in sets by their hash; in a set the oldest gives way.
+/// Pieces in sets by their hash; in a set the oldest is replaced.
 pub(super) struct Pieces {
     sets: Box<[Innermost<Set>]>,
     /// Parts of the hashes of pieces that were sent once.
@@ -51,13 +51,13 @@ impl std::fmt::Debug for Pieces {
     }
 }
 
-/// What is known of a piece.
+/// Result of a lookup.
 pub(super) enum Asked {
-    /// Its compressed form.
+    /// Compressed form of the piece.
     Found(Arc<[u8]>),
-    /// It was sent before: it is worth keeping.
+    /// The piece was sent before and is worth keeping.
     Again,
-    /// Nothing.
+    /// The piece is unknown.
     Unknown,
 }
 
@@ -85,7 +85,7 @@ impl Pieces {
         u32::try_from(self.begun.elapsed().as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// Asks for a piece that is about to be sent.
+    /// Looks up a piece that is about to be sent.
     pub fn ask(&self, plain: &[u8]) -> Asked {
         if !(PIECE_BYTES_MIN..=PIECE_BYTES_MAX).contains(&plain.len()) {
             return Asked::Unknown;
@@ -101,7 +101,7 @@ impl Pieces {
         if before == mark { Asked::Again } else { Asked::Unknown }
     }
 
-    /// Keeps a piece with its compressed form, which was made apart from all else.
+    /// Keeps a piece with its compressed form, which was compressed separately.
     pub fn put(&self, plain: &[u8], packed: &[u8]) {
         let (hash, bytes) = (self.hash(plain), plain.len() + packed.len());
         let Some(set) = self.set(hash).filter(|_| bytes <= SET_BYTES_MAX) else { return };
@@ -117,7 +117,7 @@ impl Pieces {
         set.push_back(Kept { hash, plain: plain.into(), packed: packed.into(), used });
     }
 
-    /// Forgets what was not used for so long.
+    /// Removes pieces that were not used for this time.
     pub fn forget(&self, unused: Duration) {
         let Some(since) = self.begun.elapsed().checked_sub(unused) else { return };
         for set in &self.sets {
@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_is_kept_when_it_is_sent_again_and_found_by_all_of_its_bytes() {
+    fn piece_is_kept_on_second_use_and_compared_in_full() {
         let pieces = Pieces::default();
         let mut text = piece(7, 2000);
         assert!(matches!(pieces.ask(&text), Asked::Unknown));
         assert!(matches!(pieces.ask(&text), Asked::Again));
         pieces.put(&text, b"packed");
         assert!(matches!(pieces.ask(&text), Asked::Found(packed) if *packed == *b"packed"));
-        // Alike as far as the hash looks, and not the same.
+        // Differs only beyond the hashed bytes.
         text[1999] ^= 1;
         assert!(!matches!(pieces.ask(&text), Asked::Found(_)));
         pieces.forget(Duration::from_secs(3600));

@@ -1,9 +1,9 @@
-//! The socket of a connection: registered with the runtime, or for a while polled by its user alone.
+//! The socket of a connection: registered with the runtime, or temporarily polled by its user alone.
 //!
-//! Input on a registered socket wakes the thread that waits for all sockets, even where the user of the
-//! socket is awake already and would have looked a moment later; on two cores that thread takes the other
-//! side's. So a session that polls for its client deregisters the socket. It is registered again as soon as
-//! there is anything to wait for.
+//! Input on a registered socket wakes the thread that waits for all sockets, even if the user of the socket
+//! is awake already and would have polled a moment later; on two cores that thread takes the core of the
+//! other side. A session that polls for its client therefore deregisters the socket. It is registered again
+//! as soon as there is anything to wait for.
 
 use rustix::buffer::spare_capacity;
 use rustix::io::writev;
@@ -24,24 +24,24 @@ pub struct Socket(State);
 
 enum State {
     Registered(TcpStream),
-    /// Polled by its user alone.
+    /// Deregistered socket, polled by its user alone.
     Own(std::net::TcpStream),
-    /// Neither could be had.
+    /// State after an error: neither could be had.
     Lost,
 }
 
 impl Socket {
-    /// Of a stream that is registered with the runtime.
+    /// Wraps a stream that is registered with the runtime.
     pub fn new(stream: TcpStream) -> Self {
         Self(State::Registered(stream))
     }
 
-    /// Of a stream that is not registered yet and that does not block.
+    /// Wraps a nonblocking stream that is not registered yet.
     pub fn own(stream: std::net::TcpStream) -> Self {
         Self(State::Own(stream))
     }
 
-    /// Our end's address.
+    /// Returns the local address.
     pub fn local_address(&self) -> Option<SocketAddr> {
         match &self.0 {
             State::Registered(stream) => stream.local_addr().ok(),
@@ -60,8 +60,8 @@ impl Socket {
         }
     }
 
-    /// Bounds what the system keeps of what was not read yet, in octets; without it that may grow to many
-    /// megabytes for each connection (tcp_rmem).
+    /// Bounds the unread input that the system buffers, in octets; otherwise it may grow to many megabytes
+    /// for each connection (tcp_rmem).
     ///
     /// # Errors
     /// Those of the system.
@@ -69,7 +69,7 @@ impl Socket {
         Ok(set_socket_recv_buffer_size(self.registered()?, bytes)?)
     }
 
-    /// The socket, registered with the runtime.
+    /// Returns the socket, registered with the runtime.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] if an earlier registration failed.
@@ -85,7 +85,7 @@ impl Socket {
         }
     }
 
-    /// Whether the socket has something to read: bytes, the end, or an error. Asks the system.
+    /// Returns whether the socket has something to read: bytes, the end, or an error. Asks the system.
     pub fn has_input(&self) -> bool {
         match &self.0 {
             State::Own(own) => peeks(own),
@@ -94,14 +94,14 @@ impl Socket {
         }
     }
 
-    /// Ready once something may be read, the end of the stream included.
+    /// Polls for input, of which the end of the stream is a part.
     ///
     /// # Errors
     /// Those of the socket.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
             State::Registered(stream) => stream.poll_read_ready(cx),
-            // A read finds out.
+            // The read will show.
             State::Own(_) | State::Lost => Poll::Ready(Ok(())),
         }
     }
@@ -123,7 +123,7 @@ impl Socket {
     /// Sends all of `parts`.
     ///
     /// # Errors
-    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side takes nothing for
+    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side reads nothing for
     /// `write_timeout`.
     pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
         let mut sent = 0;
@@ -149,7 +149,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends what the system takes at once; returns how much that was.
+    /// Sends as much as the system accepts at once; returns the number of bytes sent.
     ///
     /// # Errors
     /// Those of the socket, [`io::ErrorKind::WouldBlock`] among them.
@@ -168,7 +168,7 @@ impl Socket {
         }
     }
 
-    /// Sends as much of `bytes` as the system takes; waits until that is something.
+    /// Sends as much of `bytes` as the system accepts; waits until that is at least one byte.
     ///
     /// # Errors
     /// Those of the socket.
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_unread_is_bounded() {
+    async fn unread_input_is_bounded() {
         let sent = async |limit: Option<usize>| {
             let (mut socket, client) = pair().await;
             limit.into_iter().for_each(|bytes| socket.limit_unread(bytes).unwrap());
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_go_both_ways_registered_or_not() {
+    async fn bytes_pass_both_ways_registered_or_not() {
         let (mut socket, mut client) = pair().await;
         for _ in 0..3 {
             socket.deregister();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_reads_slowly_gets_all_and_its_end_is_seen() {
+    async fn slow_client_receives_everything_and_its_end_is_noticed() {
         let (mut socket, mut client) = pair().await;
         socket.deregister();
         let text = vec![b'x'; 8 << 20];

@@ -1,9 +1,9 @@
-//! TLS above the socket, on either side of a connection: rustls decides, the buffers are ours.
+//! TLS above the socket, on either side of a connection: rustls runs the protocol, the buffers are ours.
 //!
-//! rustls' unbuffered interface is used, so that a connection that waits holds keys and no buffers.
-//! Invariants: what rustls wants sent is gathered in `outgoing` and leaves in that order; every plaintext
-//! record goes to the sink in the call that decrypts it. Called by `Layered`. Sources: RFC 8446, RFC 5246,
-//! RFC 4642 section 2.2.2.
+//! The unbuffered interface of rustls is used, so that a waiting connection holds keys and no buffers.
+//! Invariants: output of rustls is gathered in `outgoing` and leaves in that order; every plaintext record is
+//! passed to the sink in the call that decrypts it. Called by `Layered`. Sources: RFC 8446, RFC 5246, RFC
+//! 4642 section 2.2.2.
 
 use super::socket::Socket;
 use crate::pool;
@@ -21,16 +21,17 @@ use std::time::Duration;
 
 /// Room for input, in bytes: some records.
 const INCOMING_BYTES: usize = 48 << 10;
-/// Longest record or joined handshake message that is taken, in bytes; rustls itself takes no more.
+/// Maximum size of a record or joined handshake message, in bytes; rustls itself accepts no more.
 const INCOMING_BYTES_MAX: usize = 80 << 10;
-/// TLS's own records that may wait to be sent, in bytes: the other side asks for them and does not read.
+/// Maximum size of TLS's own records that wait to be sent, in bytes: the other side asks for them and does
+/// not read.
 const UNREAD_BYTES_MAX: usize = 64 << 10;
-/// What a record may need beyond its content, in bytes.
+/// Maximum overhead of a record, in bytes.
 const RECORD_EXTRA_BYTES: usize = 64;
-/// How long the other side may take to receive the alert that says why its handshake failed.
+/// Time limit for sending the alert that explains a failed handshake.
 const ALERT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What became of the input.
+/// State of the input after a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// All whole records are handled.
@@ -39,19 +40,19 @@ pub(super) enum Progress {
     End,
 }
 
-/// Which side of the connection we are, with its state.
+/// Our side of the connection, with its state.
 pub(super) enum Side {
     Server(UnbufferedServerConnection),
     Client(UnbufferedClientConnection),
 }
 
 impl Side {
-    /// The side of a server.
+    /// Creates the side of a server.
     pub fn server(config: Arc<ServerConfig>) -> io::Result<Self> {
         UnbufferedServerConnection::new(config).map(Self::Server).map_err(io::Error::other)
     }
 
-    /// The side of a client that wants to talk to `name`.
+    /// Creates the side of a client that connects to `name`.
     pub fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Self> {
         UnbufferedClientConnection::new(config, name).map(Self::Client).map_err(io::Error::other)
     }
@@ -66,16 +67,16 @@ impl Side {
 
 /// One step of handling records.
 struct Step {
-    /// Bytes of input that are done with.
+    /// Number of input bytes to be consumed.
     discard: usize,
     then: Then,
 }
 
-/// What follows a step.
+/// Action after a step.
 enum Then {
     /// There may be more to do with the same input.
     Again,
-    /// Nothing to do without more input.
+    /// Nothing can be done without more input.
     Wait,
     /// The other side has sent its close_notify.
     Ended,
@@ -94,8 +95,8 @@ pub(super) struct TlsLayer {
 }
 
 impl TlsLayer {
-    /// Negotiates TLS over `socket`; returns with it what arrived right after the handshake. If the other
-    /// side does it wrong it gets an alert.
+    /// Negotiates TLS over `socket`; also returns the data that arrived right after the handshake. If the
+    /// other side makes an error, an alert is sent to it.
     pub async fn negotiate(socket: &mut Socket, side: Side) -> io::Result<(Self, Vec<u8>)> {
         let mut layer = Self { side, incoming: Vec::new(), at: 0, outgoing: Vec::new(), ended: false };
         let mut early = Vec::new();
@@ -117,12 +118,12 @@ impl TlsLayer {
         }
     }
 
-    /// What the handshake found out.
+    /// Returns the results of the handshake.
     pub fn state(&self) -> &CommonState {
         self.side.state()
     }
 
-    /// The buffer that the next records are to be read into, with room.
+    /// Returns the buffer into which the next records are to be read, with room.
     pub fn room(&mut self) -> io::Result<&mut Vec<u8>> {
         if self.at > 0 {
             self.incoming.drain(..self.at);
@@ -141,7 +142,7 @@ impl TlsLayer {
         Ok(&mut self.incoming)
     }
 
-    /// Handles every whole record; plaintext goes to `sink`, records to be sent to `outgoing`. After an
+    /// Handles every whole record; plaintext is passed to `sink`, records to be sent to `outgoing`. After an
     /// error `outgoing` may hold an alert.
     pub fn advance(&mut self, sink: &mut dyn FnMut(&[u8])) -> io::Result<Progress> {
         let mut failed: Option<io::Error> = None;
@@ -162,15 +163,15 @@ impl TlsLayer {
                     return failed.map_or(Ok(progress), Err);
                 }
             }
-            // What is left to be sent says to the other side what went wrong; the input must not be looked
-            // at again.
+            // The rest of the output informs the other side of the error; the input must not be examined
+            // again.
             if let Some(error) = failed.take_if(|_| !self.state().wants_write()) {
                 return Err(error);
             }
         }
     }
 
-    /// Bytes of input are done with.
+    /// Consumes bytes of input.
     fn consume(&mut self, bytes: usize) {
         self.at += bytes;
         if self.at >= self.incoming.len() {
@@ -179,7 +180,7 @@ impl TlsLayer {
         }
     }
 
-    /// Appends `plain`, encrypted, to `outgoing`. Input that has arrived meanwhile goes to `sink`.
+    /// Appends `plain`, encrypted, to `outgoing`. Input that has arrived meanwhile is passed to `sink`.
     pub fn encrypt(&mut self, plain: &[u8], sink: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         self.advance(sink)?;
         self.produce(Output::Text(plain))
@@ -188,7 +189,7 @@ impl TlsLayer {
     /// Appends close_notify to `outgoing` (RFC 8446 section 6.1).
     pub fn close(&mut self) -> io::Result<()> {
         match self.produce(Output::CloseNotify) {
-            // The connection is over already.
+            // The connection has ended already.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             produced => produced,
         }
@@ -218,14 +219,15 @@ impl TlsLayer {
     }
 }
 
-/// What is to be encrypted.
+/// Content that is to be encrypted.
 #[derive(Clone, Copy)]
 enum Output<'a> {
     Text(&'a [u8]),
     CloseNotify,
 }
 
-/// One step: `status` says what is to be done, the plaintext goes to `sink`, TLS's own records to `outgoing`.
+/// Handles one step: `status` determines the action, plaintext is passed to `sink`, TLS's own records to
+/// `outgoing`.
 fn step<Data>(
     UnbufferedStatus { mut discard, state }: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
@@ -258,7 +260,7 @@ fn step<Data>(
     Ok(Step { discard, then })
 }
 
-/// Appends `output`, encrypted, to `outgoing`; returns how many bytes of input are done with.
+/// Appends `output`, encrypted, to `outgoing`; returns the number of input bytes to be consumed.
 fn write<Data>(
     UnbufferedStatus { discard, state }: UnbufferedStatus<'_, '_, Data>,
     output: Output<'_>,
@@ -285,13 +287,13 @@ fn write<Data>(
     Ok(discard)
 }
 
-/// Why nothing could be written into the room there is.
+/// Reason why nothing could be written into the available room.
 enum Short {
     Size(InsufficientSizeError),
     Failed(io::Error),
 }
 
-/// Appends what `write` writes, which first gets `extra` bytes of room and then as much as it asks for.
+/// Appends the output of `write`, which first gets `extra` bytes of room and then as much as it requires.
 fn append(
     buffer: &mut Vec<u8>,
     extra: usize,

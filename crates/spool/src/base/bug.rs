@@ -1,15 +1,14 @@
-//! Our own bugs: what the spool promises itself, found broken.
+//! Bugs of newsreel itself: broken invariants of the spool.
 //!
-//! [`own_bug!`] stands in the commit, in the folds and in the replay, where a default would hide that
-//! something is missing which must be there. Debug builds, and so all tests, panic. A release build gets a
-//! [`Trouble`] and does what it does after a failed write: nothing more is accepted or acknowledged until a
-//! restart, and readers go on.
+//! [`own_bug!`] stands in the commit, in the folds and in the replay, where a default would hide that data is
+//! missing. Debug builds, and so all tests, panic. A release build gets a [`Trouble`] and acts as after a
+//! failed write: nothing more is accepted or acknowledged until a restart, and readers continue.
 
 use crate::base::error::{Trouble, TroubleKind};
 use std::fmt;
 use std::io;
 
-/// Reports a bug of ours, described as for `format!`; its value is a [`Trouble`].
+/// Reports a bug of ours, described as for `format!`. Evaluates to a [`Trouble`].
 macro_rules! own_bug {
     ($($what:tt)+) => { $crate::base::bug::found(format_args!($($what)+)) };
 }
@@ -21,7 +20,7 @@ pub(crate) fn found(what: fmt::Arguments<'_>) -> Trouble {
     Trouble::new(TroubleKind::Bug, format!("a bug in newsreel: {what}; please report it"))
 }
 
-/// The bug that an error carries, if it carries one.
+/// Returns the bug that an error carries, if any.
 pub(crate) fn in_error(e: &io::Error) -> Option<&Trouble> {
     e.get_ref()?.downcast_ref::<Trouble>().filter(|trouble| trouble.kind == TroubleKind::Bug)
 }
@@ -41,7 +40,7 @@ thread_local! {
     static PLANTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Runs a test that has planted a bug, which is handled as in a release build.
+/// Runs a test with a planted bug, which is handled as in a release build.
 #[cfg(test)]
 pub(crate) fn planted<T>(run: impl FnOnce() -> T) -> T {
     PLANTED.set(true);
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_carries_a_bug_to_whom_it_concerns() {
+    fn a_bug_can_be_recovered_from_an_io_error() {
         let e = planted(|| io::Error::other(own_bug!("lost")));
         assert_eq!(in_error(&e).map(|t| t.text.as_str()), Some("a bug in newsreel: lost; please report it"));
         assert!(in_error(&io::Error::other("lost")).is_none());

@@ -1,5 +1,5 @@
 //! Little-endian and varint encoding for journal rows, residents and checkpoints.
-//! Reading never panics: a [`Reader`] that runs out answers `None` from then on.
+//! Reading never panics: a [`Reader`] that runs out returns `None` from then on.
 
 /// Appends an unsigned LEB128 varint.
 pub(crate) fn put_varint(mut n: u64, out: &mut Vec<u8>) {
@@ -10,12 +10,12 @@ pub(crate) fn put_varint(mut n: u64, out: &mut Vec<u8>) {
     out.push(n as u8);
 }
 
-/// A signed number as an unsigned one that is small if it is near 0: 0, -1, 1, -2 are 0, 1, 2, 3.
+/// Maps a signed number to an unsigned one that is small if it is near 0: 0, -1, 1, -2 become 0, 1, 2, 3.
 pub(crate) fn zigzag(n: u64) -> u64 {
     (n << 1) ^ ((n as i64 >> 63) as u64)
 }
 
-/// The inverse of [`zigzag`].
+/// Undoes [`zigzag`].
 pub(crate) fn unzigzag(n: u64) -> u64 {
     (n >> 1) ^ (n & 1).wrapping_neg()
 }
@@ -43,8 +43,8 @@ pub(crate) fn put_sized<T>(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> 
     result
 }
 
-/// The bytes up to the last one that is not zero: what was written of a file that was allocated ahead.
-/// Compares many bytes at a time.
+/// Returns the bytes up to the last one that is not zero: the written part of a file that was allocated
+/// ahead. Compares many bytes at a time.
 pub(crate) fn without_trailing_zeros(mut bytes: &[u8]) -> &[u8] {
     const ZEROS: [u8; 4096] = [0; 4096];
     while let Some(rest) = bytes.strip_suffix(&ZEROS) {
@@ -54,7 +54,7 @@ pub(crate) fn without_trailing_zeros(mut bytes: &[u8]) -> &[u8] {
     bytes.get(..used).unwrap_or(bytes)
 }
 
-/// Reads what the `put_` functions wrote.
+/// Reader of the encodings that the `put_` functions write.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A varint that counts things of at least `each` bytes still to come: bounds allocations.
+    /// Reads a varint that counts things of at least `each` bytes still to come, which bounds allocations.
     pub fn count(&mut self, each: usize) -> Option<usize> {
         let n = usize::try_from(self.varint()?).ok()?;
         (n <= self.0.len() / each.max(1)).then_some(n)
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         self.take(n)
     }
 
-    /// What [`put_sized`] wrote.
+    /// Reads what [`put_sized`] wrote.
     pub fn sized(&mut self) -> Option<Self> {
         let len = self.u32()? as usize;
         self.take(len).map(Self)

@@ -1,5 +1,5 @@
-//! The spool's configuration: buffers, classes, rules, durability. The server's TOML file is translated into
-//! this.
+//! The spool's configuration: buffers, classes, rules, durability. The server translates its TOML file into
+//! this form.
 
 use crate::base::token::MethodKind;
 use std::path::PathBuf;
@@ -12,18 +12,18 @@ pub struct BufferConfig {
     pub name: String,
     /// File or block device.
     pub path: PathBuf,
-    /// Size of the whole file in bytes, headers and bitmap included; 0: what the file or device has.
+    /// Size of the whole file in bytes, headers and bitmap included; 0: that of the existing file or device.
     pub size_bytes: u64,
     /// Unit in which records start; a power of two, 64 to 16384.
     pub block_bytes: u32,
-    /// Whether it accepts no more articles; those it holds stay.
+    /// Whether the buffer accepts no more articles; those it holds stay.
     pub retired: bool,
 }
 
-/// How a class picks among its buffers.
+/// Order in which a class uses its buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Round-robin, a stripe each (CNFS-04).
+    /// Round-robin, one stripe per buffer (CNFS-04).
     #[default]
     Interleave,
     /// One buffer until it wraps, then the next.
@@ -37,34 +37,34 @@ pub struct ClassConfig {
     pub name: String,
     /// The storage method.
     pub method: MethodKind,
-    /// For `cnfs`: names of its buffers.
+    /// For `cnfs`: names of the class's buffers.
     pub buffers: Vec<String>,
-    /// For `cnfs`: how it picks among them.
+    /// For `cnfs`: order in which the buffers are used.
     pub order: Order,
-    /// For `memory`: size of its buffer in bytes.
+    /// For `memory`: size of the buffer in bytes.
     pub size_bytes: u64,
-    /// Whether and how its articles are compressed.
+    /// Compression of the articles; `None`: not compressed.
     pub compress: Option<Compress>,
-    /// For the methods that keep what they have.
+    /// For methods that retain articles until they are due.
     pub tree: Tree,
-    /// How long its articles stay at least, and where new ones go that could only be stored by breaking that.
+    /// Minimum retention, and the overflow class for new articles that could only be stored by violating it.
     pub floor: Option<Floor>,
 }
 
-/// Where and how a class keeps articles until they are due: `appendonly` and the methods with a file an
-/// article.
+/// Place and form in which a class keeps articles until they are due: for `appendonly` and for the methods
+/// with one file per article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    /// Its directory.
+    /// Directory of the files.
     pub path: PathBuf,
     /// For `appendonly`: length at which a file is full, in bytes.
     pub file_bytes: u64,
-    /// For `appendonly`: files there may be; 0: any number.
+    /// For `appendonly`: maximum number of files; 0: unlimited.
     pub files_max: u64,
-    /// For a file an article: lines end in LF, without dot-stuffing, as in C News; else wire format, as in
-    /// INN.
+    /// For methods with one file per article: lines end in LF, without dot-stuffing, as in C News; else wire
+    /// format, as in INN.
     pub lines_end_in_lf: bool,
-    /// With less room than this on its file system, it gives up its oldest articles.
+    /// Free space below which the class gives up its oldest articles.
     pub free_min: Option<FreeMin>,
 }
 
@@ -75,19 +75,19 @@ impl Default for Tree {
     }
 }
 
-/// Room that is to be left on a file system.
+/// Space to be left free on a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FreeMin {
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// A part of the whole.
+    /// Percentage of the file system.
     Percent(u8),
 }
 
-/// In [`Keep::Secs`]: no end.
+/// Value in [`Keep::Secs`] for no end.
 pub const NEVER: u64 = u64::MAX;
 
-/// How long articles are kept.
+/// Retention of articles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Keep {
     /// Until they are cancelled.
@@ -96,11 +96,11 @@ pub enum Keep {
     /// Seconds from arrival: `default` without an Expires header, else until that date, but at least `min`
     /// and at most `max` (CN-46). Each may be [`NEVER`].
     Secs {
-        /// With an Expires header: at least.
+        /// Minimum for articles with an Expires header.
         min: u64,
-        /// Without one.
+        /// Retention of articles without an Expires header.
         default: u64,
-        /// With one: at most.
+        /// Maximum for articles with an Expires header.
         max: u64,
     },
 }
@@ -114,30 +114,30 @@ pub struct ExpireConfig {
     pub class: Option<String>,
     /// Whether the group is moderated.
     pub moderated: Option<bool>,
-    /// How long.
+    /// Retention.
     pub keep: Keep,
     /// Whether the age of an article is that of the newest article of its thread.
     pub by_thread: bool,
     /// Whether an article that leaves a group by this rule leaves all its groups.
     pub from_all_groups: bool,
-    /// Articles that a group may have, of those that the rule decides about; the newest stay.
+    /// Maximum number of articles in a group, among those that the rule decides about; the newest stay.
     pub articles_max: Option<u64>,
-    /// Bytes that they may take as stored.
+    /// Maximum total size of those articles as stored, in bytes.
     pub bytes_max: Option<u64>,
 }
 
-/// A class's promise: no article is displaced before it has stayed this long.
+/// Minimum retention of a class: no article is displaced before it has stayed this long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Floor {
     /// Seconds from arrival.
     pub keep_at_least_secs: u64,
-    /// Name of the class that takes what would displace a younger article; without one, or where that class
-    /// cannot take it either, the article is not stored.
+    /// Name of the class for articles that would displace a younger one. Without an overflow class, or if it
+    /// cannot take the article either, the article is not stored.
     pub overflow: Option<String>,
 }
 
 impl Default for ClassConfig {
-    /// A class without a name, of cyclic buffers in turn.
+    /// Returns a class without a name, with cyclic buffers used in turn.
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -152,17 +152,17 @@ impl Default for ClassConfig {
     }
 }
 
-/// How a class compresses its articles with zstd (`docs/formats/dictionary.md`).
+/// Compression of a class's articles with zstd (`docs/formats/dictionary.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compress {
-    /// zstd's level, 1 to 19.
+    /// Compression level of zstd, 1 to 19.
     pub level: i32,
-    /// How many articles the class's dictionary is trained from; 0: none.
+    /// Number of articles that the class's dictionary is trained from; 0: no dictionary.
     pub samples: u32,
 }
 
 impl Compress {
-    /// Articles a dictionary is trained from, outside of tests.
+    /// Articles that a dictionary is trained from, outside of tests.
     pub const SAMPLES_USUAL: u32 = 2000;
 }
 
@@ -171,52 +171,52 @@ impl Compress {
 pub struct RuleConfig {
     /// Name of the class that an article goes to.
     pub class: String,
-    /// Wildmat tested on the groups it is filed in.
+    /// Wildmat tested on the groups of the article.
     pub groups: Option<String>,
     /// Whether `groups` may match any of them, or must match the first (CNFS-22).
     pub any_group: bool,
-    /// Size above this many bytes.
+    /// Matches articles larger than this many bytes.
     pub larger_than: Option<u64>,
-    /// Size below this many bytes.
+    /// Matches articles smaller than this many bytes.
     pub smaller_than: Option<u64>,
-    /// Filed in at least this many groups.
+    /// Matches articles filed in at least this many groups.
     pub crossposts_at_least: Option<usize>,
     /// Wildmat tested on the From header.
     pub from: Option<String>,
     /// Wildmat tested on each path identity of the Path header, and on the whole of it.
     pub path: Option<String>,
-    /// Headers it must have; all of them.
+    /// Headers that the article must have, all of them.
     pub headers: Vec<HeaderCondition>,
-    /// Wildmat tested on the filter's verdict; an article without one does not match.
+    /// Wildmat tested on the filter's verdict; articles without a verdict do not match.
     pub verdict: Option<String>,
-    /// Wildmat matched against its origin.
+    /// Wildmat tested on the article's origin.
     pub origin: Option<String>,
-    /// Has an Expires date at most this many seconds away.
+    /// Matches articles with an Expires date at most this many seconds away.
     pub expires_within_secs: Option<u64>,
-    /// Has an Expires date more than this many seconds away.
+    /// Matches articles with an Expires date more than this many seconds away.
     pub expires_beyond_secs: Option<u64>,
-    /// Has no Expires date, or has one.
+    /// Matches articles without an Expires date (true), or with one (false).
     pub expires_absent: Option<bool>,
 }
 
 /// A header that an article must have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeaderCondition {
-    /// Its name, in any case.
+    /// Name of the header, in any case.
     pub name: String,
-    /// Wildmat tested on its value; one of several headers of the name is enough.
+    /// Wildmat tested on the value; one matching header of that name is enough.
     pub matches: String,
 }
 
-/// What an acknowledgement promises (guarantee G1).
+/// Meaning of an acknowledgement (guarantee G1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Survives the death of the process; a power cut may take the last seconds.
+    /// The article survives the death of the process; a power cut may take the last seconds.
     Process,
-    /// As `Process`, but a power cut takes at most what arrived within this time: syncs begin early enough,
-    /// and the writer waits where the disk is slower.
+    /// Like `Process`, but a power cut takes at most what arrived within this time: syncs begin early enough,
+    /// and the writer waits if the disk is slower.
     Interval(Duration),
-    /// On disk before it is acknowledged; syncs are shared by everyone waiting.
+    /// The article is on disk before it is acknowledged; waiting clients share syncs.
     Always,
 }
 
@@ -230,7 +230,7 @@ pub struct HistoryShape {
 }
 
 impl HistoryShape {
-    /// What is used outside of tests.
+    /// Sizes used outside of tests.
     pub const USUAL: Self = Self { segment_bits: 20, shard_bits: 10 };
 }
 
@@ -244,27 +244,27 @@ pub struct OverviewShape {
 }
 
 impl OverviewShape {
-    /// What is used outside of tests.
+    /// Sizes used outside of tests.
     pub const USUAL: Self = Self { block_text_bytes: 16 << 10, segment_bytes: 64 << 20 };
 }
 
-/// How much of what a busy feed has just written stays in the machine's memory (decision 42).
+/// Amount of recently written data of a busy feed that stays in memory (decision 42).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HotMemory {
     /// Bytes that stay; `u64::MAX`: all, for as long as the machine keeps them.
     pub bytes: u64,
-    /// What is given back at a time, in bytes; smaller ones are for tests.
+    /// Amount of memory released at a time, in bytes; smaller steps are for tests.
     pub step_bytes: u64,
-    /// A feed is busy that writes a step in this time or less.
+    /// A feed is busy if it writes a step in at most this time.
     pub busy_step: Duration,
-    /// The machine has to look for memory where writing a step takes more processor time than this.
+    /// Processor time for writing a step above which the machine is short of free memory.
     pub slow_step: Duration,
 }
 
 impl HotMemory {
-    /// With the steps that are used outside of tests. A feed that writes 16 MiB a second is busy: in a few
-    /// minutes it would fill the memory of most machines. A step takes 0.15 to 0.35 ms into memory that is at
-    /// hand, and 2.4 ms into memory that the host of a virtual machine has to find.
+    /// Returns a configuration with the steps used outside of tests. A feed that writes 16 MiB a second is
+    /// busy: in a few minutes it would fill the memory of most machines. A step takes 0.15 to 0.35 ms into
+    /// memory that is at hand, and 2.4 ms into memory that the host of a virtual machine has to find.
     pub const fn of(bytes: u64) -> Self {
         let (busy_step, slow_step) = (Duration::from_micros(62_500), Duration::from_millis(1));
         Self { bytes, step_bytes: 1 << 20, busy_step, slow_step }
@@ -284,41 +284,40 @@ pub struct SpoolConfig {
     pub classes: Vec<ClassConfig>,
     /// The storage rules, first match wins.
     pub rules: Vec<RuleConfig>,
-    /// When kept articles are due, first match wins.
+    /// Expiry of retained articles, first match wins.
     pub expire: Vec<ExpireConfig>,
-    /// What an acknowledgement promises.
+    /// Meaning of an acknowledgement.
     pub durability: Durability,
-    /// Message-IDs are remembered at least this long after their arrival, whatever became of their articles.
+    /// Minimum time from arrival for which Message-IDs are remembered, even if their articles are removed.
     pub remember_secs: u64,
     /// Journal kept beyond what the indexes need, in bytes.
     pub journal_keep_bytes: u64,
     /// Journal that readers may claim beyond that, in bytes.
     pub journal_claim_bytes: u64,
-    /// Age of a journal file from which on it cannot be claimed any more, in seconds.
+    /// Age of a journal file above which it can no longer be claimed, in seconds.
     pub journal_claim_secs: u64,
-    /// Longest article that will ever be committed, in bytes; bounds what a start after a crash must check.
+    /// Longest article that is ever committed, in bytes; bounds what a start after a crash must check.
     pub article_bytes_max: u64,
-    /// Length of a journal file, in bytes; its space is reserved when it is made.
+    /// Length of a journal file, in bytes; its space is reserved when the file is created.
     pub journal_file_bytes: u64,
     /// Sizes of history's files; small ones are for tests.
     pub history: HistoryShape,
     /// Sizes of the overview's blocks and files; small ones are for tests.
     pub overview: OverviewShape,
-    /// Overview is compressed once its rows are so old, in seconds; 0: at once. See
-    /// [`crate::Spool::pack_overview`].
+    /// Age above which overview is compressed, in seconds; 0: at once. See [`crate::Spool::pack_overview`].
     pub overview_cold_secs: u64,
     /// Headers that overview rows keep besides the fields that all rows have.
     pub overview_headers: Vec<String>,
-    /// How much of what a busy feed writes stays in memory.
+    /// Amount of recently written data that stays in memory.
     pub hot_memory: HotMemory,
-    /// Journal rows between two checkpoints of the indexes, at least.
+    /// Minimum number of journal rows between two checkpoints of the indexes.
     pub checkpoint_rows: u64,
-    /// After a full disk, time between two tries whether there is room again.
+    /// Interval between attempts to write again after the disk was full.
     pub full_disk_retry: Duration,
 }
 
 impl SpoolConfig {
-    /// A configuration with the usual limits and nothing to store in.
+    /// Returns a configuration with the usual limits and no storage.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),

@@ -1,4 +1,4 @@
-//! What callers pass to a commit, and what it returns.
+//! Input and results of a commit.
 
 use crate::base::facts::Tagged;
 use crate::base::ids::GroupId;
@@ -9,64 +9,63 @@ use netnews::overview_row::Fields;
 /// An article ready to be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Filing<'a> {
-    /// Hash of its Message-ID.
+    /// Hash of the Message-ID.
     pub key: Key,
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: &'a [u8],
-    /// The article in wire format, without Xref and without the final `.`-line, as pieces to be put
-    /// consecutively.
+    /// The article in wire format, without Xref and without the final `.` line, as consecutive pieces.
     pub pieces: &'a [&'a [u8]],
-    /// Length of its headers in the pieces, the blank line included.
+    /// Length of the headers in the pieces, including the blank line.
     pub header_bytes: usize,
-    /// Where its Message-ID is in the pieces.
+    /// Offset of the Message-ID in the pieces.
     pub message_id_at: usize,
-    /// The groups to file it in, none twice. Without any it has no numbers, no overview and no place in Xref,
-    /// and is found by its Message-ID alone; only cyclic buffers take such articles.
+    /// The groups to file it in, without duplicates. Without groups the article has no numbers, no overview
+    /// and no place in Xref, and is found by its Message-ID alone; only cyclic buffers take such articles.
     pub groups: &'a [GroupId],
-    /// Its numbers in `groups`, 0 for a new one; empty: all new. Each must be above all its group has given
-    /// out, since a number once shown names nothing else: see [`Outcome::NumberTaken`].
+    /// Article numbers in `groups`, 0 for a new one; empty: all new. Each must be higher than all numbers its
+    /// group has handed out, since numbers are never reused: see [`Outcome::NumberTaken`].
     pub numbers: &'a [u64],
-    /// Its OVER fields; its size without the Xref line, which is added here.
+    /// OVER fields; the size is without the Xref line, which is added here.
     pub fields: Fields<'a>,
-    /// Unix seconds.
+    /// Arrival time in Unix seconds.
     pub arrived: u64,
-    /// Unix seconds.
+    /// Value of the Expires header in Unix seconds.
     pub expires: Option<u64>,
-    /// What else storage rules may ask for.
+    /// Further properties that storage rules test.
     pub criteria: Criteria<'a>,
-    /// What else its journal row says of it.
+    /// Further facts recorded in the journal row.
     pub tagged: Tagged<'a>,
 }
 
-/// What storage rules may ask of an article besides groups, size and dates. What is absent meets no
-/// condition.
+/// Properties of an article, besides groups, size and dates, that storage rules test. An absent property
+/// meets no condition.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Criteria<'a> {
-    /// Its From header.
+    /// From header.
     pub from: &'a [u8],
-    /// Its Path header, as it came.
+    /// Path header as received.
     pub path: &'a [u8],
-    /// All its header lines, for rules that name other headers.
+    /// All header lines, for rules that name other headers.
     pub head: &'a [u8],
-    /// What a filter says of it, in a word; needed only if a storage rule asks for it.
+    /// Verdict of a filter, one word; needed only if a storage rule tests it.
     pub verdict: Option<&'a str>,
-    /// Where it comes from: `peer NAME`, `injected`, `rnews`.
+    /// Origin of the article: `peer NAME`, `injected`, `rnews`.
     pub origin: &'a str,
-    /// Its Newsgroups header: the groups that rules go by if it is filed in none.
+    /// Newsgroups header: the groups that rules use for an article filed in none.
     pub newsgroups: &'a [u8],
 }
 
-/// One thing to be committed.
+/// Input of a commit.
 #[derive(Debug, Clone, Copy)]
 #[allow(clippy::large_enum_variant, reason = "batches are of articles; what is remembered is rare")]
 pub enum Entry<'a> {
     /// An accepted article.
     Article(Filing<'a>),
-    /// A rejected one whose Message-ID is remembered.
+    /// A rejected article whose Message-ID is remembered.
     Remember {
-        /// Hash of its Message-ID.
+        /// Hash of the Message-ID.
         key: Key,
-        /// Unix seconds.
+        /// Arrival time in Unix seconds.
         arrived: u64,
     },
 }
@@ -80,27 +79,27 @@ impl Entry<'_> {
     }
 }
 
-/// Where an article was filed.
+/// Location of a filed article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filed {
-    /// Its token.
+    /// Token of the article.
     pub token: Token,
 }
 
-/// What became of an entry.
+/// Result of committing an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Stored, journaled and published.
     Filed(Filed),
-    /// Its Message-ID is known already.
+    /// The Message-ID is already known.
     Duplicate,
-    /// Its Message-ID is remembered now.
+    /// The Message-ID is now remembered.
     Remembered,
-    /// No buffer of its class can hold it, or no rule matches it.
+    /// No buffer of the class can hold the article, or no rule matches it.
     Unfit,
-    /// Its class accepts no more until articles there are due or an operator makes room: try later.
+    /// The class accepts no more until articles there are due or an operator makes room: try later.
     Full,
-    /// One of its given numbers is not above all that its group has given out; nothing was filed.
+    /// A given number is not above all that its group has handed out; nothing was filed.
     NumberTaken,
 }
 
@@ -109,7 +108,7 @@ pub enum Outcome {
 pub struct Ticket(pub(crate) u64);
 
 impl Ticket {
-    /// The position, in bytes of journal ever written.
+    /// Returns the position, in bytes of journal ever written.
     pub fn position(self) -> u64 {
         self.0
     }

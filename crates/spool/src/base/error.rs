@@ -1,31 +1,31 @@
-//! The spool's errors: what stops an opening, what stops accepting, what a reader may meet.
+//! The spool's errors: failures to open, failures that stop accepting, failed reads.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why a spool could not be opened or an operation on it could not be done. Says what is wrong, where, and
-/// what to do.
+/// Reason why a spool could not be opened or an operation on it failed. The text says what is wrong, where,
+/// and what to do.
 #[derive(Debug)]
 pub enum SpoolError {
-    /// A call to the machine failed.
+    /// A system call failed.
     Io {
-        /// What was being done.
+        /// Operation that failed.
         doing: &'static str,
         /// The file or directory concerned.
         path: PathBuf,
-        /// The system's word for it.
+        /// Error of the system.
         source: io::Error,
     },
     /// Another process has the spool open.
     Locked(PathBuf),
-    /// The configuration and what is on disk do not go together, or a file is not what it should be.
+    /// The configuration and the files on disk do not match, or a file is not what it should be.
     Unfit(String),
 }
 
 impl SpoolError {
-    /// Wraps an I/O error with what was being done and where.
+    /// Wraps an I/O error with the operation and the path.
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }
@@ -53,10 +53,10 @@ impl std::error::Error for SpoolError {
     }
 }
 
-/// What kind of trouble keeps us from accepting.
+/// Kind of trouble that stops the spool from accepting articles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TroubleKind {
-    /// No space left; accepting starts again by itself when there is some.
+    /// No space left; accepting resumes by itself when there is some.
     Full,
     /// A write or sync failed.
     Io,
@@ -66,18 +66,18 @@ pub enum TroubleKind {
     Refused,
 }
 
-/// Our own trouble: the article was neither accepted nor rejected; the sender should try later.
+/// Failure of our own: the article was neither accepted nor rejected, and the sender should try later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
-    /// Its kind.
+    /// Kind of the trouble.
     pub kind: TroubleKind,
     /// A sentence for log and status.
     pub text: String,
     cause: Option<Cause>,
 }
 
-/// The error of the machine that caused trouble. The sentence has its text, so it does not make two troubles
-/// different.
+/// The system error that caused the trouble. Its text is part of the sentence, so it is ignored in
+/// comparisons.
 #[derive(Debug, Clone)]
 struct Cause(Arc<io::Error>);
 
@@ -90,14 +90,14 @@ impl PartialEq for Cause {
 impl Eq for Cause {}
 
 impl Trouble {
-    /// Trouble that no error of the machine caused.
+    /// Creates trouble that no system error caused.
     pub fn new(kind: TroubleKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into(), cause: None }
     }
 
-    /// Trouble that this error caused.
+    /// Creates trouble that this error caused.
     pub(crate) fn caused_by(kind: TroubleKind, text: impl Into<String>, error: &io::Error) -> Self {
-        // An error cannot be cloned; that of a call is its number.
+        // Errors cannot be cloned; a system error is recreated from its number.
         let copy = match error.raw_os_error() {
             Some(number) => io::Error::from_raw_os_error(number),
             None => io::Error::new(error.kind(), error.to_string()),
@@ -118,7 +118,7 @@ impl std::error::Error for Trouble {
     }
 }
 
-/// Why something could not be read.
+/// Reason why something could not be read.
 #[derive(Debug)]
 pub enum ReadError {
     /// The bytes are not in memory and the caller did not want to wait for the disk.
@@ -128,7 +128,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// What was read is damaged.
+    /// Returns the error for damaged data.
     pub(crate) fn damaged(text: String) -> Self {
         Self::Failed(io::Error::new(io::ErrorKind::InvalidData, text))
     }

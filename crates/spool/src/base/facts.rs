@@ -1,9 +1,10 @@
-//! What an article row says of its article besides where it is: tagged fields (`docs/formats/journal.md`).
+//! Facts about an article in its journal row, besides its location: tagged fields
+//! (`docs/formats/journal.md`).
 //!
-//! Whoever files an article encodes them before the writer's lock is taken ([`Facts::put`]), and the writer
+//! The caller of a commit encodes them before the writer's lock is taken ([`Facts::put`]), and the writer
 //! copies the bytes into the row. Every field may be absent: rows of earlier versions have none, and rows
-//! written by recovery have few. Readers of the journal decode them one by one ([`Tagged`]) and pass over
-//! tags they do not know.
+//! written by recovery have few. Readers of the journal decode them one by one ([`Tagged`]) and skip unknown
+//! tags.
 
 use crate::base::codec::{Reader, put_bytes, put_varint};
 use crate::base::hidden::{HIDER_BYTES_MAX, REASON_BYTES_MAX};
@@ -26,7 +27,7 @@ mod tag {
     pub const STANDS_FOR: u64 = 8;
 }
 
-/// What kind of article it is: any of the constants, together.
+/// Kind of an article: any combination of the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArticleKind(pub u8);
 
@@ -35,16 +36,16 @@ impl ArticleKind {
     pub const CONTROL: Self = Self(1);
     /// A control message that cancels an article.
     pub const CANCEL: Self = Self(2);
-    /// It supersedes another article.
+    /// The article supersedes another one.
     pub const SUPERSEDES: Self = Self(4);
-    /// A filter lets it go to no peer.
+    /// A filter keeps the article from all peers.
     pub const LOCAL: Self = Self(8);
-    /// It may be a notice that asks to hide other articles.
+    /// The article may be a notice that asks to hide other articles.
     pub const NOTICE: Self = Self(16);
-    /// Only its headers are here.
+    /// Only the headers are stored here.
     pub const HEADERS: Self = Self(32);
 
-    /// Whether it is of all the kinds of `other`.
+    /// Reports whether this includes all kinds of `other`.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -56,25 +57,26 @@ impl ArticleKind {
     }
 }
 
-/// What is known of an article that is to be filed.
+/// Known facts about an article that is to be filed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Facts<'a> {
-    /// Its length as peers will get it: wire format, without Xref line and final `.` line.
+    /// Length as sent to peers: wire format, without Xref line and final `.` line.
     pub wire_bytes: u64,
-    /// Value of its Path header as it came.
+    /// Value of the Path header as received.
     pub path: &'a [u8],
-    /// Value of its Distribution header; empty without one.
+    /// Value of the Distribution header; empty without one.
     pub distribution: &'a [u8],
-    /// Where it came from: `peer NAME`, `injected`, `rnews`, `import`.
+    /// Origin of the article: `peer NAME`, `injected`, `rnews`, `import`.
     pub origin: &'a str,
-    /// What kind of article it is.
+    /// Kind of the article.
     pub kind: ArticleKind,
     /// The sites that want it: bit `n` of byte `k` stands for the site with the number `8 k + n`
     /// ([`crate::Spool::site`]).
     pub sites: &'a [u8],
-    /// Who hides it as it is filed, and why: at most [`HIDER_BYTES_MAX`] and [`REASON_BYTES_MAX`] bytes.
+    /// Hider and reason, if the article is hidden as it is filed: at most [`HIDER_BYTES_MAX`] and
+    /// [`REASON_BYTES_MAX`] bytes.
     pub hidden: Option<(&'a str, &'a str)>,
-    /// The Message-ID that is remembered with it, as that of an article which is stored as this one.
+    /// Second Message-ID that is remembered, for which this article is stored instead.
     pub stands_for: Option<Key>,
 }
 
@@ -108,7 +110,7 @@ impl Facts<'_> {
     }
 }
 
-/// A text without what is beyond so many bytes.
+/// Truncates a text to at most `bytes_max` bytes.
 fn shortened(text: &str, bytes_max: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes_max)).unwrap_or(text)
 }
@@ -124,12 +126,12 @@ fn put_number(tag: u64, n: u64, out: &mut Vec<u8>) {
     put_varint(n, out);
 }
 
-/// The bit of a tag; none for those that this version does not know.
+/// Returns the bit of a tag; 0 for tags that this version does not know.
 fn bit(tag: u64) -> u64 {
     1u64.checked_shl(u32::try_from(tag).unwrap_or(u32::MAX)).unwrap_or(0)
 }
 
-/// Length of a varint.
+/// Returns the length of a varint.
 fn varint_bytes(n: u64) -> u8 {
     (64 - (n | 1).leading_zeros()).div_ceil(7) as u8
 }
@@ -143,7 +145,7 @@ pub struct Tagged<'a> {
 }
 
 impl<'a> Tagged<'a> {
-    /// What [`Facts::put`] appended; `None` if the bytes are not a list of tagged fields.
+    /// Wraps what [`Facts::put`] appended; `None` if the bytes are not a list of tagged fields.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let (mut r, mut present) = (Reader(bytes), 0);
         while !r.is_empty() {
@@ -153,7 +155,7 @@ impl<'a> Tagged<'a> {
         Some(Self { bytes, present })
     }
 
-    /// The encoded fields.
+    /// Returns the encoded fields.
     pub fn as_bytes(self) -> &'a [u8] {
         self.bytes
     }
@@ -171,63 +173,63 @@ impl<'a> Tagged<'a> {
         }
     }
 
-    /// Length in wire format, without Xref line and final `.` line.
+    /// Returns the length in wire format, without Xref line and final `.` line.
     pub fn wire_bytes(self) -> Option<u64> {
         Reader(self.find(tag::WIRE_BYTES)?).varint()
     }
 
-    /// Value of its Path as it came, of a long one the front.
+    /// Returns the value of the Path header as received, truncated if long.
     pub fn path(self) -> Option<&'a [u8]> {
         self.find(tag::PATH)
     }
 
-    /// How many path identities its Path had. `None`: the row does not say.
+    /// Returns the number of path identities in the Path. `None`: not recorded in the row.
     pub fn hops(self) -> Option<usize> {
         let path = self.find(tag::PATH).filter(|path| path.len() < PATH_BYTES_MAX)?;
         Some(path::hops(path).count())
     }
 
-    /// Whether an identity was in its Path, whatever its case. `None`: the row does not say; the identity may
-    /// still be beyond the [`PATH_BYTES_MAX`] bytes that it has.
+    /// Reports whether an identity was in the Path, ignoring case. `None`: not recorded in the row; the
+    /// identity may still be beyond the recorded [`PATH_BYTES_MAX`] bytes.
     pub fn has_passed(self, identity: &[u8]) -> Option<bool> {
         let path = self.find(tag::PATH)?;
         let found = path::contains_identity(path, identity);
         (found || path.len() < PATH_BYTES_MAX).then_some(found)
     }
 
-    /// Value of its Distribution header; `None` if it has none, or too long a one.
+    /// Returns the value of the Distribution header; `None` if there is none, or if it is too long.
     pub fn distribution(self) -> Option<&'a [u8]> {
         self.find(tag::DISTRIBUTION)
     }
 
-    /// Where it came from.
+    /// Returns the origin of the article.
     pub fn origin(self) -> Option<&'a [u8]> {
         self.find(tag::ORIGIN)
     }
 
-    /// What kind of article it is.
+    /// Returns the kind of the article.
     pub fn kind(self) -> Option<ArticleKind> {
         self.find(tag::KIND)?.first().map(|bits| ArticleKind(*bits))
     }
 
-    /// The sites that wanted it when it was filed, as [`Facts::sites`].
+    /// Returns the sites that wanted the article when it was filed, as in [`Facts::sites`].
     pub fn sites(self) -> &'a [u8] {
         self.find(tag::SITES).unwrap_or_default()
     }
 
-    /// Who hid it as it was filed, and why.
+    /// Returns the hider and the reason, if the article was hidden as it was filed.
     pub fn hidden(self) -> Option<(&'a str, &'a str)> {
         let mut r = Reader(self.find(tag::HIDDEN)?);
         let (by, reason) = (r.bytes()?, r.bytes()?);
         Some((std::str::from_utf8(by).ok()?, std::str::from_utf8(reason).ok()?))
     }
 
-    /// The Message-ID that is remembered with it.
+    /// Returns the second Message-ID that is remembered with the article.
     pub fn stands_for(self) -> Option<Key> {
         Some(Key(u128::from_le_bytes(self.find(tag::STANDS_FOR)?.try_into().ok()?)))
     }
 
-    /// Whether the site with this number wanted it when it was filed.
+    /// Reports whether the site with this number wanted the article when it was filed.
     pub fn is_wanted_by(self, site: u32) -> bool {
         self.sites().get(site as usize / 8).is_some_and(|byte| byte >> (site % 8) & 1 == 1)
     }
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_read_and_unknown_tags_are_passed_over() {
+    fn facts_are_read_as_written_and_unknown_tags_are_skipped() {
         let facts = Facts {
             wire_bytes: 70_000,
             path: b"News.Example!.SEEN.192.0.2.1!a-very-long-identity.example.org!!b!not-for-mail",
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_claimed_that_was_not_recorded() {
+    fn missing_facts_are_reported_as_missing() {
         let none = Tagged::default();
         assert_eq!((none.wire_bytes(), none.hops(), none.has_passed(b"a")), (None, None, None));
         assert_eq!((none.distribution(), none.origin(), none.kind()), (None, None, None));

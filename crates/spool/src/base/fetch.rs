@@ -1,19 +1,19 @@
-//! Having the processor fetch memory into its cache ahead of its use.
+//! Prefetching: asks the processor to load memory into its cache before it is used.
 
-/// Length of what a processor fetches at once. Where it is more, some is asked for twice.
+/// Length of a cache line in bytes. Where lines are longer, some are prefetched twice.
 const LINE_BYTES: usize = 64;
 
-/// Has the processor fetch what is at an address, and does not wait for it. There need not be anything.
+/// Prefetches the cache line at an address without waiting for it. The address need not be valid.
 pub(crate) fn fetch(address: usize) {
     line(address);
 }
 
-/// Has it fetch so many bytes from an address on.
+/// Prefetches this many bytes from an address on.
 pub(crate) fn fetch_bytes(address: usize, bytes: usize) {
     (address..address.saturating_add(bytes)).step_by(LINE_BYTES).for_each(line);
 }
 
-/// Has it fetch all of a value.
+/// Prefetches all of a value.
 pub(crate) fn fetch_all<T>(value: &T) {
     fetch_bytes(std::ptr::from_ref(value).addr(), size_of::<T>());
 }
@@ -22,7 +22,7 @@ pub(crate) fn fetch_all<T>(value: &T) {
 #[allow(unsafe_code)]
 fn line(address: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: the instruction reads nothing that the program sees, and ignores addresses without memory.
+    // SAFETY: the instruction has no effect on the program's state, and ignores addresses without memory.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address)) }
 }
 

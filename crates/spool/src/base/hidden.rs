@@ -1,31 +1,31 @@
-//! A hidden article: stored, and shown to nobody (`docs/hiding.md`).
+//! Hidden articles: stored, but not shown to any reader (`docs/hiding.md`).
 
 use super::ids::GroupId;
 use super::key::Key;
 use super::token::Token;
 
-/// Articles hidden at once, at most; each takes some 400 bytes of memory.
+/// Maximum number of hidden articles; each takes some 400 bytes of memory.
 pub const HIDDEN_MAX: usize = 1_000_000;
-/// Longest name of who hides, in bytes.
+/// Maximum length of a hider's name, in bytes.
 pub const HIDER_BYTES_MAX: usize = 255;
-/// Longest reason, in bytes.
+/// Maximum length of a reason, in bytes.
 pub const REASON_BYTES_MAX: usize = 1_000;
 
-/// An article that is hidden, and why.
+/// A hidden article, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HiddenArticle {
-    /// Hash of its Message-ID.
+    /// Hash of the Message-ID.
     pub key: Key,
-    /// Where it is stored.
+    /// Token of the stored article.
     pub token: Token,
-    /// Unix seconds.
+    /// Time of hiding, in Unix seconds.
     pub since: u32,
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: String,
-    /// Who hid it.
+    /// Name of the hider.
     pub by: String,
-    /// Why; may be empty.
+    /// Reason; may be empty.
     pub reason: String,
-    /// Its groups and its numbers there.
+    /// Groups of the article and its numbers there.
     pub numbers: Vec<(GroupId, u64)>,
 }

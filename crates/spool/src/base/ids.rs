@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(pub u32);
 
-/// What may be done in a group (RFC 3977 7.6.3, RFC 6048 3.1).
+/// Status of a group: what may be posted and filed there (RFC 3977 7.6.3, RFC 6048 3.1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Flag {
     /// `y`: posting is allowed.
@@ -27,7 +27,7 @@ pub enum Flag {
 }
 
 impl Flag {
-    /// Reads the active file's form.
+    /// Parses the form in an active file.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "y" => Self::Open,
@@ -53,7 +53,7 @@ impl std::fmt::Display for Flag {
     }
 }
 
-/// Names by number, including those of removed groups: an article may be stored under one.
+/// Group names by number, including those of removed groups: an article may be stored under one.
 #[derive(Debug, Default)]
 pub(crate) struct GroupNames {
     names: OrderedRw<HashMap<u32, Arc<str>>, INNERMOST>,
@@ -68,7 +68,7 @@ impl GroupNames {
         self.names.write().insert(id.0, name.into());
     }
 
-    /// All that `is_gone` says yes to, by number.
+    /// Returns all groups for which `is_gone` returns true, ordered by number.
     pub fn gone(&self, is_gone: impl Fn(GroupId) -> bool) -> Vec<(u32, Arc<str>)> {
         let names = self.names.read();
         let mut gone: Vec<_> =

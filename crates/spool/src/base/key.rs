@@ -1,8 +1,8 @@
 //! Keys: 128-bit keyed hashes that represent Message-IDs in history and in stored records.
 //!
-//! SipHash-1-3 with 128 bits of output and a secret per site (one per cluster): without the secret nobody can
-//! make two Message-IDs with one key. The secret belongs to the spool: with another one, no stored key is
-//! found again.
+//! SipHash-1-3 with 128 bits of output and a secret per site (one per cluster): without the secret,
+//! collisions cannot be constructed. The secret belongs to the spool: with another one, no stored key is
+//! found.
 
 use std::hash::Hasher;
 
@@ -13,8 +13,8 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u128);
 
-/// What tables by [`Key`] hash with: keys are hashes already, and their lower half serves as it is. Tables in
-/// shards choose the shard by upper bits.
+/// Hasher of tables by [`Key`]: keys are hashes already, so their lower half is used as it is. Sharded tables
+/// choose the shard by upper bits.
 #[derive(Debug, Default, Clone)]
 pub struct KeyBits(u64);
 
@@ -34,7 +34,7 @@ impl Hasher for KeyBits {
     }
 }
 
-/// Makes keys.
+/// Computes keys.
 #[derive(Clone)]
 pub struct KeyHasher {
     hasher: SipHasher13,
@@ -42,12 +42,12 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
-    /// A hasher with the site's secret.
+    /// Creates a hasher with the site's secret.
     pub fn new(secret: [u8; 16]) -> Self {
         Self { hasher: SipHasher13::new_with_key(&secret), secret }
     }
 
-    /// The key of a Message-ID, which includes its angle brackets.
+    /// Returns the key of a Message-ID, which includes its angle brackets.
     pub fn key(&self, message_id: &[u8]) -> Key {
         let mut hasher = self.hasher;
         hasher.write(message_id);
@@ -59,14 +59,15 @@ impl KeyHasher {
     }
 }
 
-/// The secret is not shown.
+/// Leaves out the secret.
 impl std::fmt::Debug for KeyHasher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("KeyHasher")
     }
 }
 
-/// INN's hash of a Message-ID, as in its history file: MD5 of it with the right-hand side in lower case.
+/// Computes INN's hash of a Message-ID, as in INN's history file: the MD5 with the right-hand side in lower
+/// case.
 pub fn inn_hash(message_id: &[u8]) -> [u8; 16] {
     let right = memchr::memrchr(b'@', message_id).unwrap_or(message_id.len());
     let (local, domain) = message_id.split_at_checked(right).unwrap_or((message_id, b""));
@@ -96,7 +97,7 @@ mod tests {
 
     /// Spools on disk depend on these values.
     #[test]
-    fn keys_stay_what_they_are() {
+    fn keys_never_change() {
         let key = KeyHasher::new(*b"0123456789abcdef").key(b"<1993@example.org>");
         assert_eq!(key, Key(0x10587bb8416f67e0a802a352b1dc7cee));
     }

@@ -1,27 +1,27 @@
-//! How long something took: a histogram that many threads fill at once, without a lock.
+//! Latency histograms that many threads fill concurrently, without a lock.
 //!
-//! An observation costs two additions to memory that other threads mostly leave alone. Filled by
-//! `write::syncer`, and by the server for what takes its time there.
+//! An observation costs two additions to memory that other threads rarely touch. Filled by `write::syncer`,
+//! and by the server for its own operations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::threads::thread_number;
+use lock_order::thread_number;
 
-/// Upper bounds of the buckets, in microseconds; beyond the last there is one more.
+/// Upper bounds of the buckets, in microseconds; one more bucket follows the last bound.
 const BOUNDS_MICROS: [u64; 22] = [
     1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
     500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 
-/// More threads than this share.
+/// Number of stripes; with more threads than this, some share one.
 const STRIPES: usize = 8;
 
-/// How long something took, how often.
+/// Histogram of durations.
 #[derive(Debug, Default)]
 pub struct Latency([Stripe; STRIPES]);
 
-/// What some of the threads counted; no two of them in one line of the processor's cache.
+/// Counts of some of the threads; each stripe has cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Stripe {
@@ -29,25 +29,25 @@ struct Stripe {
     sum_nanos: AtomicU64,
 }
 
-/// What a [`Latency`] had counted.
+/// Counts of a [`Latency`] at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyCounts {
-    /// For each bucket its upper bound in seconds, the last of them infinity, and how many took that long and
-    /// longer than the bound before.
+    /// Upper bound of each bucket in seconds, the last one infinity, and the number of observations above the
+    /// previous bound and up to this one.
     pub buckets: Vec<(f64, u64)>,
-    /// All of them.
+    /// Number of all observations.
     pub count: u64,
-    /// Seconds that they took together.
+    /// Sum of all durations in seconds.
     pub sum_secs: f64,
 }
 
 impl Latency {
-    /// Something took so long.
+    /// Records one duration.
     pub fn observe(&self, took: Duration) {
         self.observe_many(took, 1);
     }
 
-    /// So many took so long, each.
+    /// Records the same duration for `many` observations.
     pub fn observe_many(&self, took: Duration, many: usize) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_MICROS.partition_point(|bound| bound * 1_000 < nanos);
@@ -58,7 +58,7 @@ impl Latency {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> LatencyCounts {
         let bounds = BOUNDS_MICROS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
         let count_of = |bucket: usize| -> u64 {
@@ -82,7 +82,7 @@ mod tests {
         for (micros, many) in [(0, 1), (10, 1), (11, 2), (1_000_000, 1), (10_000_001, 3)] {
             latency.observe_many(Duration::from_micros(micros), many);
         }
-        // Of whichever thread.
+        // Any thread may count.
         let observe = || latency.observe(Duration::from_nanos(1_001));
         std::thread::scope(|scope| scope.spawn(observe).join().unwrap());
         let counts = latency.counts();

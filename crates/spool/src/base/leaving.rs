@@ -1,25 +1,25 @@
-//! Articles that are about to leave the spool for good, as those hear of it who may hold them back.
+//! Articles about to leave the spool for good, and the hook that may hold them back.
 
 use crate::base::key::Key;
 use crate::base::token::Token;
 use std::fmt::Debug;
 
-/// A kept article that expiry would remove now.
+/// A retained article that expiry would remove now.
 #[derive(Debug, Clone, Copy)]
 pub struct Leaving<'a> {
-    /// Hash of its Message-ID.
+    /// Hash of the Message-ID.
     pub key: Key,
-    /// Where it is stored.
+    /// Token of the stored article.
     pub token: Token,
-    /// Its groups that are still carried, with its numbers there.
+    /// Groups that are still carried, with the article's numbers there.
     pub numbers: &'a [(&'a str, u64)],
-    /// It is not due, but given up for room.
+    /// Whether the article is given up for space before it is due.
     pub is_given_up: bool,
 }
 
-/// Who is asked before expiry removes an article.
+/// Hook that is called before expiry removes an article.
 pub trait MayLeave: Debug + Send + Sync {
-    /// Whether the article may go now; otherwise a later pass asks again. Called with the writer's lock held:
-    /// it must return at once, and call nothing of the spool.
+    /// Returns whether the article may be removed now; otherwise a later pass asks again. Called with the
+    /// writer's lock held: it must return at once, and call nothing of the spool.
     fn may_leave(&self, article: &Leaving<'_>) -> bool;
 }

@@ -1,9 +1,9 @@
-//! Limits that several floors of the spool go by.
+//! Limits that several floors of the spool share.
 
-/// Bytes stored in one go, unless a single article is bigger.
+/// Bytes stored in one go, unless a single article is larger.
 pub(crate) const PART_BYTES_MAX: u64 = 1 << 20;
 /// Highest number that an article may bring: far above any group's, and far below where arithmetic with it
-/// ends.
+/// overflows.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
-/// Most groups one article is filed in.
+/// Maximum number of groups that one article is filed in.
 pub(crate) const GROUPS_MAX: usize = 1000;

@@ -1,10 +1,8 @@
-//! What all floors share: names, numbers and limits. Nothing here touches a disk or knows another floor.
+//! Names, numbers and limits that all floors share. Nothing here touches a disk or depends on another floor.
 
 pub(crate) mod bug;
-pub(crate) mod clock;
 pub(crate) mod codec;
 pub mod config;
-pub(crate) mod crc;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod facts;
@@ -16,10 +14,7 @@ pub(crate) mod latency;
 pub(crate) mod leaving;
 pub(crate) mod limits;
 pub(crate) mod ordered;
-pub(crate) mod progress;
-pub(crate) mod read_mode;
 pub(crate) mod size;
 pub(crate) mod status;
-pub(crate) mod threads;
 pub(crate) mod token;
 pub(crate) mod xref;

@@ -1,9 +1,9 @@
-//! Sizes for people.
+//! Sizes as text.
 
-/// Kinds of sizes, from the largest.
+/// Units of size, from the largest.
 const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-/// A size for people, such as `1.50 GiB`.
+/// Formats a size in its largest unit, such as `1.50 GiB`.
 pub(crate) fn size_text(bytes: u64) -> String {
     match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
         Some((name, unit)) => format!("{:.2} {name}", bytes as f64 / *unit as f64),

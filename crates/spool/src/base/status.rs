@@ -2,20 +2,20 @@
 
 use super::error::Trouble;
 
-/// One volume.
+/// A cyclic volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BufferStatus {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Its method's name.
+    /// Name of its storage method.
     pub method: &'static str,
-    /// Its size: that of its file, or of its memory.
+    /// Size of the file, or of the memory.
     pub size_bytes: u64,
-    /// Room for records, in bytes.
+    /// Space for records, in bytes.
     pub area_bytes: u64,
     /// Bytes between the oldest living record and the write position.
     pub used_bytes: u64,
-    /// Times wrapped, from 1 (CNFS cycle number).
+    /// Number of the current cycle: times wrapped, from 1 (CNFS cycle number).
     pub cycle: u64,
     /// Offset of the write position in the area.
     pub free: u64,
@@ -28,66 +28,66 @@ pub struct BufferStatus {
     /// Bytes that a record takes beyond its article, on average over the last ones: header, padding and usage
     /// bits.
     pub record_overhead_bytes: Option<u64>,
-    /// How much of what lies there is compressed, from 0 to 1, from samples; `None`: nothing lies there.
+    /// Share of the stored data that is compressed, from 0 to 1, from samples; `None`: the volume is empty.
     pub compressed_share: Option<f64>,
-    /// How much of it belongs to no article any more, as that was withdrawn; from samples, likewise.
+    /// Share of the stored data that belongs to withdrawn articles, from 0 to 1, from samples.
     pub holes_share: Option<f64>,
 }
 
-/// A volume that keeps its articles until they are due.
+/// A volume that retains its articles until they are due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptStatus {
-    /// Its name, which is that of its class.
+    /// Name of the volume, which is that of its class.
     pub name: String,
-    /// Its method's name.
+    /// Name of its storage method.
     pub method: &'static str,
-    /// Articles in it; cancelled ones are counted until expiry has passed them.
+    /// Articles in the volume; cancelled ones are counted until expiry has passed them.
     pub articles: u64,
     /// Bytes of those articles as stored.
     pub bytes: u64,
-    /// It takes no more for now.
+    /// Whether it accepts no more articles for now.
     pub full: bool,
-    /// Arrival of the oldest, Unix seconds.
+    /// Arrival of the oldest article, Unix seconds.
     pub oldest_arrival: Option<u64>,
-    /// Bytes of those that arrived in the last hour.
+    /// Bytes of the articles that arrived in the last hour.
     pub written_hour_bytes: u64,
-    /// Bytes of those that arrived in the last day.
+    /// Bytes of the articles that arrived in the last day.
     pub written_day_bytes: u64,
-    /// Bytes that it has room for, those in it included: of the files it may have, or on its file system.
+    /// Capacity in bytes, including what is stored: of the files it may have, or of its file system.
     pub room_bytes: u64,
 }
 
 /// One storage class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassStatus {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
-    /// Its method's name.
+    /// Name of its storage method.
     pub method: &'static str,
     /// Names of the buffers it writes to.
     pub buffers: Vec<String>,
-    /// Articles that went to its overflow since the start, as they would have displaced what is to stay.
+    /// Articles sent to the overflow class since the start, as they would have displaced protected ones.
     pub spilled: u64,
-    /// Articles not stored since the start, as neither it nor an overflow could take them.
+    /// Articles not stored since the start, as neither the class nor an overflow could take them.
     pub turned_away: u64,
 }
 
 /// A reader of the journal, such as a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReaderStatus {
-    /// Its name.
+    /// Name of the reader.
     pub name: String,
-    /// It has a cursor file.
+    /// Whether it has a cursor file.
     pub durable: bool,
-    /// Rows from here on are claimed for it.
+    /// Position from which on rows are claimed for the reader.
     pub position: u64,
-    /// Bytes of journal from there to the last row.
+    /// Bytes of journal from that position to the end of the last row.
     pub backlog_bytes: u64,
-    /// Bytes of journal that were removed before it read them.
+    /// Bytes of journal that were removed before the reader had read them.
     pub lost_bytes: u64,
-    /// Articles whose rows were among them.
+    /// Articles whose rows were among the lost bytes.
     pub lost_articles: u64,
-    /// What was found wrong with its file since the spool was opened.
+    /// Damage of its file found since the spool was opened.
     pub damage: Option<CursorDamage>,
 }
 
@@ -103,7 +103,7 @@ pub enum CursorDamage {
 }
 
 impl CursorDamage {
-    /// Whether the reader went back to the oldest row.
+    /// Reports whether the reader went back to the oldest row.
     pub fn went_back(self) -> bool {
         self != Self::OneCopy
     }
@@ -112,21 +112,21 @@ impl CursorDamage {
 /// The whole spool.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Status {
-    /// When its volumes, classes and files were measured, Unix seconds; 0: not yet.
+    /// Time at which volumes, classes and files were measured, Unix seconds; 0: not yet.
     pub measured: u64,
     /// Classes, in the order of the configuration.
     pub classes: Vec<ClassStatus>,
     /// Volumes, in the order of the configuration.
     pub buffers: Vec<BufferStatus>,
-    /// Volumes that keep.
+    /// Volumes that retain articles until they are due.
     pub kept: Vec<KeptStatus>,
-    /// Groups carried.
+    /// Number of carried groups.
     pub groups: u64,
-    /// Living articles.
+    /// Number of living articles.
     pub articles: u64,
-    /// Of these, hidden articles.
+    /// Hidden articles among them.
     pub hidden: u64,
-    /// Message-IDs known.
+    /// Number of known Message-IDs.
     pub history_entries: u64,
     /// Bytes of history files.
     pub history_bytes: u64,
@@ -136,16 +136,15 @@ pub struct Status {
     pub residents_bytes: u64,
     /// Bytes of both copies of the last checkpoint.
     pub checkpoint_bytes: u64,
-    /// Bytes of journal kept.
+    /// Bytes of kept journal files.
     pub journal_bytes: u64,
-    /// Journal rows that a crash now would replay.
+    /// Journal rows that would be replayed after a crash now.
     pub rows_to_replay: u64,
     /// Bytes ever written to the journal.
     pub journal_position: u64,
     /// Bytes of journal that a power cut now could take.
     pub undurable_bytes: u64,
-    /// Bytes that a busy feed wrote and whose memory was given back to the machine, since the spool was
-    /// opened.
+    /// Bytes written by a busy feed whose memory was released to the machine since the spool was opened.
     pub released_bytes: u64,
     /// Readers of the journal.
     pub readers: Vec<ReaderStatus>,
@@ -153,23 +152,23 @@ pub struct Status {
     pub offers: u64,
     /// Pages of mapped files that could not be read and were rebuilt since the spool was opened.
     pub mended_pages: u64,
-    /// Names of articles' files that were passed over since the spool was opened, as files that no index
-    /// knows have them.
+    /// File names of articles that were skipped since the spool was opened, as unindexed files have them
+    /// already.
     pub passed_over: u64,
-    /// What articles without numbers have saved since the spool was opened; `None`: there were none.
+    /// Savings by articles without numbers since the spool was opened; `None`: there were none.
     pub unnumbered: Option<Saved>,
-    /// Why nothing is accepted at the moment.
+    /// Reason why nothing is accepted at the moment.
     pub trouble: Option<Trouble>,
 }
 
-/// What articles without numbers save.
+/// Savings by articles without numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Saved {
-    /// How many there were.
+    /// Number of articles.
     pub articles: u64,
     /// Bytes of overview rows that they would have, uncompressed.
     pub overview_bytes: u64,
-    /// What making and indexing those rows would have taken at least, in nanoseconds: with everything in the
-    /// processor's caches, as measured here.
+    /// Minimum time that making and indexing those rows would have taken, in nanoseconds: measured here with
+    /// everything in the processor's caches.
     pub nanos: u64,
 }

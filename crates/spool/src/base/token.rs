@@ -10,26 +10,26 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum MethodKind {
-    /// Nothing is kept.
+    /// Articles are not stored.
     Trash = 0,
     /// Cyclic buffers (CNFS).
     Cnfs = 1,
     /// A bounded buffer in memory, empty after a restart.
     Memory = 2,
-    /// Files of records that are made as needed and go when all in them is due (CNFS-F4).
+    /// Files of records that are created as needed and removed when all their articles are due (CNFS-F4).
     AppendOnly = 3,
-    /// A file an article, by group and number, as C News and INN have it.
+    /// One file per article, by group and number, as in C News and INN.
     Tradspool = 4,
     /// `tradspool` with big directories split as Usenetfs does (UFS-02).
     Bucketed = 5,
-    /// A file an article, by a digest of its Message-ID (CNFS-40).
+    /// One file per article, by a digest of its Message-ID (CNFS-40).
     Hashed = 6,
-    /// A file an article, by its arrival time, as INN has it.
+    /// One file per article, by its arrival time, as in INN.
     Timehash = 7,
 }
 
 impl MethodKind {
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_u8(n: u8) -> Option<Self> {
         match n {
             0 => Some(Self::Trash),
@@ -44,7 +44,7 @@ impl MethodKind {
         }
     }
 
-    /// The word for it in the configuration.
+    /// Returns its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Trash => "trash",
@@ -60,18 +60,18 @@ impl MethodKind {
 }
 
 impl MethodKind {
-    /// Whether each article is a file of its own.
+    /// Reports whether each article is a file of its own.
     pub fn is_file_per_article(self) -> bool {
         matches!(self, Self::Tradspool | Self::Bucketed | Self::Hashed | Self::Timehash)
     }
 
-    /// Whether articles stay until they are due instead of being displaced by later ones.
+    /// Reports whether articles stay until they are due instead of being displaced by later ones.
     pub fn keeps(self) -> bool {
         self == Self::AppendOnly || self.is_file_per_article()
     }
 }
 
-/// Where an article is stored.
+/// Location of a stored article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token {
     /// The storage method.
@@ -88,7 +88,7 @@ impl Token {
     /// Length of the binary form.
     pub const BYTES: usize = 12;
 
-    /// Binary form: method, class, volume (u16 LE), place (u64 LE).
+    /// Returns the binary form: method, class, volume (u16 LE), place (u64 LE).
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut b = [0; Self::BYTES];
         b[0] = self.method as u8;
@@ -98,7 +98,7 @@ impl Token {
         b
     }
 
-    /// The binary form as hexadecimal digits.
+    /// Returns the binary form as hexadecimal digits.
     pub fn to_hex(&self) -> String {
         self.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -125,7 +125,7 @@ impl Token {
     }
 }
 
-/// The form for logs where no volume names are at hand: `cnfs/2/1:24da800`.
+/// Writes the form for logs without volume names: `cnfs/2/1:24da800`.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}:{:x}", self.method.name(), self.class, self.volume, self.place)

@@ -1,15 +1,15 @@
 //! The Xref header (RFC 5536 3.2.14), which every stored article begins with: group names and numbers.
 
-/// What the line begins with.
+/// Beginning of the header line.
 pub(crate) const XREF_NAME: &[u8] = b"Xref: ";
 
-/// The pairs of the Xref line that a stored article begins with.
+/// Returns the pairs of the Xref line that a stored article begins with.
 pub(crate) fn pairs_of_line(head: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     let line = head.split(|b| *b == b'\r').next().and_then(|l| l.strip_prefix(XREF_NAME)).unwrap_or_default();
     pairs_of(line)
 }
 
-/// The pairs in the value of an Xref header.
+/// Returns the pairs in the value of an Xref header.
 pub(crate) fn pairs_of(value: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     let pair = |p: &'_ [u8]| {
         let colon = memchr::memrchr(b':', p)?;

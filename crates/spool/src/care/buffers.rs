@@ -1,15 +1,13 @@
-//! Buffers that are added, grown, retired, moved and removed, while serving or not.
+//! Adding, growing, retiring, moving and removing buffers, while serving or not.
 //!
-//! The configuration defines which buffers there are, so its change is the moment at which each of these
-//! takes effect: the caller passes a function that makes it, called once everything that may fail before it
-//! has succeeded. A crash before it leaves the spool as it was; after it, the next opening finds or finishes
-//! what the configuration says (`docs/states.md`).
+//! The configuration defines the buffers, so each of these operations takes effect when the configuration
+//! changes: the caller passes a function that changes it, which is called after everything that may fail
+//! before. A crash before it leaves the spool as it was; after it, the next opening finds or completes the
+//! new state (`docs/states.md`).
 
-use crate::base::clock::unix_now;
 use crate::base::config::BufferConfig;
 use crate::base::error::{SpoolError, Trouble};
 use crate::base::ordered::{OrderedGuard, rank};
-use crate::base::progress::Progress;
 use crate::base::token::MethodKind;
 use crate::index::residents::{Residents, ResidentsState};
 use crate::journal::{Row, VolumeRow};
@@ -20,23 +18,25 @@ use crate::open::recovery::{cannot_resize, marks, presence, secret_of};
 use crate::open::space;
 use crate::spool::Spool;
 use crate::write::commit::Writer;
+use disk::Progress;
+use disk::clock::unix_now;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes the change in the configuration; an error leaves everything as it was.
+/// Function that changes the configuration; an error leaves everything as it was.
 pub type Commit<'a> = &'a mut dyn FnMut() -> Result<(), String>;
 
-/// A buffer and what it is used for.
+/// A buffer and its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BufferState {
-    /// As configured; the size is what it really has.
+    /// Configuration, with the actual size.
     pub config: BufferConfig,
-    /// The class that it belongs to.
+    /// Class that it belongs to.
     pub class: String,
-    /// Bytes of it that hold articles when it is full.
+    /// Capacity for articles, in bytes.
     pub area_bytes: u64,
-    /// Bytes between its oldest living article and its write position; 0: it holds none.
+    /// Bytes between its oldest living article and its write position; 0: it is empty.
     pub used_bytes: u64,
     /// Arrival of its oldest living article, Unix seconds.
     pub oldest_arrival: Option<u64>,
@@ -51,7 +51,7 @@ fn troubled(trouble: &Trouble) -> SpoolError {
 }
 
 impl Spool {
-    /// All buffers, in the order of their making.
+    /// Returns all buffers, in the order of their creation.
     pub fn buffers(&self) -> std::io::Result<Vec<BufferState>> {
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
@@ -111,7 +111,7 @@ impl Spool {
             self.take_into_use(config, number, &buffer, commit)
         });
         if made.is_err() && blank.is_none() && self.shared.volumes.load().named(&config.name).is_none() {
-            // What was created and is not used; it does no harm if it stays.
+            // The new file is not used; failing to remove it is harmless.
             let _stays = disk.remove(&config.path);
         }
         made
@@ -141,7 +141,7 @@ impl Spool {
         self.changed(&mut writer, Some(&row))
     }
 
-    /// Grows a buffer. Everything in it stays where it is, and the new room is used at once.
+    /// Grows a buffer. Its contents stay where they are, and the new space is used at once.
     pub fn grow_buffer(&self, name: &str, size_bytes: u64, commit: Commit<'_>) -> Result<(), SpoolError> {
         let (config, volumes) = self.buffer(name)?;
         let volume = buffer_in(&volumes, name)?;
@@ -170,8 +170,7 @@ impl Spool {
         self.changed(&mut writer, None)
     }
 
-    /// Makes a buffer accept no more articles (`retired`), or accept them again. Those it holds stay
-    /// readable.
+    /// Makes a buffer accept no more articles (`retired`), or accept them again. Its articles stay readable.
     pub fn retire_buffer(&self, name: &str, retired: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
         self.buffer(name)?;
         let mut writer = self.accepting()?;
@@ -214,7 +213,7 @@ impl Spool {
                 from.stop_copying();
                 let unused = self.buffer(name).is_ok_and(|(now, _)| now.path != path);
                 if unused && blank.is_none() {
-                    // What was created and is not used; it does no harm if it stays.
+                    // The new file is not used; failing to remove it is harmless.
                     let _stays = disk.remove(path);
                 }
                 Err(error)
@@ -235,7 +234,7 @@ impl Spool {
         let mut writer = self.accepting()?;
         let moved = from.finish_copy(disk, copying, unix_now()).map_err(io())?;
         if let Err(text) = commit() {
-            // It is whole already, and must not be taken for the buffer one day.
+            // The copy is complete, and must not be mistaken for the buffer later.
             moved.retract("a copy that was given up").map_err(io())?;
             return Err(unfit(text));
         }
@@ -246,7 +245,7 @@ impl Spool {
         self.changed(&mut writer, None)
     }
 
-    /// Removes a retired buffer from the spool. If it still holds articles, only with `articles`: they are
+    /// Removes a retired buffer from the spool. If it still holds articles, `articles` must be true: they are
     /// removed with it.
     pub fn remove_buffer(&self, name: &str, articles: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
         let (config, volumes) = self.buffer(name)?;
@@ -266,7 +265,7 @@ impl Spool {
                 volume.head().saturating_sub(oldest)
             )));
         }
-        // First nothing names its articles any more, then nothing names the buffer.
+        // The indexes must forget its articles before the buffer is removed.
         let head = volume.next_cycle(volume.next_cycle(volume.head()));
         writer.commit_now(&Row::Skip { volume: volume.id(), head }).map_err(|t| troubled(&t))?;
         writer.folds.displace(index, head).map_err(io("read residents of"))?;
@@ -290,21 +289,21 @@ impl Spool {
         volume.retract("removed").map_err(io("mark as removed"))
     }
 
-    /// Removes index files that no checkpoint names any more.
+    /// Removes index files to which no checkpoint refers any more.
     pub(crate) fn remove_residents(&self, id: u16) -> std::io::Result<()> {
         let dir = Paths::new(&self.shared.config.dir).residents.join(format!("{id:05}"));
         let disk = &*self.shared.disk;
         disk.list(&dir)?.iter().try_for_each(|name| disk.remove(&dir.join(name)))
     }
 
-    /// The writer, if it accepts.
+    /// Locks the writer, if it accepts.
     pub(crate) fn accepting(&self) -> Result<OrderedGuard<'_, Writer, { rank::WRITER }>, SpoolError> {
         let mut writer = self.writer.lock();
         writer.accepting().map_err(|trouble| troubled(&trouble))?;
         Ok(writer)
     }
 
-    /// The configuration of a buffer, and the volumes, of which it is one.
+    /// Returns the configuration of a buffer, and the volumes, of which it is one.
     fn buffer(&self, name: &str) -> Result<(BufferConfig, Arc<VolumeTable>), SpoolError> {
         let writer = self.writer.lock();
         let config = writer.buffers.iter().find(|b| b.name == name).cloned();
@@ -314,7 +313,7 @@ impl Spool {
         })
     }
 
-    /// Makes classes use the buffers as they are now, records that in the journal, and takes a checkpoint.
+    /// Makes classes use the current buffers, records that in the journal, and takes a checkpoint.
     fn changed(&self, writer: &mut Writer, row: Option<&Row<'_>>) -> Result<(), SpoolError> {
         let volumes: arc_swap::Guard<Arc<VolumeTable>> = self.shared.volumes.load();
         let retired: Vec<String> =
@@ -326,13 +325,13 @@ impl Spool {
             writer.commit_now(row).map_err(|t| troubled(&t))?;
         }
         marks::set(&*self.shared.disk, &self.shared.current.load(), &writer.buffers);
-        // So that the next opening begins with the buffers as they are.
+        // The next opening must begin with the current buffers.
         self.wait_for_checkpoint(writer)?;
         let dir = &self.shared.config.dir;
         writer.checkpoint().map_err(SpoolError::io("take a checkpoint in", dir))
     }
 
-    /// Waits until no checkpoint is on its way to the disk.
+    /// Waits until no checkpoint is being written.
     pub(crate) fn wait_for_checkpoint(&self, writer: &Writer) -> Result<(), SpoolError> {
         while writer.sync.is_checkpoint_pending() {
             if let Some(trouble) = writer.sync.trouble() {
@@ -348,8 +347,8 @@ fn buffer_in<'v>(volumes: &'v VolumeTable, name: &str) -> Result<&'v Cycbuff, Sp
     volumes.cycbuff(name).ok_or_else(|| unfit(format!("\"{name}\" is not a cyclic buffer")))
 }
 
-/// Refuses a path at which there is anything; `Some` if there is a blank file or device to be used.
-pub(crate) fn must_be_blank(disk: &dyn crate::disk::Disk, path: &Path) -> Result<Option<()>, SpoolError> {
+/// Refuses a path that is in use; returns `Some` if there is a blank file or device.
+pub(crate) fn must_be_blank(disk: &dyn disk::Disk, path: &Path) -> Result<Option<()>, SpoolError> {
     match Found::open(disk, path)? {
         Some(found) => Err(unfit(format!(
             "{} is a newsreel buffer already ({}); name another path, or empty it first",
@@ -357,7 +356,7 @@ pub(crate) fn must_be_blank(disk: &dyn crate::disk::Disk, path: &Path) -> Result
             found.header.map_or("with damaged headers".to_owned(), |h| format!("\"{}\"", h.name))
         ))),
         None => {
-            let there = disk.open(path, crate::disk::Open::ReadOnly);
+            let there = disk.open(path, disk::Open::ReadOnly);
             Ok(there.ok().map(|_| ()))
         }
     }

@@ -1,8 +1,8 @@
-//! Passes of expiry over an open spool, and what one would do (CN-20 to CN-22).
+//! Passes of expiry over an open spool, and dry runs of them (CN-20 to CN-22).
 //!
-//! What a pass must know of all articles is read from the lists of what is kept, without the writer's lock:
-//! the lowest numbers that caps let stay, the arrivals of threads, what may be given up for room. The removal
-//! itself goes in steps under the lock ([`crate::write::expire`]).
+//! Data about many articles is read from the lists of retained articles, without the writer's lock: the
+//! lowest numbers within caps, the arrivals of threads, the candidates for giving up. The removal itself
+//! takes place in steps under the lock ([`crate::write::expire`]).
 
 mod explain;
 mod survey;
@@ -11,40 +11,40 @@ mod what_if;
 pub use explain::{Expiry, ExpiryFate, ExpiryOfNumber};
 pub use what_if::{WhatIf, WhatIfRow};
 
-use crate::base::clock::unix_now;
 use crate::base::error::Trouble;
-use crate::base::progress::Progress;
 use crate::method::Volume;
 use crate::spool::Spool;
 use crate::write::expire::{ExpireReport, Judge, Judged, Step, unreadable};
 use crate::write::policy::Policy;
 use crate::write::room::Room;
 use crate::write::syncer::failed_sync;
+use disk::Progress;
+use disk::clock::unix_now;
 use std::sync::Arc;
 use survey::fingerprint;
 
-/// Articles whose rows share a sync.
+/// Number of articles whose rows share a sync.
 const CHOSEN_PER_SYNC: usize = 16_384;
 
 impl Spool {
-    /// Expires the kept articles that are due, or reports which would be expired.
+    /// Expires the retained articles that are due, or reports which would be expired.
     pub fn expire(&self, dry_run: bool) -> Result<ExpireReport, Trouble> {
         self.expire_as_of(unix_now(), dry_run)
     }
 
-    /// As [`Spool::expire`], as if it were `now` (Unix seconds).
+    /// Like [`Spool::expire`], as if it were `now` (Unix seconds).
     pub fn expire_as_of(&self, now: u64, dry_run: bool) -> Result<ExpireReport, Trouble> {
         if dry_run { self.would_expire(now) } else { self.expire_all(now) }
     }
 
-    /// Expires the kept articles that are due, as of `now` (Unix seconds), without reading lists of which it
-    /// is known that nothing is. What was looked at there is not counted.
+    /// Expires the retained articles that are due, as of `now` (Unix seconds), without reading lists known to
+    /// have no due articles, whose articles are not counted as examined.
     pub fn expire_due(&self, now: u64) -> Result<ExpireReport, Trouble> {
         self.expire_and_archive(now, true)
     }
 
-    /// As [`Spool::expire_and_archive`]; what another pass has removed that was running, and that this one
-    /// waited for, counts too.
+    /// Like [`Spool::expire_and_archive`], but counts also the removals of a pass that was running, and for
+    /// which this one waited.
     fn expire_all(&self, now: u64) -> Result<ExpireReport, Trouble> {
         let before = *self.expired.lock();
         let own = self.expire_and_archive(now, false)?;
@@ -53,26 +53,26 @@ impl Spool {
         Ok(ExpireReport { looked_at, ..all.with_outlook_of(&own) })
     }
 
-    /// Passes until nothing goes any more: an archivist holds back what it has not copied, and copies it
-    /// between two passes, when the writer is free.
+    /// Runs passes until nothing more is removed: an archivist holds back articles that it has not copied,
+    /// and copies them between two passes, when the writer is free.
     fn expire_and_archive(&self, now: u64, is_quick: bool) -> Result<ExpireReport, Trouble> {
         let mut all = self.expiry_pass(now, is_quick)?;
         while self.archivist().is_some_and(|archivist| archivist.archive_held(self)) {
             let next = self.expiry_pass(now, is_quick)?;
-            // What was held back is counted in the pass in which it goes.
+            // An article that was held back is counted in the pass that removes it.
             let looked_at = all.looked_at.max(all.articles + next.looked_at);
             all = ExpireReport { looked_at, ..all.with(&next).with_outlook_of(&next) };
         }
         Ok(all)
     }
 
-    /// Whether a class has less room than it should leave free, and so may have to give up articles.
+    /// Reports whether a class has less space than it should leave free, and so may have to give up articles.
     pub fn is_short_of_room(&self) -> bool {
         let volumes = self.shared.volumes.load();
         volumes.all().iter().any(|volume| self.room(&**volume).is_some_and(|room| room.is_short()))
     }
 
-    /// The room that the class of a volume has, if it is to leave some free.
+    /// Returns the space available to the class of a volume, if it is configured to leave some free.
     fn room(&self, volume: &dyn Volume) -> Option<Room> {
         volume.retained()?;
         let current = self.shared.current.load();
@@ -95,7 +95,7 @@ impl Spool {
         passed.map(|_| report)
     }
 
-    /// One pass; false if the policy changed meanwhile.
+    /// Runs one pass; returns false if the policy changed meanwhile.
     fn try_pass(&self, now: u64, is_quick: bool, report: &mut ExpireReport) -> Result<bool, Trouble> {
         let Some(policy) = self.begin_expiry() else { return Ok(true) };
         let mut judge = Judge::new(policy, now);
@@ -130,7 +130,7 @@ impl Spool {
         Ok(true)
     }
 
-    /// Lets go of what was chosen. Waits for the disk, and removes files of single articles, without the
+    /// Removes the chosen articles. Waits for the disk, and removes files of single articles, without the
     /// writer's lock.
     fn let_go(&self) -> Result<(), Trouble> {
         let journal = self.writer.lock().journal.sync_set().clone();
@@ -146,8 +146,8 @@ impl Spool {
         Ok(())
     }
 
-    /// The policy of a pass that begins now; `None` if nothing ever goes. What was known of files of which
-    /// nothing goes is forgotten if groups have changed since.
+    /// Returns the policy of a pass that begins now; `None` if nothing ever expires. Knowledge about files
+    /// without due articles is dropped if groups have changed.
     fn begin_expiry(&self) -> Option<Arc<Policy>> {
         let groups = fingerprint(&self.shared.groups.snapshot());
         let mut writer = self.writer.lock();
@@ -181,14 +181,14 @@ impl Spool {
     }
 }
 
-/// Counts steps of one piece of work for [`Progress`], now and then.
+/// Counter of the steps of one piece of work, reported to [`Progress`] now and then.
 struct Counted<'a> {
     progress: &'a dyn Progress,
     done: u64,
 }
 
 impl<'a> Counted<'a> {
-    /// Steps between two reports.
+    /// Number of steps between two reports.
     const EVERY: u64 = 10_000;
 
     fn begin(progress: &'a dyn Progress, what: &str, total: u64) -> Self {

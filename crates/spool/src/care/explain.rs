@@ -1,30 +1,30 @@
-//! Every opaque thing explains itself: tokens, Message-IDs, buffers.
+//! Explanations of opaque things: tokens, Message-IDs, buffers.
 
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::method::Volume;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::read::Lookup;
 use crate::spool::Spool;
+use disk::Patience;
 use netnews::date;
 use std::path::PathBuf;
 
-/// What is known of one article.
+/// Explanation of one article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// Text form of the token: `buffer:offset:cycle` in hexadecimal (CNFS-10).
     pub token: String,
-    /// Its Message-ID, if the record could be read.
+    /// Message-ID, if the record could be read.
     pub message_id: Option<String>,
     /// Whether the article can be read.
     pub alive: bool,
-    /// Label and value of everything worth knowing, for people.
+    /// Labels and values of all details, for operators.
     pub lines: Vec<(&'static str, String)>,
 }
 
 impl Spool {
-    /// A token's text form (CNFS-10): buffer name, offset in its article area, cycle number.
+    /// Returns a token's text form (CNFS-10): buffer name, offset in its article area, cycle number.
     pub fn token_text(&self, token: &Token) -> String {
         match self.shared.volumes.load().get(token.volume) {
             Some(v) => format!("{}:{}", v.name(), v.place_text(token.place)),
@@ -32,7 +32,7 @@ impl Spool {
         }
     }
 
-    /// The file that holds the article of a token and nothing else, in classes that have such files.
+    /// Returns the file of a token's article, in classes with one file per article.
     pub fn file_of(&self, token: &Token) -> Option<PathBuf> {
         self.shared.volumes.load().get(token.volume)?.retained()?.file_of(token.place)
     }
@@ -46,7 +46,7 @@ impl Spool {
         Some(Token { method: volume.method(), class: 0, volume: volume.id(), place })
     }
 
-    /// What history says of a Message-ID, in words.
+    /// Explains what history knows about a Message-ID.
     pub fn explain_message_id(&self, message_id: &[u8]) -> (Lookup, Option<Explanation>) {
         let key = self.key(message_id);
         let found = self.lookup(&key);
@@ -57,7 +57,7 @@ impl Spool {
         (found, explanation)
     }
 
-    /// What is at a token.
+    /// Explains what is stored at a token.
     pub fn explain_token(&self, token: &Token, expect: Option<&Key>) -> Explanation {
         let mut e =
             Explanation { token: self.token_text(token), message_id: None, alive: false, lines: Vec::new() };
@@ -103,7 +103,7 @@ impl Spool {
         e
     }
 
-    /// Unpacks a compressed record, if that is what it is and it can be done.
+    /// Unpacks a compressed record; leaves others, and those that cannot be unpacked, unchanged.
     fn explain_packed(
         &self,
         header: RecordHeader,
@@ -134,7 +134,7 @@ impl Spool {
     }
 }
 
-/// A time as a date and in Unix seconds.
+/// Formats a time as a date and in Unix seconds.
 fn time_text(unix_secs: u32) -> String {
     let mut text = Vec::new();
     date::format_rfc5322(i64::from(unix_secs), &mut text);

@@ -1,16 +1,16 @@
-//! A spool that cannot be opened because the disk of a buffer is away, as far as it can be seen without
-//! opening it: by its last checkpoint and the headers of its buffers. Changes and locks nothing.
+//! Overview of a spool that cannot be opened because the disk of a buffer is missing: from its last
+//! checkpoint and the headers of its buffers. Changes and locks nothing.
 
 use crate::base::config::{BufferConfig, SpoolConfig};
 use crate::base::error::SpoolError;
-use crate::disk::Disk;
 use crate::index::checkpoint::Checkpoint;
 use crate::method::cnfs::Found;
 use crate::open::paths::Paths;
 use crate::open::recovery::presence;
+use disk::Disk;
 use std::sync::Arc;
 
-/// What can be seen of a spool that is not open.
+/// Visible state of a spool that is not open.
 #[derive(Debug, Default)]
 pub struct Glance {
     /// Articles at the last checkpoint.
@@ -21,24 +21,24 @@ pub struct Glance {
     pub buffers: Vec<GlancedBuffer>,
 }
 
-/// What can be seen of a buffer.
+/// Visible state of a buffer.
 #[derive(Debug)]
 pub struct GlancedBuffer {
-    /// Its section of the configuration, with the size of its file.
+    /// Section of the configuration, with the size of its file.
     pub config: BufferConfig,
-    /// Its class.
+    /// Name of its class.
     pub class: String,
-    /// There is no file of it.
+    /// Whether its file does not exist.
     pub is_away: bool,
-    /// Bytes of it that hold articles when it is full; 0 if that cannot be seen.
+    /// Capacity for articles, in bytes; 0: unknown.
     pub area_bytes: u64,
-    /// Bytes of it that hold articles.
+    /// Bytes that hold articles.
     pub used_bytes: u64,
-    /// Its cycle number; 0 if that cannot be seen.
+    /// Cycle number; 0: unknown.
     pub cycle: u64,
 }
 
-/// Looks at a spool without opening it.
+/// Reads the state of a spool without opening it.
 ///
 /// # Errors
 /// A checkpoint or a file of a buffer that cannot be read.

@@ -1,36 +1,36 @@
-//! What opening a spool would refuse, found without changing, locking or making anything.
+//! Checks whether a spool can be opened, without changing, locking or creating anything.
 //!
 //! For `newsreel check`, even while a server is running. Reads what `recovery` reads and checks the same
 //! conditions, but continues after a failure, so that everything is reported at once. Does not look for
-//! damage: that is `verify`.
+//! damage: see `verify`.
 
 use crate::base::config::{BufferConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::ids::Flag;
-use crate::disk::{Disk, Open};
 use crate::index::checkpoint::Checkpoint;
 use crate::journal::{GroupsFile, JournalReader, Row, VolumeRow};
 use crate::method::cnfs::Found;
 use crate::open::paths::Paths;
 use crate::open::recovery::{presence, read_secret, trees};
 use crate::open::space;
+use disk::{Disk, Open};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// What was found.
+/// Result of an inspection.
 #[derive(Debug, Default)]
 pub struct Inspection {
-    /// There is no spool yet; it would be made.
+    /// There is no spool yet; it would be created.
     pub new: bool,
     /// The groups, with their flags, in order of name.
     pub groups: Vec<(String, Flag)>,
-    /// Why it could not be opened; each says what to do.
+    /// Reasons why it could not be opened; each says what to do.
     pub problems: Vec<SpoolError>,
 }
 
-/// Inspects the spool of a configuration. `running`: a server has it open, so that its buffers are in use
-/// rightly.
+/// Inspects the spool of a configuration. `running`: a server has it open, so its buffers are expected to be
+/// in use.
 pub fn inspect(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool) -> Inspection {
     let mut seen = Inspection::default();
     look(disk, config, running, &mut seen);
@@ -38,13 +38,13 @@ pub fn inspect(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool) -> Ins
 }
 
 impl Inspection {
-    /// The value, or none and another problem.
+    /// Returns the value, or records the error as a problem.
     fn noted<T>(&mut self, result: Result<T, SpoolError>) -> Option<T> {
         result.map_err(|error| self.problems.push(error)).ok()
     }
 }
 
-/// Whatever cannot be read is a problem, and what depends on it is passed over.
+/// Inspects all parts. Unreadable parts are problems, and checks that depend on them are skipped.
 fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut Inspection) {
     let paths = Paths::new(&config.dir);
     let journal = JournalReader::open(disk, &paths.journal, None);
@@ -71,7 +71,7 @@ fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut In
     for (buffer, found) in config.buffers.iter().zip(&found) {
         let about = (seen.new, running);
         seen.noted(look_at_buffer(&**disk, buffer, found.as_ref(), about, &known));
-        // A server that runs may have taken a checkpoint since its header was read.
+        // A running server may have taken a checkpoint since its header was read.
         if let Some(found) = found.as_ref().filter(|_| !running) {
             seen.noted(presence::check_age(buffer, found, checkpoint.as_ref()));
         }
@@ -93,7 +93,7 @@ fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut In
     }
 }
 
-/// One buffer, without the others.
+/// Inspects one buffer independently of the others.
 fn look_at_buffer(
     disk: &dyn Disk,
     buffer: &BufferConfig,
@@ -125,12 +125,12 @@ fn look_at_buffer(
     }
 }
 
-/// Buffers that are one file, under whatever names.
+/// Finds buffers that are the same file, under different names.
 fn look_for_twins(disk: &dyn Disk, config: &SpoolConfig) -> Vec<SpoolError> {
     let mut seen: BTreeMap<(u64, u64), &str> = BTreeMap::new();
     let mut twins = Vec::new();
     for buffer in &config.buffers {
-        // One that cannot be looked at is a problem by itself.
+        // A path that cannot be checked is a problem of its own.
         let Ok(Some(identity)) = disk.identity(&buffer.path) else { continue };
         if let Some(first) = seen.insert(identity, &buffer.name) {
             twins.push(SpoolError::Unfit(format!(
@@ -143,7 +143,7 @@ fn look_for_twins(disk: &dyn Disk, config: &SpoolConfig) -> Vec<SpoolError> {
     twins
 }
 
-/// The secret of the Message-ID hash, which all buffers must have been made with.
+/// Checks the secret of the Message-ID hash, with which all buffers must have been created.
 fn look_at_secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Result<(), SpoolError> {
     let path = config.dir.join("secret");
     let mut text = vec![0; 64];
@@ -152,13 +152,13 @@ fn look_at_secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]
         file => file.map_err(SpoolError::io("open", &path))?,
     };
     let n = file.read_at(&mut text, 0).map_err(SpoolError::io("read", &path))?;
-    // A damaged one is written again from a buffer.
+    // A damaged secret is restored from a buffer.
     let Some(secret) = text.get(..n).and_then(read_secret) else { return Ok(()) };
     let headers = found.iter().flatten().filter_map(|found| found.header.as_ref());
     crate::open::recovery::same_secret(&path, &secret, headers)
 }
 
-/// Volumes that hold articles and are not in the configuration.
+/// Finds volumes with articles that are missing from the configuration.
 fn look_for_lost(config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> Vec<SpoolError> {
     let Some(checkpoint) = checkpoint else { return Vec::new() };
     let names: Vec<&str> = config.buffers.iter().map(|b| b.name.as_str()).collect();
@@ -171,7 +171,7 @@ fn look_for_lost(config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> Vec<S
     lost.map(|(volume, _)| crate::open::recovery::not_configured(volume)).collect()
 }
 
-/// The groups according to checkpoint and journal.
+/// Returns the groups according to checkpoint and journal.
 fn groups(
     disk: &Arc<dyn Disk>,
     paths: &Paths,

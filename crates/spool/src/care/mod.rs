@@ -1,5 +1,5 @@
-//! What operators ask of an open spool: looking at it, checking and repairing it, changing what it consists
-//! of.
+//! Operators' requests to an open spool: inspecting, checking and repairing it, and changing its buffers and
+//! classes.
 
 pub(crate) mod apart;
 pub(crate) mod buffers;

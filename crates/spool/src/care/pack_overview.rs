@@ -1,44 +1,45 @@
-//! Compressing cold overview: the blocks of a plain segment move, as packed blocks, into a packed segment.
+//! Compression of cold overview: the blocks of a plain segment move, as packed blocks, into a packed segment.
 //!
 //! Invariants: nothing is changed in place; a block counts as moved, in memory, once its packed form is
-//! written whole; the plain segment is removed by the checkpoint that does not name it any more. The writer's
-//! lock is taken for moments only, never while a block is read, compressed or written. Called by the server
-//! in a thread of its own, in the background; what a crash leaves is in `docs/formats/overview.md`.
+//! written whole; the plain segment is removed by the first checkpoint that does not refer to it. The
+//! writer's lock is taken only briefly, never while a block is read, compressed or written. Called by the
+//! server in a background thread of its own; the remnants of a crash are described in
+//! `docs/formats/overview.md`.
 
-use crate::base::clock::unix_now;
 use crate::base::ids::GroupId;
-use crate::base::read_mode::Patience;
 use crate::index::groups::Group;
 use crate::index::overview::{BlockRef, Placed, Rows, Segment, packed};
 use crate::spool::Spool;
+use disk::Patience;
+use disk::clock::unix_now;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Plain bytes of blocks that move in one step: some milliseconds of work.
+/// Bytes of plain blocks that move in one step: some milliseconds of work.
 const STEP_BYTES: u64 = 256 << 10;
-/// Neighbours that become one packed block: four times as long, the text compresses by 8 % better and is read
-/// a fifth faster; one row alone costs four times as much.
+/// Number of neighbours that become one packed block: four times as long, the text compresses by 8 % better
+/// and is read a fifth faster; a single row costs four times as much.
 const BLOCKS_MERGED: usize = 4;
-/// A checkpoint is taken when segments that wait for it hold this many times what it will write.
+/// A checkpoint is taken when the segments that wait for it have this many times its size.
 const IDLE_PER_CHECKPOINT: u64 = 2;
 
-/// What a pass did.
+/// Results of a pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PackReport {
     /// Blocks compressed.
     pub blocks: u64,
-    /// Their length before, in bytes.
+    /// Plain length of these blocks, in bytes.
     pub plain_bytes: u64,
-    /// Their length now, in bytes.
+    /// Packed length of these blocks, in bytes.
     pub packed_bytes: u64,
-    /// Blocks that are damaged and stay as they are.
+    /// Damaged blocks, which stay as they are.
     pub damaged: u64,
-    /// It was stopped before it was through.
+    /// Whether the pass was stopped before its end.
     pub stopped: bool,
 }
 
-/// Neighbours, and their packed form in the step's bytes.
+/// Neighbouring blocks, and the range of their packed form in the step's bytes.
 struct Moving {
     group: GroupId,
     blocks: Vec<BlockRef>,
@@ -46,7 +47,7 @@ struct Moving {
     len: u32,
 }
 
-/// Appends the packed form of `rows`, which are those of `merged`, if there are any; both are empty then.
+/// Appends the packed form of `rows`, which come from the blocks `merged`, and clears both.
 fn put_block(
     group: GroupId,
     rows: &mut Rows,
@@ -67,9 +68,9 @@ fn put_block(
 }
 
 impl Spool {
-    /// Compresses all overview that is cold, and has the plain files removed where that is worth a
-    /// checkpoint. `pause` is called after each step with the time it took, and ends the pass with false.
-    /// Only one pass runs at a time.
+    /// Compresses all cold overview, and has the plain files removed if that is worth a checkpoint. `pause`
+    /// is called after each step with its duration, and ends the pass by returning false. Only one pass runs
+    /// at a time.
     pub fn pack_overview(&self, pause: &mut dyn FnMut(Duration) -> bool) -> io::Result<PackReport> {
         let mut report = PackReport::default();
         let Some(_pass) = self.packing_overview.try_lock() else { return Ok(report) };
@@ -83,7 +84,7 @@ impl Spool {
             self.pack_segment(&segment, pause, &mut report)?;
             self.drop_idle_segments();
         }
-        // A checkpoint may have been in the way when the last segment became idle.
+        // A checkpoint may have been in progress when the last segment became idle.
         self.drop_idle_segments();
         Ok(report)
     }
@@ -114,7 +115,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Moves the first blocks of `rest`; returns how many of them are done with.
+    /// Moves the first blocks of `rest`; returns how many were handled.
     fn pack_step(
         &self,
         segment: &Segment,
@@ -125,7 +126,7 @@ impl Spool {
         while let Some((group, first)) = rest.get(done).filter(|_| plain < STEP_BYTES) {
             let find = |g: Arc<Group>| g.state().overview.blocks_in(segment.number, *first, BLOCKS_MERGED);
             let blocks = self.group(*group).map(find).unwrap_or_default();
-            // Of what died there is nothing, of what is merged there are several.
+            // A dead block yields none, a merged one several.
             let last = blocks.last().map_or(*first, |b| b.first);
             done += rest.iter().skip(done).take_while(|next| **next <= (*group, last)).count();
             plain += blocks.iter().map(|b| u64::from(b.len)).sum::<u64>();
@@ -137,7 +138,7 @@ impl Spool {
         Ok(done)
     }
 
-    /// Joins neighbours into packed blocks: one, or, where a damaged one lies between them, those before and
+    /// Joins neighbours into packed blocks: one, or, if a damaged one lies between them, those before and
     /// after it.
     fn pack_blocks(
         &self,
@@ -151,7 +152,7 @@ impl Spool {
         let mut merged = Vec::new();
         let text_bytes_max = BLOCKS_MERGED * self.shared.config.overview.block_text_bytes;
         for block in blocks {
-            // `verify` reports what is damaged, and repairs it.
+            // Damaged blocks are left to `verify`, which reports them, and to repair.
             let whole = block.read(group, Patience::Wait, &mut one, &mut raw).is_ok();
             report.damaged += u64::from(!whole);
             if !whole || all.text.len() + one.text.len() > text_bytes_max {
@@ -165,7 +166,7 @@ impl Spool {
         put_block(group, &mut all, &mut merged, bytes, moving);
     }
 
-    /// Writes packed blocks, and says that they are where the plain ones' rows are.
+    /// Writes packed blocks, and makes the groups refer to them instead of the plain ones.
     fn put_packed(
         &self,
         from: &Segment,
@@ -174,7 +175,7 @@ impl Spool {
         report: &mut PackReport,
     ) -> io::Result<()> {
         let (to, end) = self.writer().lock().folds.segments.packed()?;
-        // Nothing else writes there: there is only one pass.
+        // There is only one pass, so nothing else writes there.
         to.write(bytes, end)?;
         let mut writer = self.writer().lock();
         for m in moving {
@@ -185,7 +186,7 @@ impl Spool {
                 report.plain_bytes += m.blocks.iter().map(|b| u64::from(b.len)).sum::<u64>();
                 report.packed_bytes += u64::from(m.len);
             } else {
-                // One of them has died, or was rewritten: the others are left to the next pass.
+                // A block has died, or was rewritten: the others are left to the next pass.
                 from.put_blocks_back(&m.blocks.iter().map(|b| (m.group, b.first)).collect::<Vec<_>>());
             }
         }
@@ -193,7 +194,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Takes a checkpoint if segments without rows are many times as long as it: then they are removed.
+    /// Takes a checkpoint if segments without rows are many times as large: it removes them.
     fn drop_idle_segments(&self) {
         let mut writer = self.writer().lock();
         let idle = writer.folds.segments.idle_bytes();

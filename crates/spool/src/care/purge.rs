@@ -1,15 +1,13 @@
-//! Purging: the operator removes all articles from groups, permanently.
+//! Purging: permanent removal of all articles from groups by the operator.
 //!
-//! Works from overview rows and reads no article. A batch of rows is durable, by one sync, before anything of
-//! it goes, so that a crash leaves the purge done in part and the indexes whole. An article that also lives
-//! in other groups stays there and loses its numbers in the purged ones. Groups that were removed can be
-//! purged as well. Called by `newsreel purge`.
+//! Uses overview rows and reads no article. A batch of rows is durable, by one sync, before its articles are
+//! removed, so that a crash leaves the purge partly done and the indexes whole. An article that also lives in
+//! other groups stays there and loses its numbers in the purged ones. Removed groups can be purged as well.
+//! Called by `newsreel purge`.
 
 use crate::base::error::{ReadError, Trouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::base::xref::pairs_of_line;
 use crate::index::groups::Group;
@@ -18,6 +16,8 @@ use crate::journal::Row;
 use crate::read::article::ArticleBuf;
 use crate::read::{Lookup, Which};
 use crate::spool::Spool;
+use disk::Patience;
+use disk::Progress;
 use netnews::overview_row::{field, index};
 use netnews::wildmat::Wildmat;
 use std::collections::HashSet;
@@ -25,10 +25,10 @@ use std::sync::Arc;
 
 /// Bytes of overview rows read, and articles removed, in one batch: some 500 articles.
 const ROWS_BYTES_PER_BATCH: usize = 128 << 10;
-/// Articles of removed groups that are withdrawn at once.
+/// Number of articles of removed groups that are withdrawn at once.
 const KEYS_PER_BATCH: usize = 1_024;
 
-/// What a purge did, or would do.
+/// Results of a purge, or of a dry run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PurgeReport {
     /// Groups that matched.
@@ -45,9 +45,9 @@ pub struct PurgeReport {
 struct Target {
     key: Key,
     token: Token,
-    /// No other group has it.
+    /// Whether no other group has the article.
     gone: bool,
-    /// With `gone` all its numbers, else its living ones in purged groups.
+    /// All its numbers if `gone`, otherwise its living ones in purged groups.
     numbers: Vec<(GroupId, u64)>,
 }
 
@@ -91,8 +91,8 @@ impl Spool {
         Ok(report)
     }
 
-    /// Like the rest of [`purge`](Self::purge), for groups that were removed: no overview names their
-    /// articles, so all stored articles are read.
+    /// Continues [`purge`](Self::purge) for removed groups: they have no overview, so all stored articles are
+    /// read.
     fn purge_removed(
         &self,
         wildmat: &Wildmat,
@@ -142,9 +142,9 @@ impl Spool {
         Ok(())
     }
 
-    /// The key of a stored article that one of the removed groups had, and that no group shows.
+    /// Returns the key of a stored article that was filed in a removed group, and that no group shows.
     fn left_over(&self, token: &Token, removed: &HashSet<Vec<u8>>, buf: &mut ArticleBuf) -> Option<Key> {
-        // What cannot be read is for verify to report.
+        // Unreadable articles are reported by `verify`.
         self.shared.read(token, None, Patience::Wait, buf).ok().filter(|is_there| *is_there)?;
         pairs_of_line(buf.head()).any(|(name, _)| removed.contains(name)).then_some(())?;
         let table = self.group_table();
@@ -198,8 +198,8 @@ impl Spool {
         self.remove_files()
     }
 
-    /// What to do with the article of an overview row; `None` if it has been removed already, or is handled
-    /// in another purged group.
+    /// Returns what to do with the article of an overview row; `None` if it has already been removed, or is
+    /// handled in another purged group.
     fn target(&self, group: GroupId, row: &[u8], purged: &HashSet<GroupId>) -> Option<Target> {
         let key = self.key(field(row, index::MESSAGE_ID)?);
         let Lookup::Present(token) = self.shared.lookup(&key) else { return None };

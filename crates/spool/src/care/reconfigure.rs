@@ -1,13 +1,12 @@
-//! Another configuration for an open spool: checked, prepared, and applied at one moment; or refused, and
+//! Changing the configuration of an open spool: checked, prepared, and applied at one moment; or refused
 //! without effect.
 //!
-//! Three steps. [`Spool::judge`] reports the obstacles and changes nothing. [`Spool::prepare`] makes what is
-//! new on disk (buffers, directories of classes), without effect on anything else, and removes it if it is
-//! dropped. [`Prepared::switch`] holds the writer, writes the rows that record it, and then cannot fail. The
-//! caller has the configuration durable before it begins, so a crash at any point leaves a spool that opens
-//! by it (`docs/states.md`).
+//! Three steps. [`Spool::judge`] reports the obstacles and changes nothing. [`Spool::prepare`] creates new
+//! files on disk (buffers, directories of classes), without effect on anything else, and removes them if it
+//! is dropped. [`Prepared::switch`] holds the writer, writes the rows that record the change, and then cannot
+//! fail. The caller makes the configuration durable beforehand, so a crash at any point leaves a spool that
+//! opens with it (`docs/states.md`).
 
-use crate::base::clock::unix_now;
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::token::MethodKind;
@@ -25,36 +24,37 @@ use crate::write::commit::Writer;
 use crate::write::floor::Floors;
 use crate::write::manager::Class;
 use crate::write::policy::Policy;
+use disk::clock::unix_now;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a configuration cannot be applied.
+/// Reason why a configuration cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objection {
-    /// What it is about.
+    /// Subject of the objection.
     pub subject: Subject,
-    /// What is wrong and what to do, in a sentence without a full stop.
+    /// Problem and remedy, in a sentence without a full stop.
     pub text: String,
 }
 
-/// What an objection is about.
+/// Subject of an objection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// A buffer of this name.
+    /// Buffer of this name.
     Buffer(String),
-    /// A class of this name.
+    /// Class of this name.
     Class(String),
-    /// The whole of it.
+    /// The configuration as a whole.
     Whole,
 }
 
-/// A configuration that can be taken; made things are unmade when it is dropped without that.
+/// A configuration ready to be applied; new files are removed if it is dropped instead.
 #[derive(Debug)]
 pub struct Prepared<'s> {
     spool: &'s Spool,
     config: SpoolConfig,
     rules: Rules,
-    /// The rules' group conditions that each group meets, by group id; `None`: the rules are the same.
+    /// Group conditions of the rules that each group meets, by group id; `None`: the rules are unchanged.
     rule_bits: Option<Vec<u64>>,
     policy: Arc<Policy>,
     made: Vec<Made>,
@@ -66,7 +66,7 @@ struct Made {
     volume: Arc<dyn Volume>,
     residents: Residents,
     kept: Option<KeptList>,
-    /// Files that were not there before.
+    /// Files that did not exist before.
     files: Vec<PathBuf>,
 }
 
@@ -83,7 +83,7 @@ fn position<'c>(classes: &'c [ClassConfig]) -> impl Fn(&str) -> Option<usize> + 
 }
 
 impl Spool {
-    /// Everything that prevents applying a configuration now; changes nothing.
+    /// Returns everything that prevents applying a configuration now; changes nothing.
     pub fn judge(&self, new: &SpoolConfig) -> Vec<Objection> {
         let mut writer = self.writer.lock();
         let mut objections = self.judge_held(&mut writer, new);
@@ -98,7 +98,7 @@ impl Spool {
         objections
     }
 
-    /// What may have changed since it was last checked.
+    /// Checks conditions that may have changed since the last check.
     fn judge_held(&self, writer: &mut Writer, new: &SpoolConfig) -> Vec<Objection> {
         let mut objections = Vec::new();
         let whole = |error: SpoolError| Objection { subject: Subject::Whole, text: error.to_string() };
@@ -218,8 +218,7 @@ impl Spool {
         }
     }
 
-    /// Creates what a configuration needs and does not exist yet; every obstacle is reported, and
-    /// nothing done.
+    /// Creates the missing files of a configuration, or returns all obstacles without doing anything.
     pub fn prepare(&self, config: SpoolConfig) -> Result<Prepared<'_>, Vec<Objection>> {
         let objections = self.judge(&config);
         if !objections.is_empty() {
@@ -250,7 +249,7 @@ impl Spool {
     }
 }
 
-/// Whether two paths name the same place, of which one may be relative.
+/// Reports whether two paths are the same, one of which may be relative.
 fn is_same(one: &Path, other: &Path) -> bool {
     one == other || std::path::absolute(one).ok() == std::path::absolute(other).ok()
 }
@@ -260,7 +259,7 @@ fn is_buffer(volume: &dyn Volume, name: &str) -> bool {
 }
 
 impl Prepared<'_> {
-    /// Makes buffers and directories that are not there yet, and reserves what others grow by.
+    /// Creates missing buffers and directories, and reserves space for buffers that grow.
     fn make(&mut self) -> Result<(), Vec<Objection>> {
         let spool = self.spool;
         let volumes = spool.shared.volumes.load();
@@ -284,7 +283,7 @@ impl Prepared<'_> {
         Ok(())
     }
 
-    /// The number of a new volume; none is ever reused.
+    /// Returns the number of a new volume; numbers are never reused.
     fn next_id(&self) -> Result<u16, SpoolError> {
         let mut writer = self.spool.accepting()?;
         let id = writer.folds.next_volume;
@@ -342,8 +341,8 @@ impl Prepared<'_> {
         Ok(())
     }
 
-    /// Applies the configuration. An error leaves the spool as it was, except for buffers that have grown
-    /// already.
+    /// Applies the configuration. An error leaves the spool as it was, except for buffers that have already
+    /// grown.
     pub fn switch(mut self) -> Result<(), SpoolError> {
         let spool = self.spool;
         let mut writer = spool.accepting()?;
@@ -358,7 +357,7 @@ impl Prepared<'_> {
             writer.journal.discard();
             return Err(SpoolError::Unfit(format!("the spool takes no changes: {trouble}")));
         }
-        // Nothing fails from here on.
+        // Nothing can fail from here on.
         let made = std::mem::take(&mut self.made);
         let is_new = !made.is_empty();
         made.into_iter().for_each(|made| put(spool, &mut writer, made));
@@ -366,12 +365,12 @@ impl Prepared<'_> {
         self.apply(&mut writer, &old);
         let smaller = self.config.article_bytes_max < old.article_bytes_max;
         if grown || is_new || smaller || !removed.is_empty() {
-            // So that the next opening begins with the volumes, and reads what was unsynced, as they are.
+            // The next opening must begin with the current volumes, and read unsynced data as it is now.
             let _trouble_is_known = spool.wait_for_checkpoint(&writer);
             writer.checkpoint_unless_pending();
         }
         for volume in removed {
-            // A file that still says it is the buffer is only left alone by the next one that wants its path.
+            // A file still marked as the buffer would only be refused by the next use of its path.
             let _stays = spool.wait_for_checkpoint(&writer).map(|()| spool.remove_residents(volume.id()));
             let _stays = volume.cycbuff().map(|buffer| buffer.retract("removed"));
         }
@@ -437,14 +436,14 @@ impl Drop for Prepared<'_> {
     }
 }
 
-/// Removes what was created and is not used; anything that stays does no harm.
+/// Removes new files that are not used; failing to remove them is harmless.
 fn unmake(spool: &Spool, files: &[PathBuf]) {
     for file in files {
         let _stays = spool.shared.disk.remove(file);
     }
 }
 
-/// Grows buffers to their configured sizes; whether any grew.
+/// Grows buffers to their configured sizes; returns whether any grew.
 fn grow(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Result<bool, SpoolError> {
     let mut any = false;
     for buffer in &config.buffers {
@@ -472,7 +471,7 @@ fn put(spool: &Spool, writer: &mut Writer, made: Made) {
     writer.folds.kept.push(made.kept);
 }
 
-/// Removes the buffers that are no longer in the configuration; they hold nothing.
+/// Removes the buffers that are no longer in the configuration; they are empty.
 fn take_buffers(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Vec<Arc<dyn Volume>> {
     let mut removed = Vec::new();
     for old in &writer.buffers {
@@ -490,7 +489,7 @@ fn take_buffers(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Vec
     removed
 }
 
-/// The classes of a configuration; those that existed before continue where they are.
+/// Returns the classes of a configuration; existing ones continue where they are.
 fn classes(
     writer: &Writer,
     before: &[ClassConfig],

@@ -1,8 +1,8 @@
-//! Repairs of what [`crate::care::verify`] found, one by one, on an open spool.
+//! Repairs of the findings of [`crate::care::verify`], one by one, on an open spool.
 //!
-//! Invariants: every repair checks again under the writer's lock and does nothing if the damage is gone; none
-//! removes what can be read. What is changed in indexes lasts from the checkpoint that ends a repair; an
-//! article given up is a cancel row in the journal. What no repair can mend stays a finding.
+//! Invariants: every repair checks again under the writer's lock and does nothing if the damage no longer
+//! exists; none removes readable data. Changes in indexes are durable from the checkpoint that ends a repair;
+//! an article given up is a cancel row in the journal. Damage that cannot be repaired stays a finding.
 
 mod kept;
 mod residents;
@@ -10,8 +10,6 @@ mod rows;
 
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::care::verify::{FINDINGS_MAX, Finding, VerifyReport};
 use crate::index::history::Found;
@@ -20,26 +18,29 @@ use crate::journal::Row;
 use crate::method::cnfs::record;
 use crate::spool::Spool;
 use crate::write::commit::Writer;
+use disk::Patience;
+use disk::Progress;
 pub(super) use rows::Loss;
 use rows::Wanted;
 use std::io;
 use std::path::PathBuf;
 
-/// Repairs uncover what their damage hid: so often it is looked for again, for as long as there is progress.
+/// Maximum number of rounds: repairs uncover hidden damage, which the next round handles while there is
+/// progress.
 const ROUNDS_MAX: usize = 20;
-/// Findings repaired in one round; the rest is left to the next.
+/// Maximum number of findings repaired in one round; the rest is left to the next.
 const REPAIRED_TOGETHER_MAX: usize = 100_000;
 
-/// What is damaged, and all that is needed to mend it.
+/// Damaged part, with all data needed to repair it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// An article's bytes.
+    /// Bytes of an article.
     Article { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
     /// A living article whose usage bit is clear.
     UsageBit { token: Token },
     /// A usage bit without an article.
     StrayBit { token: Token },
-    /// A living article that history does not know.
+    /// A living article that is missing from history.
     Unknown { key: Key, token: Token, arrived: u32 },
     /// A record of history.
     HistoryRecord { number: u64 },
@@ -59,21 +60,21 @@ pub(crate) enum Damage {
     Secret,
     /// A copy of a dictionary.
     Dictionary,
-    /// An article that is kept, missing in its place and whole under another of its names.
+    /// A retained article that is missing in its place and whole under another of its names.
     Misplaced { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
     /// The name of a number that does not lead to its article.
     Name { token: Token, group: GroupId, number: u64 },
-    /// An article that is kept and not in the list of those.
+    /// A retained article that is missing from the list of its volume.
     Unlisted { index: usize, key: Key, token: Token },
-    /// Pages of the list of what a volume keeps.
+    /// Pages of a volume's list of retained articles.
     KeptPages { index: usize },
     /// A page of a volume's residents.
     ResidentsPage { volume: u16, page: u64 },
-    /// A file that no article has.
+    /// A file that belongs to no article.
     Stray { volume: u16, path: PathBuf },
     /// A whole article that no index knows.
     NotIndexed { volume: u16, path: PathBuf },
-    /// What was rebuilt as it was found.
+    /// Damage that was repaired when it was found.
     Rebuilt,
     /// A copy of `newsreel.tree`.
     TreeFile { dir: PathBuf },
@@ -84,7 +85,7 @@ pub(crate) enum Damage {
 }
 
 impl Damage {
-    /// What a repair does.
+    /// Returns the action of a repair.
     pub fn repair(&self) -> &'static str {
         match self {
             Self::Article { .. } => "give the article up: its numbers end, its Message-ID stays known",
@@ -116,29 +117,29 @@ impl Damage {
     }
 }
 
-/// What became of a finding.
+/// Result of repairing a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
     /// The finding.
     pub finding: Finding,
-    /// Whether it was mended; otherwise why not.
+    /// Whether it was repaired; otherwise the reason.
     pub result: Result<(), String>,
 }
 
-/// What a repair did.
+/// Results of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// What was found before it.
+    /// Report from before the repair.
     pub before: VerifyReport,
-    /// The findings one by one; empty after a dry run.
+    /// Findings one by one; empty after a dry run.
     pub repaired: Vec<Repaired>,
-    /// What is still wrong; `None` after a dry run.
+    /// Report from after the repair; `None` after a dry run.
     pub after: Option<VerifyReport>,
 }
 
 impl Spool {
-    /// Verifies; then, unless it is a dry run, repairs what can be repaired and verifies again. Serving
-    /// continues meanwhile.
+    /// Verifies; then, unless it is a dry run, repairs the findings and verifies again. Serving continues
+    /// meanwhile.
     pub fn repair(&self, dry_run: bool, progress: &dyn Progress) -> RepairReport {
         let most = if dry_run { FINDINGS_MAX } else { REPAIRED_TOGETHER_MAX };
         let before = self.verify_keeping(most, progress);
@@ -149,7 +150,7 @@ impl Spool {
         let mut found = before;
         for _ in 0..ROUNDS_MAX {
             let mut repaired = self.mend_all(&found.findings, Loss::Accepted, progress);
-            // Repairs of indexes are in no journal.
+            // The journal does not record repairs of indexes.
             if let Err(e) = self.checkpoint() {
                 let text = format!("done, but a start may undo it, since no checkpoint could be taken: {e}");
                 repaired.iter_mut().filter(|r| r.result.is_ok()).for_each(|r| r.result = Err(text.clone()));
@@ -157,7 +158,7 @@ impl Spool {
             let goes_on = repaired.iter().any(|r| r.result.is_ok());
             report.repaired.extend(repaired);
             let after = self.verify_keeping(most, progress);
-            // What was hidden by damage that is repaired now, or did not fit into the last list.
+            // Damage may have been hidden by other damage, or did not fit into the last list.
             let is_done = after.problems() == 0 || !goes_on || after.findings == found.findings;
             found = after;
             if is_done {
@@ -180,7 +181,7 @@ impl Spool {
                 wanted.add(group, first..=last);
             }
         });
-        // All damaged blocks are rebuilt by one pass over the lists of articles.
+        // One pass over the lists of articles serves all damaged blocks.
         let rows = self.read_rows(&wanted, loss, progress);
         let mend = |finding: &Finding| {
             let result = match &finding.damage {
@@ -215,8 +216,7 @@ impl Spool {
                 let alive = self.shared.volumes.load().is_alive(token);
                 if alive && history.lookup(key) == Found::None {
                     // History assumes that arrivals ascend.
-                    let arrived =
-                        u32::try_from(crate::base::clock::unix_now()).unwrap_or(*arrived).max(*arrived);
+                    let arrived = u32::try_from(disk::clock::unix_now()).unwrap_or(*arrived).max(*arrived);
                     history.insert(*key, Some(*token), arrived).map_err(text)?;
                 }
                 Ok(())
@@ -258,7 +258,7 @@ impl Spool {
         }
     }
 
-    /// Makes a journal file needless, and removes it.
+    /// Makes a journal file obsolete, and removes it.
     fn leave_journal_file(&self, start: u64) -> io::Result<()> {
         {
             let mut writer = self.writer().lock();
@@ -285,7 +285,7 @@ impl Spool {
         let named = |(id, n): &(GroupId, u64)| table.get(*id).is_some_and(|g| g.state().live.contains(*n));
         let volumes = self.shared.volumes.load();
         let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());
-        // What is kept may be known by its Message-ID alone.
+        // A retained article may be known by its Message-ID only.
         let known = || keeps && matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == token);
         let mut buf = Vec::new();
         // An earlier repair may have fixed it. History keeps the upper 96 bits of a key.

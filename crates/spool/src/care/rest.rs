@@ -1,18 +1,18 @@
-//! Memory that a burst of articles took is given back when it is over. Called by the server every few
-//! seconds.
+//! Releases memory after a burst of articles. Called by the server every few seconds.
 
-use crate::base::clock::unix_now;
 use crate::base::ids::GroupId;
 use crate::index::overview::REST_PART;
 use crate::spool::Spool;
+use disk::clock::unix_now;
 
-/// Groups whose overview is looked at under one hold of the writer's lock: at most a MiB is written there.
+/// Number of groups whose overview is examined under one hold of the writer's lock: at most a MiB is written
+/// there.
 const GROUPS_AT_ONCE: usize = 64;
 
 impl Spool {
-    /// Frees memory that is not needed while things are quiet: of the open overview blocks of groups in which
-    /// nothing was filed for `quiet_secs`, those at least a quarter full are written to a segment, the others
-    /// lose their spare room; what reading remembers and has not used for a while is forgotten.
+    /// Frees memory that is not needed while things are quiet: open overview blocks of groups in which
+    /// nothing was filed for `quiet_secs` are written to a segment if at least a quarter full, otherwise they
+    /// lose their spare memory; cached data of readers that was not used for a while is forgotten.
     pub fn rest(&self, quiet_secs: u64) {
         let now = unix_now();
         self.shared.checked_blocks.rest(now);
@@ -27,7 +27,7 @@ impl Spool {
         let groups: Vec<GroupId> = self.groups().iter().map(|group| group.id).filter(may_rest).collect();
         for some in groups.chunks(GROUPS_AT_ONCE) {
             let mut writer = self.writer().lock();
-            // Not after trouble, and not after the end.
+            // Nothing is done after trouble, or after closing.
             if self.trouble().is_some() {
                 return;
             }

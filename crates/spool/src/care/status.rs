@@ -1,6 +1,5 @@
-//! Takes the state of the spool in numbers: measured every few seconds, reported at any time.
+//! The state of the spool in numbers: measured every few seconds, reported at any time.
 
-use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
 use crate::base::status::{BufferStatus, ClassStatus, KeptStatus, Saved, Status};
 use crate::base::token::{MethodKind, Token};
@@ -12,24 +11,25 @@ use crate::method::cnfs::Cycbuff;
 use crate::method::{Cyclic, Retained, rates};
 use crate::open::paths::Paths;
 use crate::spool::Spool;
+use disk::clock::unix_now;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Overview rows that are made to measure what one costs.
+/// Number of overview rows that are made to measure the cost of one.
 const ROWS_TRIED: u64 = 256;
-/// An overview row of the usual length.
+/// An overview row of typical length.
 const ROW_USUAL: &[u8] = &[b'x'; 300];
 
 impl Spool {
-    /// The state in numbers, measured now: reads the disk, without keeping anyone from committing.
+    /// Returns the state in numbers, measured now: reads the disk, without blocking commits.
     pub fn status(&self) -> io::Result<Status> {
         self.measure()?;
         Ok(self.report())
     }
 
-    /// The state in numbers, without the writer's lock and without reading the disk: what is counted in
+    /// Returns the state in numbers, without the writer's lock and without reading the disk: counters in
     /// memory as of now, the rest as of [`Status::measured`].
     pub fn report(&self) -> Status {
         let measured = self.measured.load();
@@ -50,7 +50,7 @@ impl Spool {
         }
     }
 
-    /// What articles without numbers have saved.
+    /// Returns the savings by articles without numbers.
     fn saved(&self) -> Option<Saved> {
         let saved = &self.shared.unnumbered;
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -60,8 +60,8 @@ impl Spool {
         (articles > 0).then(|| Saved { articles, overview_bytes, nanos: cost() as u64 })
     }
 
-    /// Measures what [`Spool::report`] shows of volumes, classes and files. To be called every few seconds;
-    /// reads the disk. The writer's lock is held only to copy what the writer counts.
+    /// Measures the data about volumes, classes and files for [`Spool::report`]. To be called every few
+    /// seconds; reads the disk. The writer's lock is held only to copy the writer's counters.
     pub fn measure(&self) -> io::Result<()> {
         let (current, now) = (self.shared.current.load(), unix_now());
         let (mut status, journal_end) = self.counted(&current, now);
@@ -80,7 +80,7 @@ impl Spool {
         Ok(())
     }
 
-    /// What the writer counts, and the journal's end. Reads no disk.
+    /// Returns the writer's counters, and the end of the journal, without reading the disk.
     fn counted(&self, current: &SpoolConfig, now: u64) -> (Status, u64) {
         let writer = &mut *self.writer.lock();
         let volumes = self.shared.volumes.load();
@@ -123,7 +123,7 @@ impl Spool {
         (status, writer.journal.end())
     }
 
-    /// Bytes that a volume has room for whose articles are retained.
+    /// Returns the capacity in bytes of a volume of retained articles.
     fn room_bytes(&self, current: &SpoolConfig, volume: &dyn Retained, used: u64) -> u64 {
         let class = current.classes.iter().find(|c| c.name == volume.name());
         let free = || Some(self.shared.disk.file_system(&class?.tree.path).ok()?.free_bytes);
@@ -131,7 +131,7 @@ impl Spool {
     }
 }
 
-/// What [`ROWS_TRIED`] numbers and their overview rows take, measured once, in memory.
+/// Returns the cost of [`ROWS_TRIED`] numbers and their overview rows, measured once, in memory.
 fn row_cost() -> Duration {
     static COST: OnceLock<Duration> = OnceLock::new();
     *COST.get_or_init(|| {
@@ -147,7 +147,7 @@ fn row_cost() -> Duration {
     })
 }
 
-/// A volume that displaces its oldest articles, from its newest and oldest records.
+/// Measures a volume that displaces its oldest articles, from its newest and oldest records.
 fn measured(volume: &dyn Cyclic, now: u64) -> BufferStatus {
     let oldest = rates::oldest(volume);
     let makeup = rates::makeup(volume);

@@ -1,9 +1,9 @@
 //! Checks spool and indexes against each other, while serving.
 //!
-//! Each group with its rows, articles and history entries; each entry of history; each record of the buffers
-//! with its usage bit and history entry ([`buffers`]); lists and files of what is kept ([`kept`]); the files
-//! that have checksums ([`files`]). Articles that die meanwhile are not findings. What can be repaired is
-//! repaired by [`crate::care::repair`].
+//! Covers each group with its rows, articles and history entries; each entry of history; each record of the
+//! buffers with its usage bit and history entry ([`buffers`]); lists and files of retained articles
+//! ([`kept`]); the files that have checksums ([`files`]). Articles that die meanwhile are not findings.
+//! [`crate::care::repair`] repairs the findings where possible.
 
 mod buffers;
 mod files;
@@ -11,8 +11,6 @@ mod indexes;
 mod kept;
 
 use crate::base::key::Key;
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
 use crate::care::repair::Damage;
 use crate::index::groups::Group;
@@ -23,25 +21,27 @@ use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
 use crate::write::mending::touch_maps;
+use disk::Patience;
+use disk::Progress;
 
-/// One thing that is not as it should be.
+/// A problem found by a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The group and number concerned, or a buffer's name and a place.
+    /// Group and number concerned, or name of a buffer and place.
     pub place: String,
-    /// What is wrong with it, and what that means.
+    /// Problem and its consequence.
     pub what: String,
     pub(crate) damage: Option<Damage>,
 }
 
 impl Finding {
-    /// What `--repair` does about it; `None`: nothing can be done.
+    /// Returns the action of `--repair`; `None`: no repair is possible.
     pub fn repair(&self) -> Option<&'static str> {
         self.damage.as_ref().map(Damage::repair)
     }
 }
 
-/// What a check found.
+/// Results of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// Groups checked.
@@ -54,24 +54,24 @@ pub struct VerifyReport {
     pub hidden: u64,
     /// Records of the buffers checked.
     pub records: u64,
-    /// Everything that is wrong, at most [`FINDINGS_MAX`] of it.
+    /// Problems, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
-    /// How much more is wrong.
+    /// Number of further problems.
     pub more: u64,
-    /// Findings kept at most.
+    /// Maximum number of findings kept.
     most: usize,
 }
 
-/// Findings kept; what is found beyond is only counted.
+/// Maximum number of findings kept; further ones are only counted.
 pub const FINDINGS_MAX: usize = 1000;
 
 impl VerifyReport {
-    /// How much is wrong.
+    /// Returns the number of problems.
     pub fn problems(&self) -> u64 {
         self.findings.len() as u64 + self.more
     }
 
-    /// An empty one that keeps all findings.
+    /// Returns an empty report that keeps all findings.
     fn keeping_all() -> Self {
         Self { most: usize::MAX, ..Self::default() }
     }
@@ -86,12 +86,12 @@ impl VerifyReport {
 }
 
 impl Spool {
-    /// Checks everything against everything; see the module. Reads each article twice.
+    /// Checks everything against everything; see the module's documentation. Reads each article twice.
     pub fn verify(&self, progress: &dyn Progress) -> VerifyReport {
         self.verify_keeping(FINDINGS_MAX, progress)
     }
 
-    /// The same, keeping at most this many findings.
+    /// Like [`Spool::verify`], keeping at most this many findings.
     pub(crate) fn verify_keeping(&self, most: usize, progress: &dyn Progress) -> VerifyReport {
         let mut report = VerifyReport { most, ..VerifyReport::default() };
         self.verify_maps(&mut report);
@@ -112,7 +112,7 @@ impl Spool {
         report
     }
 
-    /// Pages of mapped files that cannot be read are restored at once: until then their content is missing.
+    /// Restores unreadable pages of mapped files at once: until then their content is missing.
     fn verify_maps(&self, report: &mut VerifyReport) {
         touch_maps(&self.shared);
         match self.writer().lock().mend_lost_pages() {
@@ -150,9 +150,9 @@ impl Spool {
         report.found(place, what, Some(Damage::Block { group: group.id, first, last }));
     }
 
-    /// Each hidden article is stored, and its living numbers are hidden; no other number is.
+    /// Checks that each hidden article is stored, and that exactly its living numbers are hidden.
     fn verify_hidden(&self, report: &mut VerifyReport) {
-        // Nothing is hidden or displaced meanwhile.
+        // The lock prevents hiding and displacement meanwhile.
         let _writer = self.writer().lock();
         let table = self.shared.groups.snapshot();
         let mut numbers = 0;
@@ -179,7 +179,7 @@ impl Spool {
         }
     }
 
-    /// Every living number must have a row.
+    /// Checks that every living number has a row.
     fn verify_living(&self, group: &Group, report: &mut VerifyReport) {
         let state = group.state();
         let without: Vec<u64> = state
@@ -221,7 +221,7 @@ impl Spool {
                     }
                     self.verify_name(&place(), entry.token, (group.id, entry.number), report);
                 }
-                // It may have been overwritten while we looked.
+                // The article may have been overwritten meanwhile.
                 _ if !lives() => continue,
                 read => {
                     let damage = self.unreadable(entry, key, (group, row));
@@ -239,7 +239,7 @@ impl Spool {
         seen
     }
 
-    /// What is to be done about a row whose article cannot be read.
+    /// Returns the damage of a row whose article cannot be read.
     fn unreadable(&self, entry: &RowEntry, key: Key, (group, row): (&Group, &[u8])) -> Damage {
         let (token, volumes) = (entry.token, self.shared.volumes.load());
         let volume = volumes.get(token.volume);
@@ -251,7 +251,7 @@ impl Spool {
         if whole {
             return Damage::UsageBit { token };
         }
-        // The row repeats the Xref that the article had.
+        // The row repeats the Xref header of the article.
         let xref = netnews::overview_row::field(row, netnews::overview_row::index::XREF).unwrap_or_default();
         let mut numbers = self.shared.groups.table().numbers_in(xref);
         if !numbers.contains(&(group.id, entry.number)) {
@@ -285,11 +285,11 @@ impl Spool {
             };
             let fetched = volume.fetch(token.place, Patience::Wait, &mut buf);
             let whole = matches!(fetched, Ok(Some((_, true))) if record::is_whole(&buf));
-            // A number that still names it is reported as well, with what can be done.
+            // A number that still names it is reported as well, with the possible repair.
             let key = Key(record.key_bits);
             let still = matches!(history.lookup(&key), Found::At(t, _) if t == token);
             if !whole && still && volumes.is_alive(&token) {
-                // One that a number names is mended under that.
+                // An article that a number names is repaired through that finding.
                 let damage = volume.retained().map(|_| Damage::Article { key, token, numbers: Vec::new() });
                 report.found(self.token_text(&token), "the article is damaged or missing", damage);
             }
@@ -299,7 +299,7 @@ impl Spool {
         progress.finish();
     }
 
-    /// A record of history must be whole, and found through the index.
+    /// Checks that a record of history is whole, and found through the index.
     fn check_record(&self, number: u64, record: Option<Record>, report: &mut VerifyReport) -> Option<Record> {
         let place = || format!("history record {number}");
         let Some(record) = record else {

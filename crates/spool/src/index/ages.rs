@@ -1,30 +1,29 @@
-//! When the articles of a list arrived, and how many bytes: enough to know the oldest one and the rate of
-//! writing.
+//! Arrival times and sizes of the articles of a list: enough to know the oldest one and the write rate.
 //!
-//! Sums by spans of [`SPAN_SECS`], kept as entries come and go, so that asking reads nothing. Called by
-//! [`crate::index::kept`].
+//! Sums over spans of [`SPAN_SECS`], updated as entries are added and removed, so that queries read nothing.
+//! Used by [`crate::index::kept`].
 
 use std::collections::BTreeMap;
 
-/// Seconds whose arrivals are summed up: the precision of the result.
+/// Length in seconds of a span whose arrivals are summed: the precision of the result.
 const SPAN_SECS: u32 = 600;
 
 #[derive(Debug, Clone, Copy)]
 struct Span {
     articles: u64,
     bytes: u64,
-    /// Arrival of the first of all that were ever in it, Unix seconds.
+    /// Earliest arrival ever in this span, Unix seconds.
     first: u32,
 }
 
-/// The sums.
+/// Sums by span.
 #[derive(Debug, Default)]
 pub(crate) struct Ages {
     spans: BTreeMap<u32, Span>,
 }
 
 impl Ages {
-    /// An article came.
+    /// Adds an article.
     pub fn add(&mut self, arrived: u32, bytes: u64) {
         let new = Span { articles: 0, bytes: 0, first: arrived };
         let span = self.spans.entry(arrived / SPAN_SECS).or_insert(new);
@@ -33,7 +32,7 @@ impl Ages {
         span.first = span.first.min(arrived);
     }
 
-    /// One went.
+    /// Removes an article.
     pub fn take(&mut self, arrived: u32, bytes: u64) {
         let at = arrived / SPAN_SECS;
         let Some(span) = self.spans.get_mut(&at) else { return };
@@ -44,12 +43,12 @@ impl Ages {
         }
     }
 
-    /// Arrival of the oldest, Unix seconds.
+    /// Returns the arrival of the oldest article, Unix seconds.
     pub fn oldest(&self) -> Option<u64> {
         self.spans.values().next().map(|span| u64::from(span.first))
     }
 
-    /// Bytes of those that arrived at `since` (Unix seconds) or later.
+    /// Returns the bytes of articles that arrived at `since` (Unix seconds) or later.
     pub fn bytes_since(&self, since: u64) -> u64 {
         let since = u32::try_from(since).unwrap_or(u32::MAX);
         self.spans.range(since.div_ceil(SPAN_SECS)..).map(|(_, span)| span.bytes).sum()
@@ -61,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_and_goes_is_summed_up() {
+    fn added_and_removed_articles_are_summed_up() {
         let mut ages = Ages::default();
         assert_eq!((ages.oldest(), ages.bytes_since(0)), (None, 0));
         (0..100).for_each(|n| ages.add(6000 + n * 60, 10));

@@ -1,8 +1,8 @@
 //! The checkpoint: all folds as of one journal position (`docs/formats/checkpoint.md`).
 //!
-//! One file, `index/checkpoint`, and its copy, each replaced by rename after everything it speaks of is
-//! durable. Opening loads it and replays the journal from its position. Taking one ([`take`]) is a copy in
-//! memory under the writer's lock; writing it ([`Taken::write`]) happens in the syncing thread.
+//! One file, `index/checkpoint`, and its copy, each replaced by rename after everything it refers to is
+//! durable. Opening loads it and replays the journal from its position. Taking a checkpoint ([`take`]) is a
+//! copy in memory under the writer's lock; the syncing thread writes it ([`Taken::write`]).
 
 mod old;
 mod sections;
@@ -10,7 +10,6 @@ mod sections;
 use crate::base::error::SpoolError;
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
-use crate::disk::{Access, Disk, DiskFile, Open, durable_replace};
 use crate::index::fold::Folds;
 use crate::index::groups::{Group, LiveSet};
 use crate::index::history;
@@ -18,19 +17,20 @@ use crate::index::kept::KeptState;
 use crate::index::overview::{BlockRef, Rows, Segment, SegmentState, Segments};
 use crate::index::residents::ResidentsState;
 use crate::journal::{GroupRow, VolumeRow};
+use disk::{Access, Disk, DiskFile, Open, durable_replace};
 use sections::Unreadable;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"NCheckp2";
-/// Of those that had no sections yet.
+/// Magic of checkpoints without sections.
 const MAGIC_OLD: &[u8; 8] = b"NCheckp1";
 /// Length of magic and checksum.
 const HEAD_BYTES: usize = 12;
 /// The two copies, in the order in which they are written.
 pub(crate) const NAMES: [&str; 2] = ["checkpoint", "checkpoint.copy"];
-/// Row text left in open blocks by a checkpoint, over all groups; beyond it the biggest are closed.
+/// Maximum row text left in open blocks by a checkpoint, over all groups; beyond it the largest are closed.
 const OPEN_TEXT_BYTES_MAX: usize = 8 << 20;
 
 /// A closed block in a checkpoint.
@@ -56,12 +56,12 @@ pub(crate) struct GroupCheckpoint {
     pub open: Rows,
 }
 
-/// A volume that keeps, in a checkpoint.
+/// A volume of retained articles in a checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct KeptCheckpoint {
     pub volume: u16,
     pub files: KeptState,
-    /// What the volume itself wants to know again.
+    /// State saved by the volume itself.
     pub own: Vec<u8>,
 }
 
@@ -78,24 +78,24 @@ pub(crate) struct Checkpoint {
     pub volumes: Vec<(VolumeRow, ResidentsState)>,
     pub segments: Vec<SegmentState>,
     pub retired: Vec<(String, u64)>,
-    /// Sites by their number.
+    /// Names of sites, by their number.
     pub sites: Vec<String>,
     pub hidden: Vec<HiddenArticle>,
-    /// The id that the next new group gets.
+    /// Id of the next new group.
     pub next_group: u32,
     pub groups: Vec<GroupCheckpoint>,
     pub kept: Vec<KeptCheckpoint>,
-    /// Removed groups' names by number.
+    /// Names of removed groups by number.
     pub gone_names: Vec<(u32, String)>,
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Its other copy is damaged, missing or older.
+    /// Whether its other copy is damaged, missing or older.
     pub alone: bool,
-    /// An older version wrote it, in the form without sections.
+    /// Whether an older version wrote it, in the form without sections.
     pub is_old_form: bool,
 }
 
-/// A checkpoint taken in memory: the file's bytes and what must be durable before it.
+/// A checkpoint taken in memory: the file's bytes, and the files that must be durable before it.
 #[derive(Debug)]
 pub(crate) struct Taken {
     bytes: Vec<u8>,
@@ -108,7 +108,7 @@ pub(crate) struct Taken {
 }
 
 /// Takes a checkpoint of the folds at journal position `position`.
-/// History records below `kept_from` are forgotten with it.
+/// Records of history below `kept_from` are forgotten with it.
 pub(crate) fn take(
     folds: &mut Folds,
     dir: &Path,
@@ -130,8 +130,8 @@ pub(crate) fn take(
     Ok(taken)
 }
 
-/// Writes what a checkpoint needs in files. Whatever of it fails, nothing of the checkpoint is taken, and it
-/// can be tried again.
+/// Writes the parts of a checkpoint that are in files. After a failure no checkpoint is taken, and the next
+/// attempt starts over.
 fn write_out(folds: &mut Folds, now: u64) -> io::Result<()> {
     close_big_blocks(folds)?;
     let volumes = folds.shared.volumes.load();
@@ -140,7 +140,7 @@ fn write_out(folds: &mut Folds, now: u64) -> io::Result<()> {
     folds.kept.iter_mut().flatten().try_for_each(|list| list.write_all())
 }
 
-/// Keeps the text in open blocks within bounds, closing the biggest.
+/// Limits the text in open blocks, closing the largest.
 fn close_big_blocks(folds: &mut Folds) -> io::Result<()> {
     let table = folds.shared.groups.snapshot();
     let mut sizes: Vec<(usize, &Arc<Group>)> = table
@@ -166,14 +166,14 @@ fn close_big_blocks(folds: &mut Folds) -> io::Result<()> {
 }
 
 impl Taken {
-    /// Syncs what the checkpoint speaks of (buffers and journal are the caller's part), writes it, and
-    /// removes the files that nothing names any more.
+    /// Syncs the files that the checkpoint refers to (the caller syncs buffers and journal), writes it, and
+    /// removes files that are no longer referenced.
     pub fn write(&self, disk: &dyn Disk) -> io::Result<()> {
         self.files.iter().try_for_each(|f| f.sync())?;
         self.segments.iter().try_for_each(|s| s.sync())?;
         self.dirs.iter().try_for_each(|d| disk.sync_dir(d))?;
-        let crc = crate::base::crc::crc32c(&self.bytes).to_le_bytes();
-        // One whole copy is there at every moment.
+        let crc = disk::crc::crc32c(&self.bytes).to_le_bytes();
+        // One copy is whole at every moment.
         for name in NAMES {
             durable_replace(disk, &self.dir.join(name), &[MAGIC, &crc, &self.bytes], Access::Group)?;
         }
@@ -186,15 +186,15 @@ impl Taken {
         Ok(())
     }
 
-    /// Length of the checkpoint's file.
+    /// Returns the length of the checkpoint's file.
     pub fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 }
 
 impl Checkpoint {
-    /// Reads the newer of the checkpoint's two copies; `None` if there is none, or both are damaged. One that
-    /// a later version of the program wrote is an error.
+    /// Reads the newer of the two copies; `None` if there is none, or both are damaged. A checkpoint of a
+    /// later version of the program is an error.
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, SpoolError> {
         let mut copies = Vec::new();
         for path in NAMES.map(|name| dir.join(name)) {
@@ -209,7 +209,7 @@ impl Checkpoint {
         Ok(copies.into_iter().max_by_key(|c| c.position).map(|c| Self { alone, ..c }))
     }
 
-    /// Reads one copy; `Ok(None)` if it is damaged. The error of one that a later version wrote is of kind
+    /// Reads one copy; `Ok(None)` if it is damaged. If a later version wrote it, the error is of kind
     /// `Unsupported`.
     pub fn read_copy(disk: &dyn Disk, path: &Path) -> io::Result<Option<Self>> {
         let file = disk.open(path, Open::ReadOnly)?;
@@ -217,7 +217,7 @@ impl Checkpoint {
         file.read_exact_at(&mut bytes, 0)?;
         let Some((head, body)) = bytes.split_at_checked(HEAD_BYTES) else { return Ok(None) };
         let (magic, crc) = head.split_at(MAGIC.len());
-        if crc != crate::base::crc::crc32c(body).to_le_bytes() {
+        if crc != disk::crc::crc32c(body).to_le_bytes() {
             return Ok(None);
         }
         let read = match magic {
@@ -235,13 +235,13 @@ impl Checkpoint {
         }
     }
 
-    /// Whether it names articles in a volume that keeps.
+    /// Reports whether the checkpoint refers to articles in a volume of retained articles.
     pub fn keeps_in(&self, volume: u16) -> bool {
         self.kept.iter().any(|k| k.volume == volume && !k.files.is_empty())
     }
 }
 
-/// Turns a group's saved blocks into references, counting the living ones of each segment.
+/// Converts a group's saved blocks to references, counting the living blocks of each segment.
 pub(crate) fn restore_blocks(
     group: GroupId,
     blocks: &[BlockState],

@@ -1,19 +1,17 @@
-//! The folds: history, overview, active and residents, as the journal's rows make them.
+//! The folds: history, overview, active and residents, derived from the journal's rows.
 //!
-//! [`Folds`] is the writing side, owned by the one writer; [`Shared`] is what readers see. A batch being
-//! committed and a replay after a crash go through the same two functions: [`Folds::displace`] and
-//! [`Folds::publish`]. Index files never fail half-way: a row that cannot be written stays in memory, and
-//! `failed` makes the writer stop accepting.
+//! [`Folds`] is the writing side, owned by the only writer; [`Shared`] is visible to readers. A commit and a
+//! replay after a crash use the same two functions: [`Folds::displace`] and [`Folds::publish`]. Index updates
+//! never stop half-way: a row that cannot be written stays in memory, and `failed` makes the writer stop
+//! accepting.
 
 use crate::base::bug::{self, own_bug};
-use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
 use crate::base::error::Trouble;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::{Key, KeyHasher};
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::MethodKind;
-use crate::disk::Disk;
 use crate::index::groups::{Group, GroupTable, Groups, NewGroup};
 use crate::index::hidden::{Ahead, Hidden};
 use crate::index::history::{Found, History};
@@ -32,25 +30,27 @@ use crate::journal::{ArticleRow, GroupRow, GroupsFile, Row, VolumeRow};
 use crate::method::packing::Packing;
 use crate::method::{Living, Volume, Volumes};
 use arc_swap::ArcSwap;
+use disk::Disk;
+use disk::clock::unix_now;
 use netnews::decimal::append_decimal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an overview row has besides fields and Xref value, at most: a number of 20 digits, two TABs,
-/// `Xref: `, CRLF.
+/// Maximum length of an overview row without fields and Xref value: a number of 20 digits, two TABs, `Xref:
+/// `, CRLF.
 const ROW_FRAME_BYTES_MAX: usize = 32;
 
-/// Sites that ever had a number, at most.
+/// Maximum number of sites that ever had a number.
 pub(crate) const SITES_MAX: usize = 4096;
 
-/// What readers see.
+/// State that readers see.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// As it was opened: directory and sizes, which stay.
+    /// Configuration as of opening: directory and sizes, which do not change.
     pub config: SpoolConfig,
-    /// As it is now, for what may change while serving; see [`crate::Spool::prepare`].
+    /// Current configuration, for settings that may change while serving; see [`crate::Spool::prepare`].
     pub current: ArcSwap<SpoolConfig>,
     pub disk: Arc<dyn Disk>,
     pub hasher: KeyHasher,
@@ -61,31 +61,31 @@ pub(crate) struct Shared {
     pub packing: Arc<Packing>,
     pub hidden: Hidden,
     pub overtaken: Overtaken,
-    /// Blocks of overview that were read lately.
+    /// Recently read blocks of overview.
     pub checked_blocks: CheckedBlocks,
-    /// Rises with every change that LIST ACTIVE would show.
+    /// Counter that increases with every change that LIST ACTIVE would show.
     pub generation: AtomicU64,
-    /// LIST ACTIVE's text and the generation it is of.
+    /// Text of LIST ACTIVE, with its generation.
     pub list: Ordered<(u64, Arc<Vec<u8>>), { rank::INNERMOST }>,
-    /// Living articles.
+    /// Number of living articles.
     pub articles: AtomicU64,
-    /// [`Disk::lost_pages`] when they were last made good.
+    /// Value of [`Disk::lost_pages`] at the last repair.
     pub lost_pages: AtomicU64,
-    /// Pages of mapped files that could not be read and were made good since the spool was opened.
+    /// Pages of mapped files that could not be read and were rebuilt since the spool was opened.
     pub mended_pages: AtomicU64,
-    /// Names that were passed over since the spool was opened, as files that no index knows have them.
+    /// File names that were skipped since the spool was opened, as unindexed files have them.
     pub passed_over: AtomicU64,
-    /// What articles without numbers have saved since the spool was opened.
+    /// Savings by articles without numbers since the spool was opened.
     pub unnumbered: Unnumbered,
-    /// Which further headers rows may have.
+    /// Additional headers in overview rows.
     pub row_headers: RowHeaders,
     /// Files of articles that have left the indexes.
     pub removals: Removals,
 }
 
 impl Shared {
-    /// Calls `ask` with the articles that live in a volume, as of now; `listed` are those in its list of what
-    /// is kept, by place.
+    /// Calls `ask` with the articles that currently live in a volume; `listed` are those in its list of
+    /// retained articles, by place.
     pub fn with_living<T>(
         &self,
         volume: &dyn Volume,
@@ -114,43 +114,44 @@ impl Shared {
 pub(crate) struct Folds {
     pub shared: Arc<Shared>,
     pub rules: Rules,
-    /// By volume index.
+    /// Residents, by volume index.
     pub residents: Vec<Residents>,
-    /// By volume index, for volumes that keep.
+    /// Lists of retained articles, by volume index.
     pub kept: Vec<Option<KeptList>>,
-    /// For paths of files.
+    /// Group names for paths of files.
     pub names: Arc<GroupNames>,
     pub segments: Segments,
-    /// By group id.
+    /// Numbering state, by group id.
     pub numbers: Vec<GroupNumbers>,
-    /// Removed groups and the highest number they may have shown.
+    /// Removed groups with the highest number they may have shown.
     pub retired: BTreeMap<String, u64>,
     pub identity: String,
-    /// The further headers that rows keep.
+    /// Additional headers that overview rows keep.
     pub overview_headers: Vec<String>,
     pub next_sequence: u64,
-    /// Sites by their number; none is ever given twice.
+    /// Names of sites by their number; numbers are never reused.
     pub sites: Vec<String>,
-    /// Number of the next new volume; none is ever reused.
+    /// Number of the next new volume; numbers are never reused.
     pub next_volume: u16,
-    /// An older version of the program wrote the checkpoint that this began with.
+    /// Whether an older version of the program wrote the checkpoint from which this was loaded.
     pub is_upgrade: bool,
-    /// Boot of the machine during which the spool was last opened.
+    /// Boot id of the machine when the spool was last opened.
     pub boot_id: [u8; 16],
-    /// The last row says that the spool was closed in order.
+    /// Whether the last row records that the spool was closed properly.
     pub closed: bool,
-    /// An index file could not be written.
+    /// Error message if an index file could not be written.
     pub failed: Option<String>,
-    /// The disk was full for an index file; what it lacks is in memory until [`Folds::write_late`].
+    /// Error message if the disk was full for an index file; the missing data is in memory until
+    /// [`Folds::write_late`].
     pub full: Option<String>,
     /// Groups whose open block should be closed.
     unclosed: BTreeSet<GroupId>,
-    /// Articles have ended that no number names: only their usage bits say whether they lived, which a
+    /// Whether articles without numbers have ended: only their usage bits say whether they lived, which a
     /// recovery cannot trust.
     pub is_count_vague: bool,
     scratch: Vec<(GroupId, u64)>,
     xref: Vec<u8>,
-    /// What is to be hidden as it is filed, in a replay.
+    /// Articles to be hidden as they are filed, during a replay.
     pub ahead: Ahead,
 }
 
@@ -183,14 +184,15 @@ impl Folds {
         }
     }
 
-    /// A row that keeps the number of the last volume from being reused, if that volume no longer exists.
+    /// Returns a row that keeps the number of the last volume from being reused, if that volume no longer
+    /// exists.
     pub fn last_volume(&self) -> Option<VolumeRow> {
         let id = self.next_volume.checked_sub(1)?;
         let there = self.shared.volumes.load().all().iter().any(|v| v.id() >= id);
         (!there).then(|| VolumeRow { id, method: MethodKind::Trash as u8, name: String::new(), head: 0 })
     }
 
-    /// Notes that the disk was full for an index file; what that lacks is in memory.
+    /// Records that the disk was full for an index file, whose missing data is in memory.
     pub fn put_off(&mut self, what: &str, e: &io::Error) {
         put_off(&mut self.full, what, e);
     }
@@ -199,8 +201,8 @@ impl Folds {
         note(&mut self.failed, what, result);
     }
 
-    /// Moves a volume's write position; the articles displaced stop being named in the same moment (CNFS-11,
-    /// CNFS-33).
+    /// Moves a volume's write position; at the same moment all indexes forget the displaced articles
+    /// (CNFS-11, CNFS-33).
     pub fn displace(&mut self, volume: usize, head: u64) -> io::Result<()> {
         self.displace_to(volume, head, false)
     }
@@ -228,8 +230,8 @@ impl Folds {
                 popped => popped?,
             };
             let Some(resident) = resident else { break };
-            // Not so if it was cancelled. In a replay the bit may be that of the article which was written
-            // over it before the crash; numbers are as of the row.
+            // A cancelled article no longer lives. In a replay the bit may belong to the article that
+            // overwrote this one before the crash; numbers are as of the row.
             let has_group = resident.numbers.iter().any(|(group, _)| table.get(*group).is_some());
             let mut lived = !(replay && has_group) && v.is_alive(resident.place);
             self.is_count_vague |= !has_group;
@@ -257,11 +259,11 @@ impl Folds {
         Ok(())
     }
 
-    /// Makes an accepted article known: history, residents, numbers, overview. True if it lives, which is to
-    /// be counted by [`Folds::count_published`].
+    /// Publishes an accepted article: history, residents, numbers, overview. Returns true if it lives;
+    /// [`Folds::count_published`] must then count it.
     pub fn publish(&mut self, context: &PublishContext<'_>, a: &Published<'_>) -> bool {
         let shared = self.shared.clone();
-        // Before anything leads to it.
+        // Hidden before any index leads to it.
         if let Some(hidden) = a.hidden {
             shared.hidden.put(hidden.clone());
         }
@@ -275,16 +277,16 @@ impl Folds {
         lives
     }
 
-    /// Enters an article into all indexes; true if it lives.
+    /// Enters an article into all indexes; returns true if it lives.
     fn enter(&mut self, context: &PublishContext<'_>, a: &Published<'_>) -> bool {
         let Self { shared, residents, kept, segments, failed, full, unclosed, .. } = self;
         if let Err(e) = shared.history.insert(a.key, Some(a.token), a.arrived) {
-            // Nothing names what history does not know: a restart brings it back from its row.
+            // Nothing refers to an article without history; a restart restores it from its row.
             note(failed, "history", Err(e));
             return false;
         }
         let Some(index) = context.volumes.index(a.token.volume) else {
-            // Replay of what was in a volume that no longer exists: known, but removed.
+            // Replay of an article in a removed volume: known, but removed.
             return false;
         };
         let (Some(volume), Some(residents), Some(list)) =
@@ -334,7 +336,7 @@ impl Folds {
         true
     }
 
-    /// Writes what index files lack since the disk was full.
+    /// Writes the parts of index files that are missing since the disk was full.
     pub fn write_late(&mut self) -> io::Result<()> {
         let table = self.shared.groups.snapshot();
         while let Some(id) = self.unclosed.first().copied() {
@@ -350,8 +352,8 @@ impl Folds {
         Ok(())
     }
 
-    /// Frees memory that the overview of these groups holds and that is not needed while nothing is filed in
-    /// them; not of groups that changed after `before` (Unix seconds).
+    /// Frees overview memory that these groups do not need while nothing is filed in them, except for groups
+    /// that changed after `before` (Unix seconds).
     pub fn rest(&mut self, groups: &[GroupId], before: u64) {
         let table = self.shared.groups.snapshot();
         let enough = self.shared.config.overview.block_text_bytes / REST_PART;
@@ -360,7 +362,7 @@ impl Folds {
             let state = &mut *group.state();
             if state.changed <= before {
                 let rested = state.overview.rest(*id, &state.live, enough, &mut self.segments);
-                // On a full disk the block stays open: it is closed when an article needs its room.
+                // On a full disk the block stays open: it is closed when an article needs its space.
                 note(
                     &mut self.failed,
                     "overview",
@@ -370,7 +372,7 @@ impl Folds {
         }
     }
 
-    /// Counts the living articles, if the recovery could not; called at its end.
+    /// Counts the living articles, if the recovery could not; called at the end of recovery.
     pub fn settle_count(&mut self) -> io::Result<()> {
         if !std::mem::take(&mut self.is_count_vague) {
             return Ok(());
@@ -389,7 +391,7 @@ impl Folds {
         Ok(())
     }
 
-    /// Counts articles that were published and live.
+    /// Adds published living articles to the count.
     pub fn count_published(&self, articles: u64) {
         self.shared.articles.fetch_add(articles, Ordering::Relaxed);
         self.shared.generation.fetch_add(1, Ordering::Release);
@@ -401,14 +403,14 @@ impl Folds {
         self.note("history", inserted);
     }
 
-    /// Forgets a Message-ID that is remembered without an article. Its row must be durable.
+    /// Forgets a Message-ID that is remembered without an article. The row of this must be durable.
     pub fn forget(&mut self, key: Key) {
         if matches!(self.shared.history.lookup(&key), Found::Remembered { .. }) {
             self.shared.history.forget(&key);
         }
     }
 
-    /// A group as its row says; made if it is new.
+    /// Creates or updates a group according to its row.
     pub fn group(&mut self, row: &GroupRow) {
         let id = GroupId(row.id);
         let at = row.id as usize;
@@ -421,7 +423,7 @@ impl Folds {
                 group.set_flag(&row.flag);
                 let mut state = group.state();
                 state.description.clone_from(&row.description);
-                // The row has the highest number given out, which may not have been shown.
+                // The row has the highest number assigned, which may not have been shown.
                 if self.numbers.get(at).is_none_or(|numbers| row.high > numbers.assigned) {
                     state.high = state.high.max(row.high);
                 }
@@ -435,7 +437,7 @@ impl Folds {
         self.shared.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Makes many new groups at once.
+    /// Creates many groups at once.
     pub fn add_groups(&mut self, rows: &[GroupRow]) {
         let groups = rows.iter().map(|row| self.new_group(row)).collect();
         self.shared.groups.replace(groups, &[]);
@@ -477,7 +479,7 @@ impl Folds {
         self.shared.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// A group's row as of now.
+    /// Returns the current row of a group.
     pub fn group_row(&self, group: &Group) -> GroupRow {
         let state = group.state();
         let numbers = self.numbers.get(group.id.0 as usize);
@@ -488,13 +490,13 @@ impl Folds {
             description: state.description.clone(),
             creator: group.creator.to_string(),
             created: group.created,
-            // Numbers that are used up without ever having been shown count.
+            // Assigned numbers count even if they were never shown.
             high: numbers.map_or(state.high, |n| n.assigned.max(state.high)),
             promised: numbers.map_or(state.high, GroupNumbers::promised),
         }
     }
 
-    /// A number that named an article, even one that no longer exists, names no other one.
+    /// Prevents the reuse of a number that named an article, even one that no longer exists.
     pub fn number_was_used(&mut self, group: GroupId, number: u64) {
         if let Some(n) = self.numbers.get_mut(group.0 as usize) {
             n.assigned = n.assigned.max(number);
@@ -505,9 +507,9 @@ impl Folds {
         }
     }
 
-    /// After a power cut: the numbers of all groups continue after what was promised. That is the high mark
-    /// from now on, since readers may have seen any number up to it; but an upgrade leaves the marks as they
-    /// were.
+    /// Handles a power cut: the numbers of all groups continue after the promised ones, which also become the
+    /// high marks, since readers may have seen any number up to there. After an upgrade, the marks stay as
+    /// they were.
     pub fn power_lost(&mut self) {
         let table = self.shared.groups.snapshot();
         for (id, numbers) in (0..).zip(&mut self.numbers) {
@@ -520,14 +522,14 @@ impl Folds {
         self.shared.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Applies one row of the journal (replay). After a bug of ours readers still get
-    /// what there is, but nothing is accepted.
+    /// Applies one row of the journal (replay). After a bug of ours readers are still served, but nothing is
+    /// accepted.
     pub fn apply(&mut self, row: &Row<'_>) -> io::Result<()> {
         let applied = self.apply_row(row);
         self.stop_at_bug(applied)
     }
 
-    /// Passes a result on, but for a bug of ours, which stops accepting.
+    /// Passes a result on, except for a bug of ours, which stops accepting.
     fn stop_at_bug(&mut self, result: io::Result<()>) -> io::Result<()> {
         let Err(e) = result else { return Ok(()) };
         match bug::in_error(&e) {
@@ -578,7 +580,7 @@ impl Folds {
         Ok(())
     }
 
-    /// The number that stands for a site.
+    /// Assigns a number to a site.
     pub fn site(&mut self, number: u32, name: &str) {
         let at = number as usize;
         if at < SITES_MAX {
@@ -589,13 +591,13 @@ impl Folds {
         }
     }
 
-    /// An article row that does not count: its numbers and its place are used up all the same.
+    /// Applies a void article row: its numbers and its place stay used.
     pub fn apply_void(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
         let used = self.use_up(a);
         self.stop_at_bug(used)
     }
 
-    /// Takes the numbers and the place of an article row.
+    /// Marks the numbers and the place of an article row as used.
     fn use_up(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
         let mut numbers = std::mem::take(&mut self.scratch);
         if !a.numbers(&mut numbers) {
@@ -652,7 +654,7 @@ impl Folds {
         Ok(())
     }
 
-    /// Makes an Xref value (RFC 5536 3.2.14).
+    /// Appends an Xref value (RFC 5536 3.2.14).
     pub fn put_xref(&self, table: &GroupTable, numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(self.identity.as_bytes());
@@ -667,7 +669,7 @@ impl Folds {
     }
 }
 
-/// Whether an error says that there is no space.
+/// Reports whether an error means that no space is left.
 pub(crate) fn is_full(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -1,9 +1,9 @@
-//! Which articles are hidden: stored, and shown to nobody (`docs/hiding.md`).
+//! Hidden articles: stored, but not shown to any reader (`docs/hiding.md`).
 //!
-//! A fold of the rows `Hide` and `Unhide`. An entry ends with its article, so that there is one for each
-//! hidden article and no other. Which numbers are hidden is in the groups ([`super::groups`]); a number lives
-//! on while it is hidden, so overwriting, expiry and repair go on as for any article. Where nothing is
-//! hidden, readers pay for one load of a counter.
+//! A fold of the rows `Hide` and `Unhide`. An entry is removed with its article, so that exactly the hidden
+//! articles have one. The hidden numbers are kept in the groups ([`super::groups`]); a number stays alive
+//! while it is hidden, so overwriting, expiry and repair treat hidden articles like any others. While nothing
+//! is hidden, readers pay for one load of a counter.
 
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
@@ -22,17 +22,18 @@ pub(crate) struct Hidden {
     table: OrderedRw<Table, INNERMOST>,
 }
 
-/// What is hidden as it is filed, in a replay: a durable row says so before the article is stored.
+/// Articles to be hidden as they are filed, during a replay: a durable row records that before the article is
+/// stored.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead(HashMap<Key, (String, String)>);
 
 impl Ahead {
-    /// The next article of this Message-ID is hidden.
+    /// Records that the next article of this Message-ID is hidden.
     pub fn put(&mut self, key: Key, by: &str, reason: &str) {
         self.0.insert(key, (by.to_owned(), reason.to_owned()));
     }
 
-    /// Of those that no row of an article has followed: an entry each, that does not say where it is.
+    /// Returns an entry, without a location, for each Message-ID that no article row has followed.
     pub fn rest(self, since: u32) -> impl Iterator<Item = HiddenArticle> {
         let token = Token { method: MethodKind::Trash, class: 0, volume: 0, place: 0 };
         self.0.into_iter().map(move |(key, (by, reason))| HiddenArticle {
@@ -46,8 +47,8 @@ impl Ahead {
         })
     }
 
-    /// The entry of an article that was hidden as it was filed. A row that recovery wrote does not say so
-    /// itself.
+    /// Returns the entry of an article that was hidden as it was filed. Rows written by recovery do not
+    /// record that themselves.
     pub fn entry(&mut self, a: &ArticleRow<'_>, numbers: &[(GroupId, u64)]) -> Option<HiddenArticle> {
         let ahead = self.0.remove(&a.key).filter(|_| a.tagged.as_bytes().is_empty());
         let said = a.tagged.hidden().map(|(by, reason)| (by.to_owned(), reason.to_owned()));
@@ -67,17 +68,17 @@ impl Ahead {
 #[derive(Debug, Default)]
 struct Table {
     by_key: HashMap<Key, Arc<HiddenArticle>>,
-    /// By volume and place: what is overwritten is known by its place.
+    /// Keys by volume and place: overwritten articles are identified by their place.
     by_place: HashMap<(u16, u64), Key>,
 }
 
 impl Hidden {
-    /// How many there are.
+    /// Returns the number of hidden articles.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// The entry of an article, if it is hidden.
+    /// Returns the entry of an article, if it is hidden.
     pub fn get(&self, key: &Key) -> Option<Arc<HiddenArticle>> {
         if self.count() == 0 {
             return None;
@@ -85,13 +86,13 @@ impl Hidden {
         self.table.read().by_key.get(key).cloned()
     }
 
-    /// Whether the article of this Message-ID, at this place, is hidden.
+    /// Reports whether the article of this Message-ID, at this place, is hidden.
     pub fn covers(&self, key: &Key, token: &Token) -> bool {
         self.count() > 0
             && self.table.read().by_key.get(key).is_some_and(|hidden| same_place(&hidden.token, token))
     }
 
-    /// All of them, oldest first.
+    /// Returns all entries, oldest first.
     pub fn all(&self) -> Vec<Arc<HiddenArticle>> {
         let mut all: Vec<_> = self.table.read().by_key.values().cloned().collect();
         all.sort_unstable_by_key(|hidden| (hidden.since, hidden.key));
@@ -118,7 +119,7 @@ impl Hidden {
         removed
     }
 
-    /// Removes the entry of what was at a place of a volume.
+    /// Removes the entry of the article at a place of a volume.
     pub fn remove_at(&self, volume: u16, place: u64) {
         if self.count() == 0 {
             return;
@@ -139,7 +140,7 @@ impl Table {
     }
 }
 
-/// The class in a token is that of the configuration when the article came.
+/// Compares locations only: the class in a token is that of the configuration when the article arrived.
 fn same_place(a: &Token, b: &Token) -> bool {
     (a.volume, a.place) == (b.volume, b.place)
 }

@@ -1,20 +1,20 @@
-//! Kept articles: what is in a volume that displaces nothing, since when, and until when
+//! Retained articles: the contents of a volume that displaces nothing, with arrival and expiry data
 //! (`docs/formats/kept.md`).
 //!
-//! A queue in files of whole pages. The writer appends what it stores; a pass of expiry
-//! ([`crate::write::expire`]) leaves full files of which nothing goes as they are, takes the entries of the
-//! others, removes those that are due and appends the rest again. On a full disk the rest waits in memory;
-//! when much does, entries are handed out and stay in their file, also those of articles that then go, which
-//! a later pass drops. A fold of the journal: what follows the checkpoint is written again by the replay.
-//! Invariant: an entry that is taken and not put back belongs to an article that was removed.
-//! [`KeptSnapshot`] reads the entries while the writer goes on.
+//! A queue in files of whole pages. The writer appends the articles it stores. A pass of expiry
+//! ([`crate::write::expire`]) leaves full files alone if none of their articles is due, takes the entries of
+//! the others, removes those that are due and appends the rest again. On a full disk the rest waits in
+//! memory; when much does, entries are handed out in place and stay in their file, even if their articles are
+//! then removed; a later pass drops them. A fold of the journal: the replay writes again what follows the
+//! checkpoint. Invariant: an entry that is taken and not put back belongs to an article that was removed.
+//! [`KeptSnapshot`] reads the entries while the writer continues.
 
 use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
 use crate::base::ids::GroupId;
 use crate::base::key::{Key, KeyHasher};
-use crate::disk::{Disk, DiskFile, Open};
 use crate::index::ages::Ages;
 use crate::index::weights::Weights;
+use disk::{Disk, DiskFile, Open};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -22,34 +22,34 @@ use std::sync::Arc;
 
 /// Length at which a file is full.
 const FILE_BYTES: u64 = 256 << 10;
-/// Unwritten bytes at which a page is written.
+/// Number of unwritten bytes at which a page is written.
 const PAGE_BYTES: usize = 16 << 10;
 /// Length and checksum before each page.
 const FRAME_BYTES: usize = 8;
-/// Set in the length of a page whose entries have a thread.
+/// Flag in the length of a page whose entries have a thread.
 const HAS_THREADS: u32 = 1 << 31;
-/// Bytes of entries in memory at which a pass leaves the others in their files.
+/// Bytes of entries in memory above which a pass leaves the others in their files.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
 
-/// An article that is kept.
+/// Entry of a retained article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptEntry {
     pub place: u64,
     pub key: Key,
     /// Storage class.
     pub class: u8,
-    /// Unix seconds.
+    /// Time of arrival, in Unix seconds.
     pub arrived: u32,
-    /// Its Expires header, Unix seconds; 0 for none (CN-21).
+    /// Value of its Expires header, Unix seconds; 0 for none (CN-21).
     pub expires: u32,
     pub stored_bytes: u64,
-    /// What all articles of its thread have in common; see [`thread_of`].
+    /// Identifier of the thread; see [`thread_of`].
     pub thread: u64,
     pub numbers: Vec<(GroupId, u64)>,
 }
 
-/// The thread of an article: a part of the key of the first Message-ID in its References, which is that of
-/// the thread's first article, else of its own.
+/// Returns the thread of an article: a part of the key of the first Message-ID in its References, which is
+/// that of the thread's first article, or of its own Message-ID.
 pub(crate) fn thread_of(hasher: &KeyHasher, key: Key, references: &[u8]) -> u64 {
     let mut words = references.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let first = words.next().filter(|id| id.starts_with(b"<") && id.ends_with(b">"));
@@ -69,37 +69,39 @@ pub(crate) struct KeptList {
     open: Option<Arc<dyn DiskFile>>,
     unwritten: Vec<u8>,
     dirty: Vec<Arc<dyn DiskFile>>,
-    /// Of the pass, and not yet handed out.
+    /// Entries of the pass that were not handed out yet.
     taken: VecDeque<KeptEntry>,
-    /// Those, and what was handed out of the same file, stay in it.
+    /// Whether `taken`, and entries already handed out from the same file, stay in it.
     in_place: bool,
     memory_bytes_max: usize,
-    /// Entries that were in no file when the pass began, encoded: it takes them last.
+    /// Encoded entries that were in no file when the pass began; the pass takes them last.
     waiting: Vec<u8>,
-    /// The disk was full for the last write; the next is at [`KeptList::write_late`] or a checkpoint.
+    /// Whether the disk was full for the last write; the next one is at [`KeptList::write_late`] or a
+    /// checkpoint.
     is_late: bool,
     dead: Vec<PathBuf>,
-    /// Files that the pass has not come to.
+    /// Files that the pass has not reached.
     pass: VecDeque<u64>,
-    /// The next of them, if it was looked at before it is taken.
+    /// Entries of the next file, if it was examined before being taken.
     looked_at: Option<(u64, Vec<KeptEntry>)>,
-    /// Files that were left as they were, and until when nothing in them goes (Unix seconds).
+    /// Files that were left alone, with the time until which nothing in them is due (Unix seconds).
     quiet: HashMap<u64, u64>,
-    /// Held by every snapshot.
+    /// Cloned by every snapshot.
     read_by: Arc<()>,
-    /// Pages that were damaged: their articles stay until a rebuild.
+    /// Damaged pages: their articles stay until a rebuild.
     pub damaged: u64,
     /// Bytes of articles in the queue.
     pub bytes: u64,
     pub entries: u64,
-    /// When they arrived.
+    /// Arrival times of the articles.
     pub ages: Ages,
-    /// How much of them is in each group.
+    /// Articles and bytes by group.
     pub weights: Weights,
 }
 
 impl KeptList {
-    /// Opens the queue as of a checkpoint; `NotFound` or `InvalidData` if a file of it is missing or short.
+    /// Opens the queue as of a checkpoint; `NotFound` or `InvalidData` if one of its files is missing or
+    /// short.
     pub fn open(disk: &Arc<dyn Disk>, dir: PathBuf, state: &KeptState) -> io::Result<Self> {
         disk.create_dir(&dir)?;
         for name in disk.list(&dir)? {
@@ -153,12 +155,12 @@ impl KeptList {
         if self.unwritten.len() >= PAGE_BYTES && !self.is_late { self.write_out() } else { Ok(()) }
     }
 
-    /// Puts back the entry handed out last, which stays.
+    /// Puts back the entry handed out last, whose article stays.
     pub fn put_back(&mut self, entry: &KeptEntry) -> io::Result<()> {
         if self.in_place { Ok(()) } else { self.push(entry) }
     }
 
-    /// Takes back the entry handed out last, which is handed out next again.
+    /// Undoes handing out the last entry, which becomes the next one again.
     pub fn hand_back(&mut self, entry: KeptEntry) {
         if !self.in_place {
             self.count(&entry);
@@ -166,18 +168,18 @@ impl KeptList {
         self.taken.push_front(entry);
     }
 
-    /// Whether the entry handed out last is still in its file.
+    /// Reports whether the entry handed out last is still in its file.
     pub fn is_in_place(&self) -> bool {
         self.in_place
     }
 
-    /// Writes what an earlier push could not write.
+    /// Writes the data that an earlier push could not write.
     pub fn write_late(&mut self) -> io::Result<()> {
         if self.unwritten.len() >= PAGE_BYTES { self.write_out() } else { Ok(()) }
     }
 
-    /// Writes out all entries, also those that a pass has taken and not yet handed out: they get a file of
-    /// their own, to which the pass comes next.
+    /// Writes out all entries, including those that a pass has taken and not yet handed out: they get a file
+    /// of their own, which the pass reaches next.
     pub fn write_all(&mut self) -> io::Result<()> {
         let mut of_pass = Vec::new();
         if !self.in_place {
@@ -218,7 +220,7 @@ impl KeptList {
         }
         let (Some(file), Some((_, len))) = (&self.open, self.files.back_mut()) else { return Ok(()) };
         let mut frame = (self.unwritten.len() as u32 | HAS_THREADS).to_le_bytes().to_vec();
-        frame.extend_from_slice(&crate::base::crc::crc32c(&self.unwritten).to_le_bytes());
+        frame.extend_from_slice(&disk::crc::crc32c(&self.unwritten).to_le_bytes());
         file.write_all_at(&[IoSlice::new(&frame), IoSlice::new(&self.unwritten)], *len)?;
         if !self.dirty.iter().any(|f| Arc::ptr_eq(f, file)) {
             self.dirty.push(file.clone());
@@ -235,8 +237,8 @@ impl KeptList {
         Ok(entries)
     }
 
-    /// Begins to take the entries that are there now; [`KeptList::take`] ends with the last of them.
-    /// Writes nothing: a pass frees room, also on a full disk.
+    /// Begins a pass over the current entries; [`KeptList::take`] ends after the last of them. Writes
+    /// nothing: a pass must be able to free space on a full disk.
     pub fn begin_pass(&mut self) {
         self.looked_at = None;
         self.put_back_taken();
@@ -245,9 +247,9 @@ impl KeptList {
         self.pass = self.files.iter().map(|(number, _)| *number).collect();
     }
 
-    /// The entries of the next file of the pass, if it is a full one and all that was taken before is handed
-    /// out: [`KeptList::leave`] leaves the file as it is, [`KeptList::take`] takes it. With `now` (Unix
-    /// seconds), files of which nothing goes before that are left unread.
+    /// Returns the entries of the next file of the pass, if it is a full one and all entries taken before are
+    /// handed out: [`KeptList::leave`] then leaves the file alone, [`KeptList::take`] takes it. With `now`
+    /// (Unix seconds), files without entries due by then are skipped unread.
     pub fn look_ahead(&mut self, now: Option<u64>) -> io::Result<Option<&[KeptEntry]>> {
         if !self.taken.is_empty() {
             return Ok(None);
@@ -258,7 +260,7 @@ impl KeptList {
                 continue;
             }
             let file = self.files.iter().find(|(n, _)| *n == number).copied();
-            // One that is short is written again, so that there are never many of those.
+            // Short files are rewritten, so that there are never many of them.
             let Some(file) = file.filter(|(_, len)| *len >= FILE_BYTES) else { break };
             if self.looked_at.as_ref().is_none_or(|(number, _)| *number != file.0) {
                 self.looked_at = Some((file.0, self.read_file(file.0, file.1)?));
@@ -268,7 +270,7 @@ impl KeptList {
         Ok(None)
     }
 
-    /// Leaves the file that was looked at as it is; nothing in it goes before `until` (Unix seconds).
+    /// Leaves the examined file alone; nothing in it is due before `until` (Unix seconds).
     pub fn leave(&mut self, until: u64) {
         if let Some((number, _)) = self.looked_at.take() {
             self.pass.retain(|n| *n != number);
@@ -276,12 +278,12 @@ impl KeptList {
         }
     }
 
-    /// When the first of the files that were left is to be looked at again, Unix seconds.
+    /// Returns the earliest time at which a file that was left alone must be examined again, Unix seconds.
     pub fn first_quiet(&self) -> Option<u64> {
         self.quiet.values().copied().min()
     }
 
-    /// Forgets until when nothing goes: the policy or the groups have changed.
+    /// Forgets when files must be examined again: the policy or the groups have changed.
     pub fn forget_quiet(&mut self) {
         self.quiet.clear();
     }
@@ -322,7 +324,7 @@ impl KeptList {
         }
     }
 
-    /// Calls `visit` with every entry, oldest first but for those in memory; takes none and writes nothing.
+    /// Calls `visit` with every entry, those in files oldest first; takes none and writes nothing.
     pub fn each(&mut self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<()> {
         if !self.in_place {
             self.taken.iter().for_each(&mut *visit);
@@ -335,7 +337,7 @@ impl KeptList {
         Ok(())
     }
 
-    /// The entries as of now, to be read while the list changes; the files that hold them stay until it is
+    /// Returns the current entries, to be read while the list changes; their files stay until the snapshot is
     /// dropped.
     pub fn snapshot(&self) -> KeptSnapshot {
         let mut in_memory = Vec::new();
@@ -354,7 +356,7 @@ impl KeptList {
         }
     }
 
-    /// Calls `visit` with every entry, oldest first; returns how many pages are damaged.
+    /// Calls `visit` with every entry, oldest first; returns the number of damaged pages.
     pub fn verify(&mut self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<u64> {
         let before = std::mem::take(&mut self.damaged);
         let each = self.each(visit);
@@ -362,7 +364,7 @@ impl KeptList {
         each.map(|()| damaged)
     }
 
-    /// Writes all entries into new files, without the pages that are damaged.
+    /// Writes all entries to new files, without the damaged pages.
     pub fn renew(&mut self) -> io::Result<()> {
         self.begin_pass();
         while let Some(entry) = self.take()? {
@@ -372,7 +374,7 @@ impl KeptList {
         Ok(())
     }
 
-    /// Puts back what the pass has not handed out.
+    /// Puts back the entries that the pass has not handed out.
     fn put_back_taken(&mut self) {
         if std::mem::take(&mut self.in_place) {
             self.taken.clear();
@@ -381,47 +383,47 @@ impl KeptList {
         self.unwritten.append(&mut self.waiting);
     }
 
-    /// Writes out what is in memory and returns the state for a checkpoint.
+    /// Writes out everything in memory and returns the state for a checkpoint.
     pub fn checkpoint(&mut self) -> io::Result<KeptState> {
         self.write_all()?;
         Ok(self.files.iter().copied().collect())
     }
 
-    /// Files to sync before a checkpoint may be written.
+    /// Returns the files to sync before a checkpoint may be written.
     pub fn take_dirty(&mut self) -> Vec<Arc<dyn DiskFile>> {
         std::mem::take(&mut self.dirty)
     }
 
-    /// Files to remove once the checkpoint is durable; those that somebody may be reading wait for a later
-    /// one.
+    /// Returns the files to remove once the checkpoint is durable; files that a snapshot may be reading wait
+    /// for a later one.
     pub fn take_dead(&mut self) -> Vec<PathBuf> {
         if Arc::strong_count(&self.read_by) > 1 { Vec::new() } else { std::mem::take(&mut self.dead) }
     }
 
-    /// Directory of the files.
+    /// Returns the directory of the files.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Bytes of the queue itself.
+    /// Returns the size of the queue itself in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.files.iter().map(|(_, len)| len).sum::<u64>() + self.memory_bytes() as u64
     }
 
-    /// Bytes of it that are in no file.
+    /// Returns the size of the entries that are in no file, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.unwritten.len() + self.waiting.len()
     }
 }
 
-/// The entries of a list as of a moment.
+/// Entries of a list at one moment.
 #[derive(Debug)]
 pub(crate) struct KeptSnapshot {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     files: KeptState,
     in_memory: Vec<u8>,
-    /// How many there are at most.
+    /// Maximum number of entries.
     pub entries: u64,
     _files_stay: Arc<()>,
 }
@@ -437,7 +439,7 @@ impl KeptSnapshot {
     }
 }
 
-/// Calls `visit` with the entries of a file; returns how many of its pages are damaged.
+/// Calls `visit` with the entries of a file; returns the number of its damaged pages.
 fn visit_file(
     disk: &dyn Disk,
     dir: &Path,
@@ -451,7 +453,7 @@ fn visit_file(
     let mut damaged = 0;
     while let (Some(n), Some(crc)) = (r.u32(), r.u32()) {
         let Some(page) = r.take((n & !HAS_THREADS) as usize) else { break };
-        if crate::base::crc::crc32c(page) != crc {
+        if disk::crc::crc32c(page) != crc {
             damaged += 1;
             continue;
         }
@@ -473,7 +475,7 @@ fn encode(e: &KeptEntry, out: &mut Vec<u8>) {
     put_bytes(&numbers, out);
 }
 
-/// The entries of a page.
+/// Decodes the entries of a page.
 fn decode_all(page: &[u8], has_threads: bool) -> Vec<KeptEntry> {
     let mut entries = Vec::new();
     visit_all(page, has_threads, &mut |entry| entries.push(entry.clone()));
@@ -490,7 +492,7 @@ fn visit_all(page: &[u8], has_threads: bool, visit: &mut dyn FnMut(&KeptEntry)) 
     }
 }
 
-/// Without a thread the article is one of its own. `numbers` is memory that is used again.
+/// Decodes an entry. Without a thread the article is one of its own. `numbers` is memory to be reused.
 fn decode(r: &mut Reader<'_>, has_thread: bool, numbers: Vec<(GroupId, u64)>) -> Option<KeptEntry> {
     let (place, key) = (r.u64()?, Key(r.u128()?));
     let mut e = KeptEntry {
@@ -517,7 +519,7 @@ fn number_of(name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::SimDisk;
+    use disk::SimDisk;
 
     fn entry(n: u64) -> KeptEntry {
         let numbers = (0..1 + n % 3).map(|k| (GroupId(k as u32), n * 7 + k)).collect();
@@ -527,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_takes_what_was_there_and_restarts_go_on_as_of_the_checkpoint() {
+    fn a_pass_takes_existing_entries_and_a_restart_continues_at_the_checkpoint() {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
         (0..20_000).for_each(|n| list.push(&entry(n)).unwrap());
@@ -540,7 +542,7 @@ mod tests {
                 list.push(&e).unwrap();
             }
             if taken == 7000 {
-                // An entry that is taken and neither removed nor put back is still there.
+                // An entry that is taken and neither removed nor put back is still in the checkpoint.
                 let state = list.checkpoint().unwrap();
                 let mut again = KeptList::open(&disk, "/k".into(), &state).unwrap();
                 assert_eq!(again.entries, 20_000 - 3500);
@@ -556,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_comes_to_every_entry_once_whatever_is_written_meanwhile() {
+    fn a_pass_takes_every_entry_once_despite_concurrent_writes() {
         for in_place in [false, true] {
             for memory_only in [false, true] {
                 let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -588,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_entries_and_beginning_a_pass_write_nothing() {
+    fn examining_entries_and_beginning_a_pass_write_nothing() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
@@ -610,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn full_files_of_which_nothing_goes_stay_as_they_are() {
+    fn full_files_without_due_articles_are_left_alone() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
@@ -618,7 +620,7 @@ mod tests {
         let state = list.checkpoint().unwrap();
         let full = state.iter().filter(|(_, len)| *len >= FILE_BYTES).count();
         assert!(full >= 5 && full + 1 >= state.len(), "{state:?}");
-        // What arrived before 7000 goes; files without that are left until then.
+        // Articles that arrived before 7000 are due; files without such articles are left alone until then.
         let pass = |list: &mut KeptList, now| {
             let (mut looked_at, mut taken) = (0, 0);
             list.begin_pass();
@@ -640,7 +642,7 @@ mod tests {
         };
         let (looked_at, taken) = pass(&mut list, 7000);
         assert!(looked_at > 20_000 && (7000..15_000).contains(&taken), "{looked_at} {taken}");
-        // What the first pass wrote is looked at once, too.
+        // Entries written by the first pass are examined once, too.
         assert!(pass(&mut list, 7000).0 < 12_000);
         let steps = sim.steps();
         let (looked_at, again) = pass(&mut list, 7000);
@@ -656,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_is_read_while_a_pass_goes_on() {
+    fn a_snapshot_is_read_during_a_pass() {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
         (0..20_000).for_each(|n| list.push(&entry(n)).unwrap());
@@ -689,7 +691,7 @@ mod tests {
             page.append(&mut bytes);
         }
         let mut file = (page.len() as u32).to_le_bytes().to_vec();
-        file.extend_from_slice(&crate::base::crc::crc32c(&page).to_le_bytes());
+        file.extend_from_slice(&disk::crc::crc32c(&page).to_le_bytes());
         file.append(&mut page);
         let open = disk.open(Path::new("/k/0000000007.kept"), Open::Create).unwrap();
         open.write_all_at(&[IoSlice::new(&file)], 0).unwrap();
@@ -701,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_that_of_the_first_reference() {
+    fn the_first_reference_determines_the_thread() {
         let hasher = KeyHasher::new([7; 16]);
         let thread =
             |id: &str, references: &str| thread_of(&hasher, hasher.key(id.as_bytes()), references.as_bytes());
@@ -733,7 +735,7 @@ mod tests {
     }
 
     #[test]
-    fn when_much_waits_in_memory_a_pass_leaves_entries_in_their_files() {
+    fn a_pass_leaves_entries_in_their_files_when_many_wait_in_memory() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
@@ -746,7 +748,7 @@ mod tests {
         let mut seen = Vec::new();
         while let Some(e) = list.take().unwrap() {
             seen.push(e.arrived);
-            // Of the first file nothing goes, of the others every second.
+            // In the first file nothing is due, in the others every second article.
             if (e.arrived < 5_000 || e.arrived.is_multiple_of(2)) && list.put_back(&e).is_err() {
                 assert!(list.is_late);
             }
@@ -763,7 +765,7 @@ mod tests {
         assert_eq!(left.len() as u64, list.entries, "no entry is there twice");
         let staying = (0..30_000_u32).filter(|n| *n < 5_000 || n.is_multiple_of(2));
         assert!(staying.clone().all(|n| left.binary_search(&n).is_ok()), "what stays is there");
-        // A pass with room takes all of them.
+        // A pass with enough memory takes all of them.
         list.begin_pass();
         let taken = std::iter::from_fn(|| list.take().unwrap()).count();
         assert_eq!((taken, list.entries, list.bytes), (left.len(), 0, 0));

@@ -1,6 +1,6 @@
 //! The folds of the journal: history, groups, overview, and the contents of each volume.
 //!
-//! [`fold`] applies rows and is the one place that changes several of them together; [`checkpoint`] keeps all
+//! [`fold`] applies rows and is the only place that changes several folds together; [`checkpoint`] saves all
 //! of them as of one journal position. Everything here can be rebuilt from the journal, or from the volumes.
 
 pub(crate) mod ages;

@@ -1,35 +1,35 @@
-//! Articles that were overwritten before somebody who reads a cyclic volume in the order of its places had
-//! come to them ([`crate::Spool::watch_overwriting`]).
+//! Articles of a cyclic volume that were overwritten before a reader in place order had reached them
+//! ([`crate::Spool::watch_overwriting`]).
 //!
-//! While nobody watches, an overwritten article costs one load of a flag.
+//! Without watches, an overwritten article costs one load of a flag.
 
 use crate::base::ids::GroupId;
 use crate::base::ordered::{Ordered, rank};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Articles that are remembered until their reader asks for them; more are only counted.
+/// Maximum number of articles remembered until their reader asks for them; further ones are only counted.
 const ARTICLES_MAX: usize = 10_000;
 
-/// What a reader missed since it last asked.
+/// Articles that a reader missed since it last asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Missed {
-    /// How many articles.
+    /// Number of articles.
     pub articles: u64,
-    /// The numbers of the first ones.
+    /// Groups and numbers of the first articles.
     pub numbers: Vec<Vec<(GroupId, u64)>>,
 }
 
-/// One reader of one volume.
+/// Watch of one reader on one volume.
 #[derive(Debug)]
 struct Watch {
     reader: String,
     volume: u16,
-    /// It has read the articles before this place.
+    /// Place before which the reader has read all articles.
     read_to: u64,
     missed: Missed,
 }
 
-/// All who watch.
+/// All watches.
 #[derive(Debug, Default)]
 pub(crate) struct Overtaken {
     is_watched: AtomicBool,
@@ -37,7 +37,7 @@ pub(crate) struct Overtaken {
 }
 
 impl Overtaken {
-    /// The reader has read the articles of a volume before a place.
+    /// Records that the reader has read the articles of a volume before a place.
     pub fn watch(&self, reader: &str, volume: u16, read_to: u64) {
         let mut watches = self.watches.lock();
         match watches.iter_mut().find(|watch| watch.reader == reader && watch.volume == volume) {
@@ -50,14 +50,14 @@ impl Overtaken {
         self.is_watched.store(true, Ordering::Release);
     }
 
-    /// Other readers read no longer.
+    /// Removes the watches of readers that `is_kept` rejects.
     pub fn keep(&self, is_kept: &dyn Fn(&str) -> bool) {
         let mut watches = self.watches.lock();
         watches.retain(|watch| is_kept(&watch.reader));
         self.is_watched.store(!watches.is_empty(), Ordering::Release);
     }
 
-    /// The living article at a place was overwritten.
+    /// Records that the living article at a place was overwritten.
     pub fn overwritten(&self, volume: u16, place: u64, numbers: &[(GroupId, u64)]) {
         if !self.is_watched.load(Ordering::Acquire) {
             return;
@@ -71,7 +71,7 @@ impl Overtaken {
         }
     }
 
-    /// What the reader missed since it last asked, in all volumes.
+    /// Returns the articles that the reader missed since it last asked, in all volumes.
     pub fn take(&self, reader: &str) -> Missed {
         let mut all = Missed::default();
         for watch in self.watches.lock().iter_mut().filter(|watch| watch.reader == reader) {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_misses_only_what_it_has_not_come_to() {
+    fn a_reader_misses_only_articles_it_has_not_reached() {
         let overtaken = Overtaken::default();
         let numbers = [(GroupId(3), 7)];
         overtaken.overwritten(1, 10, &numbers);

@@ -1,50 +1,51 @@
-//! Numbers promised ahead, so that no number is ever used twice (guarantee G2).
+//! Article numbers promised in advance, so that no number is ever used twice (guarantee G2).
 //!
-//! A number may be given out only if a durable journal row has promised it. After a power cut, when the last
-//! journal rows may be lost, every group continues after what was promised; after anything milder nothing is
-//! skipped. How much is promised follows from how many numbers a group uses between two syncs.
+//! A number may be assigned only if a durable journal row has promised it. After a power cut, when the last
+//! journal rows may be lost, every group continues after its promised numbers; after a mere crash no number
+//! is skipped. The size of a promise depends on how many numbers a group uses between two syncs.
 
 use crate::journal::GroupRow;
 
-/// Numbers promised ahead for a quiet group: the most that a power cut makes it skip.
+/// Numbers promised in advance for a quiet group: the most that it skips after a power cut.
 pub(crate) const MARGIN_MIN: u64 = 64;
-/// The same for the busiest group.
+/// Numbers promised in advance for the busiest group.
 const MARGIN_MAX: u64 = 1 << 16;
-/// A promise is for as many numbers as a group uses between two syncs, times this. It costs a row, and a sync
-/// of the groups file besides that of the journal, so a steady group needs one for every sixteenth sync. And
-/// it is made before half of it is used up, so in a burst a group is promised more from its fourth article
-/// on: a sync that the busiest group has to wait for serves all that are up to sixteen times quieter.
+/// A promise covers as many numbers as a group uses between two syncs, times this. It costs a row, and a sync
+/// of the groups file besides that of the journal, so a steady group needs one for every sixteenth sync. A
+/// promise is renewed before half of it is used up, so in a burst a group is promised more from its fourth
+/// article on: a sync that the busiest group has to wait for serves all groups that are up to sixteen times
+/// quieter.
 const MARGIN_SYNCS: u64 = 32;
 
 /// The writer's view of a group's numbers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GroupNumbers {
-    /// Highest number given out.
+    /// Highest number assigned.
     pub assigned: u64,
-    /// Numbers up to here are promised by a durable row.
+    /// Highest number promised by a durable row.
     promised: u64,
-    /// A promise that is durable as soon as the journal is synced to the position.
+    /// Journal position and promise: durable as soon as the journal is synced to the position.
     pending: Option<(u64, u64)>,
     usage: Usage,
-    /// Which storage rules' group condition the group meets.
+    /// Storage rules whose group condition the group meets, as bits.
     pub rule_bits: u64,
     /// Length of the group's name.
     pub name_bytes: usize,
 }
 
-/// How many numbers a group uses between two syncs of the journal.
+/// Numbers that a group uses between two syncs of the journal.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usage {
-    /// Syncs so far when a number was last given out.
+    /// Count of syncs when a number was last assigned.
     syncs: u64,
-    /// Numbers given out since that sync.
+    /// Numbers assigned since that sync.
     numbers: u64,
-    /// The same of the time before, between two syncs with at least one number.
+    /// Numbers assigned in the previous such interval.
     numbers_before: u64,
 }
 
 impl Usage {
-    /// A number is given out.
+    /// Counts an assigned number.
     fn count(&mut self, syncs: u64) {
         if syncs != self.syncs {
             *self = Self { syncs, numbers: 0, numbers_before: self.numbers };
@@ -52,30 +53,30 @@ impl Usage {
         self.numbers += 1;
     }
 
-    /// Numbers to promise ahead.
+    /// Returns how many numbers to promise in advance.
     fn margin(self) -> u64 {
         (self.numbers.max(self.numbers_before) * MARGIN_SYNCS).clamp(MARGIN_MIN, MARGIN_MAX)
     }
 }
 
-/// How far the journal is.
+/// State of the journal.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct JournalState {
-    /// Position up to which it is durable.
+    /// Position up to which the journal is durable.
     pub synced: u64,
-    /// How often it was synced since it was opened.
+    /// Number of syncs since it was opened.
     pub syncs: u64,
     /// Position of the next row.
     pub end: u64,
 }
 
-/// What giving out a number calls for.
+/// An assigned number, with the necessary follow-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Given {
     pub number: u64,
-    /// Promise this much in a row of the batch at hand.
+    /// Promise to be written in a row of the same batch.
     pub promise: Option<u64>,
-    /// The number may be shown only after a sync of the journal.
+    /// Whether the number may be shown only after a sync of the journal.
     pub sync_first: bool,
 }
 
@@ -91,7 +92,7 @@ impl GroupNumbers {
         }
     }
 
-    /// Everything ever promised, durable or not.
+    /// Returns the highest number ever promised, durably or not.
     pub fn promised(&self) -> u64 {
         self.pending.map_or(self.promised, |(_, upto)| upto).max(self.promised).max(self.assigned)
     }
@@ -101,12 +102,12 @@ impl GroupNumbers {
         self.pending = self.pending.filter(|(at, _)| *at < position);
     }
 
-    /// A promise read from the journal.
+    /// Records a promise read from the journal.
     pub fn promise_read(&mut self, upto: u64) {
         self.promised = self.promised.max(upto);
     }
 
-    /// Gives out the next number.
+    /// Assigns the next number.
     pub fn next(&mut self, journal: JournalState) -> Given {
         self.assigned += 1;
         let number = self.assigned;
@@ -142,7 +143,7 @@ mod tests {
         let first = n.next(at(0, 100));
         assert_eq!((first.number, first.sync_first), (1, true));
         let promised = first.promise.unwrap();
-        // The journal is synced past the promise's row: from here to there no sync is needed.
+        // The journal is synced past the promise's row: no sync is needed up to the promised number.
         let mut syncs = 0;
         for _ in 0..promised {
             let given = n.next(at(101, 200));
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(syncs, 0);
     }
 
-    /// A sync for every 2,400 articles, as under full feed, all of them in one group.
+    /// Syncs after every 2,400 articles, as under full feed, all of them in one group.
     #[test]
     fn a_busy_group_rarely_needs_a_sync_or_a_promise() {
         let mut n = GroupNumbers::default();
@@ -173,7 +174,7 @@ mod tests {
         assert!(promises < 20, "{promises}");
     }
 
-    /// A feed into new groups of which each is a third less busy than the one before.
+    /// Files articles in new groups, each of them a third less busy than the one before.
     #[test]
     fn one_sync_serves_groups_that_are_less_busy() {
         let mut groups = vec![GroupNumbers { promised: MARGIN_MIN, ..GroupNumbers::default() }; 20];
@@ -193,8 +194,8 @@ mod tests {
         assert!(forced < 4, "{forced}");
     }
 
-    /// An article now and then, and a sync after each: the group is promised as little as a new one, whatever
-    /// it was before.
+    /// Files an occasional article, with a sync after each: the group is promised as little as a new one,
+    /// even if it was busy before.
     #[test]
     fn a_quiet_group_is_promised_little() {
         for numbers in [0, MARGIN_MAX] {

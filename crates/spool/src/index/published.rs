@@ -1,4 +1,4 @@
-//! An accepted article on its way into the indexes, as the folds publish it. Called by [`super::fold`].
+//! Accepted articles as the folds publish them in the indexes. Used by [`super::fold`].
 
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
@@ -11,28 +11,28 @@ use crate::method::VolumeTable;
 use netnews::overview_row::{append_row, field, index};
 use std::sync::atomic::AtomicU64;
 
-/// An accepted article on its way into the indexes.
+/// An accepted article that is being entered into the indexes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Published<'a> {
     pub key: Key,
     pub token: Token,
     pub arrived: u32,
-    /// Unix seconds, 0 for none.
+    /// Value of the Expires header in Unix seconds, 0 for none.
     pub expires: u32,
     pub stored_bytes: u64,
     pub numbers: &'a [(GroupId, u64)],
-    /// Value of its Xref header.
+    /// Value of the Xref header.
     pub xref: &'a [u8],
-    /// Overview fields from subject to line count, and the further headers that are kept.
+    /// Overview fields from subject to line count, and the additional headers that are kept.
     pub fields: &'a [u8],
-    /// The Message-ID that is remembered with it.
+    /// Second Message-ID that is remembered for the article.
     pub stands_for: Option<Key>,
-    /// Its entry, if it is hidden from the first.
+    /// Entry of an article that is hidden from the start.
     pub hidden: Option<&'a HiddenArticle>,
 }
 
 impl Published<'_> {
-    /// Its entry in the list of what its volume keeps.
+    /// Returns its entry in the list of the volume's retained articles.
     pub(super) fn kept(&self, hasher: &KeyHasher) -> KeptEntry {
         let references = field(self.fields, index::REFERENCES - index::SUBJECT).unwrap_or_default();
         KeptEntry {
@@ -56,21 +56,21 @@ impl Published<'_> {
     }
 }
 
-/// What was saved by filing articles without numbers.
+/// Savings by filing articles without numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Unnumbered {
     pub articles: AtomicU64,
-    /// Overview rows that they would have.
+    /// Overview rows that those articles would have.
     pub rows: AtomicU64,
-    /// Bytes of those rows.
+    /// Size of those rows in bytes.
     pub row_bytes: AtomicU64,
 }
 
-/// What stays the same while the articles of a part are published.
+/// Context that stays the same while the articles of a part are published.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublishContext<'a> {
     pub groups: &'a GroupTable,
     pub volumes: &'a VolumeTable,
-    /// Unix seconds.
+    /// Current time in Unix seconds.
     pub now: u64,
 }

@@ -1,9 +1,9 @@
-//! Files that articles had for themselves, removed after the articles have left the indexes and without the
-//! writer's lock: with thousands of them, and on a busy disk, nothing could be filed meanwhile.
+//! Files of single articles, removed after the articles have left the indexes and without the writer's lock,
+//! since removing thousands of them, or on a busy disk, would keep others from filing.
 //!
-//! The writer puts removals in whose rows are durable and applied; the thread that expires, cancels or purges
-//! carries them out once it has released the writer. Invariant: no checkpoint is taken while one is not
-//! carried out, so a start replays its row and removes the file ([`crate::write`]).
+//! The writer queues removals whose rows are durable and applied; the thread that expires, cancels or purges
+//! carries them out once it has released the writer. Invariant: no checkpoint is taken while a removal is
+//! pending, so a restart replays its row and removes the file ([`crate::write`]).
 
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
@@ -13,10 +13,10 @@ use crate::method::{ArticleRemoval, VolumeTable};
 use std::collections::VecDeque;
 use std::io;
 
-/// Articles whose files are removed before the next look at the queue.
+/// Maximum number of articles whose files are removed before the queue is checked again.
 const AT_ONCE_MAX: usize = 1024;
 
-/// A removal that waits.
+/// A pending removal.
 #[derive(Debug)]
 pub(crate) struct Removal {
     volume: u16,
@@ -24,14 +24,14 @@ pub(crate) struct Removal {
 }
 
 impl Removal {
-    /// Of an article's files, or with `is_whole` unset of its names under these numbers.
+    /// Creates the removal of an article's files or, with `is_whole` unset, of its names under these numbers.
     pub fn new((key, token): (Key, Token), is_whole: bool, numbers: &[(GroupId, u64)]) -> Self {
         let of = ArticleRemoval { place: token.place, key, is_whole, numbers: numbers.to_vec() };
         Self { volume: token.volume, of }
     }
 }
 
-/// What is still to be removed.
+/// Queue of pending removals.
 #[derive(Debug, Default)]
 pub(crate) struct Removals {
     queue: Ordered<VecDeque<Removal>, { rank::INNERMOST }>,
@@ -40,27 +40,27 @@ pub(crate) struct Removals {
 }
 
 impl Removals {
-    /// To be carried out; the row is durable.
+    /// Queues a removal whose row is durable.
     pub fn put(&self, removal: Removal) {
         self.queue.lock().push_back(removal);
     }
 
-    /// Whether all are carried out.
+    /// Reports whether all removals are carried out.
     pub fn is_empty(&self) -> bool {
         let Some(_nobody_removes) = self.removing.try_lock() else { return false };
         self.queue.lock().is_empty()
     }
 
-    /// Carries out all of them, in their order, and waits for those that another thread is at.
+    /// Carries out all removals in order, and waits for those in progress in another thread.
     ///
     /// # Errors
-    /// The disk's. What was not carried out stays in the queue.
+    /// Any error of the disk. The remaining removals stay in the queue.
     pub fn finish(&self, volumes: &VolumeTable) -> io::Result<()> {
         while self.remove_some(volumes)? {}
         Ok(())
     }
 
-    /// False if there was none.
+    /// Carries out some removals; returns false if there were none.
     fn remove_some(&self, volumes: &VolumeTable) -> io::Result<bool> {
         let _one_at_a_time = self.removing.lock();
         let mut some: VecDeque<Removal> = {

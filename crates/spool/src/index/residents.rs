@@ -1,17 +1,17 @@
-//! Residents: per volume the articles in writing order, so that an overwrite knows what it displaces.
+//! Residents: the articles of each volume in writing order, so that an overwrite knows which it displaces.
 //!
-//! A stream of small entries (place, groups and numbers; about 9 bytes an article) in pages with a checksum,
+//! A stream of small entries (place, groups and numbers; about 9 bytes per article) in pages with a checksum,
 //! in 4 MiB files: the writer appends at one end as it stores, and takes from the other as the volume's write
-//! position passes (CNFS-11). Nothing ever iterates over it as a whole. A fold of the journal: what follows
-//! the checkpoint is written again by the replay. A damaged page is reported as such; its entries can be
-//! recovered from the volume itself ([`Residents::recover`]). Layout: `docs/formats/residents.md`.
+//! position passes (CNFS-11). The stream is never read as a whole. A fold of the journal: the replay writes
+//! again what follows the checkpoint. A damaged page is reported as such; its entries can be recovered from
+//! the volume itself ([`Residents::recover`]). Layout: `docs/formats/residents.md`.
 
 mod from_volume;
 mod mend;
 mod page;
 
 use crate::base::ids::GroupId;
-use crate::disk::{Disk, DiskFile};
+use disk::{Disk, DiskFile};
 pub(crate) use from_volume::residents_between;
 use page::{Coder, PAGE_BYTES, Pages};
 use std::collections::VecDeque;
@@ -19,49 +19,49 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Length of one file of the stream.
+/// Length of one file of the stream in bytes.
 const FILE_BYTES: u64 = 4 << 20;
 
 /// One article in a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Resident {
     pub place: u64,
-    /// Unix seconds.
+    /// Time of arrival, in Unix seconds.
     pub arrived: u32,
     pub numbers: Vec<(GroupId, u64)>,
 }
 
-/// A stream's state in a checkpoint: byte positions in the stream.
+/// State of a stream in a checkpoint: byte positions in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ResidentsState {
     pub read: u64,
     pub written: u64,
 }
 
-/// The position of reading in a page.
+/// Read position in a page.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cursor {
     /// Stream position of the page.
     page: u64,
-    /// Offset in its entries.
+    /// Offset in the entries of the page.
     offset: usize,
     coder: Coder,
 }
 
-/// The stream of one volume; owned by the writer.
+/// Stream of one volume; owned by the writer.
 #[derive(Debug)]
 pub(crate) struct Residents {
     pages: Pages,
     at: Cursor,
-    /// Offset at which reading begins that has not looked at its page yet.
+    /// Offset at which reading begins in a page that was not read yet.
     skip_to: usize,
     front: Option<Resident>,
-    /// The position of reading once the front is taken.
+    /// Read position after the front.
     behind_front: Cursor,
-    /// Entries of a damaged page, from the volume; and that page.
+    /// Entries of a damaged page, recovered from the volume; followed by the position of that page.
     recovered: VecDeque<Resident>,
     recovered_page: u64,
-    /// The last place taken.
+    /// Place of the last entry taken.
     last_place: Option<u64>,
     spare: Vec<(GroupId, u64)>,
 }
@@ -92,17 +92,17 @@ impl Residents {
         self.pages.push(place, arrived, numbers)
     }
 
-    /// Writes what an earlier push could not write.
+    /// Writes the data that an earlier push could not write.
     pub fn write_late(&mut self) -> io::Result<()> {
         self.pages.write_late()
     }
 
-    /// Writes out what is in memory.
+    /// Writes out everything in memory.
     pub fn write_out(&mut self) -> io::Result<()> {
         self.pages.write_out()
     }
 
-    /// Finds the entry to begin with in the page that a checkpoint named.
+    /// Finds the first entry to read in the page named by a checkpoint.
     fn catch_up(&mut self) -> io::Result<()> {
         let entries = self.pages.entries(self.at.page)?;
         while self.at.offset < self.skip_to {
@@ -114,7 +114,7 @@ impl Residents {
         if there { Ok(()) } else { Err(damaged()) }
     }
 
-    /// The oldest article of the volume. `InvalidData`: its page is damaged.
+    /// Returns the oldest article of the volume. `InvalidData`: its page is damaged.
     pub fn front(&mut self) -> io::Result<Option<&Resident>> {
         if !self.recovered.is_empty() {
             return Ok(self.recovered.front());
@@ -151,8 +151,8 @@ impl Residents {
         Ok(taken)
     }
 
-    /// Skips the damaged pages at the position of reading; `read` returns what was in them: the articles that
-    /// lie in the volume from the first place on (if it is known) and before the second (likewise).
+    /// Skips the damaged pages at the read position; `read` returns their contents: the articles that lie in
+    /// the volume from the first place on (if known) and before the second (likewise).
     pub fn recover(
         &mut self,
         read: impl FnOnce(Option<u64>, Option<u64>) -> VecDeque<Resident>,
@@ -171,7 +171,7 @@ impl Residents {
         }
     }
 
-    /// Returns the memory of a popped value.
+    /// Takes back the memory of a popped value.
     pub fn recycle(&mut self, resident: Resident) {
         self.spare = resident.numbers;
         self.spare.clear();
@@ -202,10 +202,10 @@ impl Residents {
         Ok(())
     }
 
-    /// Calls `visit` with the position of each damaged page; returns how many pages there are.
+    /// Calls `visit` with the position of each damaged page; returns the number of pages.
     pub fn verify(&mut self, visit: &mut dyn FnMut(u64)) -> u64 {
         let mut pages = 0;
-        // What was recovered is in memory alone.
+        // Recovered entries are in memory only.
         let mut page = if self.recovered.is_empty() { self.at.page } else { self.recovered_page };
         while page < self.pages.open_at() {
             pages += 1;
@@ -217,35 +217,37 @@ impl Residents {
         pages
     }
 
-    /// Writes out what is in memory and returns the state for a checkpoint.
+    /// Writes out everything in memory and returns the state for a checkpoint.
     pub fn checkpoint(&mut self) -> io::Result<ResidentsState> {
         self.pages.write_out()?;
-        // Not after the last entry of a page: a stream without entries has nothing to read.
+        // The position must not be after the last entry of a page: a stream without entries has nothing to
+        // read.
         let front = self.front().is_ok();
         let read = match (self.recovered.is_empty(), front) {
             (false, _) => self.recovered_page,
-            // Where a damaged page is to be begun in the middle, it is so again after the next start.
+            // If a damaged page must be read from the middle, the next start does the same.
             (true, _) => self.at.page + (self.at.offset.max(self.skip_to)) as u64,
         };
         Ok(ResidentsState { read, written: self.pages.open_at() })
     }
 
-    /// Files to sync before a checkpoint may be written.
+    /// Returns the files to sync before a checkpoint may be written.
     pub fn take_dirty(&mut self) -> Vec<Arc<dyn DiskFile>> {
         self.pages.take_dirty()
     }
 
-    /// Files that lie wholly before a checkpoint's read position; to be removed once it is durable.
+    /// Returns the files that lie wholly before a checkpoint's read position; to be removed once it is
+    /// durable.
     pub fn take_dead(&mut self, state: ResidentsState) -> Vec<PathBuf> {
         self.pages.take_dead(state.read)
     }
 
-    /// Directory of the files.
+    /// Returns the directory of the files.
     pub fn dir(&self) -> &Path {
         self.pages.dir()
     }
 
-    /// Bytes between the two ends.
+    /// Returns the number of bytes between the two ends.
     pub fn bytes(&self) -> u64 {
         self.pages.end() - (self.at.page + self.at.offset as u64).min(self.pages.end())
     }
@@ -258,7 +260,7 @@ fn damaged() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Open, SimDisk};
+    use disk::{Open, SimDisk};
     use std::io::IoSlice;
 
     fn numbers(i: u64) -> Vec<(GroupId, u64)> {
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_is_told_and_the_rest_goes_on() {
+    fn a_flipped_bit_is_reported_and_the_other_entries_are_read() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim);
         let dir = PathBuf::from("/r");
@@ -340,7 +342,7 @@ mod tests {
                         })
                         .unwrap(),
                 }
-                // Until it is through the page counts as not read.
+                // Until all its entries are taken, the page counts as unread.
                 if !r.recovered.is_empty() {
                     assert_eq!(r.checkpoint().unwrap().read, PAGE_BYTES);
                 }

@@ -1,11 +1,11 @@
-//! Which further headers rows of overview may have: all that this spool has ever kept.
+//! Additional headers that overview rows may have: all that this spool has ever kept.
 //!
-//! Invariant: a name is durable in the file before a row has its header. So a spool that never kept any knows
-//! that its rows are as they are sent, and does not look at them. Called while opening and by `reconfigure`;
-//! the file is in `docs/formats/overview.md`.
+//! Invariant: a name is durable in the file before a row has its header. A spool that never kept additional
+//! headers therefore sends rows as they are stored, without examining them. Used while opening and by
+//! `reconfigure`; the file is described in `docs/formats/overview.md`.
 
 use crate::base::error::SpoolError;
-use crate::disk::{Access, Disk, durable_replace, read_small};
+use disk::{Access, Disk, durable_replace, read_small};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ const NAME: &str = "overview.headers";
 /// Longest file that is read.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// What the file says.
+/// State of the file.
 #[derive(Debug)]
 pub(crate) struct RowHeaders {
     path: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct RowHeaders {
 }
 
 impl RowHeaders {
-    /// Reads the file in the spool's directory and adds the names that are kept from now on.
+    /// Reads the file in the spool's directory and adds the names of headers that are kept from now on.
     pub fn open(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<Self, SpoolError> {
         let headers = Self { path: dir.join(NAME), any: AtomicBool::new(false) };
         headers.add(disk, names).map_err(SpoolError::io("note the further headers of overview in", dir))?;
@@ -50,7 +50,7 @@ impl RowHeaders {
         Ok(())
     }
 
-    /// Whether rows may have any.
+    /// Reports whether rows may have additional headers.
     pub fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }

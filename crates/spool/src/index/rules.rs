@@ -7,10 +7,10 @@ use netnews::article::Headers;
 use netnews::path;
 use netnews::wildmat::Wildmat;
 
-/// Most rules a spool may have: each has a bit in a group's precomputed match set.
+/// Maximum number of rules in a spool: each has a bit in a group's precomputed match set.
 pub(crate) const RULES_MAX: usize = 64;
 
-/// Most storage classes: a token has one byte for them.
+/// Maximum number of storage classes: a token has one byte for them.
 pub(crate) const CLASSES_MAX: usize = 255;
 
 #[derive(Debug)]
@@ -29,13 +29,13 @@ struct Rule {
     expires_absent: Option<bool>,
 }
 
-/// What a rule may check besides the group.
+/// Properties of an article that a rule may check besides the groups.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traits<'a> {
     pub size_bytes: u64,
     pub groups: usize,
     pub criteria: &'a Criteria<'a>,
-    /// Seconds from arrival to the Expires date.
+    /// Time from arrival to the Expires date, in seconds.
     pub expires_in_secs: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Traits<'a> {
 pub(crate) struct Rules {
     rules: Vec<Rule>,
     groups: Vec<Option<Wildmat>>,
-    /// A bit for each rule that any of an article's groups may meet.
+    /// Bit set of the rules that any of an article's groups may meet.
     any: u64,
 }
 
@@ -58,7 +58,7 @@ impl Rules {
             )));
         }
         let parse = |t: &String| {
-            // Headers hold spaces.
+            // Header values contain spaces.
             Wildmat::parse_lenient(t.as_bytes())
                 .map_err(|e| SpoolError::Unfit(format!("storage rule pattern \"{t}\": {e}")))
         };
@@ -89,19 +89,19 @@ impl Rules {
         Ok(new)
     }
 
-    /// Which rules' group condition a group meets, a bit a rule; computed once a group.
+    /// Returns the rules whose group condition a group meets, as a bit set; computed once per group.
     pub fn group_bits(&self, group: &[u8]) -> u64 {
         let meets = |w: &Option<Wildmat>| w.as_ref().is_none_or(|w| w.matches(group));
         self.groups.iter().enumerate().filter(|(_, w)| meets(w)).fold(0, |bits, (i, _)| bits | 1 << i)
     }
 
-    /// The class of an article by the bits of its first group and, where a rule asks, of all its groups
-    /// together; `None` if no rule matches.
+    /// Returns the class of an article by the bits of its first group and, for rules that ask for any group,
+    /// of all its groups together; `None` if no rule matches.
     pub fn class(&self, first: u64, all: impl FnOnce() -> u64, article: &Traits<'_>) -> Option<usize> {
         self.class_among(first, all, article, |_| true)
     }
 
-    /// The same without the rules that name classes that `may` says no to.
+    /// Like [`Rules::class`], ignoring rules for classes that `may` rejects.
     pub fn class_among(
         &self,
         first: u64,
@@ -148,12 +148,12 @@ impl Rule {
         if self.path.as_ref().is_some_and(|w| !matches_path(w, a.criteria.path)) {
             return false;
         }
-        // The dearest last: these are looked up only in articles that meet all else.
+        // Checked last because it is the most expensive condition.
         self.headers.iter().all(|(name, w)| has_header(a.criteria.head, name, w))
     }
 }
 
-/// Whether a path identity in the Path, or the whole of it, matches.
+/// Reports whether a path identity in the Path, or the whole Path, matches.
 fn matches_path(wildmat: &Wildmat, path: &[u8]) -> bool {
     wildmat.matches(path.trim_ascii()) || path::hops(path).any(|hop| wildmat.matches(hop))
 }
@@ -171,7 +171,7 @@ mod tests {
         RuleConfig { class: class.into(), ..RuleConfig::default() }
     }
 
-    /// The example of the CNFS paper (CNFS-22 to CNFS-25).
+    /// Returns the example of the CNFS paper (CNFS-22 to CNFS-25).
     fn paper() -> Rules {
         let config = [
             RuleConfig { groups: Some("*warez*".into()), ..rule("big") },
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_may_ask_for_articles_without_an_expires_date_or_with_one() {
+    fn a_rule_can_require_an_expires_date_or_its_absence() {
         let config = [
             RuleConfig { expires_absent: Some(true), ..rule("absent") },
             RuleConfig { expires_absent: Some(false), ..rule("there") },
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn any_group_path_headers_verdict_and_origin() {
+    fn rules_match_any_group_path_headers_verdict_and_origin() {
         let header = |name: &str, matches: &str| crate::base::config::HeaderCondition {
             name: name.into(),
             matches: matches.into(),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_class_or_bad_pattern_is_said() {
+    fn an_unknown_class_or_bad_pattern_is_reported() {
         let error = Rules::new(&[rule("none")], |_| None).unwrap_err().to_string();
         assert!(error.contains("\"none\""), "{error}");
         let many = vec![rule("a"); RULES_MAX + 1];

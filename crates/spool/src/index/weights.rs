@@ -1,8 +1,8 @@
-//! How many articles of a list are in each group, and how many bytes of them.
+//! Number and size of a list's articles by group.
 //!
-//! Kept as entries come and go, so that asking reads nothing. A crosspost counts whole in each of its groups;
-//! what was cancelled counts until a pass of expiry drops its entry, so these are upper bounds. Called by
-//! [`crate::index::kept`].
+//! Updated as entries are added and removed, so that queries read nothing. A crosspost counts fully in each
+//! of its groups; a cancelled article counts until a pass of expiry drops its entry, so these are upper
+//! bounds. Used by [`crate::index::kept`].
 
 use crate::base::ids::GroupId;
 use hashbrown::HashMap;
@@ -15,7 +15,7 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
-    /// The two together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { articles: self.articles + other.articles, bytes: self.bytes + other.bytes }
@@ -29,7 +29,7 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// An article came.
+    /// Adds an article.
     pub fn add(&mut self, numbers: &[(GroupId, u64)], bytes: u64) {
         for (group, _) in numbers {
             let weight = self.by_group.entry(*group).or_default();
@@ -37,7 +37,7 @@ impl Weights {
         }
     }
 
-    /// One went.
+    /// Removes an article.
     pub fn take(&mut self, numbers: &[(GroupId, u64)], bytes: u64) {
         for (group, _) in numbers {
             let Some(weight) = self.by_group.get_mut(group) else { continue };
@@ -49,7 +49,7 @@ impl Weights {
         }
     }
 
-    /// All groups that have any.
+    /// Returns all groups with articles.
     pub fn each(&self) -> impl Iterator<Item = (GroupId, Weight)> + '_ {
         self.by_group.iter().map(|(group, weight)| (*group, *weight))
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_and_goes_is_counted() {
+    fn added_and_removed_articles_are_counted() {
         let mut weights = Weights::default();
         let (a, b) = ((GroupId(1), 5), (GroupId(2), 6));
         weights.add(&[a, b], 100);

@@ -1,11 +1,10 @@
-//! How articles leave the indexes: cancelled, expired, lost; and hidden, which is reversible.
+//! Removal of articles from the indexes: cancelled, expired, lost; and hiding, which is reversible.
 //!
-//! The row of each is durable before it is applied here, by the writer or by the replay. A file that an
-//! article has for itself is removed at once, or later, without the writer's lock
-//! ([`crate::index::removals`]). Invariant: a removal is put off only if a number still led to the article,
+//! The row of each change is durable before it is applied here, by the writer or by the replay. If an article
+//! has a file of its own, that is removed at once, or later without the writer's lock
+//! ([`crate::index::removals`]). Invariant: a removal is postponed only if a number still led to the article,
 //! so that a replay, which has the numbers as of the row, removes the file too.
 
-use crate::base::clock::unix_now;
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
@@ -15,13 +14,14 @@ use crate::index::groups::GroupState;
 use crate::index::history::Found;
 use crate::index::removals::Removal;
 use crate::method::{Kind, Volume};
+use disk::clock::unix_now;
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// When the files of an article are removed that leaves the indexes.
+/// Time at which the files of a removed article are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RemoveFiles {
-    /// With the writer held: in a replay, and where little is removed.
+    /// With the writer held: in a replay, and if few files are removed.
     Now,
     /// After the writer is released.
     Later,
@@ -33,7 +33,7 @@ impl Folds {
         self.take_out((key, token, numbers), when, |v| v.cancel(token.place, key, numbers));
     }
 
-    /// Removes numbers of a kept article, with `gone` the article too. Its row must be durable.
+    /// Removes numbers of a retained article; with `gone`, removes the article too. Its row must be durable.
     pub fn expire(
         &mut self,
         (key, token): (Key, Token),
@@ -59,7 +59,7 @@ impl Folds {
         self.note("the names of an article", ended);
     }
 
-    /// After a rebuild has published an article: numbers under which it is not found were due.
+    /// Ends numbers under which an article is not found after a rebuild has published it: they were due.
     pub fn end_lost_names(&mut self, token: Token, numbers: &[(GroupId, u64)]) {
         let volumes = self.shared.volumes.load();
         let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
@@ -85,7 +85,7 @@ impl Folds {
         }
     }
 
-    /// Whether any of them lived.
+    /// Ends numbers; returns whether any of them lived.
     fn end_numbers(&mut self, numbers: &[(GroupId, u64)]) -> bool {
         self.with_numbers(numbers, |state, number| state.end(number))
     }
@@ -100,15 +100,14 @@ impl Folds {
         let volumes = shared.volumes.load();
         let was_named = self.end_numbers(numbers);
         self.is_count_vague |= numbers.is_empty();
-        // What is kept lives for as long as a number or history leads to it. History may be ahead of what is
-        // replayed.
+        // A retained article lives while a number or history leads to it. History may be ahead of the replay.
         let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());
         let is_here = || matches!(shared.history.lookup(&key), Found::At(t, _) if t == token);
         let lived = was_named || if keeps { is_here() } else { volumes.is_alive(&token) };
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
         shared.history.replace(&key, None);
         shared.hidden.remove(&key);
-        // What is not here was declared void; its place may be another's.
+        // A missing article was declared void; its place may belong to another one.
         let Some(volume) = volumes.get(token.volume).filter(|_| lived || !keeps) else { return };
         if when == RemoveFiles::Later && was_named && volume.method().is_file_per_article() {
             shared.removals.put(Removal::new((key, token), true, numbers));
@@ -118,13 +117,13 @@ impl Folds {
         self.note("buffer", marked);
     }
 
-    /// Hides an article, unless it is gone. Its row must be durable.
+    /// Hides an article, if it still exists. Its row must be durable.
     pub fn hide(&mut self, hidden: HiddenArticle) {
         let shared = self.shared.clone();
         let place = |token: &Token| (token.volume, token.place);
         let found = shared.history.lookup(&hidden.key);
         let is_here = matches!(found, Found::At(token, _) if place(&token) == place(&hidden.token));
-        // In a replay it may have been displaced already, or history may know that it was.
+        // In a replay the article may already have been displaced, and history may reflect that.
         let is_named = || {
             let table = shared.groups.table();
             let lives =

@@ -1,4 +1,4 @@
-//! [`ReaderContext`]: what the readers of an open journal need of it.
+//! [`ReaderContext`]: the parts of an open journal that its readers use.
 
 use super::follow::Follow;
 use super::known::KnownFiles;
@@ -6,28 +6,28 @@ use super::mark::Mark;
 use super::sync_set::SyncSet;
 use super::tail::Start;
 use super::{JournalReader, row};
-use crate::disk::Disk;
+use disk::Disk;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The journal as its readers have it.
+/// Shared state of the readers of an open journal.
 #[derive(Debug, Clone)]
 pub(super) struct ReaderContext {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) dir: PathBuf,
     pub(super) follow: Arc<Follow>,
     pub(super) set: Arc<SyncSet>,
-    /// Which files are to be there.
+    /// Names of the files that must exist.
     pub(super) known: Arc<KnownFiles>,
-    /// Rows that were not durable may be others now.
+    /// A power cut may have replaced rows that were not durable.
     pub(super) power_lost: bool,
-    /// The last run was cut off, perhaps while it wrote.
+    /// The last run ended without closing, perhaps during a write.
     pub(super) crashed: bool,
 }
 
 impl ReaderContext {
-    /// Where a new reader begins.
+    /// Returns the mark at which a new reader begins.
     pub fn place_of(&self, start: Start) -> io::Result<Mark> {
         let (end, next) = self.follow.end();
         if start == Start::Now {
@@ -35,7 +35,7 @@ impl ReaderContext {
         }
         loop {
             match self.oldest(end) {
-                // A checkpoint that was taken before this reader came has just removed the file.
+                // A checkpoint taken before this reader began has just removed the file.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 oldest => {
                     let (position, sequence) = oldest?;
@@ -45,8 +45,8 @@ impl ReaderContext {
         }
     }
 
-    /// Position of the oldest row that is kept, and the sequence number of the first article from there up to
-    /// `end`, if there is one.
+    /// Returns the position of the oldest row that is kept, and the sequence number of the first article from
+    /// there up to `end`, if there is one.
     fn oldest(&self, end: u64) -> io::Result<(u64, Option<u64>)> {
         let oldest = JournalReader::open(&self.disk, &self.dir, None)?.oldest().unwrap_or_default();
         let mut reader = JournalReader::open_to(&self.disk, &self.dir, oldest, end)?;

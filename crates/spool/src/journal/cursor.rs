@@ -1,12 +1,12 @@
-//! [`Cursor`]: a tail whose position outlives the process (`docs/formats/cursor.md`).
+//! [`Cursor`]: a tail whose position survives the process (`docs/formats/cursor.md`).
 //!
-//! The position on disk is never ahead of what is durable in the journal, and is written after the reader is
-//! done with the rows before it: so after any crash no row is skipped, and those since the last
-//! [`Cursor::save`] come again. [`Cursor::note`] is cheaper, and enough for the death of the process. The
-//! file has two copies, written in turn. As long as it exists it claims the journal, whether somebody reads
-//! with it or not. A reader whose file is damaged or missing goes back to the oldest row: rows that come
-//! twice are harmless, rows that are left out are not. The file is opened for each write: a site may have
-//! more readers than a process may have files open.
+//! The position on disk is never ahead of what is durable in the journal, and is written after the reader has
+//! finished with the rows before it: after any crash no row is skipped, and those since the last
+//! [`Cursor::save`] are returned again. [`Cursor::note`] is cheaper, and protects against the death of the
+//! process only. The file has two copies, written in turn. As long as it exists it claims the journal, even
+//! while it is not being read. A reader whose file is damaged or missing goes back to the oldest row:
+//! repeated rows are harmless, skipped rows are not. The file is opened for each write: a site may have more
+//! readers than a process may have open files.
 
 use super::JournalReader;
 use super::context::ReaderContext;
@@ -16,9 +16,9 @@ use super::mark::Mark;
 use super::sync_set::SyncSet;
 use super::tail::{Batch, Start, Tail};
 use crate::base::codec::{Reader, put_u64};
-use crate::base::crc::crc32c;
 use crate::base::status::CursorDamage;
-use crate::disk::{Disk, DiskFile, Open, read_around, set_aside};
+use disk::crc::crc32c;
+use disk::{Disk, DiskFile, Open, read_around, set_aside};
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,37 +28,37 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 const MAGIC: &[u8; 8] = b"NCursor2";
-/// Of the version that had no mark for a kill, and no number of the first row that was decided.
+/// Magic of the version without a mark for kills and without the number of the first decided row.
 const MAGIC_OLD: &[u8; 8] = b"NCursor1";
-/// Distance of the two copies: no torn write reaches both.
+/// Distance between the two copies: no torn write reaches both.
 const COPY_BYTES: u64 = 4096;
-/// Length of what a copy says.
+/// Length of a copy's contents.
 const STATE_BYTES: usize = 76;
-/// The same in the old version.
+/// Length of a copy's contents in the old version.
 const STATE_OLD_BYTES: usize = 52;
-/// Longest name of a cursor.
+/// Maximum length of a cursor's name.
 const NAME_BYTES_MAX: usize = 64;
-/// For a sequence number that is not known.
+/// Placeholder for an unknown sequence number.
 const UNKNOWN: u64 = u64::MAX;
-/// The ending of a cursor's file while it is made.
+/// Extension of a cursor's file during its creation.
 const EXTENSION_NEW: &str = "cursor-new";
-/// Generation of the newer copy of a file that is made: both copies are written, and earlier versions, which
-/// wrote one, began with 1.
+/// Generation of the newer copy in a new file: both copies are written, and earlier versions, which wrote
+/// one, began with 1.
 const FIRST_GENERATION: u64 = 3;
-/// How often a file that may just be written is read again.
+/// Number of attempts to read a file that may be in the middle of a write.
 const TRIES: usize = 3;
 
-/// What a copy says.
+/// Contents of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     generation: u64,
-    /// Durable in the journal.
+    /// Mark that is durable in the journal.
     mark: Mark,
     lost_bytes: u64,
     lost_articles: u64,
-    /// At `mark` or after it; holds unless a power cut may have taken rows.
+    /// Mark at or after `mark`; valid unless a power cut may have taken rows.
     ahead: Mark,
-    /// Sequence number of the first article that was decided with this reader's site; [`UNKNOWN`]: none yet.
+    /// Sequence number of the first article routed with this reader's site known; [`UNKNOWN`]: none yet.
     decided_from: u64,
 }
 
@@ -110,7 +110,7 @@ impl State {
         whole.then_some(state)
     }
 
-    /// The newer copy, and whether the other one is damaged; `None` if both are.
+    /// Reads the newer copy, and whether the other one is damaged; `None` if both are.
     fn read(file: &dyn DiskFile) -> io::Result<Option<(Self, bool)>> {
         let (mut copies, mut blank) = (Vec::new(), 0);
         for copy in 0..2 {
@@ -122,13 +122,13 @@ impl State {
         let count = copies.len();
         let newest = copies.into_iter().max_by_key(|state| state.generation);
         Ok(newest.map(|newest| {
-            // Earlier versions wrote one copy at first.
+            // Earlier versions wrote a single copy at first.
             let was_alone = blank == 1 && newest.generation == 1;
             (newest, count < 2 && !was_alone)
         }))
     }
 
-    /// What there is at `path`.
+    /// Opens and reads the file at `path`.
     fn find(disk: &dyn Disk, path: &Path) -> io::Result<CursorFile> {
         let file = match disk.open(path, Open::Existing) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CursorFile::Missing),
@@ -140,12 +140,12 @@ impl State {
         })
     }
 
-    /// Writes the copy that is older; not durable yet.
+    /// Writes over the older copy, without a sync.
     fn write(&self, file: &dyn DiskFile) -> io::Result<()> {
         file.write_all_at(&[IoSlice::new(&self.encode())], self.generation % 2 * COPY_BYTES)
     }
 
-    /// Writes it as both copies, durably.
+    /// Writes both copies, durably.
     fn write_both(&self, file: &dyn DiskFile) -> io::Result<()> {
         file.allocate(2 * COPY_BYTES)?;
         Self { generation: self.generation - 1, ..*self }.write(file)?;
@@ -153,7 +153,7 @@ impl State {
         file.sync()
     }
 
-    /// Makes a file of it, which has its name once it is whole.
+    /// Creates the file, which gets its name once it is whole.
     fn create(&self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
         let new = path.with_extension(EXTENSION_NEW);
         self.write_both(&*disk.open(&new, Open::Create)?)?;
@@ -162,7 +162,7 @@ impl State {
     }
 }
 
-/// The file of a cursor as it was found.
+/// File of a cursor as it was found.
 enum CursorFile {
     /// At least one copy is whole; `is_lone`: the other one is damaged.
     Readable {
@@ -196,13 +196,13 @@ pub struct Cursor {
     set: Arc<SyncSet>,
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// What the durable copy says.
+    /// Contents of the durable copy.
     saved: State,
-    /// What the other one says, if it was written since.
+    /// Contents of the other copy, if it was written since.
     noted: Option<State>,
 }
 
-/// The path of a cursor's file; an error if the name cannot be one.
+/// Returns the path of a cursor's file; an error if the name is not allowed.
 fn path(dir: &Path, name: &str) -> io::Result<PathBuf> {
     let fits = (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.starts_with('.');
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
@@ -215,7 +215,7 @@ fn path(dir: &Path, name: &str) -> io::Result<PathBuf> {
     Ok(dir.join(format!("{name}{EXTENSION}")))
 }
 
-/// Claims the journal for all cursors that have a file or are to have one. What cannot be read claims all of
+/// Claims the journal for all cursors that have a file or should have one. An unreadable cursor claims all of
 /// it.
 pub(super) fn claim_all(disk: &dyn Disk, dir: &Path, known: &KnownFiles, follow: &Follow) -> io::Result<()> {
     for file_name in known.all() {
@@ -231,7 +231,7 @@ pub(super) fn claim_all(disk: &dyn Disk, dir: &Path, known: &KnownFiles, follow:
     Ok(())
 }
 
-/// Removes a cursor and its claim; false if there is none of this name.
+/// Removes a cursor and its claim; returns false if it does not exist.
 pub(super) fn remove(readers: &ReaderContext, name: &str) -> io::Result<bool> {
     let path = path(&readers.dir, name)?;
     let Some(claim) = readers.follow.of_cursor(name) else { return Ok(false) };
@@ -249,7 +249,7 @@ fn file_name(name: &str) -> String {
     format!("{name}{EXTENSION}")
 }
 
-/// What is wrong with the files of cursors now: their names, and what it is.
+/// Returns the cursors whose files are damaged now, with the kind of damage.
 pub(super) fn damaged(readers: &ReaderContext) -> io::Result<Vec<(String, CursorDamage)>> {
     let mut damaged = Vec::new();
     for claim in readers.follow.cursors() {
@@ -258,7 +258,7 @@ pub(super) fn damaged(readers: &ReaderContext) -> io::Result<Vec<(String, Cursor
         for _ in 0..TRIES {
             let _writing = claim.writing.lock();
             damage = State::find(&*readers.disk, &path)?.damage();
-            // It may be on its way, or the cursor may have been removed meanwhile.
+            // The file may be in the middle of a write, or the cursor may have been removed meanwhile.
             if damage.is_none() || readers.follow.of_cursor(&claim.name).is_none() {
                 damage = None;
                 break;
@@ -269,8 +269,7 @@ pub(super) fn damaged(readers: &ReaderContext) -> io::Result<Vec<(String, Cursor
     Ok(damaged)
 }
 
-/// Makes the file of a cursor whole, whether somebody reads with it or not: from the copy that is whole, or
-/// from what is claimed for it.
+/// Repairs the file of a cursor, in use or not: from the copy that is whole, or from its claim.
 pub(super) fn mend(readers: &ReaderContext, name: &str) -> io::Result<()> {
     let path = path(&readers.dir, name)?;
     let Some(claim) = readers.follow.of_cursor(name) else { return Ok(()) };
@@ -280,19 +279,19 @@ pub(super) fn mend(readers: &ReaderContext, name: &str) -> io::Result<()> {
     match State::find(&*readers.disk, &path)? {
         CursorFile::Readable { is_lone: false, .. } => Ok(()),
         CursorFile::Readable { file, state, .. } => {
-            // The copy that is there stays the newer one.
+            // The copy that is whole stays the newer one.
             State { generation: state.generation.saturating_sub(1), ..state }.write(&*file)?;
             file.sync()
         }
-        // Its reader writes newer ones there.
+        // The cursor's reader writes newer copies there.
         CursorFile::Damaged(file) => again.write_both(&*file),
         CursorFile::Missing => again.create(&*readers.disk, &path),
     }
 }
 
 impl Cursor {
-    /// The cursor of this name; a new one begins at `start`, and one whose file is damaged or missing at the
-    /// oldest row. Without a power cut all that was noted holds.
+    /// Opens the cursor of this name. A new one begins at `start`, and one whose file is damaged or missing
+    /// at the oldest row. Without a power cut all noted positions are valid.
     pub(super) fn open(readers: &ReaderContext, name: &str, start: Start) -> io::Result<Self> {
         let path = path(&readers.dir, name)?;
         if let Some(claim) = readers.follow.of_cursor(name) {
@@ -324,7 +323,7 @@ impl Cursor {
         Self::begin(readers, &path, name, (start, None))
     }
 
-    /// One that is new, or whose file is lost.
+    /// Begins a cursor that is new, or whose file is lost.
     fn begin(
         readers: &ReaderContext,
         path: &Path,
@@ -342,7 +341,7 @@ impl Cursor {
         Ok(Self::at(readers, pin, path, saved))
     }
 
-    /// One that continues.
+    /// Continues a cursor from its file.
     fn resume(
         readers: &ReaderContext,
         pin: Pin,
@@ -355,7 +354,7 @@ impl Cursor {
             saved.ahead = saved.mark;
         }
         if saved.mark.position > written {
-            // The journal was lost, and continues before that.
+            // The journal was lost, and continues before that position.
             let journal = JournalReader::open(&readers.disk, &readers.dir, None)?;
             saved.mark.position = journal.oldest().unwrap_or_default();
             saved.ahead = saved.mark;
@@ -368,7 +367,7 @@ impl Cursor {
         Ok(cursor)
     }
 
-    /// Writes the copy that is damaged.
+    /// Rewrites the damaged copy.
     fn write_other_copy(&mut self, power_lost: bool) -> io::Result<()> {
         let (name, position) = (self.tail.pin().claim().name.clone(), self.saved.mark.position);
         if power_lost {
@@ -393,7 +392,7 @@ impl Cursor {
         Self { tail, set, disk, path, saved, noted: None }
     }
 
-    /// Reads the next rows; none if there are none yet.
+    /// Reads the next rows; leaves the batch empty if there are none yet.
     pub fn next(&mut self, batch: &mut Batch) -> io::Result<()> {
         self.tail.next(batch)
     }
@@ -408,28 +407,28 @@ impl Cursor {
         self.tail.poll_rows(context)
     }
 
-    /// The tail it reads with.
+    /// Returns the tail with which the cursor reads.
     pub fn tail(&self) -> &Tail {
         &self.tail
     }
 
-    /// Continues at another place, which must be between two rows.
+    /// Moves to another mark, which must be between two rows.
     pub fn seek(&mut self, mark: Mark) {
         self.tail.seek(mark);
     }
 
-    /// After the rows returned so far.
+    /// Returns the mark after the rows returned so far.
     pub fn mark(&self) -> Mark {
         Mark { position: self.tail.position(), sequence: self.tail.sequence() }
     }
 
-    /// Sequence number of the first article that was decided with this reader's site, once it is known.
+    /// Returns the sequence number of the first article routed with this reader's site known, if recorded.
     pub fn decided_from(&self) -> Option<u64> {
         Some(self.current().decided_from).filter(|sequence| *sequence != UNKNOWN)
     }
 
-    /// Articles from this sequence number on were decided with this reader's site; durable with the next
-    /// save.
+    /// Records that articles from this sequence number on were routed with this reader's site known; durable
+    /// with the next save.
     pub fn set_decided_from(&mut self, sequence: u64) {
         self.saved.decided_from = sequence;
         if let Some(noted) = &mut self.noted {
@@ -437,18 +436,18 @@ impl Cursor {
         }
     }
 
-    /// Where it continues after any crash.
+    /// Returns the mark at which the reader continues after any crash.
     pub fn saved(&self) -> Mark {
         self.saved.mark
     }
 
-    /// All rows returned so far are done with; see [`Cursor::save_at`].
+    /// Marks all rows returned so far as finished; see [`Cursor::save_at`].
     pub fn save(&mut self) -> io::Result<()> {
         self.save_at(self.mark())
     }
 
-    /// All rows before `mark` are done with: after a crash they do not come again, as far as they are
-    /// durable now.
+    /// Marks all rows before `mark` as finished: those that are durable now are not returned again after a
+    /// crash.
     pub fn save_at(&mut self, mark: Mark) -> io::Result<()> {
         let (state, is_new) = self.state_at(mark);
         if !is_new && self.noted.is_none() {
@@ -462,8 +461,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// As [`Cursor::save_at`], but only against the death of the process: nothing is synced, and the claim
-    /// stays. Always the same copy is written, so that a power cut leaves the other.
+    /// Like [`Cursor::save_at`], but protects only against the death of the process: nothing is synced, and
+    /// the claim stays. The same copy is written each time, so that a power cut leaves the other.
     pub fn note(&mut self, mark: Mark) -> io::Result<()> {
         let (state, is_new) = self.state_at(mark);
         if !is_new {
@@ -474,8 +473,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Writes the copy that is older, while nobody looks at it or mends it; returns the file, which is not
-    /// synced. A file that is missing is made again and synced, with both copies.
+    /// Writes over the older copy, excluding concurrent checks and repairs; returns the file, which is not
+    /// synced. A missing file is created again with both copies, and synced.
     fn write(&self, state: &State) -> io::Result<Option<Arc<dyn DiskFile>>> {
         let _writing = self.tail.pin().claim().writing.lock();
         match self.disk.open(&self.path, Open::Existing) {
@@ -491,17 +490,17 @@ impl Cursor {
         }
     }
 
-    /// What the file says now.
+    /// Returns the current contents of the file.
     fn current(&self) -> &State {
         self.noted.as_ref().unwrap_or(&self.saved)
     }
 
-    /// What to write, and whether anything has changed.
+    /// Returns the state to be written, and whether anything has changed.
     fn state_at(&self, mark: Mark) -> (State, bool) {
         let (lost_bytes, lost_articles) = self.tail.pin().lost();
         let state = State {
             generation: self.saved.generation + 1,
-            // What a power cut takes from the journal comes again at the same positions, with other rows.
+            // After a power cut, other rows may appear at positions that were not durable.
             mark: Mark { position: mark.position.min(self.set.synced()), ..mark },
             lost_bytes,
             lost_articles,
@@ -516,7 +515,7 @@ impl Cursor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::SimDisk;
+    use disk::SimDisk;
 
     #[test]
     fn either_copy_may_be_damaged() {

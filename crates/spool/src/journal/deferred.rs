@@ -1,18 +1,18 @@
-//! [`Deferrals`]: articles that a durable reader of the journal has put off, so that its cursor may pass them
+//! [`Deferrals`]: articles that a durable reader of the journal has put off, so that its cursor can pass them
 //! (`docs/formats/deferred.md`).
 //!
-//! A small log: each entry is added when it is put off and removed when it is settled. Written after every
-//! change, so that it outlives the process, and synced before the cursor is saved, so that it outlives the
-//! machine. Rewritten once most of it is of no use. Damaged entries are passed over; their reader has to go
-//! back to the oldest row ([`Deferrals::is_damaged`]), since nothing else knows these articles.
+//! A small log: each entry is added when an article is put off and removed when it is settled. Written after
+//! every change, so that it survives the process, and synced before the cursor is saved, so that it survives
+//! the machine. Rewritten once most of it is obsolete. Damaged entries are skipped; their reader has to go
+//! back to the oldest row ([`Deferrals::is_damaged`]), since these articles are recorded nowhere else.
 
 use super::context::ReaderContext;
 use super::known::{DEFERRED as EXTENSION, KnownFiles};
 use crate::base::codec::{Reader, put_u64, put_varint};
-use crate::base::crc::crc32c;
 use crate::base::key::Key;
 use crate::base::token::Token;
-use crate::disk::{Disk, DiskFile, Open, read_around, set_aside};
+use disk::crc::crc32c;
+use disk::{Disk, DiskFile, Open, read_around, set_aside};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -20,31 +20,31 @@ use std::sync::Arc;
 use tracing::error;
 
 const MAGIC: &[u8; 8] = b"NDefer01";
-/// How often a file that may just be written is read again.
+/// Number of attempts to read a file that may be in the middle of a write.
 const TRIES: usize = 3;
 /// Length and checksum before each entry.
 const FRAME_BYTES: usize = 8;
-/// Longest entry.
+/// Maximum length of an entry.
 const ENTRY_BYTES_MAX: usize = 4_096;
-/// Entries, beyond twice those of use, that are borne before the file is rewritten.
+/// Number of obsolete entries, beyond twice the live ones, that are tolerated before the file is rewritten.
 const ENTRIES_SPARE: usize = 1_024;
 
-/// An article that is put off.
+/// An article that was put off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deferred {
-    /// Hash of its Message-ID.
+    /// Hash of the Message-ID.
     pub key: Key,
-    /// Where it is stored.
+    /// Token of the stored article.
     pub token: Token,
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: Box<[u8]>,
-    /// Its length on the wire.
+    /// Length in wire format.
     pub wire_bytes: u64,
-    /// When it arrived here, Unix seconds.
+    /// Time of arrival here, in Unix seconds.
     pub arrived: u32,
-    /// When to try again, Unix milliseconds.
+    /// Time of the next attempt, in Unix milliseconds.
     pub due_ms: u64,
-    /// How often it was put off.
+    /// Number of times it was put off.
     pub tries: u32,
 }
 
@@ -78,16 +78,16 @@ impl Deferred {
     }
 }
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Content {
     live: BTreeMap<Key, Deferred>,
     entries: usize,
-    /// Where the last whole entry ends.
+    /// End of the last whole entry.
     len: u64,
-    /// What follows that.
+    /// Length of the data after that.
     rest: u64,
-    /// Entries, or the beginning of the file, are damaged.
+    /// Whether entries, or the beginning of the file, are damaged.
     is_damaged: bool,
 }
 
@@ -107,7 +107,7 @@ impl Content {
                 content.take(payload);
                 content.len = (bytes.len() - r.0.len()) as u64;
             }
-            // A whole entry further on shows that this one was once whole, too.
+            // A whole entry further on shows that this one was once whole as well.
             match (1..r.0.len()).find_map(|skipped| {
                 let mut further = Reader(r.0.get(skipped..)?);
                 let at = further.0;
@@ -143,15 +143,15 @@ pub struct Deferrals {
     dir: PathBuf,
     path: PathBuf,
     known: Arc<KnownFiles>,
-    /// Made with the first entry.
+    /// Created with the first entry.
     file: Option<Arc<dyn DiskFile>>,
     len: u64,
     entries: usize,
     live: BTreeMap<Key, Deferred>,
     is_synced: bool,
-    /// False after a failed write or sync: the file may lack some of `live`, and is written again as a whole.
+    /// False after a failed write or sync: the file may lack some of `live`, and is rewritten as a whole.
     is_whole: bool,
-    /// The file lacked articles when it was opened; it is written again as a whole.
+    /// The file lacked articles when it was opened; it is rewritten as a whole.
     is_damaged: bool,
 }
 
@@ -183,7 +183,7 @@ impl Deferrals {
         Ok(new)
     }
 
-    /// Whether the file of this reader is damaged, or missing.
+    /// Reports whether the file of this reader is damaged or missing.
     pub(super) fn is_damaged(readers: &ReaderContext, name: &str) -> io::Result<bool> {
         let file_name = file_name(name);
         for _ in 0..TRIES {
@@ -198,13 +198,13 @@ impl Deferrals {
         Ok(true)
     }
 
-    /// Whether articles may be missing that were put off. Their rows lie before the reader's position: it
-    /// goes back to the oldest row, and then calls [`Deferrals::mend`].
+    /// Reports whether deferred articles may be missing. Their rows lie before the reader's position, so the
+    /// reader must go back to the oldest row and then call [`Deferrals::mend`].
     pub fn lacks_articles(&self) -> bool {
         self.is_damaged
     }
 
-    /// Sets the damaged file aside and writes one of what is left; durable when this returns. Nothing if
+    /// Sets the damaged file aside and writes the surviving entries to a new one, durably. Does nothing if
     /// nothing is damaged.
     pub fn mend(&mut self) -> io::Result<()> {
         if !self.is_damaged {
@@ -227,32 +227,31 @@ impl Deferrals {
         }
     }
 
-    /// All of them.
+    /// Returns all deferred articles.
     pub fn all(&self) -> impl Iterator<Item = &Deferred> {
         self.live.values()
     }
 
-    /// Whether this one is among them.
+    /// Reports whether the article with this key is deferred.
     pub fn has(&self, key: &Key) -> bool {
         self.live.contains_key(key)
     }
 
-    /// How many there are.
+    /// Returns the number of deferred articles.
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
-    /// Whether there are none.
+    /// Reports whether no articles are deferred.
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
 
-    /// Adds articles, or replaces what is known of them, and removes others. Outlives the process when it
-    /// returns.
+    /// Adds or updates articles, and removes others. The change survives the process once this returns.
     ///
     /// # Errors
-    /// If it cannot be written. It is not forgotten then: the next call writes all of it, also one that
-    /// changes nothing.
+    /// If the change cannot be written. It is not forgotten: the next call, even without changes, writes
+    /// everything.
     pub fn change(&mut self, add: &[Deferred], remove: &[Key]) -> io::Result<()> {
         let mut frames = Vec::new();
         for deferred in add {
@@ -284,13 +283,13 @@ impl Deferrals {
         Ok(())
     }
 
-    /// Makes all of it durable.
+    /// Makes all changes durable.
     pub fn sync(&mut self) -> io::Result<()> {
         if !self.is_whole {
             return self.rewrite();
         }
         if let Some(file) = self.file.as_ref().filter(|_| !self.is_synced) {
-            // What a failed sync has dropped, a second one would not write.
+            // A second sync would not write what a failed sync has dropped.
             self.is_whole = false;
             file.sync()?;
             self.is_whole = true;
@@ -299,13 +298,13 @@ impl Deferrals {
         Ok(())
     }
 
-    /// Takes over what the file holds. Only a crash leaves an unfinished entry that nothing needs: the
-    /// cursor has not passed its row, which comes again.
+    /// Takes over the contents of the file. An unfinished entry left by a crash is not needed: the cursor has
+    /// not passed its row, which will be returned again.
     fn load(&mut self, file: Arc<dyn DiskFile>, content: Content, crashed: bool) -> io::Result<()> {
         self.is_damaged = content.is_damaged || content.rest > 0 && !crashed;
         (self.live, self.entries, self.len) = (content.live, content.entries, content.len);
         if content.rest > 0 && !self.is_damaged {
-            // It must not come back once what precedes it is written over.
+            // The remnant must not reappear once the entry before it is overwritten.
             file.set_len(self.len)?;
         }
         self.file = Some(file);
@@ -336,7 +335,7 @@ fn file_name(name: &str) -> String {
     format!("{name}{EXTENSION}")
 }
 
-/// The file at `path`, and what it holds; `None` if there is none.
+/// Opens the file at `path` and reads its contents; `None` if it does not exist.
 fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<(Arc<dyn DiskFile>, Content)>> {
     let file = match disk.open(path, Open::Existing) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -357,13 +356,13 @@ fn frame(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(&payload);
 }
 
-/// The next whole entry.
+/// Reads the next whole entry.
 fn next_entry<'a>(r: &mut Reader<'a>) -> Option<&'a [u8]> {
     let (head, rest) = r.0.split_at_checked(FRAME_BYTES)?;
     let mut head = Reader(head);
     let (len, crc) = (head.u32()? as usize, head.u32()?);
     let payload = rest.get(..len)?;
-    // Zeros are no entry.
+    // Zeros are not an entry.
     if !(1..=ENTRY_BYTES_MAX).contains(&len) || crc32c(payload) != crc {
         return None;
     }
@@ -375,7 +374,7 @@ fn next_entry<'a>(r: &mut Reader<'a>) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
     use crate::base::token::MethodKind;
-    use crate::disk::{Access, CrashKind, SimDisk, durable_replace, read_small};
+    use disk::{Access, CrashKind, SimDisk, durable_replace, read_small};
 
     fn deferred(n: u64) -> Deferred {
         Deferred {
@@ -408,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_off_outlives_the_process_and_what_was_synced_the_machine() {
+    fn changes_survive_the_process_and_synced_ones_the_machine() {
         let sim = SimDisk::new();
         let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         disk.create_dir(Path::new("/j")).unwrap();
@@ -419,7 +418,7 @@ mod tests {
         let expected = vec![deferred(1), Deferred { tries: 4, ..deferred(3) }];
         assert_eq!(open(&disk).all().cloned().collect::<Vec<_>>(), expected);
         list.sync().unwrap();
-        // A torn entry ends the list; what is added then goes over it.
+        // A torn entry ends the list; later additions overwrite it.
         let file = disk.open(Path::new("/j/peer.deferred"), Open::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(&[9, 0, 0, 0, 1, 2])], list.len).unwrap();
         assert!(open(&disk).lacks_articles(), "only a crash tears an entry");
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_is_written_by_the_next_call() {
+    fn changes_that_could_not_be_written_are_written_by_the_next_call() {
         let steps = |fails_at: Option<u64>| {
             let sim = SimDisk::new();
             let disk: Arc<dyn Disk> = Arc::new(sim.clone());
@@ -447,7 +446,7 @@ mod tests {
             assert_eq!(failed, fails_at.is_some());
             let steps = sim.steps() - begun;
             sim.stop_failing();
-            // Nothing more has changed.
+            // No further changes.
             list.change(&[], &[]).unwrap();
             assert_eq!(open(&disk).all().cloned().collect::<Vec<_>>(), [deferred(1), deferred(3)]);
             list.sync().unwrap();
@@ -503,9 +502,9 @@ mod tests {
             let mut flipped = whole.clone();
             flipped[at] ^= 1;
             let (lacks, left) = look(Some(&flipped));
-            // Without the removal there is one more.
+            // Without the removal, one more is left.
             assert!(lacks && (1..=3).contains(&left), "{at}: {left}");
-            // A file that ends with an entry is as whole as one to which the next was never appended.
+            // A file that ends after an entry is as whole as one to which the next was never appended.
             let (lacks, _) = look(Some(&whole[..at]));
             assert_eq!(lacks, !ends.contains(&at), "cut at {at}");
         }

@@ -1,10 +1,10 @@
-//! What the journal's readers share with its writer: how far rows may be read, who waits for more, and what
-//! is claimed.
+//! State that the journal's readers share with its writer: the position up to which rows may be read, the
+//! waiting readers, and the claims.
 //!
 //! Rows may be read once their articles are published. A claim keeps journal files for a reader, within the
-//! limits of the configuration; a reader that is slower loses rows, and counts them ([`super::Tail`]). All
-//! locks are held for moments and none inside another. While nobody follows the journal, a commit pays for
-//! one load of a counter; otherwise for one short lock, and one call for each reader that waits.
+//! limits of the configuration; a slower reader loses rows, and counts them ([`super::Tail`]). Locks are held
+//! briefly and never nested. Without readers, a commit pays for one load of a counter; otherwise for one
+//! short lock, and one call for each waiting reader.
 
 use crate::base::ordered::{Ordered, rank};
 use crate::base::status::{CursorDamage, ReaderStatus};
@@ -13,20 +13,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
-/// Readers of the journal at once.
+/// Maximum number of readers of the journal.
 const READERS_MAX: usize = 1024;
 
-/// What one reader claims.
+/// Claim of one reader.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub name: String,
     pub durable: bool,
-    /// A reader uses it now; a cursor's claim outlives its reader.
+    /// Whether a reader uses it now; a cursor's claim outlives its reader.
     pub in_use: AtomicBool,
     pub position: AtomicU64,
     pub lost_bytes: AtomicU64,
     pub lost_articles: AtomicU64,
-    /// What was found wrong with a cursor's file first.
+    /// First damage found in a cursor's file.
     pub damage: OnceLock<CursorDamage>,
     /// Held while a cursor's file is written.
     pub writing: Ordered<(), { rank::TABLES }>,
@@ -46,58 +46,58 @@ impl Claim {
         }
     }
 
-    /// Notes what was found wrong with its file.
+    /// Records damage of the claim's file.
     pub fn note_damage(&self, damage: CursorDamage) {
-        // The first is shown.
+        // Only the first is recorded.
         let _ = self.damage.set(damage);
     }
 }
 
-/// Shared by the journal's writer and its readers.
+/// State shared by the journal's writer and its readers.
 #[derive(Debug, Default)]
 pub(crate) struct Follow {
-    /// Length of `claims`: without any, the writer reveals nothing.
+    /// Length of `claims`: if it is 0, the writer reveals nothing.
     followers: AtomicUsize,
     claims: Ordered<Vec<Arc<Claim>>, { rank::INNERMOST }>,
     revealed: AtomicU64,
-    /// The same, with the sequence number of the next article.
+    /// Revealed position, with the sequence number of the next article.
     end: Ordered<(u64, u64), { rank::INNERMOST }>,
-    /// Where the last row ends of an article that goes to a site. Never behind `end`.
+    /// End of the last row of an article that goes to a site. Never less up to date than `end`.
     sent: AtomicU64,
     closed: AtomicBool,
     /// Length of `waiting`, so that the writer need not lock it.
     sleepers: AtomicUsize,
-    /// The readers that wait, by their claims; at most one entry for each.
+    /// Waiting readers, by their claims; at most one entry for each.
     waiting: Ordered<Vec<(Arc<Claim>, Waker)>, { rank::INNERMOST }>,
 }
 
 impl Follow {
-    /// Rows before this position may be read.
+    /// Returns the position before which rows may be read.
     pub fn revealed(&self) -> u64 {
         self.revealed.load(Ordering::Acquire)
     }
 
-    /// Where rows that may be read end, and the sequence number of the article after them.
+    /// Returns the end of the readable rows, and the sequence number of the next article.
     pub fn end(&self) -> (u64, u64) {
         *self.end.lock()
     }
 
-    /// Where the last row ends of an article that goes to a site, of those before [`Follow::end`]. It may
-    /// know more rows than an `end` that was asked for before.
+    /// Returns the end of the last row of an article that goes to a site, among those before [`Follow::end`].
+    /// May include rows after an `end` that was loaded earlier.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Acquire)
     }
 
     /// Lets readers read up to this position, where the article with this sequence number follows, and wakes
-    /// those that wait; `sent` is where the last row ends of an article that goes to a site. The caller holds
-    /// the writer's lock, inside which every reader begins ([`Readers::pin`](super::Readers::pin)).
+    /// the waiting ones; `sent` is the end of the last row of an article that goes to a site. The caller
+    /// holds the writer's lock, under which every reader begins ([`Readers::pin`](super::Readers::pin)).
     pub fn reveal(&self, position: u64, sequence: u64, sent: u64) {
         if self.followers.load(Ordering::Acquire) == 0 {
             return;
         }
         self.sent.store(sent, Ordering::Release);
         *self.end.lock() = (position, sequence);
-        // Either this sees a reader that is about to wait, or that reader sees the new position.
+        // Either this call sees a reader that is about to wait, or that reader sees the new position.
         self.revealed.store(position, Ordering::SeqCst);
         self.wake();
     }
@@ -114,19 +114,19 @@ impl Follow {
         waiting.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// No row will follow.
+    /// Records that no row will follow.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.wake();
     }
 
-    /// Whether no row will follow.
+    /// Reports whether no row will follow.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Ready once there are rows from `position` on, or none will come; else the reader with this claim is
-    /// woken then, by the last waker it came with.
+    /// Returns `Ready` once there are rows from `position` on, or none will come; otherwise the reader with
+    /// this claim is woken then, through its most recent waker.
     fn poll(&self, claim: &Arc<Claim>, position: u64, context: &Context<'_>) -> Poll<()> {
         let is_ready = || self.revealed.load(Ordering::SeqCst) > position || self.is_closed();
         if is_ready() {
@@ -143,12 +143,12 @@ impl Follow {
         if is_ready() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// The lowest position that is claimed.
+    /// Returns the lowest claimed position.
     pub fn lowest_claim(&self) -> Option<u64> {
         self.claims.lock().iter().map(|claim| claim.position.load(Ordering::Acquire)).min()
     }
 
-    /// How all readers stand.
+    /// Returns the status of all readers.
     pub fn status(&self) -> Vec<ReaderStatus> {
         let end = self.revealed();
         let status = |claim: &Arc<Claim>| {
@@ -178,12 +178,12 @@ impl Follow {
         Ok(claim)
     }
 
-    /// The claim of the cursor of this name.
+    /// Returns the claim of the cursor of this name.
     pub(super) fn of_cursor(&self, name: &str) -> Option<Arc<Claim>> {
         self.claims.lock().iter().find(|claim| claim.durable && claim.name == name).cloned()
     }
 
-    /// The claims of all cursors.
+    /// Returns the claims of all cursors.
     pub(super) fn cursors(&self) -> Vec<Arc<Claim>> {
         self.claims.lock().iter().filter(|claim| claim.durable).cloned().collect()
     }
@@ -201,7 +201,7 @@ impl Follow {
     }
 }
 
-/// A reader's claim on the journal from a position on; given up when it is dropped, unless it is a cursor's.
+/// A reader's claim on the journal from a position on; released when dropped, unless it is a cursor's.
 #[derive(Debug)]
 pub struct Pin {
     follow: Arc<Follow>,
@@ -209,7 +209,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// A claim that is in use from now on; an error if it is already.
+    /// Marks a claim as in use; an error if it already is.
     pub(super) fn new(follow: &Arc<Follow>, claim: Arc<Claim>) -> io::Result<Self> {
         if claim.in_use.swap(true, Ordering::AcqRel) {
             let text = format!("\"{}\" reads the journal already", claim.name);
@@ -218,12 +218,12 @@ impl Pin {
         Ok(Self { follow: follow.clone(), claim })
     }
 
-    /// Rows from here on are claimed.
+    /// Returns the position from which on rows are claimed.
     pub fn position(&self) -> u64 {
         self.claim.position.load(Ordering::Acquire)
     }
 
-    /// The claim itself.
+    /// Returns the claim itself.
     pub(super) fn claim(&self) -> &Arc<Claim> {
         &self.claim
     }
@@ -233,7 +233,7 @@ impl Pin {
         self.follow.poll(&self.claim, position, context)
     }
 
-    /// Gives up the claim on rows before `position`.
+    /// Releases the claim on rows before `position`.
     pub(super) fn move_to(&self, position: u64) {
         self.claim.position.store(position, Ordering::Release);
     }
@@ -243,7 +243,7 @@ impl Pin {
         self.claim.lost_articles.fetch_add(articles, Ordering::Relaxed);
     }
 
-    /// Bytes of journal, and articles, that were removed before they were read.
+    /// Returns the bytes of journal, and the articles, that were removed before they were read.
     pub fn lost(&self) -> (u64, u64) {
         (self.claim.lost_bytes.load(Ordering::Relaxed), self.claim.lost_articles.load(Ordering::Relaxed))
     }
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_reader_nothing_is_done_for_readers() {
+    fn commits_do_nothing_for_readers_without_readers() {
         let follow = Arc::new(Follow::default());
         follow.reveal(100, 7, 0);
         assert_eq!(follow.end(), (0, 0));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_waits_once_however_often_it_asks() {
+    fn a_reader_that_polls_repeatedly_waits_once() {
         let follow = Arc::new(Follow::default());
         let (first, second) = (pin(&follow), pin(&follow));
         let counts: Vec<Arc<Count>> = (0..10).map(|_| Arc::default()).collect();

@@ -1,15 +1,13 @@
-//! The groups file: what is known of every group, kept apart from journal and indexes
-//! (`docs/formats/groups.md`).
+//! The groups file: the state of every group, kept apart from journal and indexes (`docs/formats/groups.md`).
 //!
-//! Two copies. A state of all groups goes to the copy that does not count; rows that come between two states
-//! are added to the one that does. Written by the writer (rows) and the syncing thread (states); read by
-//! opening. Invariants: one copy is whole at every moment, and a promise is durable here before the journal's
-//! sync makes it count.
+//! Two copies. A state of all groups is written to the inactive copy; rows between two states are appended to
+//! the active one. Written by the writer (rows) and the syncing thread (states); read by opening. Invariants:
+//! one copy is whole at every moment, and a promise is durable here before the journal's sync makes it count.
 
 use crate::base::codec::{put_u64, without_trailing_zeros};
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::{Disk, DiskFile, Open};
 use crate::journal::Row;
+use disk::{Disk, DiskFile, Open};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,16 +17,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) const NAMES: [&str; 2] = ["groups", "groups.copy"];
 const MAGIC: &[u8; 8] = b"NGroups1";
 const HEAD_BYTES: usize = 48;
-/// Where the head records how far the journal is durable.
+/// Offset in the head of the position up to which the journal is durable.
 const SYNCED_AT: usize = 32;
 /// Length and checksum before each row.
 const FRAME_BYTES: usize = 8;
-/// Longest payload.
+/// Maximum length of a payload.
 const ROW_BYTES_MAX: usize = 1 << 20;
-/// Space is reserved in such steps.
+/// Unit in which space is reserved.
 const RESERVE_BYTES: u64 = 64 << 10;
 
-/// All groups as of one moment, to be written.
+/// State of all groups at one moment, to be written.
 #[derive(Debug)]
 pub(crate) struct GroupsState {
     next_group: u32,
@@ -37,12 +35,12 @@ pub(crate) struct GroupsState {
 }
 
 impl GroupsState {
-    /// The rows for all groups and removed groups; the journal is durable up to `synced`.
+    /// Creates a state from the rows of all groups and removed groups; the journal is durable up to `synced`.
     pub fn new<'a>(next_group: u32, synced: u64, rows: impl Iterator<Item = Row<'a>>) -> Self {
         Self { next_group, synced, payloads: rows.map(|row| payload(&row)).collect() }
     }
 
-    /// The file's bytes.
+    /// Returns the bytes of the file.
     fn encode(&self, sequence: u64) -> Vec<u8> {
         let bytes: usize = self.payloads.iter().map(|payload| FRAME_BYTES + payload.len()).sum();
         let mut out = Vec::with_capacity(HEAD_BYTES + bytes);
@@ -54,48 +52,48 @@ impl GroupsState {
         put_u64(sequence, &mut head);
         put_u64(len, &mut head);
         head.extend_from_slice(&self.next_group.to_le_bytes());
-        head.extend_from_slice(&crate::base::crc::crc32c(&head).to_le_bytes());
+        head.extend_from_slice(&disk::crc::crc32c(&head).to_le_bytes());
         head.extend_from_slice(&encode_synced(sequence, self.synced));
         out.splice(..HEAD_BYTES, head);
         out
     }
 }
 
-/// The content of the copies.
+/// Contents of the copies.
 #[derive(Debug, Default)]
 pub(crate) struct GroupsFound {
-    /// There is a copy.
+    /// Whether a copy exists.
     pub exists: bool,
     /// Id of the next new group.
     pub next_group: u32,
     /// Payloads of rows, to be applied in this order.
     pub payloads: Vec<Vec<u8>>,
-    /// The journal was durable up to here.
+    /// Position up to which the journal was durable.
     pub synced: u64,
 }
 
-/// One copy as read.
+/// One copy as read from disk.
 struct GroupsCopy {
     sequence: u64,
     next_group: u32,
     synced: u64,
     payloads: Vec<Vec<u8>>,
-    /// Nothing in it is damaged.
+    /// Whether no part of the copy is damaged.
     whole: bool,
-    /// Where its last row ends.
+    /// End of the last row.
     end: u64,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Index of the copy that counts, and its sequence number.
+    /// Index of the active copy, and its sequence number.
     current: usize,
     sequence: u64,
     file: Option<Arc<dyn DiskFile>>,
-    /// Where the next row goes, and how far space is reserved.
+    /// Offset of the next row, and end of the reserved space.
     end: u64,
     reserved: u64,
-    /// Rows added since a state was taken that is not yet written.
+    /// Rows added since a state was taken that is not written yet.
     since: Option<Vec<Vec<u8>>>,
 }
 
@@ -111,7 +109,7 @@ pub(crate) struct GroupsFile {
 }
 
 impl GroupsFile {
-    /// Reads what is there; rows may be added once a state is written.
+    /// Reads the existing copies; rows may be added once a state is written.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<(Self, GroupsFound)> {
         let mut copies = Vec::new();
         for (index, name) in NAMES.iter().enumerate() {
@@ -134,7 +132,7 @@ impl GroupsFile {
         Ok((Self { disk: disk.clone(), dir: dir.into(), inner, dirty, busy }, found))
     }
 
-    /// Adds rows that happen now. They are durable with the next [`GroupsFile::sync`].
+    /// Appends rows of current changes. They are durable with the next [`GroupsFile::sync`].
     pub fn add(&self, rows: &[Row<'_>]) -> io::Result<()> {
         let mut inner = self.inner.lock();
         let Some(file) = inner.file.clone() else { return Err(io::ErrorKind::NotFound.into()) };
@@ -156,21 +154,21 @@ impl GroupsFile {
         Ok(())
     }
 
-    /// Records that the journal is durable up to here. Not synced: a kill leaves it, and no power cut may go
-    /// without.
+    /// Records that the journal is durable up to a position. Not synced: the record survives a kill, and
+    /// after a power cut an older one does no harm.
     pub fn note_synced(&self, position: u64) -> io::Result<()> {
         let inner = self.inner.lock();
         let Some(file) = &inner.file else { return Ok(()) };
         file.write_all_at(&[IoSlice::new(&encode_synced(inner.sequence, position))], SYNCED_AT as u64)
     }
 
-    /// A state is being taken now: rows added from here on follow it.
+    /// Begins a new state: rows added from here on follow it.
     pub fn begin(&self) {
         self.inner.lock().since = Some(Vec::new());
     }
 
-    /// Writes the state taken at [`GroupsFile::begin`] to the copy that does not count, durably; from then on
-    /// that copy counts. After an error it may be called again; once it is written that changes nothing.
+    /// Writes the state taken at [`GroupsFile::begin`] to the inactive copy, durably, and makes it the active
+    /// one. May be called again after an error; has no effect once the state is written.
     pub fn write(&self, state: &GroupsState) -> io::Result<()> {
         let _busy = self.busy.lock();
         let (target, sequence) = {
@@ -186,7 +184,7 @@ impl GroupsFile {
         let end = bytes.len() as u64;
         let reserved = (end + RESERVE_BYTES).next_multiple_of(RESERVE_BYTES).max(old_len);
         file.allocate(reserved)?;
-        // Nothing of the older state is left after the new one.
+        // Zeros overwrite all of the older state after the new one.
         let rest = vec![0; (reserved - end) as usize];
         file.write_all_at(&[IoSlice::new(&bytes), IoSlice::new(&rest)], 0)?;
         file.sync()?;
@@ -224,10 +222,10 @@ impl GroupsFile {
         Ok(())
     }
 
-    /// The copies that are damaged or missing.
+    /// Returns the copies that are damaged or missing.
     pub fn damaged(&self) -> Vec<PathBuf> {
         let _busy = self.busy.lock();
-        // No row is half written meanwhile.
+        // The lock excludes half-written rows.
         let _inner = self.inner.lock();
         let paths = NAMES.map(|name| self.dir.join(name));
         let whole = |path: &PathBuf| read(&*self.disk, path).ok().flatten().is_some_and(|copy| copy.whole);
@@ -235,10 +233,10 @@ impl GroupsFile {
     }
 }
 
-/// The part of the head that is written on its own: position, checksum, zeros.
+/// Encodes the part of the head that is written on its own: position, checksum, zeros.
 fn encode_synced(sequence: u64, position: u64) -> [u8; HEAD_BYTES - SYNCED_AT] {
     let mut out = [0; HEAD_BYTES - SYNCED_AT];
-    let crc = crate::base::crc::crc32c_of_two(&sequence.to_le_bytes(), &position.to_le_bytes());
+    let crc = disk::crc::crc32c_of_two(&sequence.to_le_bytes(), &position.to_le_bytes());
     let bytes = position.to_le_bytes().into_iter().chain(crc.to_le_bytes());
     out.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
     out
@@ -260,10 +258,10 @@ fn put_row(sequence: u64, begin: u64, payload: &[u8], out: &mut Vec<u8>) {
 
 fn checksum(sequence: u64, offset: u64, payload: &[u8]) -> u32 {
     let place = [sequence.to_le_bytes(), offset.to_le_bytes()].concat();
-    crate::base::crc::crc32c_of_two(&place, payload)
+    disk::crc::crc32c_of_two(&place, payload)
 }
 
-/// The valid row at an offset.
+/// Returns the valid row at an offset.
 fn row_at(bytes: &[u8], sequence: u64, offset: usize) -> Option<&[u8]> {
     let [a, b, c, d, crc @ ..] = *bytes.get(offset..)?.first_chunk::<FRAME_BYTES>()?;
     let len = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -274,14 +272,14 @@ fn row_at(bytes: &[u8], sequence: u64, offset: usize) -> Option<&[u8]> {
     (checksum(sequence, offset as u64, payload) == u32::from_le_bytes(crc)).then_some(payload)
 }
 
-/// Reads a copy; `None` if there is none, or its head is damaged.
+/// Reads a copy; `None` if it does not exist, or its head is damaged.
 fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<GroupsCopy>> {
     let file = match disk.open(path, Open::ReadOnly) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
     let mut bytes = vec![0; file.len()? as usize];
-    // What the disk cannot read is as good as damaged.
+    // An unreadable file is treated as damaged.
     let n = file.read_at(&mut bytes, 0).unwrap_or(0);
     bytes.truncate(n);
     Ok(decode(&bytes))
@@ -289,7 +287,7 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<GroupsCopy>> {
 
 fn decode(bytes: &[u8]) -> Option<GroupsCopy> {
     let (head, crc) = bytes.get(..SYNCED_AT)?.split_at(SYNCED_AT - 4);
-    if !head.starts_with(MAGIC) || crc != crate::base::crc::crc32c(head).to_le_bytes() {
+    if !head.starts_with(MAGIC) || crc != disk::crc::crc32c(head).to_le_bytes() {
         return None;
     }
     let number = |at: usize| Some(u64::from_le_bytes(*head.get(at..)?.first_chunk::<8>()?));

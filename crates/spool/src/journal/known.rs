@@ -1,36 +1,36 @@
-//! [`KnownFiles`]: the names of the files that durable readers of the journal have.
+//! [`KnownFiles`]: the names of the files of durable journal readers.
 //!
-//! So that a file that was removed is distinguished from one that never was: a reader that is new begins
-//! where its configuration says, one whose file is missing goes back to the oldest row. Replaced as a whole
-//! with each reader that comes or ends. Format: `docs/formats/cursor.md`.
+//! The names distinguish a file that was removed from one that never existed: a new reader begins where its
+//! configuration says, one whose file is missing goes back to the oldest row. Replaced as a whole whenever a
+//! reader is added or removed. Format: `docs/formats/cursor.md`.
 
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::{Access, AppendLog, Disk, Line, set_aside};
+use disk::{Access, AppendLog, Disk, Line, set_aside};
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::{error, warn};
 
-/// How the name of a cursor's file ends.
+/// Suffix of a cursor's file.
 pub(super) const CURSOR: &str = ".cursor";
-/// How the name of a file of deferred articles ends.
+/// Suffix of a file of deferred articles.
 pub(super) const DEFERRED: &str = ".deferred";
 /// Name of the file.
 const FILE_NAME: &str = "readers";
-/// How its first line begins; the number of names follows.
+/// Beginning of the first line; the number of names follows.
 const FIRST_WORD: &str = "readers ";
-/// Length of the file at most: cursor and deferred articles of all readers.
+/// Maximum length of the file: cursor and deferred articles of all readers.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Names {
     names: BTreeSet<String>,
-    /// The file was damaged: any name may have been in it.
+    /// The file was damaged, and may have contained any name.
     is_uncertain: bool,
 }
 
-/// The names, and their file.
+/// The known names, and their file.
 #[derive(Debug)]
 pub(crate) struct KnownFiles {
     disk: Arc<dyn Disk>,
@@ -39,8 +39,8 @@ pub(crate) struct KnownFiles {
 }
 
 impl KnownFiles {
-    /// Reads the file in the journal's directory, and adds the names that end so of the files that are there:
-    /// earlier versions, and crashes, leave files that it does not name.
+    /// Reads the file in the journal's directory, and adds the existing files with these suffixes: earlier
+    /// versions, and crashes, leave files that are not listed.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path, endings: &[&str]) -> io::Result<Self> {
         let path = dir.join(FILE_NAME);
         let read = read(disk, &path)?;
@@ -62,23 +62,23 @@ impl KnownFiles {
         Ok(known)
     }
 
-    /// Whether the file of this name is to be there, or may have to be.
+    /// Reports whether the file of this name must exist, or may have to.
     pub fn has(&self, name: &str) -> bool {
         let names = self.names.lock();
         names.is_uncertain || names.names.contains(name)
     }
 
-    /// All names.
+    /// Returns all names.
     pub fn all(&self) -> Vec<String> {
         self.names.lock().names.iter().cloned().collect()
     }
 
-    /// A file was made.
+    /// Records that a file was created.
     pub fn add(&self, name: &str) {
         self.change(|names| names.insert(name.to_owned()));
     }
 
-    /// Files are about to be removed.
+    /// Records that files are about to be removed.
     pub fn remove(&self, removed: &[&str]) {
         self.change(|names| {
             let before = names.len();
@@ -87,7 +87,7 @@ impl KnownFiles {
         });
     }
 
-    /// Whether the file is as it was written.
+    /// Reports whether the file is as it was written.
     pub fn is_whole(&self) -> bool {
         let names = self.names.lock();
         let read = read(&self.disk, &self.path);
@@ -97,7 +97,7 @@ impl KnownFiles {
         })
     }
 
-    /// Writes the file again.
+    /// Rewrites the file.
     pub fn mend(&self) -> io::Result<()> {
         write(&self.disk, &self.path, &self.names.lock().names)
     }
@@ -109,7 +109,7 @@ impl KnownFiles {
         }
     }
 
-    /// What cannot be written is found by the next start, as long as the files are there.
+    /// Writes the file. After a failure the next start finds the names, as long as the files exist.
     fn write(&self, names: &BTreeSet<String>) {
         if let Err(error) = write(&self.disk, &self.path, names) {
             warn!(file = %self.path.display(), %error, "cannot write which readers the journal has");
@@ -123,7 +123,7 @@ fn write(disk: &Arc<dyn Disk>, path: &Path, names: &BTreeSet<String>) -> io::Res
     log.replace(std::iter::once(first.as_str()).chain(names.iter().map(String::as_str)))
 }
 
-/// What the file says; `None`: there is none.
+/// Reads the file; `None`: it does not exist.
 fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Option<Names>> {
     if disk.about(path)?.is_none() {
         return Ok(None);
@@ -140,7 +140,7 @@ fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Option<Names>> {
     let is_whole = match read {
         Ok(log) => log.damaged_lines() == 0 && expected == Some(names.len()),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        // A sector that cannot be read.
+        // An unreadable sector.
         Err(_) => false,
     };
     Ok(Some(Names { names, is_uncertain: !is_whole }))
@@ -149,7 +149,7 @@ fn read(disk: &Arc<dyn Disk>, path: &Path) -> io::Result<Option<Names>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Open, SimDisk, durable_replace, read_small};
+    use disk::{Open, SimDisk, durable_replace, read_small};
 
     const DIR: &str = "/j";
 
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_kept_and_any_damage_makes_all_of_them_possible() {
+    fn names_survive_and_damage_makes_every_name_possible() {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         disk.create_dir(Path::new(DIR)).unwrap();
         assert!(!known(&disk).has("a.cursor"));
@@ -188,7 +188,7 @@ mod tests {
             assert!(damaged.all().contains(&"old.cursor".to_owned()), "its file is there");
             assert!(damaged.is_whole(), "it was not written again");
         }
-        // Without the file, the files that are there count.
+        // Without the list, the existing files count.
         disk.remove(&path).unwrap();
         assert_eq!(known(&disk).all(), ["old.cursor"]);
     }

@@ -1,10 +1,10 @@
-//! [`Mark`]: a place in the journal, for readers that continue there.
+//! [`Mark`]: a place in the journal from which readers can continue.
 
 /// A place between two rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mark {
     /// Position of the row that follows.
     pub position: u64,
-    /// Sequence number that the next article should have, if known.
+    /// Sequence number of the next article, if known.
     pub sequence: Option<u64>,
 }

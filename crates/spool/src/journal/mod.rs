@@ -1,8 +1,8 @@
 //! The journal: one row for every event, in order (`docs/formats/journal.md`).
 //!
 //! Files `<start position, hex>.journal`, each with a short head and then framed rows. A position is a byte
-//! count over all files; a file's name is the position of its first byte. Opening cuts off what follows the
-//! last whole row, so that leftovers of an earlier life can never be read as rows.
+//! count over all files; a file's name is the position of its first byte. Opening cuts off everything after
+//! the last whole row, so that remnants of earlier runs can never be read as rows.
 
 mod context;
 mod cursor;
@@ -45,7 +45,7 @@ const FRAME_BYTES: usize = 8;
 /// Longest payload: an article row has a bounded header block.
 const ROW_BYTES_MAX: usize = 1 << 20;
 
-/// Name of the file that begins at a position.
+/// Returns the name of the file that begins at a position.
 pub(crate) fn file_name(start: u64) -> String {
     format!("{start:016x}.journal")
 }
@@ -54,13 +54,14 @@ fn start_of(name: &str) -> Option<u64> {
     u64::from_str_radix(name.strip_suffix(".journal")?, 16).ok()
 }
 
-/// The checksum of a row covers its position, so that a row is only valid where it was written.
+/// Returns the checksum of a row, which covers its position, so that a row is valid only where it was
+/// written.
 fn checksum(position: u64, payload: &[u8]) -> u32 {
-    crate::base::crc::crc32c_of_two(&position.to_le_bytes(), payload)
+    disk::crc::crc32c_of_two(&position.to_le_bytes(), payload)
 }
 
-/// Starts of the files in a directory, ascending.
-pub(crate) fn starts(disk: &dyn crate::disk::Disk, dir: &std::path::Path) -> std::io::Result<Vec<u64>> {
+/// Returns the starts of the files in a directory, ascending.
+pub(crate) fn starts(disk: &dyn disk::Disk, dir: &std::path::Path) -> std::io::Result<Vec<u64>> {
     let mut starts: Vec<u64> = disk.list(dir)?.iter().filter_map(|n| start_of(n)).collect();
     starts.sort_unstable();
     Ok(starts)

@@ -2,20 +2,20 @@
 
 use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, checksum, file_name, starts};
 use crate::base::codec::without_trailing_zeros;
-use crate::disk::{Disk, DiskFile, Open, read_around};
+use disk::{Disk, DiskFile, Open, read_around};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes read at a time by those who read all of it.
+/// Bytes read at a time by callers that read the whole journal.
 const READ_BYTES: usize = 256 << 10;
-/// Bytes read at a time by those who read a batch.
+/// Bytes read at a time by callers that read a batch.
 const BATCH_READ_BYTES: usize = 1 << 16;
-/// Least distance of a journal that continues after a loss from what it had before.
+/// Minimum gap between a journal that continues after a loss and its earlier rows.
 const GAP_BYTES: u64 = 1 << 16;
 
-/// A cursor in the journal.
+/// Sequential reader of journal rows.
 #[derive(Debug)]
 pub(crate) struct JournalReader {
     disk: Arc<dyn Disk>,
@@ -24,7 +24,7 @@ pub(crate) struct JournalReader {
     file: Option<(u64, Arc<dyn DiskFile>)>,
     /// Position of the next row.
     position: u64,
-    /// Nothing is read from here on.
+    /// End of the rows to be read.
     limit: u64,
     /// Bytes read at a time.
     read_bytes: usize,
@@ -33,19 +33,19 @@ pub(crate) struct JournalReader {
 }
 
 impl JournalReader {
-    /// A cursor at `position`; `None` starts at the oldest row kept.
+    /// Opens the journal at `position`; `None` starts at the oldest row kept.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path, position: Option<u64>) -> io::Result<Self> {
         let position = position.or(starts(&**disk, dir)?.first().copied()).unwrap_or(0);
         Self::between(disk, dir, position..u64::MAX, READ_BYTES)
     }
 
-    /// A cursor at `position` that ends at `limit`, where a row ends; what follows may be written meanwhile.
-    /// For short stretches.
+    /// Opens the journal at `position` for rows up to `limit`, where a row ends, while later ones may be
+    /// written. For short stretches.
     pub fn open_to(disk: &Arc<dyn Disk>, dir: &Path, position: u64, limit: u64) -> io::Result<Self> {
         Self::between(disk, dir, position..limit, BATCH_READ_BYTES)
     }
 
-    /// Continues up to `limit`, where a row ends.
+    /// Continues reading up to `limit`, where a row ends.
     pub fn extend_to(&mut self, limit: u64) {
         self.limit = limit;
     }
@@ -72,31 +72,31 @@ impl JournalReader {
         Ok(new)
     }
 
-    /// Position of the oldest row kept.
+    /// Returns the position of the oldest row kept.
     pub fn oldest(&self) -> Option<u64> {
         self.starts.first().copied()
     }
 
-    /// Position after the last row returned.
+    /// Returns the position after the last row returned.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Whether the position it began at lies in the journal.
+    /// Reports whether the initial position lies in the journal.
     pub fn is_open(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Starts of all files, ascending.
+    /// Returns the starts of all files, ascending.
     pub fn starts(&self) -> &[u64] {
         &self.starts
     }
 
-    /// Reads the rows of one file; returns where the last one ends, and whether anything but zeroes follows.
-    /// Of a file whose head is damaged it is the start and true.
+    /// Reads the rows of one file; returns the end of the last one, and whether anything but zeroes follows.
+    /// If the head of the file is damaged, returns the start and true.
     pub fn look_over(disk: &Arc<dyn Disk>, dir: &Path, start: u64) -> io::Result<(u64, bool)> {
         let mut reader = Self::open(disk, dir, Some(start))?;
-        // Not beyond the one file.
+        // Files after this one are not read.
         reader.starts.retain(|s| *s <= start);
         while reader.next()?.is_some() {}
         let Some((_, file)) = &reader.file else { return Ok((start, true)) };
@@ -109,8 +109,8 @@ impl JournalReader {
         Ok((reader.position, frame.iter().any(|b| *b != 0)))
     }
 
-    /// Whether this file has a whole row after the first one that is not: then that is not the end, but
-    /// damage. A row is valid only where it was written, so nothing else passes for one.
+    /// Reports whether a whole row follows the first one that is not whole: then that is not the end, but
+    /// damage. A row is valid only where it was written, so no other bytes pass for one.
     pub fn row_follows(&self) -> io::Result<bool> {
         let Some((start, file)) = &self.file else { return Ok(false) };
         let rest = read_written(&**file, self.position - start)?;
@@ -125,12 +125,12 @@ impl JournalReader {
         Ok((1..rest.len()).any(|at| is_row(at).is_some()))
     }
 
-    /// Where the first file after a position begins.
+    /// Returns the start of the first file after a position.
     pub fn start_after(&self, position: u64) -> Option<u64> {
         self.starts.iter().find(|s| **s > position).copied()
     }
 
-    /// A position that no file has room for; far enough after them that the gap is obvious.
+    /// Returns a position beyond all files, far enough that the gap is obvious.
     pub fn position_behind(&self, position: u64) -> io::Result<u64> {
         let mut end = position;
         if let Some(start) = self.starts.last() {
@@ -139,9 +139,9 @@ impl JournalReader {
         Ok(end.next_multiple_of(GAP_BYTES) + GAP_BYTES)
     }
 
-    /// Whether the file that should continue the journal at the cursor is damaged: it has no head, although
-    /// the one before it was cut off where it begins, which happens only after the head was written. Only
-    /// meaningful while the machine has not lost power.
+    /// Reports whether the file that should continue the journal at the current position is damaged: it has
+    /// no head, although the file before it was truncated there, which happens only after the head was
+    /// written. Only meaningful if the machine has not lost power.
     pub fn successor_is_damaged(&self) -> io::Result<bool> {
         let Some((start, file)) = &self.file else { return Ok(false) };
         if !self.starts.contains(&self.position)
@@ -154,8 +154,8 @@ impl JournalReader {
         Ok(!has_head(&*next, self.position)?)
     }
 
-    /// Opens the file that holds `position`, skipping its head; false, and stays where it is, if there is
-    /// none or it is no journal.
+    /// Opens the file that holds `position`, skipping its head. Returns false without moving if there is
+    /// none, or if it is not a journal file.
     fn enter(&mut self, position: u64) -> io::Result<bool> {
         let Some(start) = self.starts.iter().rev().find(|s| **s <= position).copied() else {
             return Ok(false);
@@ -171,7 +171,7 @@ impl JournalReader {
         Ok(true)
     }
 
-    /// Bytes available at the cursor, at least `want` if the file has them.
+    /// Makes bytes available at the current position, at least `want` if the file has them.
     fn fill(&mut self, want: usize) -> io::Result<usize> {
         if self.buf.len() - self.at < want
             && let Some((start, file)) = &self.file
@@ -188,7 +188,7 @@ impl JournalReader {
         Ok(self.buf.len() - self.at)
     }
 
-    /// The next whole row's position and payload; `None` at the end of what is valid.
+    /// Returns position and payload of the next whole row; `None` at the end of the valid rows.
     pub fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
         if self.file.is_none() {
             return Ok(None);
@@ -199,8 +199,8 @@ impl JournalReader {
             if frame.iter().any(|b| *b != 0) {
                 return self.take(have);
             }
-            // The file ends here, or only reserved space follows: its successor starts at this very position,
-            // or there is none.
+            // The file ends here, or only reserved space follows: the next file starts exactly at this
+            // position, or does not exist.
             if !self.starts.contains(&self.position) || !self.enter(self.position)? {
                 return Ok(None);
             }
@@ -227,8 +227,8 @@ impl JournalReader {
     }
 }
 
-/// What was written of a file from `offset` on: up to its last byte that is not zero. Files are allocated
-/// ahead, so the zeros after it may be many; they are not kept in memory.
+/// Reads the written part of a file from `offset` on, up to its last byte that is not zero. Files are
+/// allocated ahead, so many zeros may follow; they are not kept in memory.
 fn read_written(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>> {
     let mut written = Vec::new();
     let mut piece = vec![0; READ_BYTES];
@@ -252,8 +252,8 @@ fn read_written(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>> {
     Ok(written)
 }
 
-/// Whether a file is part of the journal: its head says so, or, where a bit of the head is damaged, its first
-/// row does, which is valid only where it was written.
+/// Reports whether a file is part of the journal: by its head or, if a bit of the head is damaged, by its
+/// first row, which is valid only where it was written.
 fn has_head(file: &dyn DiskFile, start: u64) -> io::Result<bool> {
     const HEAD_BYTES: usize = FILE_HEAD_BYTES as usize;
     let mut first = vec![0; HEAD_BYTES + FRAME_BYTES];

@@ -8,7 +8,7 @@ use super::follow::{Claim, Follow, Pin};
 use super::mark::Mark;
 use super::tail::{Start, Tail};
 use crate::base::status::{CursorDamage, ReaderStatus};
-use crate::disk::is_set_aside;
+use disk::is_set_aside;
 use std::io;
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ pub(crate) struct Readers {
     context: ReaderContext,
 }
 
-/// Something wrong with a file of a reader.
+/// Damage of a file that belongs to readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReaderDamage {
-    /// The cursor of this name.
+    /// Cursor of this name.
     Cursor(String, CursorDamage),
-    /// The articles that the reader of this name has put off.
+    /// Deferred articles of the reader of this name.
     Deferred(String),
-    /// The names of the readers' files.
+    /// Names of the readers' files.
     Names,
-    /// A damaged file that was set aside, by its name.
+    /// Name of a damaged file that was set aside.
     SetAside(String),
 }
 
@@ -40,52 +40,52 @@ impl Readers {
         Self { context: ReaderContext { disk, dir, follow, set, known, power_lost, crashed } }
     }
 
-    /// What readers share with the writer.
+    /// Returns the state that readers share with the writer.
     pub fn follow(&self) -> &Arc<Follow> {
         &self.context.follow
     }
 
-    /// A claim on all there is of the journal, for a reader that is about to begin. The caller lets the
-    /// writer reveal what it has written after this, so that the reader may begin anywhere up to there.
+    /// Claims the whole existing journal for a reader that is about to begin. The caller then lets the writer
+    /// reveal what it has written, so that the reader may begin anywhere up to there.
     pub fn pin(&self, name: &str) -> io::Result<Pin> {
         Pin::new(&self.context.follow, self.context.follow.add(Claim::new(name, false, 0))?)
     }
 
-    /// A reader that begins at `start`, with this claim.
+    /// Creates a reader that begins at `start`, with this claim.
     pub fn tail(&self, pin: Pin, start: Start) -> io::Result<Tail> {
         let Mark { position, sequence } = self.place_of(start)?;
         pin.move_to(position);
         Ok(Tail::new(&self.context.disk, &self.context.dir, &self.context.follow, pin, sequence))
     }
 
-    /// The durable reader of this name; a new one begins at `start`.
+    /// Opens the durable reader of this name; a new one begins at `start`.
     pub fn cursor(&self, name: &str, start: Start) -> io::Result<Cursor> {
         Cursor::open(&self.context, name, start)
     }
 
-    /// The articles that the durable reader of this name has put off.
+    /// Opens the articles that the durable reader of this name has put off.
     pub fn deferrals(&self, name: &str) -> io::Result<Deferrals> {
         Deferrals::open(&self.context, name)
     }
 
-    /// Where a new reader begins.
+    /// Returns the mark at which a new reader begins.
     pub fn place_of(&self, start: Start) -> io::Result<Mark> {
         self.context.place_of(start)
     }
 
-    /// Removes a durable reader; false if there is none of this name.
+    /// Removes a durable reader; returns false if it does not exist.
     pub fn remove_cursor(&self, name: &str) -> io::Result<bool> {
         let removed = cursor::remove(&self.context, name)?;
         Deferrals::remove(&self.context, name)?;
         Ok(removed)
     }
 
-    /// How all readers stand.
+    /// Returns the status of all readers.
     pub fn status(&self) -> Vec<ReaderStatus> {
         self.context.follow.status()
     }
 
-    /// What is wrong with the files of readers.
+    /// Returns the damaged files of readers.
     pub fn damaged(&self) -> io::Result<Vec<ReaderDamage>> {
         let mut damaged = Vec::new();
         if !self.context.known.is_whole() {
@@ -104,12 +104,12 @@ impl Readers {
         Ok(damaged)
     }
 
-    /// Makes the file of a cursor whole.
+    /// Repairs the file of a cursor.
     pub fn mend_cursor(&self, name: &str) -> io::Result<()> {
         cursor::mend(&self.context, name)
     }
 
-    /// Writes the file with the names again.
+    /// Rewrites the file with the names.
     pub fn mend_names(&self) -> io::Result<()> {
         self.context.known.mend()
     }

@@ -1,4 +1,4 @@
-//! Journal rows: the events that everything else is folded from (`docs/formats/journal.md`).
+//! Journal rows: the events from which all indexes are folded (`docs/formats/journal.md`).
 
 use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
 use crate::base::facts::Tagged;
@@ -33,36 +33,36 @@ pub(crate) struct VolumeRow {
 /// An accepted article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArticleRow<'a> {
-    /// Counts the articles of the spool, without gaps.
+    /// Sequence number: counts the articles of the spool, without gaps.
     pub sequence: u64,
-    /// Hash of its Message-ID.
+    /// Hash of the Message-ID.
     pub key: Key,
-    /// Where it is stored.
+    /// Token of the stored article.
     pub token: Token,
-    /// Length of the record on its volume, padding included.
+    /// Length of the record on its volume, including padding.
     pub stored_bytes: u64,
-    /// Unix seconds.
+    /// Arrival time in Unix seconds.
     pub arrived: u32,
-    /// Unix seconds, 0 for none.
+    /// Value of the Expires header in Unix seconds, 0 for none.
     pub expires: u32,
-    /// Its Message-ID.
+    /// Message-ID.
     pub message_id: &'a [u8],
     /// Overview fields from the subject to the line count, in wire form.
     pub fields: &'a [u8],
     /// Encoded group:number pairs; see [`ArticleRow::numbers`].
     pub numbers: &'a [u8],
-    /// What else is known of it.
+    /// Further facts.
     pub tagged: Tagged<'a>,
 }
 
 impl ArticleRow<'_> {
-    /// The groups it was filed in, in the order of its Xref, with its numbers there.
+    /// Decodes the groups in which the article was filed, in the order of its Xref, with its numbers there.
     pub fn numbers(&self, out: &mut Vec<(GroupId, u64)>) -> bool {
         read_numbers(self.numbers, out)
     }
 }
 
-/// The sequence number in an article row's payload; `None` for other rows.
+/// Returns the sequence number in an article row's payload; `None` for other rows.
 pub(super) fn sequence_of(payload: &[u8]) -> Option<u64> {
     let mut r = Reader(payload);
     match r.u8()? {
@@ -80,7 +80,7 @@ pub(crate) fn put_numbers(numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads group:number pairs to the end of `bytes`; false if they make no sense.
+/// Reads group:number pairs to the end of `bytes`; returns false if they are invalid.
 pub(crate) fn read_numbers(bytes: &[u8], out: &mut Vec<(GroupId, u64)>) -> bool {
     out.clear();
     let mut r = Reader(bytes);
@@ -93,7 +93,7 @@ pub(crate) fn read_numbers(bytes: &[u8], out: &mut Vec<(GroupId, u64)>) -> bool 
     true
 }
 
-/// One event.
+/// One event in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Row<'a> {
     /// An article was accepted.
@@ -102,54 +102,54 @@ pub(crate) enum Row<'a> {
     Remember { key: Key, arrived: u32 },
     /// An article was cancelled.
     Cancel { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
-    /// Numbers of a kept article are due; with `gone` the article is removed with them.
+    /// Numbers of a retained article are due; with `gone` the article is removed with them.
     Expire { key: Key, token: Token, gone: bool, numbers: Vec<(GroupId, u64)> },
-    /// A group as it now is.
+    /// Current state of a group.
     Group(GroupRow),
-    /// A group was removed; one of this name that is created later continues after `high`.
+    /// A group was removed; a later one of this name continues after `high`.
     GroupRemoved { name: String, high: u64 },
-    /// Numbers up to these may have been given out.
+    /// Numbers up to these may have been assigned.
     Promise(Vec<(GroupId, u64)>),
-    /// A volume as it now is.
+    /// Current state of a volume.
     Volume(VolumeRow),
-    /// The write position of a volume moved on without an article.
+    /// The write position of a volume advanced without an article.
     Skip { volume: u16, head: u64 },
     /// Everything up to this journal position, articles included, is durable.
     Synced { upto: u64 },
     /// The machine went down: every group's numbers continue after what was promised.
     PowerLost,
-    /// The spool was opened, during this boot of the machine.
+    /// The spool was opened, with the boot id of the machine.
     Opened { boot_id: [u8; 16] },
-    /// The spool was closed in order.
+    /// The spool was closed properly.
     Closed,
-    /// Our name in Xref from here on.
+    /// Path identity of Xref from here on.
     Identity(String),
-    /// Nothing: proves that the journal can be written.
+    /// No event: proves that the journal can be written.
     Probe,
-    /// The article rows at these positions do not count: a power cut kept their articles from the disk.
+    /// The article rows at these positions are void: a power cut kept their articles from the disk.
     Void(Vec<u64>),
     /// The article at a place of a volume was damaged by a crash and is given up, with its numbers.
     Lost { volume: u16, place: u64, numbers: Vec<(GroupId, u64)> },
     /// The number that stands for a site in article rows.
     Site { number: u32, name: String },
-    /// An article is stored and shown to nobody from here on.
+    /// An article is hidden from here on.
     Hide(HiddenArticle),
     /// A hidden article is shown again.
     Unhide { key: Key, token: Token },
     /// The next article of this Message-ID is hidden as it is filed.
     HideAhead { key: Key, by: String, reason: String },
-    /// A Message-ID that was remembered without an article is not known any more.
+    /// A Message-ID that was remembered without an article is forgotten.
     Forget { key: Key },
-    /// When the journal file was begun that has this row among its first; Unix seconds.
+    /// Start time of the journal file that has this row among its first, in Unix seconds.
     Begun { at: u32 },
-    /// A row of a kind that is not known here and may be ignored; its payload.
+    /// Payload of a row of an unknown kind that may be ignored.
     Ignored(&'a [u8]),
 }
 
 mod kind {
-    /// Kinds with this bit may be ignored by a program that does not know them.
+    /// Bit of kinds that a program may ignore if it does not know them.
     pub const MAY_BE_IGNORED: u8 = 0x80;
-    /// An article without tagged fields; no longer written.
+    /// Article without tagged fields; no longer written.
     pub const ARTICLE_OLD: u8 = 1;
     pub const REMEMBER: u8 = 2;
     pub const CANCEL: u8 = 3;
@@ -173,7 +173,7 @@ mod kind {
     pub const UNHIDE: u8 = 21;
     pub const HIDE_AHEAD: u8 = 22;
     pub const FORGET: u8 = 23;
-    /// The greatest of those that must be known.
+    /// Highest kind that must be known.
     pub const LAST: u8 = FORGET;
     pub const BEGUN: u8 = MAY_BE_IGNORED | 1;
 }
@@ -252,12 +252,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Reads a payload that must be understood to open the spool; an error says why it cannot be.
+    /// Reads a payload that must be understood to open the spool; the error says why it cannot be.
     pub fn read(position: u64, payload: &'a [u8]) -> io::Result<Self> {
         Self::decode(payload).ok_or_else(|| not_understood(position, payload))
     }
 
-    /// Reads a payload; `None` if it makes no sense, or only to a later version.
+    /// Reads a payload; `None` if it is invalid, or from a later version.
     pub fn decode(payload: &'a [u8]) -> Option<Self> {
         let mut r = Reader(payload);
         let r = &mut r;
@@ -317,7 +317,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Why a row that is whole cannot be read.
+/// Returns the error for a whole row that cannot be decoded.
 fn not_understood(position: u64, payload: &[u8]) -> io::Error {
     let kind = payload.first().copied().unwrap_or_default();
     let version = payload.get(1).copied().unwrap_or_default();
@@ -378,7 +378,7 @@ fn put_ended(kind: u8, key: Key, token: &Token, more: &[u8], numbers: &[(GroupId
     put_numbers(numbers, out);
 }
 
-/// Reads the fields that article rows of all versions begin with.
+/// Reads the fields at the beginning of article rows of all versions.
 fn read_article<'a>(r: &mut Reader<'a>) -> Option<ArticleRow<'a>> {
     Some(ArticleRow {
         sequence: r.u64()?,
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_version_wrote_is_ignored_or_refused_by_its_kind() {
+    fn rows_of_later_versions_are_ignored_or_refused_by_their_kind() {
         let error = |payload: &[u8]| Row::read(16, payload).map(|_| ()).unwrap_err();
         assert_eq!(Row::read(16, &[0xfe, 9]).unwrap(), Row::Ignored(&[0xfe, 9]));
         let newer = error(&[100, 1, 2]);

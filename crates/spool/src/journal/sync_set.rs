@@ -1,19 +1,19 @@
-//! [`SyncSet`]: what a sync of the journal has to touch, and how far rows are written and durable.
+//! [`SyncSet`]: the files that a sync of the journal must include, and the written and durable positions.
 
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::DiskFile;
 use crate::journal::GroupsFile;
+use disk::DiskFile;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What a sync of the journal has to touch; shared with the syncing thread.
+/// Files that a sync of the journal must include; shared with the syncing thread.
 #[derive(Debug, Default)]
 pub(crate) struct SyncSet {
     pub(super) files: Ordered<Vec<Arc<dyn DiskFile>>, { rank::TABLES }>,
-    /// Its promises are durable before the journal's.
+    /// Groups file, whose promises must be durable before the journal's.
     groups: OnceLock<Arc<GroupsFile>>,
-    /// Held during a sync: one that waited finds its work done.
+    /// Held during a sync: a call that waited finds its work done.
     syncing: Ordered<(), { rank::PLACE_SYNCING }>,
     pub(super) written: AtomicU64,
     pub(super) synced: AtomicU64,
@@ -21,28 +21,28 @@ pub(crate) struct SyncSet {
 }
 
 impl SyncSet {
-    /// Position up to which rows are written.
+    /// Returns the position up to which rows are written.
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Position up to which rows are durable.
+    /// Returns the position up to which rows are durable.
     pub fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// How often rows were made durable.
+    /// Returns the number of syncs so far.
     pub fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// Syncs this file, too, before the journal.
+    /// Adds the groups file, which is synced before the journal.
     pub fn put_groups(&self, groups: &Arc<GroupsFile>) {
-        // There is one for each opening.
+        // Each opening has exactly one.
         let _ = self.groups.set(groups.clone());
     }
 
-    /// Makes all rows written so far durable; returns the position.
+    /// Makes all rows written so far durable; returns their end position.
     pub fn sync(&self) -> io::Result<u64> {
         let _one_at_a_time = self.syncing.lock();
         let upto = self.written();
@@ -52,7 +52,7 @@ impl SyncSet {
         self.groups.get().map_or(Ok(()), |groups| groups.sync())?;
         let files = self.files.lock().clone();
         files.iter().try_for_each(|f| f.sync())?;
-        // All of them but the last, which may be written on, are whole and synced now.
+        // All files but the last, which may grow, are complete and synced now.
         let done = files.len().saturating_sub(1);
         self.files.lock().drain(..done);
         self.synced.fetch_max(upto, Ordering::AcqRel);

@@ -1,11 +1,10 @@
-//! [`Tail`]: reads the journal while it is written, for feeds and whatever else follows what happens to
-//! articles.
+//! [`Tail`]: reads the journal while it is written, for feeds and other followers of events.
 //!
 //! A tail returns rows in order, each once, from a position on; it waits for more without polling, in a
-//! thread ([`Tail::wait`]) or a task ([`Tail::poll_rows`]). No file stays open between two batches, so that
-//! a slow reader holds no disk space beyond its claim, but for one that keeps up ([`Tail::kept_open`]). Where
-//! rows were removed before it read them, or cannot be read, it resumes after them and counts what is
-//! missing: articles by their sequence numbers, which have no gaps.
+//! thread ([`Tail::wait`]) or a task ([`Tail::poll_rows`]). Between two batches no file stays open, except
+//! for a reader that keeps up ([`Tail::kept_open`]), so that a slow reader holds no disk space beyond its
+//! claim. If rows were removed before they were read, or cannot be read, the tail resumes after them and
+//! counts the missing articles by their sequence numbers, which have no gaps.
 
 use super::follow::{Follow, Pin};
 use super::mark::Mark;
@@ -13,7 +12,7 @@ use super::{ArticleRow, JournalReader, Row, row};
 use crate::base::ids::Flag;
 use crate::base::key::Key;
 use crate::base::token::Token;
-use crate::disk::Disk;
+use disk::Disk;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,51 +21,51 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// A batch is full with so many bytes of rows.
+/// Bytes of rows that fill a batch.
 const BATCH_BYTES_MAX: usize = 1 << 18;
 
-/// What happened, as a row of the journal says.
+/// An event recorded in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// An article was accepted. It may be gone by now.
+    /// An article was accepted. It may have been removed since.
     Article(ArticleRow<'a>),
     /// A Message-ID is remembered without an article.
     Remembered {
         /// Hash of the Message-ID.
         key: Key,
-        /// Unix seconds.
+        /// Arrival time in Unix seconds.
         arrived: u32,
     },
     /// An article was cancelled.
     Cancelled {
-        /// Hash of its Message-ID.
+        /// Hash of the Message-ID.
         key: Key,
-        /// Where it was.
+        /// Token of the article.
         token: Token,
     },
-    /// An article was due, and is gone under all its numbers.
+    /// An article was due, and was removed with all its numbers.
     Expired {
-        /// Hash of its Message-ID.
+        /// Hash of the Message-ID.
         key: Key,
-        /// Where it was.
+        /// Token of the article.
         token: Token,
     },
-    /// A group was made or changed, or is as it was: each journal file begins with all groups.
+    /// A group was created or changed, or is unchanged: each journal file begins with all groups.
     Group {
-        /// Its name.
+        /// Name of the group.
         name: String,
-        /// Its flag now.
+        /// Current flag.
         flag: Flag,
     },
     /// A group was removed.
     GroupRemoved {
-        /// Its name.
+        /// Name of the group.
         name: String,
     },
 }
 
 impl<'a> Event<'a> {
-    /// `None` for rows that only the journal itself needs.
+    /// Converts a row; `None` for rows that only the journal itself needs.
     fn of(row: Row<'a>) -> Option<Self> {
         Some(match row {
             Row::Article(article) => Self::Article(article),
@@ -80,7 +79,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Rows that follow one another; memory that is used again for the next ones.
+/// Consecutive rows, in memory that is reused for the next ones.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -88,7 +87,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The events with their positions, in order.
+    /// Returns the events with their positions, in order.
     pub fn events(&self) -> impl Iterator<Item = (u64, Event<'_>)> {
         self.rows.iter().filter_map(|(position, range)| {
             let row = Row::decode(self.bytes.get(range.clone())?)?;
@@ -96,12 +95,12 @@ impl Batch {
         })
     }
 
-    /// Whether there was no row to read.
+    /// Reports whether there was no row to read.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Forgets the events; the memory is kept.
+    /// Forgets the events, keeping the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.rows.clear();
@@ -114,12 +113,12 @@ impl Batch {
     }
 }
 
-/// Where the tail of a reader without a cursor begins.
+/// Position at which the tail of a reader without a cursor begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// With what happens from now on.
+    /// Current end of the journal.
     Now,
-    /// With the oldest row that is kept.
+    /// Oldest row that is kept.
     Oldest,
 }
 
@@ -133,13 +132,13 @@ pub struct Tail {
     position: u64,
     /// Sequence number of the next article, if known.
     sequence: Option<u64>,
-    /// Rows were lost since the last article.
+    /// Whether rows were lost since the last article.
     after_loss: bool,
-    /// The claim follows what was read.
+    /// Whether the claim follows the position.
     moves_pin: bool,
-    /// What it has read keeps its file open for the next batch.
+    /// Whether the file stays open for the next batch.
     keeps_open: bool,
-    /// At `position`, if a file is open.
+    /// Reader at `position`, if a file is open.
     reader: Option<JournalReader>,
 }
 
@@ -176,65 +175,65 @@ impl Tail {
         }
     }
 
-    /// The same for a reader that keeps up: the file that is being written is not looked for each time.
+    /// Returns this tail for a reader that keeps up: the current file stays open between batches.
     #[must_use]
     pub fn kept_open(self) -> Self {
         Self { keeps_open: true, ..self }
     }
 
-    /// The same for a cursor, which moves the claim itself.
+    /// Returns this tail for a cursor, which moves the claim itself.
     pub(super) fn of_cursor(self) -> Self {
         Self { moves_pin: false, ..self }
     }
 
-    /// Continues at another place, which must be between two rows.
+    /// Moves to another mark, which must be between two rows.
     pub(super) fn seek(&mut self, mark: Mark) {
         (self.position, self.sequence, self.after_loss) = (mark.position, mark.sequence, false);
     }
 
-    /// After the rows returned so far.
+    /// Returns the mark after the rows returned so far.
     pub fn mark(&self) -> Mark {
         Mark { position: self.position, sequence: self.sequence }
     }
 
-    /// Where the next batch begins.
+    /// Returns the position of the next batch.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Bytes of rows that it may read now.
+    /// Returns the bytes of rows that may be read now.
     pub fn unread_bytes(&self) -> u64 {
         self.follow.revealed().saturating_sub(self.position)
     }
 
-    /// What is claimed for this reader, and what it lost.
+    /// Returns the reader's claim, with its losses.
     pub fn pin(&self) -> &Pin {
         &self.pin
     }
 
-    /// Sequence number that the next article should have.
+    /// Returns the expected sequence number of the next article.
     pub(super) fn sequence(&self) -> Option<u64> {
         self.sequence
     }
 
-    /// Whether all has been read, and nothing will follow since the spool is closed.
+    /// Reports whether all rows have been read and the spool is closed, so that none will follow.
     pub fn is_ended(&self) -> bool {
         self.follow.is_closed() && self.position >= self.follow.revealed()
     }
 
-    /// Reads the next rows; none if there are none yet.
+    /// Reads the next rows; leaves the batch empty if there are none yet.
     pub fn next(&mut self, batch: &mut Batch) -> io::Result<()> {
         batch.clear();
         let (limit, sequence) = self.follow.end();
         while batch.is_empty() && self.position < limit {
             match self.read(limit, batch) {
-                // A file was removed while it was looked for.
+                // A file was removed just before it was opened.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 read => read?,
             }
         }
         if self.position >= limit {
-            // No article follows that would show how many were lost.
+            // No later article will show how many were lost.
             self.settle_loss(sequence);
         }
         if self.moves_pin {
@@ -243,8 +242,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Passes over all rows there are, unless one of them may be of an article that goes to a site; whether
-    /// it did.
+    /// Skips all available rows, unless one of them may be of an article that goes to a site. Returns whether
+    /// they were skipped.
     pub fn pass_over_unsent(&mut self) -> bool {
         let (limit, sequence) = self.follow.end();
         if self.after_loss || limit <= self.position || self.follow.sent() > self.position {
@@ -257,7 +256,7 @@ impl Tail {
         true
     }
 
-    /// Reads rows, or skips what cannot be read.
+    /// Reads rows, skipping unreadable ones.
     fn read(&mut self, limit: u64, batch: &mut Batch) -> io::Result<()> {
         let mut reader = match self.reader.take().filter(|reader| reader.position() == self.position) {
             Some(mut reader) => {
@@ -268,14 +267,14 @@ impl Tail {
         };
         self.take_rows(&mut reader, batch)?;
         self.position = self.position.max(reader.position());
-        // Else its file has ended, and the next one is looked for.
+        // Otherwise the file has ended, and the next one is opened.
         if !batch.is_empty() {
             self.reader = Some(reader);
         }
         Ok(())
     }
 
-    /// The same, where no file is open.
+    /// Reads rows after opening the file.
     fn read_anew(&mut self, limit: u64, batch: &mut Batch) -> io::Result<()> {
         let mut reader = JournalReader::open_to(&self.disk, &self.dir, self.position, limit)?;
         self.take_rows(&mut reader, batch)?;
@@ -305,7 +304,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Counts the articles that were lost before the one with this sequence number.
+    /// Counts the articles lost before the one with this sequence number.
     fn settle_loss(&mut self, sequence: u64) {
         if std::mem::take(&mut self.after_loss) {
             let expected = self.sequence.unwrap_or(sequence);
@@ -314,14 +313,13 @@ impl Tail {
         }
     }
 
-    /// Ready once there are rows to read, or the spool is closed; else the task is woken then. Only the task
-    /// that polled last is.
+    /// Returns `Ready` once there are rows to read, or the spool is closed; otherwise the task is woken then.
+    /// Only the last task that polled is woken.
     pub fn poll_rows(&self, context: &Context<'_>) -> Poll<()> {
         self.pin.poll(self.position, context)
     }
 
-    /// Waits in this thread until there are rows to read or the spool is closed; false if neither happened
-    /// in time.
+    /// Blocks this thread until there are rows to read or the spool is closed; returns false on timeout.
     pub fn wait(&self, timeout: Duration) -> bool {
         let begun = Instant::now();
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

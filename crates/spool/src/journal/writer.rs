@@ -1,4 +1,4 @@
-//! Appends rows to the journal and tells the syncing thread which files to sync.
+//! Appends rows to the journal and records the files that the syncing thread must sync.
 
 use super::known::{self, KnownFiles};
 use super::sync_set::SyncSet;
@@ -6,47 +6,47 @@ use super::{
     FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, Follow, JournalReader, ROW_BYTES_MAX, Row, checksum, cursor,
     file_name, starts,
 };
-use crate::base::clock::unix_now;
-use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX, read_around};
+use disk::clock::unix_now;
+use disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX, read_around};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How much of the journal readers may claim.
+/// Bounds on the part of the journal that readers may claim.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub bytes_max: u64,
     pub secs_max: u64,
-    /// Unix seconds.
+    /// Current time in Unix seconds.
     pub now: u64,
 }
 
-/// The writing end of the journal; owned by the spool's one writer.
+/// Writing end of the journal, owned by the spool's only writer.
 #[derive(Debug)]
 pub(crate) struct JournalWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     file: Arc<dyn DiskFile>,
-    /// Length at which a new file is begun; each is reserved with an eighth more.
+    /// Length at which a new file is begun; each file reserves an eighth more.
     file_bytes: u64,
     start: u64,
     end: u64,
     pending: Vec<u8>,
-    /// Where the last row ends of an article that goes to a site.
+    /// End of the last row of an article that goes to a site.
     sent: u64,
     ahead: Ahead,
     set: Arc<SyncSet>,
     follow: Arc<Follow>,
-    /// Which files readers have.
+    /// Names of the readers' files.
     known: Arc<KnownFiles>,
-    /// Where files begin, and when they were begun (Unix seconds); those of which it is known.
+    /// Start positions and start times (Unix seconds) of the files for which the time is known.
     begun: Vec<(u64, u64)>,
 }
 
 impl JournalWriter {
-    /// Continues the journal at `end`: what follows there is cut off and the cut made durable, so that old
-    /// bytes can never be taken for rows again.
+    /// Continues the journal at `end`: everything after it is cut off, and the cut made durable, so that old
+    /// bytes can never be read as rows.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path, end: u64, file_bytes: u64) -> io::Result<Self> {
         disk.create_dir(dir)?;
         let all = starts(&**disk, dir)?;
@@ -54,7 +54,7 @@ impl JournalWriter {
         for start in all.iter().filter(|s| last.is_none_or(|last| *s > last)) {
             disk.remove(&dir.join(file_name(*start)))?;
         }
-        // A position after all that the last file has room for begins a new one: the gap shows that rows are
+        // A position beyond the capacity of the last file begins a new one: the gap shows that rows are
         // missing.
         let open_file = |start: u64| disk.open(&dir.join(file_name(start)), Open::Existing);
         let last = match last {
@@ -64,7 +64,7 @@ impl JournalWriter {
         let set = Arc::new(SyncSet::default());
         let (file, start, end) = match last {
             Some(start) => {
-                // A power cut after a kill may still take what an earlier life did not sync.
+                // A power cut after a kill may still take what an earlier process did not sync.
                 for older in all.iter().filter(|s| *s < start) {
                     open_file(*older)?.sync()?;
                 }
@@ -110,30 +110,31 @@ impl JournalWriter {
         })
     }
 
-    /// Where it is.
+    /// Returns the disk and the directory of the journal.
     pub fn place(&self) -> (&Arc<dyn Disk>, &Path) {
         (&self.disk, &self.dir)
     }
 
-    /// Which files readers have.
+    /// Returns the names of the readers' files.
     pub fn known(&self) -> &Arc<KnownFiles> {
         &self.known
     }
 
-    /// What readers share.
+    /// Returns the state shared with readers.
     pub fn follow(&self) -> &Arc<Follow> {
         &self.follow
     }
 
-    /// Lets readers read up to the last row written: its article is published.
+    /// Lets readers read up to the last row written, whose article is published.
     pub fn reveal(&self, next_sequence: u64) {
         self.follow.reveal(self.end, next_sequence, self.sent);
     }
 
-    /// From where on the journal is kept: from `needed` on, and what readers claim before it within bounds.
+    /// Returns the position from which on the journal is kept: `needed`, or earlier if readers claim so
+    /// within bounds.
     pub fn keep_from(&mut self, needed: u64, bounds: &Bounds) -> u64 {
         let claimed = self.follow.lowest_claim().unwrap_or(u64::MAX);
-        // A file ends where and when the next begins.
+        // A file ends where, and when, the next one begins.
         let is_old = |begun: &&(u64, u64)| begun.1.saturating_add(bounds.secs_max) <= bounds.now;
         let old = self.begun.iter().rev().find(is_old).map_or(0, |(start, _)| *start);
         let keep_from = needed.min(claimed.max(self.end.saturating_sub(bounds.bytes_max)).max(old));
@@ -141,32 +142,32 @@ impl JournalWriter {
         keep_from
     }
 
-    /// Handle for the syncing thread.
+    /// Returns the handle for the syncing thread.
     pub fn sync_set(&self) -> &Arc<SyncSet> {
         &self.set
     }
 
-    /// Position after the last written row.
+    /// Returns the position after the last written row.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Where the file written to begins.
+    /// Returns the start of the current file.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The file written to, and where its last row ends in it.
+    /// Returns the current file, and the offset of its last row's end.
     pub fn file_end(&self) -> (&Arc<dyn DiskFile>, u64) {
         (&self.file, self.end - self.start)
     }
 
-    /// Position after the last row pushed.
+    /// Returns the position after the last row pushed.
     pub fn pushed_end(&self) -> u64 {
         self.end + self.pending.len() as u64
     }
 
-    /// Adds a row to what the next [`JournalWriter::write`] writes.
+    /// Adds a row to be written by the next [`JournalWriter::write`].
     pub fn push(&mut self, row: &Row<'_>) {
         let at = self.pending.len();
         self.pending.extend_from_slice(&[0; FRAME_BYTES]);
@@ -183,29 +184,30 @@ impl JournalWriter {
         }
     }
 
-    /// Forgets the rows pushed and not written.
+    /// Forgets rows that were pushed but not written.
     pub fn discard(&mut self) {
         self.pending.clear();
     }
 
-    /// Writes the rows pushed, in one call. After an error none of them counts, and the next write overwrites
+    /// Writes the pushed rows in one call. After an error none of them counts, and the next write overwrites
     /// them.
     pub fn write(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
         let (at, len) = (self.end - self.start, self.pending.len() as u64);
-        // The last row is followed by zeros anyway. As long as rows fit what is reserved, so do these.
+        // The last row is followed by zeros anyway. While rows fit into the reserved space, the spare zeros
+        // do too.
         let reserved = reserved_bytes(self.file_bytes).checked_sub(at + len);
         let room = reserved.unwrap_or(STEP_BYTES_MAX).min(STEP_BYTES_MAX);
         let spare = self.ahead.spare(at, len, room, STEP_BYTES_MAX);
         let written = self.file.write_all_at(&[IoSlice::new(&self.pending), IoSlice::new(spare)], at);
         self.pending.clear();
         if let Err(e) = written {
-            // What was written of them must never be taken for rows, whatever is written over its beginning.
+            // Partly written rows must never be read as rows, even after their beginning is overwritten.
             self.ahead.reset();
             self.file.set_len(self.end - self.start)?;
-            // The cut gave up what was reserved. If it cannot be had again, rows need free space, too.
+            // The cut released the reserved space. If it cannot be reserved again, rows need free space, too.
             let _ = reserve(&*self.file, self.file_bytes);
             return Err(e);
         }
@@ -214,7 +216,7 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Whether it is time for a new file.
+    /// Reports whether it is time for a new file.
     pub fn is_file_full(&self) -> bool {
         self.end - self.start >= self.file_bytes
     }
@@ -234,7 +236,7 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Files all of whose rows lie before `position`.
+    /// Returns the files all of whose rows lie before `position`.
     pub fn files_before(&self, position: u64) -> io::Result<Vec<PathBuf>> {
         let all = starts(&*self.disk, &self.dir)?;
         let dead = all.windows(2).filter(|w| w[1] <= position).map(|w| self.dir.join(file_name(w[0])));
@@ -242,7 +244,7 @@ impl JournalWriter {
     }
 }
 
-/// When a file was begun, as one of its first rows says, if one does.
+/// Returns the start time of a file, if one of its first rows has it.
 fn begun_at(disk: &Arc<dyn Disk>, dir: &Path, start: u64) -> io::Result<Option<u64>> {
     const ROWS_MAX: usize = 16;
     let mut reader = JournalReader::open(disk, dir, Some(start))?;
@@ -261,7 +263,7 @@ fn new_file(disk: &dyn Disk, dir: &Path, start: u64, file_bytes: u64) -> io::Res
     let made =
         file.set_len(0).and_then(|()| reserve(&*file, file_bytes)).and_then(|()| write_head(&*file, start));
     if let Err(e) = made {
-        // Rows that are still written to the file before must not seem to lie in this one.
+        // Rows still written to the previous file must not seem to lie in this one.
         disk.remove(&path)?;
         return Err(e);
     }
@@ -272,7 +274,7 @@ fn write_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
     file.write_all_at(&[IoSlice::new(FILE_MAGIC), IoSlice::new(&start.to_le_bytes())], 0)
 }
 
-/// Writes the head again of a file whose making was cut off.
+/// Rewrites the head of a file whose creation was cut off.
 fn mend_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
     let mut head = [0; FILE_HEAD_BYTES as usize];
     read_around(file, &mut head, 0)?;
@@ -280,14 +282,14 @@ fn mend_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
     if whole { Ok(()) } else { write_head(file, start) }
 }
 
-/// Reserves a file's space: a full disk is met here, where nothing is lost by it, and not by a batch whose
-/// articles have displaced others already. The last ninth is for the rows that free room while the disk is
-/// too full for another file.
+/// Reserves a file's space: a full disk should fail here, where nothing is lost, and not in a batch whose
+/// articles have already displaced others. The last ninth is for rows that free space while the disk is too
+/// full for another file.
 fn reserve(file: &dyn DiskFile, file_bytes: u64) -> io::Result<()> {
     file.allocate(reserved_bytes(file_bytes))
 }
 
-/// How much disk space a file of this length uses from the start.
+/// Returns the disk space that a file of this length occupies from the start.
 pub(crate) fn reserved_bytes(file_bytes: u64) -> u64 {
     file_bytes + file_bytes / 8
 }

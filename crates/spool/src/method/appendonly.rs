@@ -1,9 +1,9 @@
-//! `appendonly`: files of records that are made as needed and go by one unlink when all in them is due
-//! (CNFS-F4; `docs/formats/appendonly.md`).
+//! `appendonly`: files of records that are created as needed and removed by one unlink when all their
+//! articles are due (CNFS-F4; `docs/formats/appendonly.md`).
 //!
 //! A place is file number x 2^40 + offset, so the configured size may change at any time. Nothing is ever
-//! displaced; with `files_max` the class says that it is full. Invariant: a file is removed only if rows that
-//! say so of every article in it are durable.
+//! displaced; with `files_max` the class reports that it is full. Invariant: a file is removed only after
+//! rows recording the removal of every article in it are durable.
 
 use super::cnfs::record::{self, RecordHeader};
 use super::volume::{Inventory, Kind, Living, Retained, Stray, StrayKind, Volume, fetch_record};
@@ -13,10 +13,10 @@ use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::ordered::{Ordered, rank};
-use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
-use crate::disk::{Disk, DiskFile, Open};
 use crate::method::tree_header;
+use disk::Patience;
+use disk::{Disk, DiskFile, Open};
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ const OFFSET_BITS: u32 = 40;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// Unit in which records start.
 const BLOCK_BYTES: u64 = 64;
-/// Files kept open.
+/// Maximum number of files kept open.
 const OPEN_FILES_MAX: usize = 256;
 
 #[derive(Debug, Default)]
@@ -50,16 +50,16 @@ pub(crate) struct AppendOnly {
     files_max: AtomicU64,
     head: AtomicU64,
     files: Ordered<BTreeMap<u64, State>, { rank::TABLES }>,
-    /// A file was made or removed since the last sync.
+    /// A file was created or removed since the last sync.
     names_changed: AtomicBool,
-    /// What an earlier process wrote may not be synced.
+    /// Data of an earlier process may not be synced.
     inherited: AtomicBool,
     /// Held during a sync: a sync with nothing to do must know that the one before has finished.
     syncing: Ordered<(), { rank::PLACE_SYNCING }>,
 }
 
 impl AppendOnly {
-    /// Opens what is in `dir`; `head` is the write position that the journal or a checkpoint knows.
+    /// Opens the files in `dir`; `head` is the write position from the journal or a checkpoint.
     pub fn open(
         disk: &Arc<dyn Disk>,
         (id, name, dir): (u16, &str, PathBuf),
@@ -103,7 +103,7 @@ impl AppendOnly {
         Ok(file)
     }
 
-    /// Reads up to `buf.len()` bytes from a place on, not past the end of its file.
+    /// Reads up to `buf.len()` bytes from a place on, not past the end of the file.
     fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
         let (number, offset) = (place >> OFFSET_BITS, place & OFFSET_MASK);
         let file = match self.file(number, Open::Existing) {
@@ -123,7 +123,7 @@ impl AppendOnly {
     }
 }
 
-/// A length of files that places can name.
+/// Limits a configured file length to the offsets that a place can express.
 fn within(file_bytes: u64) -> u64 {
     file_bytes.clamp(1 << 12, OFFSET_MASK)
 }
@@ -168,7 +168,7 @@ impl Volume for AppendOnly {
     fn plan(&self, head: u64, len: usize) -> Option<u64> {
         let offset = head & OFFSET_MASK;
         if offset == 0 || offset + self.padded(len) <= self.file_bytes.load(Ordering::Relaxed) {
-            // The very first record: there may be no room even for that.
+            // The very first record: even the first file may be one too many.
             return (offset > 0 || !self.is_full(head)).then_some(head);
         }
         self.next_file(head).filter(|_| !self.is_full(head))
@@ -181,7 +181,7 @@ impl Volume for AppendOnly {
             self.names_changed.store(true, Ordering::Release);
         }
         let written = file.write_all_at(&[IoSlice::new(bytes)], offset);
-        // After the write: a sync going on meanwhile may have missed it.
+        // Set after the write: a sync in progress may have missed it.
         self.files.lock().entry(number).or_default().dirty = true;
         written
     }
@@ -278,7 +278,7 @@ impl Retained for AppendOnly {
 
     fn is_full(&self, head: u64) -> bool {
         let files = self.files.lock();
-        // Files planned in this part are not there yet.
+        // Files planned in this part do not exist yet.
         let planned = (head >> OFFSET_BITS).saturating_sub(files.keys().next_back().copied().unwrap_or(0));
         let files_max = self.files_max.load(Ordering::Relaxed);
         files_max > 0 && files.len() as u64 + planned >= files_max

@@ -1,21 +1,21 @@
 //! `memory`: a bounded cyclic buffer in memory, empty after a restart.
 //!
-//! The null-cost twin of `cnfs` (same places, same displacement), for tests, for groups whose articles need
-//! not survive, and as the model the other methods are compared with.
+//! The counterpart of `cnfs` in memory (same places, same displacement), for tests, for groups whose articles
+//! need not survive, and as the model that the other methods are compared with.
 
 use super::cnfs::record::RecordHeader;
 use super::volume::{Cyclic, Kind, Volume, fetch_record};
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
+use disk::Patience;
 use lock_order::{INNERMOST, OrderedRw};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A volume in memory.
+/// A cyclic volume in memory.
 #[derive(Debug)]
 pub(crate) struct MemoryVolume {
     id: u16,
@@ -29,7 +29,7 @@ pub(crate) struct MemoryVolume {
 const BLOCK_BYTES: u64 = 64;
 
 impl MemoryVolume {
-    /// An empty volume whose write position is `head` (places of an earlier life stay dead).
+    /// Creates an empty volume with the write position `head` (places from before a restart stay dead).
     pub fn new(id: u16, name: &str, size_bytes: u64, head: Option<u64>) -> Self {
         let area = size_bytes.next_multiple_of(BLOCK_BYTES).max(1 << 16);
         let head = head.map_or(area, |h| (h / area + 2) * area);

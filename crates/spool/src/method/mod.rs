@@ -1,9 +1,9 @@
-//! Storage methods: how article bytes are kept.
+//! Storage methods: the ways in which article bytes are kept.
 //!
 //! All but `trash`, which stores nothing, have *volumes* ([`Volume`]). Those of `cnfs` and `memory` displace
 //! their oldest articles when they are full ([`Cyclic`]); the others retain theirs until they are due
-//! ([`Retained`]). Which class and volume an article goes to is the storage manager's choice; a method does
-//! not know the policy, and nothing above depends on which method it is.
+//! ([`Retained`]). The storage manager chooses class and volume of an article; a method does not know the
+//! policy, and the floors above do not depend on a particular method.
 
 mod appendonly;
 pub(crate) mod cnfs;
@@ -25,15 +25,15 @@ pub(crate) use volume::{
 };
 
 use crate::base::error::ReadError;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use arc_swap::ArcSwap;
 use cnfs::Cycbuff;
 use cnfs::record::RecordHeader;
+use disk::Patience;
 use std::sync::Arc;
 
 /// Reads a whole living record into `buf` and checks it: place, checksum, and that it was not displaced
-/// meanwhile. `None`: no such article (any more).
+/// meanwhile. `None`: the article does not exist (any more).
 pub(crate) fn read_record(
     volume: &dyn Volume,
     place: u64,
@@ -47,7 +47,7 @@ pub(crate) fn read_record(
         Some((header, true)) => header,
         _ => return Ok(None),
     };
-    // The bytes may have been overwritten while they were read; then the place is dead by now.
+    // The bytes may have been overwritten while they were read; then the place is already dead.
     Ok((volume.is_alive(place) && cnfs::record::is_whole(buf)).then_some(header))
 }
 
@@ -88,17 +88,17 @@ impl VolumeTable {
         self.all.iter().map(|v| &**v).find(|v| v.name() == name)
     }
 
-    /// Those whose articles stay until they are due.
+    /// Returns the volumes whose articles stay until they are due.
     pub fn retained(&self) -> impl Iterator<Item = &dyn Retained> {
         self.all.iter().filter_map(|volume| volume.retained())
     }
 
-    /// The cyclic buffers in files.
+    /// Returns the cyclic buffers in files.
     pub fn cycbuffs(&self) -> impl Iterator<Item = &Cycbuff> {
         self.all.iter().filter_map(|volume| volume.cycbuff())
     }
 
-    /// The cyclic buffer of this name.
+    /// Returns the cyclic buffer of this name.
     pub fn cycbuff(&self, name: &str) -> Option<&Cycbuff> {
         self.cycbuffs().find(|buffer| buffer.name() == name)
     }
@@ -109,7 +109,7 @@ impl VolumeTable {
 }
 
 /// The volumes, shared by writer and readers. The writer replaces the table when buffers are added, grow,
-/// move or are removed; those who have loaded the old one use it to the end of what they are doing.
+/// move or are removed; readers that have loaded the old one finish with it.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     table: ArcSwap<VolumeTable>,
@@ -120,7 +120,7 @@ impl Volumes {
         Self { table: ArcSwap::from_pointee(VolumeTable::new(all)) }
     }
 
-    /// Replaces the volume with its number, or appends it to the others. Called by the one writer only.
+    /// Replaces the volume with its number, or appends it to the others. Called by the writer only.
     pub fn put(&self, volume: Arc<dyn Volume>) {
         let old = self.table.load();
         let mut all = old.all.clone();
@@ -131,18 +131,18 @@ impl Volumes {
         self.table.store(Arc::new(VolumeTable::new(all)));
     }
 
-    /// Removes a volume. Called by the one writer only.
+    /// Removes a volume. Called by the writer only.
     pub fn take(&self, id: u16) {
         let all = self.table.load().all.iter().filter(|v| v.id() != id).cloned().collect();
         self.table.store(Arc::new(VolumeTable::new(all)));
     }
 
-    /// The volumes now, to keep for a while.
+    /// Returns the current volumes, to be kept for a while.
     pub fn load_full(&self) -> Arc<VolumeTable> {
         self.table.load_full()
     }
 
-    /// The volumes now. Cheap, and not to be kept while serving goes on.
+    /// Returns the current volumes. Cheap, but must not be kept for long.
     pub fn load(&self) -> arc_swap::Guard<Arc<VolumeTable>> {
         self.table.load()
     }

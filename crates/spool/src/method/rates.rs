@@ -1,19 +1,19 @@
-//! How fast a volume is written, from the arrivals of what it holds: no state of its own, nothing to be kept
-//! over a restart.
+//! Write rates of a volume, computed from the arrival times of its articles: without state of their own, so
+//! nothing needs to be kept over a restart.
 //!
-//! Articles lie in the order of their arrival, so the first one since a moment is found by halving: some
-//! thirty headers are read, whatever the volume's size. Nothing is locked: what is overwritten meanwhile is
-//! not counted. Called by `Spool::measure`.
+//! Articles lie in the order of their arrival, so the first one after a given time is found by bisection:
+//! some thirty headers are read, for any size of the volume. Nothing is locked: articles overwritten
+//! meanwhile are not counted. Called by `Spool::measure`.
 
-use crate::base::read_mode::Patience;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use crate::method::volume::Cyclic;
+use disk::Patience;
 
-/// Records read to determine what one takes beyond its article.
+/// Records read to determine the overhead per article.
 const SAMPLES_MAX: u64 = 200;
-/// Articles read to determine what a volume consists of.
+/// Articles read to determine the makeup of a volume.
 const MAKEUP_SAMPLES: u64 = 16;
-/// How far before the write position the samples begin, in bytes.
+/// Distance from the write position at which the samples begin, in bytes.
 const SAMPLE_BYTES: u64 = 512 << 10;
 
 fn header_at(volume: &dyn Cyclic, place: u64) -> Option<RecordHeader> {
@@ -23,8 +23,8 @@ fn header_at(volume: &dyn Cyclic, place: u64) -> Option<RecordHeader> {
     (header.place == place).then_some(header)
 }
 
-/// Place and arrival (Unix seconds) of the oldest living article; those whose headers cannot be read are
-/// skipped, but not more than [`SAMPLES_MAX`].
+/// Returns place and arrival (Unix seconds) of the oldest living article; up to [`SAMPLES_MAX`] unreadable
+/// headers are skipped.
 pub(crate) fn oldest(volume: &dyn Cyclic) -> Option<(u64, u32)> {
     let mut place = volume.tail().max(volume.first());
     for _ in 0..SAMPLES_MAX {
@@ -37,7 +37,7 @@ pub(crate) fn oldest(volume: &dyn Cyclic) -> Option<(u64, u32)> {
     None
 }
 
-/// Bytes written since a moment (Unix seconds), as far as they are still there.
+/// Returns the bytes written since a time (Unix seconds) that are still there.
 pub(crate) fn written_since(volume: &dyn Cyclic, since: u64) -> u64 {
     let head = volume.head();
     let (mut low, mut high) = (volume.tail().max(volume.first()).min(head), head);
@@ -53,8 +53,8 @@ pub(crate) fn written_since(volume: &dyn Cyclic, since: u64) -> u64 {
     head.saturating_sub(volume.next_living(low).unwrap_or(head).min(high.max(low)))
 }
 
-/// Bytes that records take beyond their data, on average over the last ones: header, padding, and the usage
-/// bits of their blocks; `None` if there are none.
+/// Returns the bytes that records take beyond their data, on average over the last ones: header, padding, and
+/// the usage bits of their blocks; `None` if there are none.
 pub(crate) fn record_overhead(volume: &dyn Cyclic) -> Option<u64> {
     let (mut bytes, mut bits, mut records) = (0, 0, 0);
     let mut place = volume.head().saturating_sub(SAMPLE_BYTES).max(volume.tail());
@@ -71,17 +71,17 @@ pub(crate) fn record_overhead(volume: &dyn Cyclic) -> Option<u64> {
     (records > 0).then(|| (bytes + bits / 8) / records)
 }
 
-/// What a volume consists of, from samples: parts from 0 to 1.
+/// Makeup of a volume, from samples: shares from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Makeup {
-    /// Bytes of articles that are compressed, of those of all articles.
+    /// Share of the articles' bytes that is compressed.
     pub compressed: f64,
-    /// Bytes between articles, of all bytes from the oldest article to the write position.
+    /// Share of the bytes from the oldest article to the write position that lies between articles.
     pub holes: f64,
 }
 
-/// What a volume consists of: a few living articles, all over it, each with the hole behind it. `None`: there
-/// are none.
+/// Estimates the makeup of a volume from a few living articles spread over it, each with the hole behind it.
+/// `None`: the volume is empty.
 pub(crate) fn makeup(volume: &dyn Cyclic) -> Option<Makeup> {
     let (tail, head) = (volume.tail().max(volume.first()), volume.head());
     let step = head.saturating_sub(tail) / MAKEUP_SAMPLES;
@@ -96,7 +96,7 @@ pub(crate) fn makeup(volume: &dyn Cyclic) -> Option<Makeup> {
         living += bytes;
         compressed += if header.packed { bytes } else { 0 };
         if volume.cycle(end) != volume.cycle(next) {
-            // What is left at the end of the area is no hole.
+            // The rest at the end of the area is not a hole.
             continue;
         }
         holes += next.saturating_sub(end);
@@ -111,12 +111,12 @@ mod tests {
     use super::*;
     use crate::base::config::BufferConfig;
     use crate::base::key::Key;
-    use crate::disk::SimDisk;
     use crate::method::cnfs::{Cycbuff, record};
     use crate::method::volume::Volume;
+    use disk::SimDisk;
 
     #[test]
-    fn what_was_written_since_is_found_by_halving() {
+    fn bytes_written_since_a_time_are_found_by_bisection() {
         let config = BufferConfig {
             name: "a".into(),
             path: "/a".into(),
@@ -170,7 +170,7 @@ mod tests {
             first.map(|f| (f.0, f.1))
         );
         assert!((64..64 + 512).contains(&record_overhead(&buffer).unwrap()));
-        // One in seven is dead.
+        // Every seventh article is dead.
         let makeup = makeup(&buffer).unwrap();
         assert!(makeup.compressed == 0.0 && (0.02..0.35).contains(&makeup.holes), "{makeup:?}");
     }

@@ -1,30 +1,29 @@
-//! Going through the records of a volume in the order of their places.
+//! Iteration over the records of a volume in the order of their places.
 //!
-//! Reads whole chunks, checks every record, and skips what the disk cannot read. Used where no index says
-//! what a volume holds: by a rebuild, by `verify` and `repair`, and for residents whose own entries are
-//! damaged.
+//! Reads whole chunks, checks every record, and skips unreadable parts. Used when no index knows the contents
+//! of a volume: by a rebuild, by `verify` and `repair`, and for residents whose own entries are damaged.
 
-use crate::base::read_mode::Patience;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::volume::Cyclic;
+use disk::Patience;
 use std::io;
 use std::ops::Range;
 
 /// Bytes read at a time: they stay in the processor's cache until they are processed.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Reads a volume's records in place order. What the disk cannot read is skipped.
+/// Reader of a volume's records in place order. Unreadable parts are skipped.
 pub(crate) struct Scan<'a> {
     volume: &'a dyn Cyclic,
     /// The current position.
     pub at: u64,
-    /// Records that begin before are found.
+    /// End of the places at which records may begin.
     pub end: u64,
     chunk: Vec<u8>,
     chunk_at: u64,
-    /// Up to here no more is read at a time than is asked for: the disk failed near.
+    /// Before this place, reads are no longer than requested: the disk failed nearby.
     careful_to: u64,
-    /// Accepts records of any cycle; `at` then only says where in the area they are.
+    /// Accepts records of any cycle; `at` is then only their position in the area.
     any_cycle: bool,
     /// Whether the record found last is not cancelled.
     pub live: bool,
@@ -32,7 +31,7 @@ pub(crate) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Over everything that may live.
+    /// Creates a scan of everything that may live.
     pub fn new(volume: &'a dyn Cyclic) -> Self {
         Self {
             volume,
@@ -47,12 +46,12 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Over a range of places, whichever cycle its records are of.
+    /// Creates a scan of a range of places, with records of any cycle.
     pub fn of_any_cycle(volume: &'a dyn Cyclic, places: Range<u64>) -> Self {
         Self { at: places.start, end: places.end, any_cycle: true, ..Self::new(volume) }
     }
 
-    /// Makes `len` bytes from `self.at` on available; fewer at the area's end, none where the disk fails.
+    /// Makes `len` bytes from `self.at` on available; fewer at the area's end, none if the disk fails.
     fn fill(&mut self, len: usize) -> &[u8] {
         let have = (self.chunk_at + self.chunk.len() as u64).saturating_sub(self.at) as usize;
         if self.at < self.chunk_at || have < len {
@@ -76,14 +75,14 @@ impl<'a> Scan<'a> {
         self.volume.read_at(self.at, Patience::Wait, &mut self.chunk)
     }
 
-    /// Goes to the next record that is whole; `None` at the end.
+    /// Advances to the next record that is whole; `None` at the end.
     pub fn next(&mut self) -> Option<RecordHeader> {
         while self.at < self.end {
             let (place, any_cycle, volume) = (self.at, self.any_cycle, self.volume);
             let here = |h: &RecordHeader| {
                 h.place == place || any_cycle && volume.offset(h.place) == volume.offset(place)
             };
-            // No record goes over the end of the area; a damaged length may say so.
+            // No record crosses the end of the area, but a damaged length may.
             let room = self.volume.room(place);
             let found = RecordHeader::parse(self.fill(HEADER_BYTES))
                 .filter(|(h, _)| here(h) && h.record_bytes() as u64 <= room);
@@ -102,13 +101,13 @@ impl<'a> Scan<'a> {
         None
     }
 
-    /// Header and data of the record found last.
+    /// Returns header and data of the record found last.
     pub fn record(&self) -> &[u8] {
         self.chunk.get(self.record.clone()).unwrap_or_default()
     }
 }
 
-/// The header that can be read at a place, whichever cycle it is of.
+/// Returns the header that can be read at a place, of any cycle.
 pub(crate) fn header_at(volume: &dyn Cyclic, place: u64) -> Option<RecordHeader> {
     let mut raw = [0; HEADER_BYTES];
     let n = volume.read_at(place, Patience::Wait, &mut raw).ok()?;

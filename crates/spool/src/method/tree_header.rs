@@ -1,25 +1,25 @@
-//! The file `newsreel.tree` in the directory of a volume that keeps its articles.
+//! The file `newsreel.tree` in the directory of a volume that retains its articles.
 //!
-//! It and its copy say whose the directory is, so that a foreign one is left alone and a missing one is
-//! noticed. Written as the directory is taken into use; a damaged copy is written again from the other one by
-//! the next opening, or by a repair. Layout: `docs/formats/tree.md`.
+//! The file and its copy identify the owner of the directory, so that a foreign directory is left alone and a
+//! missing one is noticed. Written when the directory is first used; a damaged copy is rewritten from the
+//! other one by the next opening, or by a repair. Layout: `docs/formats/tree.md`.
 
 use crate::base::error::SpoolError;
-use crate::disk::{Access, Disk, Open, UNFINISHED, durable_replace, read_around};
+use disk::{Access, Disk, Open, UNFINISHED, durable_replace, read_around};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
 pub(crate) const FILE: &str = "newsreel.tree";
 /// The file and its copy.
 const FILES: [&str; 2] = [FILE, "newsreel.tree.copy"];
-/// How far the journal was.
+/// File with the last recorded position of the journal.
 const POSITION: &str = "newsreel.position";
-/// Its length: digits, blank, checksum, LF.
+/// Length of that file: digits, blank, checksum, LF.
 const POSITION_BYTES: usize = 26;
 const MAGIC: &str = "newsreel tree 1";
 const FILE_BYTES_MAX: usize = 4096;
 
-/// What `newsreel.tree` says.
+/// Contents of `newsreel.tree`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TreeHeader {
     pub name: String,
@@ -33,12 +33,12 @@ impl TreeHeader {
     fn encode(&self) -> Vec<u8> {
         let Self { name, method, volume, secret } = self;
         let body = format!("{MAGIC}\nname {name}\nmethod {method}\nvolume {volume}\nsecret {secret}\n");
-        format!("{body}crc32c {:08x}\n", crate::base::crc::crc32c(body.as_bytes())).into_bytes()
+        format!("{body}crc32c {:08x}\n", disk::crc::crc32c(body.as_bytes())).into_bytes()
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (body, crc) = std::str::from_utf8(bytes).ok()?.split_once("crc32c ")?;
-        if u32::from_str_radix(crc.trim_end(), 16).ok()? != crate::base::crc::crc32c(body.as_bytes()) {
+        if u32::from_str_radix(crc.trim_end(), 16).ok()? != disk::crc::crc32c(body.as_bytes()) {
             return None;
         }
         let mut lines = body.lines();
@@ -54,7 +54,7 @@ impl TreeHeader {
         })
     }
 
-    /// Reads the one in a directory; `None` if there is none, or its writing was cut off.
+    /// Reads the header of a directory; `None` if there is none, or its writing was cut off.
     pub fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Self>> {
         for name in FILES {
             let read = Self::read_file(disk, &dir.join(name))?;
@@ -76,7 +76,7 @@ impl TreeHeader {
         Ok(Self::decode(bytes).filter(|header| header.encode() == bytes))
     }
 
-    /// Writes the copies again that do not say this.
+    /// Rewrites the copies that differ from this header.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         for name in FILES {
             let path = dir.join(name);
@@ -88,38 +88,39 @@ impl TreeHeader {
     }
 }
 
-/// The copies of `newsreel.tree` that are damaged or missing.
+/// Returns the copies of `newsreel.tree` that are damaged or missing.
 pub(crate) fn damaged(disk: &dyn Disk, dir: &Path) -> Vec<PathBuf> {
     let paths = FILES.map(|name| dir.join(name));
     let whole = |path: &PathBuf| matches!(TreeHeader::read_file(disk, path), Ok(Some(_)));
     paths.into_iter().filter(|path| !whole(path)).collect()
 }
 
-/// Writes a damaged copy again from the other one; an error if there is none.
+/// Rewrites a damaged copy from the other one; an error if there is none.
 pub(crate) fn mend(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     let header = TreeHeader::read(disk, dir)?;
     header.ok_or_else(|| io::Error::other("both copies are damaged"))?.write(disk, dir)
 }
 
-/// Whether a directory does not say whose it is.
+/// Reports whether a directory has no header.
 pub(crate) fn is_blank(disk: &dyn Disk, dir: &Path) -> Result<bool, SpoolError> {
     let header = TreeHeader::read(disk, dir).map_err(SpoolError::io("look at", dir.join(FILE)))?;
     Ok(header.is_none())
 }
 
-/// The files that say whose a directory is.
+/// Returns the paths of a directory's header and its copy.
 pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     FILES.iter().map(|name| dir.join(name)).collect()
 }
 
-/// Whether a file in such a directory is one of ours that is no article.
+/// Reports whether a file in such a directory is one of ours other than an article.
 pub(crate) fn is_ours(name: &str) -> bool {
-    // Replaced by another file, which a crash may leave.
+    // A crash may leave the unfinished replacement of a file.
     let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
     FILES.contains(&name) || name == POSITION
 }
 
-/// How far the journal was when the directory was last synced for a checkpoint; `None` if nothing says so.
+/// Returns the journal's position when the directory was last synced for a checkpoint; `None` if not
+/// recorded.
 pub(crate) fn position(disk: &dyn Disk, dir: &Path) -> Option<u64> {
     let file = disk.open(&dir.join(POSITION), Open::ReadOnly).ok()?;
     let mut bytes = [0; POSITION_BYTES];
@@ -129,7 +130,7 @@ pub(crate) fn position(disk: &dyn Disk, dir: &Path) -> Option<u64> {
     (position_text(position).as_bytes() == bytes).then_some(position)
 }
 
-/// Records how far the journal is, in place; the caller syncs. What a crash cuts off counts as missing.
+/// Records the journal's position, in place; the caller syncs. A value cut off by a crash counts as missing.
 pub(crate) fn put_position(disk: &dyn Disk, dir: &Path, position: u64) -> io::Result<()> {
     let file = disk.open(&dir.join(POSITION), Open::Create)?;
     file.write_all_at(&[IoSlice::new(position_text(position).as_bytes())], 0)
@@ -137,7 +138,7 @@ pub(crate) fn put_position(disk: &dyn Disk, dir: &Path, position: u64) -> io::Re
 
 fn position_text(position: u64) -> String {
     let digits = format!("{position:016x}");
-    format!("{digits} {:08x}\n", crate::base::crc::crc32c(digits.as_bytes()))
+    format!("{digits} {:08x}\n", disk::crc::crc32c(digits.as_bytes()))
 }
 
 #[cfg(test)]
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_crash_leaves_of_our_files_is_ours() {
+    fn remnants_of_a_crash_in_our_files_are_ours() {
         for name in ["newsreel.tree", "newsreel.tree.copy", "newsreel.tree.new", "newsreel.position"] {
             assert!(is_ours(name), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Where the files of a spool are.
+//! Locations of a spool's files.
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,10 @@
-//! Rebuilding all indexes: one pass over the buffers (`docs/states.md`), read by several threads
+//! Rebuilds all indexes in one pass over the buffers (`docs/states.md`), which several threads read
 //! ([`regions`]).
 //!
-//! Every record carries its Xref, arrival time, sequence and Message-ID hash, so nothing else is needed; what
-//! is left of journal and checkpoint adds groups' flags, promised numbers and remembered ids. Records of
-//! several buffers are taken in the order of their sequence, so that the folds see the articles as they came.
+//! Every record carries its Xref, arrival time, sequence and Message-ID hash, so nothing else is needed; the
+//! remains of journal and checkpoint add groups' flags, promised numbers and remembered ids. Records of
+//! several buffers are taken in the order of their sequence, so that the folds see the articles in order of
+//! arrival.
 
 mod front;
 pub(crate) mod hidden;
@@ -15,7 +16,6 @@ use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::limits::PART_BYTES_MAX;
-use crate::base::progress::Progress;
 use crate::base::token::{MethodKind, Token};
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::{Folds, Shared};
@@ -24,6 +24,7 @@ use crate::journal::GroupsFound;
 use crate::method::scan::{Scan, header_at};
 use crate::method::{Cyclic, Volume};
 use crate::open::recovery::GivenUp;
+use disk::Progress;
 pub(crate) use front::group_named;
 use front::{Front, cyclic_fronts, kept_fronts, numbers_of, oldest};
 use leftovers::Leftovers;
@@ -32,27 +33,27 @@ use regions::Regions;
 pub(crate) use regions::{Record, Region};
 use std::path::Path;
 
-/// Threads that read.
+/// Maximum number of reading threads.
 const THREADS_MAX: usize = 16;
 
-/// What is left of the old indexes.
+/// Remains of the old indexes.
 pub(crate) struct Old<'a> {
-    /// One that is of no other use.
+    /// Checkpoint that is otherwise unusable.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// What was hidden according to a checkpoint.
+    /// Hidden articles according to a checkpoint.
     pub hidden: &'a [HiddenArticle],
     pub groups: &'a GroupsFound,
     pub history: &'a OldLog,
     pub without: &'a LeftOut,
 }
 
-/// What a rebuild found.
+/// Result of a rebuild.
 pub(crate) struct Rebuilt {
-    /// Living articles.
+    /// Number of living articles.
     pub articles: u64,
-    /// Where the journal continues.
+    /// Position at which the journal continues.
     pub position: u64,
-    /// Articles of the volumes left out.
+    /// Lost articles of the volumes that were left out.
     pub left_out: GivenUp,
 }
 
@@ -79,7 +80,7 @@ pub(crate) fn from_buffers(
             Some(head) => walk_newer(folds, volume, head),
             None => walk_to_head(volume, known.unwrap_or(0)),
         };
-        // Clears the usage bitmap; publishing sets it again.
+        // This clears the usage bitmap; publishing sets the bits again.
         volume.advance(volume.head() + 2 * volume.area());
         volume.reset_head(head);
         volumes.push(volume);
@@ -97,23 +98,23 @@ pub(crate) fn from_buffers(
     let left_out = remember_old(folds, &leftovers, old, newest);
     hidden::hide_again(folds, std::mem::take(&mut leftovers.hidden));
     if !leftovers.whole {
-        // Only the promises show which numbers were given out since the last row that is left.
+        // Only the promises show which numbers were assigned after the last surviving row.
         folds.power_lost();
     }
     progress.finish();
     Ok(Rebuilt { articles, position: end, left_out })
 }
 
-/// Remembers the ids that journal and history had without an article, or with one that is left out, of which
-/// it returns how many there are. `newest` is the arrival of the last article.
+/// Remembers the ids that journal and history had without an article, or with an article that is left out;
+/// returns the number of the latter. `newest` is the arrival of the last article.
 fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &Old<'_>, mut newest: u32) -> GivenUp {
     let shared = folds.shared.clone();
     let loaded = shared.volumes.load();
-    // Returns whether it was not known.
+    // Remembers an id; returns whether it was unknown.
     let mut remember = |key, arrived| {
         let is_new = matches!(shared.history.lookup(&key), crate::index::history::Found::None);
         if is_new {
-            // History assumes that arrivals ascend, and these come last.
+            // History assumes that arrivals ascend, and these are inserted last.
             newest = newest.max(arrived);
             folds.remember(key, newest);
         }
@@ -126,7 +127,7 @@ fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &Old<'_>, mut new
     let is_exact = old.without.is_known && leftovers.left_out.is_empty() && old.history.lost_records() == 0;
     let mut left_out = GivenUp { articles: later as u64, is_exact };
     old.history.for_each(&mut |record| {
-        // An article that should be in its volume and was not found is lost: peers may send it again.
+        // An article that is missing from its volume is lost: peers may send it again.
         let lost = |token: Token| {
             let volume = loaded.get(token.volume).filter(|v| v.method() != MethodKind::Memory);
             volume.is_some_and(|v| v.cyclic().is_none_or(|v| token.place >= v.tail()))
@@ -140,8 +141,8 @@ fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &Old<'_>, mut new
     left_out
 }
 
-/// Publishes the records of all volumes in the order of their sequence; returns how many articles live, and
-/// the last arrival.
+/// Publishes the records of all volumes in the order of their sequence; returns the number of living
+/// articles, and the last arrival.
 fn publish_all(
     folds: &mut Folds,
     regions: &Regions<'_>,
@@ -164,15 +165,15 @@ fn publish_all(
     (articles, newest)
 }
 
-/// The write position without a journal: after the consecutive records that begin where journal or header
-/// last knew it; if there are none, after the latest of all.
+/// Finds the write position without a journal: after the consecutive records that begin at the last position
+/// in journal or header, or, if there are none, after the latest of all records.
 fn walk_to_head(volume: &dyn Cyclic, known: u64) -> u64 {
     let from = volume.head().max(known);
     let head = walk(volume, from);
     if head > from || is_older(volume, from) {
         return head;
     }
-    // The buffer has wrapped since: any record may lie here.
+    // The buffer has wrapped since: records of any cycle may lie here.
     let start = volume.next_cycle(volume.head()) - volume.area();
     let mut scan = Scan::of_any_cycle(volume, start..start + volume.area());
     let mut latest = from;
@@ -182,7 +183,7 @@ fn walk_to_head(volume: &dyn Cyclic, known: u64) -> u64 {
     walk(volume, latest)
 }
 
-/// Follows records that are newer than all the journal knows.
+/// Follows records that are newer than the journal; returns the write position after them.
 fn walk_newer(folds: &mut Folds, volume: &dyn Cyclic, mut head: u64) -> u64 {
     while let Some((region, record)) = record_at(&folds.shared, volume, [head, volume.next_cycle(head)]) {
         if newer_numbers(folds, &region, &record).is_none() {
@@ -193,7 +194,7 @@ fn walk_newer(folds: &mut Folds, volume: &dyn Cyclic, mut head: u64) -> u64 {
     head
 }
 
-/// The whole record at the first of these places that has one.
+/// Returns the whole record at the first of these places that has one.
 pub(crate) fn record_at(
     shared: &Shared,
     volume: &dyn Volume,
@@ -206,8 +207,8 @@ pub(crate) fn record_at(
     })
 }
 
-/// The numbers of a record that came after all that the folds know. One left by a run before the last crash
-/// has numbers that are used up.
+/// Returns the numbers of a record that is newer than everything the folds know. A remnant of a run before
+/// the last crash has numbers that are already used.
 pub(crate) fn newer_numbers(
     folds: &mut Folds,
     region: &Region,
@@ -223,7 +224,7 @@ pub(crate) fn newer_numbers(
     numbers.iter().all(is_new).then_some(numbers)
 }
 
-/// Follows consecutive records.
+/// Follows consecutive records; returns the place after them.
 fn walk(volume: &dyn Cyclic, mut head: u64) -> u64 {
     let at = |place: u64| header_at(volume, place).filter(|h| h.place == place);
     while let Some(h) = at(head).or_else(|| at(volume.next_cycle(head))) {
@@ -232,21 +233,21 @@ fn walk(volume: &dyn Cyclic, mut head: u64) -> u64 {
     head
 }
 
-/// Whether a place has a record of the previous cycle: nothing has overwritten it.
+/// Reports whether a place still has a record of the previous cycle, and so was not overwritten.
 fn is_older(volume: &dyn Cyclic, place: u64) -> bool {
     header_at(volume, place).is_some_and(|h| {
         volume.cycle(h.place) + 1 == volume.cycle(place) && volume.offset(h.place) == volume.offset(place)
     })
 }
 
-/// Whether a volume has been written over from a write position on for more than a whole cycle: then the
-/// journal that ends there lacks rows. Bytes without a row that a crash leaves never reach as far
+/// Reports whether a volume has been overwritten from a write position on for more than a whole cycle, so
+/// that the journal that ends there lacks rows. Bytes without a row that a crash leaves never reach as far
 /// (`fence.rs`).
 pub(crate) fn is_overwritten(shared: &Shared, volume: &dyn Cyclic, head: u64) -> bool {
     if is_older(volume, head) {
         return false;
     }
-    // Records lie no farther apart than the longest of them.
+    // The distance of records is limited by the length of the longest.
     let within = 2 * (PART_BYTES_MAX + shared.config.article_bytes_max);
     let end = head + within.min(volume.room(head));
     let mut scan = Scan::of_any_cycle(volume, head..end);

@@ -1,30 +1,30 @@
-//! Whether the disks have room for the files that a configuration asks for.
+//! Checks that the disks have space for the files of a configuration.
 //!
 //! Checked before anything is created: a buffer that is larger than its disk causes an error, and does not
-//! fill the disk. Called by `recovery`, by `buffers` for those that are added, grown or moved, and by
-//! `inspect`, which also asks whether a spool that exists has room to go on.
+//! fill the disk. Used by `recovery`, by `buffers` for those that are added, grown or moved, and by
+//! `inspect`, which also checks whether an existing spool has space to continue.
 
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::size::size_text;
-use crate::disk::{Disk, FileSystem, Open};
 use crate::method::cnfs::Found;
+use disk::{Disk, FileSystem, Open};
 use std::path::Path;
 
 /// Length of a record in history's log, in bytes.
 const HISTORY_RECORD_BYTES: u64 = 32;
 
-/// A file that is to be made or to grow.
+/// A file to be created or enlarged.
 #[derive(Debug)]
 pub(crate) struct Demand<'a> {
-    /// What it is, for people.
+    /// Description for error messages.
     pub what: String,
     pub path: &'a Path,
-    /// How much more disk space it needs.
+    /// Additional disk space, in bytes.
     pub bytes: u64,
 }
 
-/// What one buffer needs that its file does not have yet.
+/// Returns the space that a buffer needs beyond that of its file.
 pub(crate) fn of_buffer<'a>(disk: &dyn Disk, buffer: &'a BufferConfig, found: Option<&Found>) -> Demand<'a> {
     let has = match found {
         Some(found) => found.header.as_ref().map_or(u64::MAX, |h| h.len),
@@ -34,8 +34,8 @@ pub(crate) fn of_buffer<'a>(disk: &dyn Disk, buffer: &'a BufferConfig, found: Op
     Demand { what: format!("buffer \"{}\"", buffer.name), path: &buffer.path, bytes }
 }
 
-/// What opening a spool needs: buffers that are missing or have become larger, and on a new one journal and
-/// history.
+/// Returns the space needed for opening a spool: buffers that are missing or have become larger, and on a new
+/// spool journal and history.
 pub(crate) fn of_opening<'a>(
     disk: &dyn Disk,
     config: &'a SpoolConfig,
@@ -52,8 +52,8 @@ pub(crate) fn of_opening<'a>(
     demands
 }
 
-/// What a spool that exists needs before long in order to go on accepting: the next journal file, and an
-/// article in each class that keeps its articles.
+/// Returns the space that an existing spool will soon need to continue accepting: the next journal file, and
+/// an article in each class that retains its articles.
 fn of_accepting(config: &SpoolConfig) -> Vec<Demand<'_>> {
     let bytes = crate::journal::reserved_bytes(config.journal_file_bytes);
     let journal = Demand { what: "the next journal file".into(), path: &config.dir, bytes };
@@ -66,21 +66,23 @@ fn article_of(class: &ClassConfig, bytes: u64) -> Demand<'_> {
     Demand { what: format!("an article of class \"{}\"", class.name), path: &class.tree.path, bytes }
 }
 
-/// Refuses demands that their disks have no room for; the error says what is needed and what is free.
+/// Refuses demands that exceed the space on their disks; the error says how much is needed and how much is
+/// free.
 pub(crate) fn check(disk: &dyn Disk, demands: &[Demand<'_>]) -> Result<(), SpoolError> {
     let remedy = "choose a smaller size (--buffer of newsreel init, size in [[buffer]]), \
                   or a path on a larger disk";
     compare(disk, demands, ("the disk is too small", remedy))
 }
 
-/// Whether an existing spool can go on accepting.
+/// Checks whether an existing spool can continue accepting.
 pub(crate) fn check_accepting(disk: &dyn Disk, config: &SpoolConfig) -> Result<(), SpoolError> {
     let remedy = "a full disk accepts no articles; make room with newsreel expire, purge or cancel, \
                   or remove other files";
     compare(disk, &of_accepting(config), ("the disk is almost full", remedy))
 }
 
-/// Compares demands with the free space of their disks; `words` begin and end what is reported.
+/// Compares demands with the free space of their disks; `words` are the beginning and end of the error
+/// message.
 fn compare(disk: &dyn Disk, demands: &[Demand<'_>], words: (&str, &str)) -> Result<(), SpoolError> {
     let mut systems: Vec<(FileSystem, Vec<&Demand<'_>>)> = Vec::new();
     for demand in demands.iter().filter(|demand| demand.bytes > 0) {
@@ -114,7 +116,7 @@ fn refusal(system: &FileSystem, list: &[&Demand<'_>], (what, remedy): (&str, &st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::SimDisk;
+    use disk::SimDisk;
 
     #[test]
     fn demands_on_one_disk_are_added_up() {

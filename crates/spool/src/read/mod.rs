@@ -1,12 +1,11 @@
-//! Reading: from a number or Message-ID to a row, from a row to bytes. Many threads, no writer's lock.
+//! Reading: from a number or Message-ID to a row, and from a row to bytes, by many threads and without the
+//! writer's lock.
 
 pub(crate) mod article;
 
-use crate::base::clock::unix_now;
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::fold::Shared;
 use crate::index::groups::Group;
@@ -15,26 +14,28 @@ use crate::index::overview::{BlockRef, Checked, Kind, RowEntry, Rows, between};
 use crate::method::cnfs::record::END;
 use crate::method::read_record;
 use crate::read::article::ArticleBuf;
+use disk::Patience;
+use disk::clock::unix_now;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What history knows about a Message-ID.
+/// State of a Message-ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
     /// Never seen, or forgotten.
     Unknown,
-    /// Seen, and there is no article to it (rejected or cancelled).
+    /// Seen, but without an article (rejected or cancelled).
     Remembered,
-    /// Seen, and its article has been overwritten or expired.
+    /// Seen, but its article has been overwritten or expired.
     Gone,
-    /// Here it is.
+    /// Stored here.
     Present(Token),
-    /// It is stored here, and hidden: to be treated as if it had been cancelled.
+    /// Stored here, and hidden: to be treated as if it had been cancelled.
     Hidden(Token),
 }
 
-/// A block's decoded rows, and what they were decoded from.
+/// Decoded rows of a block, with the buffer that they were decoded from.
 #[derive(Default)]
 struct Held {
     rows: Rows,
@@ -45,11 +46,11 @@ struct Held {
 }
 
 thread_local! {
-    /// Kept from one read to the next.
+    /// Buffer that is kept from one read to the next.
     static BLOCK: RefCell<Held> = RefCell::default();
 }
 
-/// Reads a block, all of it or its entries, and passes its rows to `then`.
+/// Reads a block, all of it or only its entries, and passes its rows to `then`.
 fn with_block<T>(
     group: GroupId,
     block: &BlockRef,
@@ -73,17 +74,17 @@ fn with_block<T>(
     })
 }
 
-/// Which overview rows are asked for.
+/// Selection of overview rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// Those of articles that are shown.
+    /// Rows of articles that are shown.
     Shown,
-    /// Those of hidden articles as well.
+    /// Rows of hidden articles as well.
     Stored,
 }
 
 impl Shared {
-    /// What history knows; hidden articles are present.
+    /// Looks up a Message-ID in the history; hidden articles count as present.
     pub fn lookup(&self, key: &Key) -> Lookup {
         match self.history.lookup(key) {
             Found::None => Lookup::Unknown,
@@ -110,13 +111,13 @@ impl Shared {
             std::mem::swap(&mut out.raw, &mut out.bytes);
             header = Some(self.packing.unpack(&packed, &mut out.raw, &mut out.bytes)?);
         }
-        // Never another article's bytes under a Message-ID (guarantee G3).
+        // Never returns another article's bytes for a Message-ID (guarantee G3).
         out.header =
             header.filter(|h| expect.is_none_or(|key| h.key == *key)).filter(|_| out.bytes.ends_with(END));
         Ok(out.header.is_some())
     }
 
-    /// As [`Shared::read`]; a hidden article is as good as cancelled.
+    /// Like [`Shared::read`], but treats a hidden article as cancelled.
     pub fn read_shown(
         &self,
         token: &Token,
@@ -149,7 +150,7 @@ impl Shared {
         })
     }
 
-    /// Appends rows `from..=end` of a block, all of them or only the numbers in `living` (ascending).
+    /// Appends rows `from..=end` of a block, either all of them or only the numbers in `living` (ascending).
     fn append_rows(
         &self,
         (id, block): (GroupId, &BlockRef),
@@ -157,7 +158,7 @@ impl Shared {
         patience: Patience,
         out: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        // Those of a packed one are kept as they were when it was decompressed.
+        // The rows of a packed block are kept after decompression.
         if block.segment.kind == Kind::Packed {
             return with_block(id, block, true, patience, |rows| copy_rows(rows, from, end, living, out));
         }
@@ -172,8 +173,8 @@ impl Shared {
         })
     }
 
-    /// Appends the asked-for rows of living articles in a range, until `limit_bytes` are exceeded; returns
-    /// where to continue.
+    /// Appends the selected rows of living articles in a range until `limit_bytes` are exceeded; returns the
+    /// number at which to continue.
     pub fn over(
         &self,
         id: GroupId,
@@ -197,8 +198,7 @@ impl Shared {
                 Step::Block(block, living) => {
                     let wanted = (from, end, living.as_deref());
                     match self.append_rows((id, &block), wanted, patience, out) {
-                        // What is already there can be sent; the caller comes back for the rest, ready to
-                        // wait.
+                        // The rows so far can be sent; the caller requests the rest again, ready to wait.
                         Err(ReadError::WouldBlock) if out.len() > start => return Ok(Some(from)),
                         other => other?,
                     }
@@ -245,7 +245,7 @@ impl Shared {
         Ok(())
     }
 
-    /// LIST ACTIVE's text, rebuilt only when something changed.
+    /// Returns the text of LIST ACTIVE, rebuilt only if something has changed.
     pub fn list_active(&self) -> Arc<Vec<u8>> {
         let generation = self.generation.load(std::sync::atomic::Ordering::Acquire);
         {
@@ -277,9 +277,9 @@ impl Shared {
 }
 
 enum Located {
-    /// Its place, if it has a row.
+    /// Token of the article, if it has a row.
     Known(Option<Token>),
-    /// In this block, which was not checked lately.
+    /// The row is in this block, which was not checked recently.
     Block(BlockRef),
 }
 
@@ -291,8 +291,8 @@ enum Step {
 }
 
 impl Group {
-    /// Where a number's place is to be had; `known` is asked for it in the block at a place. `None` if no
-    /// article with this number is shown.
+    /// Locates the token of a number; `known` looks it up in the block at a place. `None` if no article with
+    /// this number is shown.
     fn locate(
         &self,
         number: u64,
@@ -310,7 +310,7 @@ impl Group {
         Some(known(block.place()).map_or_else(|| Located::Block(block.clone()), Located::Known))
     }
 
-    /// The next thing to do for OVER from `from` on; `None` when no number up to `end` lives.
+    /// Returns the next step of OVER from `from` on; `None` if no number up to `end` lives.
     fn step(&self, from: u64, end: u64, which: Which, out: &mut Vec<u8>) -> Option<Step> {
         let state = self.state();
         let all = which == Which::Stored;
@@ -340,7 +340,7 @@ impl Group {
     }
 }
 
-/// Appends rows of a plain block whose text was checked a moment ago: reads no more than these, in one piece.
+/// Appends rows of a plain block whose text was checked recently, reading only these rows, in one piece.
 fn append_checked_rows(
     (id, block): (GroupId, &BlockRef),
     checked: &Checked,
@@ -350,7 +350,7 @@ fn append_checked_rows(
 ) -> Result<(), ReadError> {
     let (entries, before) = checked.between(from, end);
     let text = before..entries.last().map_or(before, |e| e.end as usize);
-    // Not into `out` at once: that is not in the processor's cache, and this is.
+    // Read into this buffer first: unlike `out`, it is in the processor's cache.
     BLOCK.with_borrow_mut(|held| {
         block.read_text(id, text, patience, &mut held.raw)?;
         match living {
@@ -361,7 +361,7 @@ fn append_checked_rows(
     })
 }
 
-/// Copies the rows `from..=end`, all of them or only the numbers in `living` (ascending).
+/// Copies the rows `from..=end`, either all of them or only the numbers in `living` (ascending).
 fn copy_rows(rows: &Rows, from: u64, end: u64, living: Option<&[u64]>, out: &mut Vec<u8>) {
     let (entries, before) = between(&rows.entries, from, end);
     let text = rows.text.get(before..entries.last().map_or(before, |e| e.end as usize)).unwrap_or_default();
@@ -371,8 +371,8 @@ fn copy_rows(rows: &Rows, from: u64, end: u64, living: Option<&[u64]>, out: &mut
     }
 }
 
-/// Copies the rows of the numbers in `living` (ascending). `text` is that of these rows, which begins
-/// `before` bytes after the start of the block's.
+/// Copies the rows of the numbers in `living` (ascending). `text` is the text of these rows, which begins
+/// `before` bytes after the start of the block's text.
 fn copy_living(entries: &[RowEntry], (text, before): (&[u8], usize), living: &[u64], out: &mut Vec<u8>) {
     let (mut living, mut start) = (living.iter().peekable(), 0);
     for entry in entries {

@@ -1,72 +1,72 @@
-//! What an archive asks of the spool: to hear of kept articles before they expire, and to read those of
-//! cyclic volumes before they are overwritten.
+//! Interface for archives, which copy retained articles before they expire, and those of cyclic volumes
+//! before they are overwritten.
 
 use super::Spool;
 use crate::base::error::ReadError;
 use crate::base::key::Key;
 use crate::base::leaving::MayLeave;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::base::xref::pairs_of_line;
 use crate::read::article::ArticleBuf;
+use disk::Patience;
 use std::sync::Arc;
 
-/// Copies articles that leave the spool.
+/// Archive that copies articles leaving the spool.
 pub trait Archivist: MayLeave {
-    /// Copies the articles that it has held back since it was last asked. Whether a pass may remove
-    /// something now that the last one could not.
+    /// Copies the articles that were held back since the last call. Returns whether a pass may now remove
+    /// articles that the last one could not.
     fn archive_held(&self, spool: &Spool) -> bool;
 }
 
-/// A volume that overwrites its oldest articles; all in its own places, which only grow.
+/// A volume that overwrites its oldest articles; positions are places, which only grow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CyclicVolume {
-    /// Its number.
+    /// Number of the volume.
     pub id: u16,
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// The oldest place that may hold an article.
+    /// Oldest place that may hold an article.
     pub tail: u64,
-    /// Where the next article goes.
+    /// Place of the next article.
     pub head: u64,
-    /// Bytes that it holds.
+    /// Capacity in bytes.
     pub area_bytes: u64,
 }
 
 /// A living article of a cyclic volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredArticle {
-    /// Its place.
+    /// Place of the article.
     pub place: u64,
-    /// Hash of its Message-ID.
+    /// Hash of the Message-ID.
     pub key: Key,
-    /// Its groups and numbers, by its Xref line.
+    /// Groups and numbers according to its Xref line.
     pub numbers: Vec<(String, u64)>,
-    /// Nobody is shown it.
+    /// Whether the article is hidden.
     pub is_hidden: bool,
 }
 
-/// What a reader of cyclic volumes missed, since it was overwritten first.
+/// Articles of cyclic volumes that were overwritten before a reader had read them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overwritten {
-    /// How many articles.
+    /// Number of articles.
     pub articles: u64,
-    /// The groups and numbers of the first ones.
+    /// Groups and numbers of the first articles.
     pub numbers: Vec<Vec<(String, u64)>>,
 }
 
 impl Spool {
-    /// Lets an archivist hear of articles before expiry removes them, or nobody.
+    /// Sets or removes the archivist that is called before expiry removes articles.
     pub fn set_archivist(&self, archivist: Option<Arc<dyn Archivist>>) {
         *self.archivist.lock() = archivist;
     }
 
-    /// Who hears of articles before expiry removes them.
+    /// Returns the archivist, if any.
     pub(crate) fn archivist(&self) -> Option<Arc<dyn Archivist>> {
         self.archivist.lock().clone()
     }
 
-    /// The volumes that overwrite their oldest articles.
+    /// Returns the volumes that overwrite their oldest articles.
     pub fn cyclic_volumes(&self) -> Vec<CyclicVolume> {
         let volumes = self.shared.volumes.load();
         let cyclic = |volume: &Arc<dyn crate::method::Volume>| {
@@ -77,8 +77,8 @@ impl Spool {
         volumes.all().iter().filter_map(cyclic).collect()
     }
 
-    /// Reads the first living article of a cyclic volume from one place on and before another. With an error
-    /// comes the place of the article that cannot be read.
+    /// Reads the first living article of a cyclic volume from one place on and before another. An error comes
+    /// with the place of the unreadable article.
     pub fn read_next(
         &self,
         volume: u16,
@@ -94,7 +94,7 @@ impl Spool {
             let Some(place) = place.filter(|place| *place < to) else { return Ok(None) };
             let method = self.shared.volumes.load().get(volume).map(|volume| volume.method());
             let Some(method) = method else { return Ok(None) };
-            // Reading goes by method, volume and place alone.
+            // Reading depends on method, volume and place only.
             let token = Token { method, class: 0, volume, place };
             let is_read = self.shared.read(&token, None, Patience::Wait, out);
             if is_read.map_err(|error| (place, error))?
@@ -110,18 +110,18 @@ impl Spool {
         }
     }
 
-    /// `reader` has read the articles of a cyclic volume before a place: what is overwritten from there on is
-    /// counted for it from now on.
+    /// Records that `reader` has read the articles of a cyclic volume before a place: from now on,
+    /// overwritten articles from there on are counted for it.
     pub fn watch_overwriting(&self, reader: &str, volume: u16, read_to: u64) {
         self.shared.overtaken.watch(reader, volume, read_to);
     }
 
-    /// Readers that are not among these watch no volume any more.
+    /// Ends the watches of all readers that `is_kept` rejects.
     pub fn end_watching_but(&self, is_kept: &dyn Fn(&str) -> bool) {
         self.shared.overtaken.keep(is_kept);
     }
 
-    /// What `reader` missed since it last asked.
+    /// Returns the articles that `reader` missed since the last call.
     pub fn overwritten_unread(&self, reader: &str) -> Overwritten {
         let missed = self.shared.overtaken.take(reader);
         let table = self.shared.groups.snapshot();

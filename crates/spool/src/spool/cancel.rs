@@ -4,7 +4,6 @@ use super::Spool;
 use crate::base::error::{ReadError, Trouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::groups::GroupTable;
 use crate::index::withdrawing::RemoveFiles;
@@ -12,29 +11,30 @@ use crate::journal::Row;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::write::commit::{Writer, trouble};
+use disk::Patience;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Rows made durable by one sync.
+/// Maximum number of rows made durable by one sync.
 const AT_ONCE_MAX: usize = 1_024;
-/// The same on a full disk, so that they fit into what it reserves for them.
+/// Maximum on a full disk, so that the rows fit into the reserved space.
 const AT_ONCE_FULL_MAX: usize = 64;
 
-/// Where a living article is.
+/// Location of a living article.
 pub(super) struct Living {
     pub token: Token,
     pub numbers: Vec<(GroupId, u64)>,
 }
 
 impl Spool {
-    /// Cancels an article (CNFS-12); false if there is none.
+    /// Cancels an article (CNFS-12); returns false if it does not exist.
     pub fn cancel(&self, message_id: &[u8]) -> Result<bool, Trouble> {
         Ok(self.cancel_all(&[self.key(message_id)])? == [true])
     }
 
-    /// Cancels articles; of each whether there was one. One sync of the journal makes up to 1,024 of them
-    /// durable, and the writer does not wait while they are looked up. An article that cannot be read is an
-    /// error once the others are cancelled.
+    /// Cancels articles; returns for each whether it existed. One sync of the journal makes up to 1,024
+    /// cancels durable, and the writer does not wait while articles are looked up. An unreadable article
+    /// causes an error after the others are cancelled.
     pub fn cancel_all(&self, keys: &[Key]) -> Result<Vec<bool>, Trouble> {
         let mut cancelled = Vec::with_capacity(keys.len());
         let mut unreadable = None;
@@ -49,7 +49,7 @@ impl Spool {
                 }
                 gone => {
                     let mut gone = gone?;
-                    // Of a key that is named twice the first has found the article.
+                    // For a key that occurs twice, only the first has found the article.
                     cancelled.extend(keys.iter().map(|key| gone.remove(key)));
                     rest = later;
                 }
@@ -61,7 +61,7 @@ impl Spool {
         }
     }
 
-    /// Returns those that were there.
+    /// Cancels articles; returns those that existed.
     fn cancel_some(
         &self,
         keys: &[Key],
@@ -75,7 +75,7 @@ impl Spool {
             }
             self.sync.sync_journal()?;
             let mut writer = self.writer.lock();
-            // The numbers are of the groups as they were.
+            // The numbers belong to the groups in `table`.
             if !Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {
                 continue;
             }
@@ -99,7 +99,7 @@ impl Spool {
         removed.map_err(|e| self.sync.stop(trouble("remove the file of an article", &e)))
     }
 
-    /// Those of the articles that live, each once.
+    /// Returns the living ones of these articles, each once.
     pub(super) fn living(
         &self,
         table: &GroupTable,

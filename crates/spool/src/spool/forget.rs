@@ -1,4 +1,4 @@
-//! Forgetting Message-IDs, so that their articles are taken when they come after all.
+//! Forgetting Message-IDs, so that their articles are accepted if they arrive after all.
 
 use super::Spool;
 use super::hide::commit_rows;
@@ -8,9 +8,9 @@ use crate::index::history::Found;
 use crate::journal::Row;
 
 impl Spool {
-    /// Forgets a Message-ID that was remembered at this time (Unix seconds), without an article; false if it
-    /// was not. It is durable then. The time tells it from one whose article was withdrawn, which must not be
-    /// forgotten: the record may still be in a buffer.
+    /// Forgets a Message-ID that was remembered at this time (Unix seconds) without an article, durably;
+    /// returns false if it was not. The time distinguishes it from one whose article was withdrawn, which
+    /// must not be forgotten: the record may still be in a buffer.
     pub fn forget(&self, key: &Key, arrived: u32) -> Result<bool, Trouble> {
         let mut writer = self.writer.lock();
         let is_remembered = self.shared.history.lookup(key) == Found::Remembered { arrived };

@@ -1,4 +1,4 @@
-//! Groups made, changed and removed.
+//! Creation, change and removal of groups.
 
 use super::Spool;
 use crate::base::error::{Trouble, TroubleKind};
@@ -7,39 +7,39 @@ use crate::index::promise::MARGIN_MIN;
 use crate::journal::{GroupRow, Row};
 use std::collections::HashSet;
 
-/// Longest description or creator of a group, in bytes.
+/// Maximum length of a description or creator of a group, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 
 /// One change to the groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GroupUpdate {
-    /// Makes it; if it exists it is left as it is.
+    /// Creates the group; an existing one is left unchanged.
     Add(NewGroup),
-    /// Changes its flag or description, if it exists.
+    /// Changes the flag or description, if the group exists.
     Change(String, GroupChange),
-    /// Removes it, if it exists. Its articles stay readable by Message-ID, and should it come back its
-    /// numbers continue where they ended.
+    /// Removes the group, if it exists. Its articles stay readable by Message-ID, and if it is created again,
+    /// its numbers continue where they ended.
     Remove(String),
 }
 
 impl Spool {
-    /// Makes groups; those that exist are left as they are. Returns how many were made.
+    /// Creates groups, leaving existing ones unchanged. Returns how many were created.
     pub fn add_groups(&self, new: &[NewGroup]) -> Result<usize, Trouble> {
         self.update_groups(new.iter().cloned().map(GroupUpdate::Add))
     }
 
-    /// Changes a group's flag or description; false if there is no such group.
+    /// Changes a group's flag or description; returns false if the group does not exist.
     pub fn change_group(&self, name: &str, change: &GroupChange) -> Result<bool, Trouble> {
         Ok(self.update_groups([GroupUpdate::Change(name.into(), change.clone())])? > 0)
     }
 
-    /// Removes a group; false if there is none. See [`GroupUpdate::Remove`].
+    /// Removes a group; returns false if it does not exist. See [`GroupUpdate::Remove`].
     pub fn remove_group(&self, name: &str) -> Result<bool, Trouble> {
         Ok(self.update_groups([GroupUpdate::Remove(name.into())])? > 0)
     }
 
-    /// Makes, changes and removes groups in one commit; of several updates of one group the first counts.
-    /// Returns how many took effect. One that cannot be made hinders all.
+    /// Creates, changes and removes groups in one commit; of several updates of one group the first counts.
+    /// Returns how many took effect. A group that cannot be created fails all updates.
     pub fn update_groups(&self, updates: impl IntoIterator<Item = GroupUpdate>) -> Result<usize, Trouble> {
         self.sync.sync_journal()?;
         let mut writer = self.writer.lock();
@@ -70,8 +70,8 @@ impl Spool {
                     too_long(&row.description).map_or(Ok(()), Err)?;
                     changed.push(row);
                 }
-                // Synced with all rows before it, so nothing of what was promised beyond its high mark was
-                // ever given out.
+                // Synced with all rows before it, so no number beyond its high mark was ever assigned from a
+                // promise.
                 (GroupUpdate::Remove(name), Some(group)) => {
                     removed.push((name, writer.folds.group_row(group).high));
                 }
@@ -87,7 +87,7 @@ impl Spool {
         }
         changed.iter().for_each(|row| writer.folds.group(row));
         if reflagged {
-            // Whoever derived something from the table sees that it is another one.
+            // A new table invalidates data derived from the old one.
             self.shared.groups.replace(Vec::new(), &[]);
         }
         removed.iter().for_each(|(name, high)| writer.folds.group_removed(name, *high));
@@ -114,7 +114,7 @@ fn new_row(id: usize, group: NewGroup, retired: u64) -> Result<GroupRow, Trouble
     })
 }
 
-/// Refuses a text that no line of LIST could hold.
+/// Refuses a text that is too long for a line of LIST.
 fn too_long(text: &str) -> Option<Trouble> {
     let text = (text.len() > DESCRIPTION_BYTES_MAX).then(|| {
         format!("a description of {} bytes; at most {DESCRIPTION_BYTES_MAX} are possible", text.len())

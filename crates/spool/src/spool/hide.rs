@@ -1,37 +1,37 @@
 //! Hiding articles, and showing them again (`docs/hiding.md`).
 //!
-//! As with cancels, articles are looked up without the writer's lock and one sync makes many rows durable
-//! before anything is hidden. Unlike cancels this frees no room, so on a full disk it is refused.
+//! As for cancels, articles are looked up without the writer's lock and one sync makes many rows durable
+//! before anything is hidden. Unlike cancelling, this frees no space, so it is refused on a full disk.
 
 use super::Spool;
 use super::cancel::Living;
-use crate::base::clock::unix_now;
 use crate::base::error::{ReadError, Trouble, TroubleKind};
 use crate::base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
 use crate::base::key::Key;
 use crate::journal::Row;
 use crate::read::Lookup;
 use crate::write::commit::Writer;
+use disk::clock::unix_now;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Rows made durable by one sync.
+/// Maximum number of rows made durable by one sync.
 const AT_ONCE_MAX: usize = 1_024;
 
-/// What became of an article that was to be hidden.
+/// Result of hiding an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hiding {
-    /// It is hidden now.
+    /// The article is now hidden.
     Hidden,
-    /// It was hidden already.
+    /// The article was already hidden.
     Already,
-    /// It is not stored here.
+    /// The article is not stored here.
     NotHere,
 }
 
 impl Spool {
-    /// Hides articles by Message-ID; `by` is who does so. Returns of each what became of it. It is durable
-    /// then.
+    /// Hides articles by Message-ID, durably; `by` is the name of the hider. Returns the result for each
+    /// article.
     pub fn hide_all(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<Hiding>, Trouble> {
         if by.is_empty() || by.len() > HIDER_BYTES_MAX || reason.len() > REASON_BYTES_MAX {
             let text = format!(
@@ -56,7 +56,7 @@ impl Spool {
                 return Err(cannot_read(&e));
             }
             let mut writer = self.writer.lock();
-            // The numbers are of the groups as they were.
+            // The numbers belong to the groups in `table`.
             if Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {
                 return self.hide_now(&mut writer, (ids, &keys), living, (by, reason));
             }
@@ -93,7 +93,7 @@ impl Spool {
                     });
                     Hiding::Hidden
                 }
-                // Named twice, or it has just been replaced.
+                // Occurs twice, or has just been replaced.
                 (None, None) => Hiding::Already,
             });
         }
@@ -107,7 +107,7 @@ impl Spool {
         Ok(outcomes)
     }
 
-    /// Shows hidden articles again, under the numbers that they had. Returns of each whether it was hidden.
+    /// Shows hidden articles again, under their old numbers. Returns for each whether it was hidden.
     pub fn unhide_all(&self, keys: &[Key]) -> Result<Vec<bool>, Trouble> {
         let mut all = Vec::with_capacity(keys.len());
         for keys in keys.chunks(AT_ONCE_MAX) {
@@ -129,18 +129,18 @@ impl Spool {
         Ok(all)
     }
 
-    /// All hidden articles, those hidden first before the others.
+    /// Returns all hidden articles, in the order in which they were hidden.
     pub fn hidden(&self) -> Vec<Arc<HiddenArticle>> {
         self.shared.hidden.all()
     }
 
-    /// Who hid an article, and why; `None`: it is not hidden, or no longer stored.
+    /// Returns the entry of a hidden article; `None`: it is not hidden, or no longer stored.
     pub fn hidden_article(&self, key: &Key) -> Option<Arc<HiddenArticle>> {
         self.shared.hidden.get(key)
     }
 }
 
-/// Makes rows durable, if there are any.
+/// Makes rows durable, if any.
 pub(super) fn commit_rows(writer: &mut Writer, rows: &[Row<'_>]) -> Result<(), Trouble> {
     writer.accepting()?;
     if rows.is_empty() {

@@ -1,4 +1,4 @@
-//! [`Spool`]: the one handle that the server holds.
+//! [`Spool`]: the handle that the server holds.
 
 pub(crate) mod archive;
 mod cancel;
@@ -20,11 +20,8 @@ use crate::base::key::Key;
 use crate::base::latency::{Latency, LatencyCounts};
 use crate::base::limits::NUMBER_MAX;
 use crate::base::ordered::{Ordered, rank};
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::status::Status;
 use crate::base::token::Token;
-use crate::disk::{Access, Disk, durable_replace};
 use crate::index::fold::{SITES_MAX, Shared};
 use crate::index::groups::{Group, GroupTable, Marks};
 use crate::index::history::{Found, Reservation, Reservations};
@@ -39,6 +36,9 @@ use crate::write::expire::ExpireReport;
 use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
 use archive::Archivist;
+use disk::Patience;
+use disk::Progress;
+use disk::{Access, Disk, durable_replace};
 use std::io;
 use std::ops::{DerefMut, RangeInclusive};
 use std::sync::Arc;
@@ -46,26 +46,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long an offered Message-ID is reserved for the peer that was asked to send it.
+/// Time for which an offered Message-ID is reserved for the peer that was asked to send it.
 const RESERVATION_TTL: Duration = Duration::from_secs(60);
 
-/// Message-IDs on offer at once; beyond that peers are asked to try later.
+/// Maximum number of Message-IDs on offer; beyond that peers are asked to try later.
 const RESERVATIONS_MAX: usize = 1 << 20;
 
-/// Longest name of a site, in bytes.
+/// Maximum length of a site's name, in bytes.
 const SITE_NAME_BYTES_MAX: usize = 255;
 
-/// The answer to an offer (CHECK, IHAVE).
+/// Answer to an offer (CHECK, IHAVE).
 #[derive(Debug)]
 pub enum Offer {
-    /// Send it; nobody else is asked to while the reservation lives.
+    /// The peer should send it; no other peer is asked to while the reservation lives.
     Wanted(Reservation),
-    /// Known already.
+    /// The Message-ID is already known.
     Have,
     /// Another peer was just asked to send it.
     InFlight,
-    /// It has come, but is not yet durable as `durability = "always"` promises: a power cut could still take
-    /// it.
+    /// The article has arrived, but is not yet durable as `durability = "always"` promises: a power cut could
+    /// still take it.
     Pending,
 }
 
@@ -78,21 +78,21 @@ pub struct Spool {
     pub(crate) reservations: Arc<Reservations>,
     pub(crate) readers: Readers,
     rows_replayed: u64,
-    /// Unix seconds after the newest remembered hash of another server; 0: there is none.
+    /// Latest possible arrival of a remembered hash of another server, in Unix seconds; 0: there is none.
     newest_hash: AtomicU64,
-    /// What `measure` found last.
+    /// Latest result of `measure`.
     pub(crate) measured: ArcSwap<Status>,
-    /// How long the writer was held for each entry of a batch.
+    /// Times for which the writer was held, divided by the entries of a batch.
     held: Latency,
-    /// Held by the pass that compresses cold overview.
+    /// Held by a pass that compresses cold overview.
     pub(crate) packing_overview: Ordered<(), { rank::PACKING_OVERVIEW }>,
-    /// The indexes were looked over for damage since it was opened.
+    /// Whether the indexes were checked for damage since the spool was opened.
     pub(crate) is_looked_over: AtomicBool,
     /// Held by a pass of expiry.
     pub(crate) expiring: Ordered<(), { rank::EXPIRING }>,
-    /// What all passes have removed since the spool was opened.
+    /// Total of all passes since the spool was opened.
     pub(crate) expired: Ordered<ExpireReport, { rank::INNERMOST }>,
-    /// Who hears of articles before expiry removes them.
+    /// Archivist to be called before expiry removes articles.
     archivist: Ordered<Option<Arc<dyn Archivist>>, { rank::INNERMOST }>,
     _lock: Box<dyn Send + Sync>,
 }
@@ -104,7 +104,7 @@ impl std::fmt::Debug for Spool {
 }
 
 impl Spool {
-    /// Opens a spool, making what is missing on a new one and replaying what a crash left open.
+    /// Opens a spool, creating missing parts of a new one and replaying the journal after a crash.
     pub fn open(
         disk: Arc<dyn Disk>,
         config: SpoolConfig,
@@ -115,12 +115,12 @@ impl Spool {
         let taken = if recovery.new || recovery.rebuilt.is_some() {
             writer.checkpoint()
         } else if recovery.power_lost || recovery.lone_checkpoint {
-            // The one before and the journal are enough to serve, and to make room.
+            // The previous checkpoint and the journal are enough to serve, and to free space.
             writer.checkpoint_or_later()
         } else {
             Ok(())
         };
-        // Without its journal a rebuild cannot tell what was durable either.
+        // Without its journal, a rebuild does not know what was durable either.
         let power_lost = recovery.power_lost || recovery.rebuilt.is_some();
         let dir = &writer.folds.shared.config.dir;
         taken.map_err(SpoolError::io("take a checkpoint in", dir))?;
@@ -156,23 +156,23 @@ impl Spool {
         Ok((spool, recovery))
     }
 
-    /// Whether overview rows may have further headers than those that all have: rows that were made while
-    /// some were configured have them.
+    /// Reports whether overview rows may have more headers than the standard ones: rows that were created
+    /// while some were configured have them.
     pub fn rows_have_headers(&self) -> bool {
         self.shared.row_headers.any()
     }
 
-    /// Journal rows that were replayed when it was opened: none after an end in order.
+    /// Returns the number of journal rows replayed when it was opened: 0 after an orderly close.
     pub fn rows_replayed(&self) -> u64 {
         self.rows_replayed
     }
 
-    /// Hash of a Message-ID.
+    /// Returns the hash of a Message-ID.
     pub fn key(&self, message_id: &[u8]) -> Key {
         self.shared.hasher.key(message_id)
     }
 
-    /// What history knows about a Message-ID.
+    /// Looks up a Message-ID in the history.
     pub fn lookup(&self, key: &Key) -> Lookup {
         let is_missing = |found: &Lookup| matches!(found, Lookup::Unknown | Lookup::Gone);
         match self.ask_whole_maps(is_missing, || self.shared.lookup(key)) {
@@ -181,8 +181,8 @@ impl Spool {
         }
     }
 
-    /// Whether history knows these Message-IDs, whose keys are given too, one by one; much quicker than to
-    /// ask for each.
+    /// Reports which of these Message-IDs, passed with their keys, history knows; much faster than individual
+    /// look-ups.
     pub fn are_known(&self, keys: &[Key], message_ids: &[&[u8]]) -> Vec<bool> {
         let mut found = Vec::with_capacity(keys.len());
         self.shared.history.lookup_all(keys, &mut found);
@@ -190,12 +190,12 @@ impl Spool {
         found.iter().zip(message_ids).map(known).collect()
     }
 
-    /// Whether history knows a Message-ID, with or without an article.
+    /// Reports whether history knows a Message-ID, with or without an article.
     pub fn is_known(&self, key: &Key) -> bool {
         self.shared.history.lookup(key) != Found::None
     }
 
-    /// Answers offers of these Message-IDs, whose keys are given too, one by one.
+    /// Answers offers of these Message-IDs, passed with their keys, one by one.
     pub fn reserve<'s>(
         &'s self,
         keys: &'s [Key],
@@ -218,18 +218,18 @@ impl Spool {
         if self.is_durable(self.ticket()) { Ok(()) } else { self.sync() }
     }
 
-    /// How long syncs took that made something durable, since the spool was opened.
+    /// Returns the durations of effective syncs since the spool was opened.
     pub fn sync_latency(&self) -> LatencyCounts {
         self.sync.latency.counts()
     }
 
-    /// How long the writer was held, in equal parts for the entries of each batch, since the spool was
-    /// opened.
+    /// Returns the times for which the writer was held, divided equally among the entries of each batch,
+    /// since the spool was opened.
     pub fn held_latency(&self) -> LatencyCounts {
         self.held.counts()
     }
 
-    /// Commits a batch with the writer held for it, and notes for how long it was.
+    /// Commits a batch while holding the writer, and records the duration.
     fn commit_held(
         &self,
         mut writer: impl DerefMut<Target = Writer>,
@@ -245,18 +245,18 @@ impl Spool {
         result
     }
 
-    /// Makes everything committed so far durable, whatever acknowledgements promise; blocks for a sync.
+    /// Makes everything committed so far durable, with any durability setting; blocks for a sync.
     pub fn sync(&self) -> Result<(), Trouble> {
         self.sync.sync_now(&self.shared).map_err(|e| self.sync.stop(failed_sync(&e)))
     }
 
-    /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far
-    /// stand and the other entries were not accepted.
+    /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far are
+    /// valid and the other entries were not accepted.
     pub fn commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
         if !self.shared.packing.is_used() {
             return self.commit_held(self.writer.lock(), batch, Vec::new(), outcomes);
         }
-        // Compressing takes many times as long as committing: it is done before the lock is taken.
+        // Compressing takes many times as long as committing, so it is done before the lock is taken.
         let (classes, generation) = {
             let writer = self.writer.lock();
             (writer.classes_of(batch), writer.generation)
@@ -267,13 +267,13 @@ impl Spool {
         };
         let packed = batch.iter().zip(classes).map(pack).collect();
         let writer = self.writer.lock();
-        // Classes may be others meanwhile: then these articles are stored as they came.
+        // If the classes have changed meanwhile, these articles are stored uncompressed.
         let packed = if writer.generation == generation { packed } else { Vec::new() };
         self.commit_held(writer, batch, packed, outcomes)
     }
 
-    /// As [`Spool::commit`], but `None` if another thread is committing, a sync has to be waited for, or
-    /// articles may have to be compressed.
+    /// Like [`Spool::commit`], but returns `None` if another thread is committing, a sync has to be waited
+    /// for, or articles may have to be compressed.
     pub fn try_commit(
         &self,
         batch: &[Entry<'_>],
@@ -285,23 +285,23 @@ impl Spool {
         Some(self.commit_held(self.writer.try_lock()?, batch, Vec::new(), outcomes))
     }
 
-    /// Whether an acknowledgement of what was committed with this ticket keeps the configured promise (G1).
+    /// Reports whether an acknowledgement of the commit with this ticket keeps the configured promise (G1).
     pub fn is_durable(&self, ticket: Ticket) -> bool {
         self.sync.durability() != Durability::Always || self.sync.durable() >= ticket.0
     }
 
-    /// Represents everything committed so far.
+    /// Returns the ticket of everything committed so far.
     pub fn ticket(&self) -> Ticket {
         Ticket(self.sync.written())
     }
 
-    /// Why nothing is accepted at the moment, if so.
+    /// Returns why nothing is accepted at the moment, if so.
     pub fn trouble(&self) -> Option<Trouble> {
         self.sync.trouble()
     }
 
-    /// Whether anything is accepted at the moment. After a full disk this, too, tries once a second whether
-    /// there is room again, but does not wait for the writer.
+    /// Reports whether articles are accepted at the moment. After a full disk this also checks once a second
+    /// whether there is space again, without waiting for the writer.
     pub fn is_accepting(&self) -> bool {
         let tries = |trouble: &Trouble| {
             let writer = || self.writer.try_lock();
@@ -310,42 +310,42 @@ impl Spool {
         self.sync.trouble().as_ref().is_none_or(tries)
     }
 
-    /// Adds a function called after every sync, and when accepting stops.
+    /// Adds a function to be called after every sync, and when accepting stops.
     pub fn on_durable(&self, callback: Box<dyn Fn() + Send + Sync>) {
         self.sync.on_durable(callback);
     }
 
-    /// The groups as they are now, for looking up many.
+    /// Returns the current table of groups, for many look-ups.
     pub fn group_table(&self) -> Arc<GroupTable> {
         self.shared.groups.snapshot()
     }
 
-    /// A group's number.
+    /// Returns a group's number.
     pub fn group_id(&self, name: &[u8]) -> Option<GroupId> {
         self.shared.groups.table().id(name)
     }
 
-    /// A group.
+    /// Returns a group by number.
     pub fn group(&self, id: GroupId) -> Option<Arc<Group>> {
         self.shared.groups.table().get(id).cloned()
     }
 
-    /// All groups, by name.
+    /// Returns all groups, sorted by name.
     pub fn groups(&self) -> Arc<[Arc<Group>]> {
         self.shared.groups.table().sorted().clone()
     }
 
-    /// A group's marks, exact at this moment.
+    /// Returns a group's marks, exact at this moment.
     pub fn marks(&self, id: GroupId) -> Option<Marks> {
         self.shared.groups.table().get(id).map(|g| g.marks())
     }
 
-    /// A group's marks as [`Group::marks_above`] has them.
+    /// Returns a group's marks as seen above a base; see [`Group::marks_above`].
     pub fn marks_above(&self, id: GroupId, base: impl FnOnce(u64) -> u64) -> Option<Marks> {
         self.shared.groups.table().get(id).map(|g| g.marks_above(base))
     }
 
-    /// LIST ACTIVE's whole text.
+    /// Returns the whole text of LIST ACTIVE.
     pub fn list_active(&self) -> Arc<Vec<u8>> {
         self.shared.list_active()
     }
@@ -370,8 +370,8 @@ impl Spool {
         Ok(rows.len())
     }
 
-    /// The number that stands for a site in [`crate::Facts::sites`]: the one it has, or the next. It is
-    /// durable before it is returned, and none ever stands for another site.
+    /// Returns the number that stands for a site in [`crate::Facts::sites`], assigning the next one if
+    /// necessary. It is durable before it is returned, and never stands for another site.
     pub fn site(&self, name: &str) -> Result<u32, Trouble> {
         let mut writer = self.writer.lock();
         let known = writer.folds.sites.iter().position(|site| site == name);
@@ -392,19 +392,19 @@ impl Spool {
         Ok(number)
     }
 
-    /// The number that stands for a site, if it has one; see [`Spool::site`].
+    /// Returns the number that stands for a site, if it has one; see [`Spool::site`].
     pub fn known_site(&self, name: &str) -> Option<u32> {
         let writer = self.writer.lock();
         writer.folds.sites.iter().position(|site| site == name).map(|number| number as u32)
     }
 
-    /// Unix seconds of the last arrival that history holds; 0 if it holds none.
+    /// Returns the last arrival in history, in Unix seconds; 0 if it is empty.
     pub fn last_arrival(&self) -> u32 {
         self.shared.history.last_arrival()
     }
 
-    /// Reads an article; false if there is none (any more), or it is hidden. With `expect`, only the article
-    /// of that Message-ID.
+    /// Reads an article; returns false if it does not exist (any more), or is hidden. With `expect`, reads
+    /// only the article of that Message-ID.
     pub fn read(
         &self,
         token: &Token,
@@ -415,7 +415,7 @@ impl Spool {
         self.read_whole_maps(patience, out, |out| self.shared.read_shown(token, expect, patience, out))
     }
 
-    /// As [`Spool::read`], also a hidden article: for those who decide about it, not for readers.
+    /// Like [`Spool::read`], including hidden articles: for decisions about them, not for readers.
     pub fn read_stored(
         &self,
         token: &Token,
@@ -426,7 +426,7 @@ impl Spool {
         self.read_whole_maps(patience, out, |out| self.shared.read(token, expect, patience, out))
     }
 
-    /// Where the article with this number is.
+    /// Returns the token of the article with this number.
     pub fn token_of(
         &self,
         group: GroupId,
@@ -443,17 +443,17 @@ impl Spool {
         }
     }
 
-    /// Whether an article with this number is shown.
+    /// Reports whether an article with this number is shown.
     pub fn exists(&self, group: GroupId, number: u64) -> bool {
         self.shared.groups.table().get(group).is_some_and(|g| g.state().shows(number))
     }
 
-    /// The first shown number after this one.
+    /// Returns the first shown number after this one.
     pub fn next_number(&self, group: GroupId, after: u64) -> Option<u64> {
         self.shared.groups.table().get(group)?.state().shown_from(after.checked_add(1)?)
     }
 
-    /// The last shown number before this one.
+    /// Returns the last shown number before this one.
     pub fn previous_number(&self, group: GroupId, before: u64) -> Option<u64> {
         self.shared.groups.table().get(group)?.state().shown_to(before.checked_sub(1)?)
     }
@@ -470,7 +470,7 @@ impl Spool {
         self.shared.over(group, range, (Which::Shown, limit_bytes), patience, out)
     }
 
-    /// Appends one overview row; false if there is no such article.
+    /// Appends one overview row; returns false if there is no such article.
     pub fn row(
         &self,
         group: GroupId,
@@ -494,7 +494,7 @@ impl Spool {
         self.shared.arrived_since(group, since, visit)
     }
 
-    /// The dictionaries that articles were or are compressed with, oldest first.
+    /// Returns the dictionaries that articles were or are compressed with, oldest first.
     pub fn dictionaries(&self) -> Vec<DictionaryStatus> {
         self.shared.packing.status()
     }
@@ -514,7 +514,7 @@ impl Spool {
             if self.sync.is_checkpoint_pending() {
                 continue;
             }
-            // With those of the checkpoint both copies are written.
+            // Together with those of the checkpoint, both copies are written.
             writer.write_headers()?;
             writer.write_groups()?;
             writer.checkpoint()?;
@@ -531,40 +531,40 @@ impl Spool {
         }
     }
 
-    /// Writes the file `secret` again.
+    /// Rewrites the file `secret`.
     pub(crate) fn write_secret(&self) -> io::Result<()> {
         let path = self.shared.config.dir.join("secret");
         let text = crate::open::recovery::secret_text(self.shared.hasher.secret());
         durable_replace(&*self.shared.disk, &path, &[text.as_bytes()], Access::Owner)
     }
 
-    /// Writes copies of dictionaries again that are damaged or missing on disk; returns how many.
+    /// Rewrites damaged or missing copies of dictionaries; returns how many.
     pub fn mend_dictionaries(&self) -> io::Result<u64> {
         self.shared.packing.mend()
     }
 
-    /// How many of these articles are still stored.
+    /// Returns how many of these articles are still stored.
     pub fn count_living(&self, tokens: &[Token]) -> u64 {
         let volumes = self.shared.volumes.load();
         tokens.iter().filter(|token| volumes.is_alive(token)).count() as u64
     }
 
-    /// Name of a volume, for a token's text form.
+    /// Returns the name of a volume, for a token's text form.
     pub fn volume_name(&self, volume: u16) -> Option<String> {
         self.shared.volumes.load().get(volume).map(|v| v.name().to_owned())
     }
 
-    /// The disk it is on, for small files beside it.
+    /// Returns the disk of the spool, for small files beside it.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.shared.disk
     }
 
-    /// The configuration it was opened with.
+    /// Returns the configuration with which it was opened.
     pub fn config(&self) -> &SpoolConfig {
         &self.shared.config
     }
 
-    /// Closes in order: what is in memory is written, everything is synced, and the next start replays
+    /// Closes the spool properly: writes everything in memory and syncs, so that the next start replays
     /// nothing. On a full disk everything is synced, and the next start replays what could not be written.
     pub fn close(&self) -> Result<(), SpoolError> {
         let Some(thread) = self.thread.lock().take() else { return Ok(()) };
@@ -587,7 +587,8 @@ impl Spool {
 }
 
 impl Drop for Spool {
-    /// Without [`Spool::close`] this is like a crash of the process: nothing is lost, the next start replays.
+    /// Without [`Spool::close`] this resembles a crash of the process: nothing is lost, the next start
+    /// replays.
     fn drop(&mut self) {
         if let Some(thread) = self.thread.lock().take() {
             self.shared.packing.finish();

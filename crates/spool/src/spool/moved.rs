@@ -2,73 +2,74 @@
 //!
 //! INN's history has only hashes of Message-IDs, from which no id can be derived. A hash is remembered under
 //! the key of the text `[HASH]`, which no Message-ID has, so that journal, history and rebuild treat it like
-//! any other. Whether any hash is remembered is known from marks, remembered in the same way, one for each
-//! hour of arrival and one for each 300 hours: only while there are some is an unknown Message-ID looked up
-//! by its hash as well. Called by `newsreel history import`; see docs/formats/history.md.
+//! any other. Marks, remembered in the same way, show whether any hash is remembered, one for each hour of
+//! arrival and one for each 300 hours: only while marks exist are unknown Message-IDs looked up by hash as
+//! well. Used by `newsreel history import`; see docs/formats/history.md.
 
 use super::Spool;
-use crate::base::clock::unix_now;
 use crate::base::entry::{Entry, Outcome};
 use crate::base::error::Trouble;
 use crate::base::key::{Key, inn_hash};
 use crate::index::fold::Shared;
 use crate::index::history::Found;
+use disk::clock::unix_now;
 use std::sync::atomic::Ordering;
 
-/// Seconds for which one mark stands.
+/// Seconds covered by the mark of an hour.
 const MARK_SECS: u64 = 3600;
-/// Hours for which a mark of a period stands, so that a start looks for few marks.
+/// Hours covered by the mark of a period, so that a start looks for few marks.
 const PERIOD_HOURS: u64 = 300;
 
-/// A Message-ID as another server's history names it.
+/// A Message-ID as identified by another server's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MovedId<'a> {
     /// The id itself, with its angle brackets.
     Id(&'a [u8]),
-    /// INN's hash of it: see [`crate::inn_hash`].
+    /// INN's hash of the id: see [`crate::inn_hash`].
     Hash([u8; 16]),
 }
 
-/// What became of a moved id.
+/// Result of importing a Message-ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MovedFate {
-    /// It is remembered now.
+    /// The id is now remembered.
     Remembered,
-    /// It was known already.
+    /// The id was already known.
     Known,
-    /// It would be forgotten already.
+    /// The id is old enough to be forgotten.
     Old,
 }
 
-/// The key under which a hash is remembered.
+/// Returns the key under which a hash is remembered.
 fn hash_key(shared: &Shared, hash: [u8; 16]) -> Key {
     shared.hasher.key(format!("[{:032X}]", u128::from_be_bytes(hash)).as_bytes())
 }
 
-/// The key of the mark for hashes that arrived in an hour since 1970.
+/// Returns the key of the mark for hashes that arrived in an hour since 1970.
 fn mark_key(shared: &Shared, hour: u64) -> Key {
     shared.hasher.key(format!("[hashes {hour}]").as_bytes())
 }
 
-/// The key of the mark for hashes that arrived in a period of [`PERIOD_HOURS`] since 1970.
+/// Returns the key of the mark for hashes that arrived in a period of [`PERIOD_HOURS`] since 1970.
 fn period_key(shared: &Shared, period: u64) -> Key {
     shared.hasher.key(format!("[hashes of period {period}]").as_bytes())
 }
 
-/// When the newest of the remembered hashes arrived, at the latest, in Unix seconds; 0: there is none.
+/// Returns an upper bound on the arrival of the newest remembered hash, in Unix seconds; 0: there is none.
 pub(super) fn newest_hash(shared: &Shared) -> u64 {
     let now = unix_now();
     let oldest = now.saturating_sub(shared.current.load().remember_secs) / MARK_SECS;
     let (first, last) = (oldest / PERIOD_HOURS, (now / MARK_SECS + 1) / PERIOD_HOURS);
     let is_known = |key: Key| shared.history.lookup(&key) != Found::None;
-    // The mark of a period came with its first hash. Only that of the oldest may be forgotten before others.
+    // The mark of a period came with its first hash, so only that of the oldest period may already be
+    // forgotten.
     let periods = (first..=last).rev().filter(|p| *p == first || is_known(period_key(shared, *p)));
     let mut hours = periods.flat_map(|p| (p * PERIOD_HOURS..(p + 1) * PERIOD_HOURS).rev());
     hours.find(|hour| is_known(mark_key(shared, *hour))).map_or(0, |hour| (hour + 1) * MARK_SECS)
 }
 
 impl Spool {
-    /// Whether INN's hash of this Message-ID was imported, and is still remembered.
+    /// Reports whether INN's hash of this Message-ID was imported, and is still remembered.
     pub fn is_hash_known(&self, message_id: &[u8]) -> bool {
         let newest = self.newest_hash.load(Ordering::Relaxed);
         newest != 0
@@ -76,12 +77,12 @@ impl Spool {
             && self.shared.history.lookup(&hash_key(&self.shared, inn_hash(message_id))) != Found::None
     }
 
-    /// Remembers ids of another server, with the Unix seconds of their arrival there; those that would be
-    /// forgotten already are passed over. Each is remembered at least as long as if it had arrived here.
+    /// Remembers ids of another server, with the Unix seconds of their arrival there, skipping those old
+    /// enough to be forgotten. Each is remembered at least as long as if it had arrived here.
     pub fn remember_moved(&self, ids: &[(MovedId<'_>, u64)]) -> Result<Vec<MovedFate>, Trouble> {
         let (shared, now) = (&self.shared, unix_now());
         let oldest = now.saturating_sub(shared.current.load().remember_secs);
-        // Arrivals ascend in history, which is forgotten from its front.
+        // Arrivals ascend in history, whose oldest records are forgotten first.
         let mut last = u64::from(shared.history.last_arrival());
         let mut entries = Vec::with_capacity(ids.len());
         let mut places = Vec::with_capacity(ids.len());
@@ -122,8 +123,8 @@ impl Spool {
         Ok(places.into_iter().map(|place| place.map_or(MovedFate::Old, fate)).collect())
     }
 
-    /// When an article arrived (Unix seconds), and whether it is still stored; `None` if its Message-ID is
-    /// unknown.
+    /// Returns when an article arrived (Unix seconds), and whether it is still stored; `None` if its
+    /// Message-ID is unknown.
     pub fn seen(&self, key: &Key) -> Option<(u32, bool)> {
         match self.shared.history.lookup(key) {
             Found::None => None,
@@ -132,7 +133,8 @@ impl Spool {
         }
     }
 
-    /// Message-IDs that history knows, with and without articles, imported hashes and their marks included.
+    /// Returns the number of Message-IDs in history, with and without articles, including imported hashes and
+    /// their marks.
     pub fn history_entries(&self) -> u64 {
         self.shared.history.entries()
     }

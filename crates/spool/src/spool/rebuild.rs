@@ -1,14 +1,14 @@
-//! `newsreel rebuild`: opens a spool with indexes made from the buffers alone, and closes it again.
+//! `newsreel rebuild`: opens a spool with indexes built from the buffers alone, and closes it again.
 
 use crate::base::config::SpoolConfig;
 use crate::base::error::SpoolError;
-use crate::base::progress::Progress;
-use crate::disk::Disk;
 use crate::open::paths::Paths;
 use crate::open::recovery::{self, GivenUp};
+use disk::Disk;
+use disk::Progress;
 use std::sync::Arc;
 
-/// What a rebuild found.
+/// Result of a rebuild.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RebuildReport {
     /// Living articles found.
@@ -28,9 +28,9 @@ pub fn rebuild(
     rebuild_without(disk, config, &[], progress, &mut || Ok(()))
 }
 
-/// As [`rebuild`], giving up the articles of the buffers and classes named in `without`, whose files are
-/// missing or are not those that were in use. A buffer without a file must not be in `config`. If any are
-/// named, `commit` is called once nothing stands against it, before anything is changed.
+/// Like [`rebuild`], giving up the articles of the buffers and classes in `without`, whose files are missing
+/// or are not those that were in use. A buffer without a file must not be in `config`. If `without` is not
+/// empty, `commit` is called once all checks have passed, before anything is changed.
 pub fn rebuild_without(
     disk: Arc<dyn Disk>,
     config: SpoolConfig,

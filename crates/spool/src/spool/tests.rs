@@ -1,5 +1,5 @@
-//! Bugs planted in the writer's own state: what cannot be right is not acknowledged, and nothing
-//! acknowledged is lost.
+//! Bugs planted in the writer's own state: inconsistent state is not acknowledged, and nothing acknowledged
+//! is lost.
 
 use crate::base::bug::planted;
 use crate::base::config::{BufferConfig, ClassConfig, Durability, RuleConfig, SpoolConfig, Tree};
@@ -7,14 +7,14 @@ use crate::base::entry::{Criteria, Entry, Filing, Outcome};
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::facts::Tagged;
 use crate::base::ids::GroupId;
-use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
-use crate::disk::{Disk, SimDisk};
 use crate::index::groups::NewGroup;
 use crate::journal::Row;
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::spool::Spool;
+use disk::Patience;
+use disk::{Disk, SimDisk};
 use netnews::Article;
 use netnews::overview_row::Fields;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ fn commit(spool: &Spool, n: u64) -> Result<(), Trouble> {
     spool.settle()
 }
 
-/// A spool with articles 0 to 9 acknowledged, and its disk.
+/// Creates a spool in which articles 0 to 9 are acknowledged; returns it with its disk.
 fn filled(method: MethodKind) -> (Spool, SimDisk, SpoolConfig) {
     let (disk, config) = (SimDisk::new(), config(method));
     let spool = open(&disk, &config);
@@ -87,8 +87,8 @@ fn is_readable(spool: &Spool, n: u64) -> bool {
     spool.read(&token, Some(&key), Patience::Wait, &mut ArticleBuf::default()).unwrap()
 }
 
-/// Accepting has stopped for a bug; all that was acknowledged can be read, now and after a restart; then the
-/// spool accepts again.
+/// Checks that a bug has stopped accepting, that all acknowledged articles can be read, now and after a
+/// restart, and that the spool then accepts again.
 fn stops_and_loses_nothing(spool: Spool, disk: &SimDisk, config: &SpoolConfig, acknowledged: u64) {
     for n in [acknowledged, acknowledged + 1] {
         let trouble = commit(&spool, n).unwrap_err();
@@ -124,10 +124,10 @@ fn a_bug_while_an_article_is_prepared_stores_nothing_and_stops_accepting() {
 }
 
 #[test]
-fn a_bug_after_the_commit_point_keeps_what_has_its_row() {
+fn a_bug_after_the_commit_point_keeps_articles_that_have_their_row() {
     let (spool, disk, config) = filled(MethodKind::AppendOnly);
     spool.writer.lock().folds.kept.iter_mut().for_each(|list| *list = None);
-    // Its row is durable, so it is accepted; the index that lacks it is made whole by the replay.
+    // The row is durable, so the article is accepted; the replay completes the index that lacks it.
     planted(|| commit(&spool, 10)).unwrap();
     assert!(commit(&spool, 11).unwrap_err().text.contains("a bug in newsreel"));
     drop(spool);

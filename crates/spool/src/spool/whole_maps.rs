@@ -1,21 +1,21 @@
-//! Before readers are told that something is not here: pages of mapped files that could not be read show
-//! zeros, which mean "overwritten" and "never seen", and are rebuilt first (decision 30).
+//! Look-ups repeated after unreadable pages of mapped files: lost pages show zeros, which mean "overwritten"
+//! and "never seen", so they are rebuilt before a look-up reports that something is missing (decision 30).
 
 use super::Spool;
 use crate::base::error::ReadError;
-use crate::base::read_mode::Patience;
 use crate::read::article::ArticleBuf;
+use disk::Patience;
 use std::io;
 use std::sync::atomic::Ordering;
 
 impl Spool {
-    /// Asks, and asks again for as long as the answer says that something is missing and pages of mapped
+    /// Calls `ask`, and repeats it for as long as something is missing from the answer and pages of mapped
     /// files were lost or rebuilt meanwhile.
     pub(super) fn ask_whole_maps<T>(&self, is_missing: impl Fn(&T) -> bool, ask: impl Fn() -> T) -> T {
         loop {
             let mended = self.shared.lost_pages.load(Ordering::Acquire);
             let answer = ask();
-            // If they cannot be rebuilt the spool has stopped, and says why.
+            // If the pages cannot be rebuilt, the spool has stopped and reports why.
             if !is_missing(&answer)
                 || self.shared.disk.lost_pages() == mended
                 || self.writer.lock().mend_lost_pages().is_err()
@@ -25,7 +25,7 @@ impl Spool {
         }
     }
 
-    /// As [`Spool::ask_whole_maps`], to read an article; an error if the pages cannot be rebuilt.
+    /// Like [`Spool::ask_whole_maps`], for reading an article; an error if the pages cannot be rebuilt.
     pub(super) fn read_whole_maps(
         &self,
         patience: Patience,

@@ -1,22 +1,21 @@
-//! What follows a busy feed: what it wrote is brought to the medium step by step, and its memory is given
-//! back.
+//! Write-back behind a busy feed: its data is written to the medium step by step, and the memory released.
 //!
-//! The machine keeps what is written in its memory. A busy feed touches new memory for all of it, which costs
-//! more than everything else of filing where that memory has to be found first, and it displaces what
-//! readers use. So, step by step of a file, a thread has the machine write back what is complete. The newest
-//! steps of all files together, up to [`HotMemory::bytes`], stay in memory for readers and feeds; the memory
-//! of older ones is given back, and the next steps are written into it. That, too, costs something. So a feed
-//! is left to the machine unless it is busy and the machine has to look for memory, which the processor time
-//! of its writes tells; and so is a file in memory alone.
+//! The machine caches written data in memory. A busy feed touches new memory for all of it, which costs more
+//! than everything else in filing where that memory has to be found first, and it displaces what readers use.
+//! Step by step of a file, a thread therefore has the machine write back what is complete. The newest steps
+//! of all files together, up to [`HotMemory::bytes`], stay in memory for readers and feeds; the memory of
+//! older ones is released, and the next steps are written into it. That has a cost as well, so a feed is left
+//! to the machine unless it is busy and the machine is short of free memory, as the processor time of its
+//! writes shows. A file in memory only is also left alone.
 //!
-//! Everything here is a hint: the kernel gives back only what the medium has, so no state of an article
-//! (`docs/states.md`) changes, and nothing depends on whether or when it happens. Called by the writer; see
+//! Everything here is a hint: the kernel releases only what the medium has, so no state of an article
+//! (`docs/states.md`) changes, and nothing depends on whether or when it happens. Used by the writer; see
 //! `docs/decisions/0042-hot-memory.md`.
 
-use crate::base::clock::thread_time;
 use crate::base::config::HotMemory;
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::DiskFile;
+use disk::DiskFile;
+use disk::clock::thread_time;
 use parking_lot::Condvar;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,40 +25,40 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tracing::warn;
 
-/// Steps that wait for the thread at most; the memory of further ones stays with the machine.
+/// Maximum number of steps that wait for the thread; the memory of further ones is left to the machine.
 const STEPS_WAITING_MAX: usize = 4096;
 
-/// A volume, or the journal.
+/// Number of a volume; `None`: the journal.
 type Of = Option<u16>;
 
-/// The writer's part.
+/// State owned by the writer.
 #[derive(Debug)]
 pub(crate) struct Behind {
     shape: HotMemory,
     trails: Vec<(Of, Trail)>,
     hot: Arc<Hot>,
-    /// Runs from the first step of a busy feed on.
+    /// Started with the first step of a busy feed.
     thread: Option<JoinHandle<()>>,
 }
 
-/// How far one file has been followed.
+/// Progress in one file.
 #[derive(Debug)]
 struct Trail {
-    /// Where the step begins that is being written.
+    /// Start of the step that is being written.
     from: u64,
     since: Instant,
-    /// Processor time that writing it has taken.
+    /// Processor time spent on writing it.
     took: Duration,
-    /// Since the feed became busy, memory had to be looked for.
+    /// Whether memory was short since the feed became busy.
     is_slow: bool,
     in_memory: bool,
 }
 
-/// The thread's processor time before a write.
+/// Processor time of the thread before a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun(Duration);
 
-/// What writer and thread share.
+/// State that writer and thread share.
 #[derive(Debug)]
 struct Hot {
     bytes: AtomicU64,
@@ -74,8 +73,8 @@ struct Waiting {
     stop: bool,
 }
 
-/// A part of a file that is complete. The file may be gone by the time it matters: a buffer that was moved, a
-/// journal file that was removed.
+/// A complete part of a file. The file may have been removed when its turn comes: a buffer that was moved, or
+/// a journal file.
 #[derive(Debug)]
 struct Step {
     file: Weak<dyn DiskFile>,
@@ -93,27 +92,27 @@ impl Behind {
         Self { shape, trails: Vec::new(), hot: Arc::new(hot), thread: None }
     }
 
-    /// From now on this much stays.
+    /// Sets the amount of memory that stays from now on.
     pub fn set_bytes(&self, bytes: u64) {
         self.hot.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes whose memory was given back.
+    /// Returns the number of bytes whose memory was released.
     pub fn released_bytes(&self) -> u64 {
         self.hot.released.load(Ordering::Relaxed)
     }
 
-    /// To be called before a write.
+    /// Begins the measurement of a write.
     pub fn begin(&self) -> Begun {
         Begun(if self.is_off() { Duration::ZERO } else { thread_time() })
     }
 
-    /// Whether everything is left to the machine.
+    /// Reports whether everything is left to the machine.
     fn is_off(&self) -> bool {
         self.hot.bytes.load(Ordering::Relaxed) == u64::MAX
     }
 
-    /// The file of a volume, or the journal's, has been written up to `end`.
+    /// Records that the file of a volume, or of the journal, has been written up to `end`.
     pub fn wrote(&mut self, begun: Begun, of: Of, (file, end): (&Arc<dyn DiskFile>, u64)) {
         if self.is_off() {
             return;
@@ -149,7 +148,7 @@ impl Drop for Behind {
         self.hot.waiting.lock().stop = true;
         self.hot.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // If it has failed nothing is lost but its hints.
+            // A failed thread loses nothing but its hints.
             let _failed = thread.join();
         }
     }
@@ -161,8 +160,8 @@ impl Trail {
         Self { from, since: Instant::now(), took: Duration::ZERO, is_slow: false, in_memory }
     }
 
-    /// The file has been written up to `end`, which took so much processor time: returns what is complete and
-    /// to be followed.
+    /// Records that the file has been written up to `end`, with this much processor time; returns the
+    /// completed range to be followed.
     fn wrote(&mut self, end: u64, took: Duration, shape: &HotMemory) -> Option<Range<u64>> {
         self.took += took;
         let upto = end / shape.step_bytes * shape.step_bytes;
@@ -173,7 +172,7 @@ impl Trail {
         let (done, now) = (self.from..upto, Instant::now());
         let (lasted, took) = (now.duration_since(self.since), self.took);
         (self.from, self.since, self.took) = (upto, now, Duration::ZERO);
-        // Before its beginning: the buffer has wrapped, or the journal has begun a file.
+        // An end before the start of the step: the buffer has wrapped, or the journal has begun a file.
         let steps = u32::try_from(steps?).unwrap_or(u32::MAX);
         let is_busy = lasted <= shape.busy_step.saturating_mul(steps);
         self.is_slow = is_busy && (self.is_slow || took > shape.slow_step.saturating_mul(steps));
@@ -182,12 +181,12 @@ impl Trail {
 }
 
 impl Hot {
-    /// The thread's loop.
+    /// Runs the thread's loop.
     fn run(&self) {
         let (mut held, mut held_bytes) = (VecDeque::new(), 0);
         while let Some(step) = self.next() {
             if let Some(file) = step.file.upgrade() {
-                // An error comes again at the next sync.
+                // An error is reported again by the next sync.
                 let _comes_again = file.write_back(step.range.clone());
             }
             held_bytes += step.len();
@@ -201,7 +200,7 @@ impl Hot {
         }
     }
 
-    /// The next step, once there is one; `None` at the end.
+    /// Waits for the next step; `None` at the end.
     fn next(&self) -> Option<Step> {
         let mut waiting = self.waiting.lock();
         loop {
@@ -231,17 +230,17 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Disk, Open, SimDisk};
+    use disk::{Disk, Open, SimDisk};
     use std::path::Path;
     use std::time::Duration;
 
     /// Steps of 100 bytes; every feed is busy, and every write is slow.
     const SHAPE: HotMemory =
         HotMemory { bytes: 300, step_bytes: 100, busy_step: Duration::MAX, slow_step: Duration::ZERO };
-    /// What a write takes.
+    /// Processor time of a write.
     const TOOK: Duration = Duration::from_millis(1);
 
-    /// Before all that the thread did.
+    /// Start before all activity of the thread.
     const SLOW: Begun = Begun(Duration::ZERO);
 
     /// Waits until a file was written back and released up to these offsets.
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_bytes_of_all_files_stay_and_older_ones_go_in_their_order() {
+    fn the_newest_bytes_of_all_files_stay_and_older_ones_are_released_in_order() {
         let (disk, a, b) = (SimDisk::new(), Path::new("/a"), Path::new("/b"));
         let (first, second, mut behind) = (file(&disk, a), file(&disk, b), Behind::new(SHAPE));
         behind.wrote(SLOW, Some(1), (&first, 50));
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_gone_is_passed_over_and_all_may_stay() {
+    fn removed_files_are_skipped_and_everything_may_stay_in_memory() {
         let (disk, path) = (SimDisk::new(), Path::new("/a"));
         let (gone, mut behind) = (file(&disk, Path::new("/gone")), Behind::new(SHAPE));
         behind.wrote(SLOW, Some(1), (&gone, 0));

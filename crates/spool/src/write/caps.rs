@@ -1,19 +1,19 @@
-//! Caps: how many articles, or bytes of them, a group may have; the newest stay.
+//! Caps on the number of articles, or of their bytes, in a group; the newest stay.
 //!
 //! Newest means highest number. [`Search`] finds the lowest number that may stay without sorting and in a
 //! fixed amount of memory: it sums up by ranges of numbers, and narrows to the range in which the cap is
-//! reached, so every article is looked at a few times at most. Pure; driven by a pass of expiry
+//! reached, so every article is examined a few times at most. Pure; driven by a pass of expiry
 //! ([`crate::care::expire`]).
 
 use crate::index::weights::Weight;
 
-/// Ranges of numbers for all searches of a pass together: 16 bytes each.
+/// Number of ranges for all searches of a pass together: 16 bytes each.
 const RANGES: usize = 1 << 18;
-/// Of one search.
+/// Bounds on the number of ranges of one search.
 const RANGES_MIN: usize = 16;
 const RANGES_MAX: usize = 1 << 10;
 
-/// What a group may have at most.
+/// Limits on the contents of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cap {
     pub articles: u64,
@@ -21,23 +21,23 @@ pub(crate) struct Cap {
 }
 
 impl Cap {
-    /// Without an end.
+    /// No limits.
     pub const NONE: Self = Self { articles: u64::MAX, bytes: u64::MAX };
 
-    /// Whether there is room for so much.
+    /// Reports whether a weight is within the limits.
     pub fn holds(&self, weight: Weight) -> bool {
         weight.articles <= self.articles && weight.bytes <= self.bytes
     }
 }
 
-/// The search for the lowest number of a group that may stay.
+/// Search for the lowest number of a group that may stay.
 #[derive(Debug)]
 pub(crate) struct Search {
     cap: Cap,
-    /// The numbers in question.
+    /// Range of candidate numbers.
     low: u64,
     high: u64,
-    /// What the numbers above those have.
+    /// Weight of the numbers above the range.
     above: Weight,
     ranges: Vec<Weight>,
     /// Numbers in each range.
@@ -45,7 +45,7 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// In a group with numbers from `low` to `high`; one of `searches` in a pass.
+    /// Begins a search in a group with numbers from `low` to `high`; one of `searches` in a pass.
     pub fn new(cap: Cap, (low, high): (u64, u64), searches: usize) -> Self {
         let ranges = (RANGES / searches.max(1)).clamp(RANGES_MIN, RANGES_MAX);
         let ranges = vec![Weight::default(); ranges];
@@ -59,7 +59,7 @@ impl Search {
         self.width = ((self.high - self.low) / self.ranges.len() as u64) + 1;
     }
 
-    /// Counts an article; each must come once before [`Search::narrow`].
+    /// Counts an article; each must be counted once before [`Search::narrow`].
     pub fn add(&mut self, number: u64, bytes: u64) {
         if (self.low..=self.high).contains(&number)
             && let Some(range) = self.ranges.get_mut(((number - self.low) / self.width) as usize)
@@ -68,7 +68,7 @@ impl Search {
         }
     }
 
-    /// The lowest number that may stay; `None`: all articles must be counted again.
+    /// Returns the lowest number that may stay; `None`: all articles must be counted again.
     pub fn narrow(&mut self) -> Option<u64> {
         for (at, range) in self.ranges.iter().enumerate().rev() {
             let with = self.above.and(*range);
@@ -91,9 +91,9 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Random;
+    use disk::Random;
 
-    /// Numbers and bytes of articles, newest first, as long as they fit.
+    /// Returns the numbers of the articles that fit, newest first.
     fn naive(articles: &[(u64, u64)], cap: Cap) -> Vec<u64> {
         let mut sorted = articles.to_vec();
         sorted.sort_unstable_by(|a, b| b.cmp(a));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_stay_as_in_a_sorted_list() {
+    fn the_newest_articles_stay_as_in_a_sorted_list() {
         let mut random = Random::new(7);
         for round in 0..300u64 {
             let (count, spread) = (random.below(400), 1 + random.below(50));
@@ -128,7 +128,7 @@ mod tests {
             let cut = loop {
                 rounds += 1;
                 assert!(rounds <= 16);
-                // Those that come meanwhile are above all others.
+                // New articles in the meantime are above all others.
                 articles.iter().chain(&[(high + 1, 7)]).for_each(|(n, bytes)| search.add(*n, *bytes));
                 if let Some(cut) = search.narrow() {
                     break cut;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_numbers_are_the_search_ends() {
+    fn the_search_ends_for_any_numbers() {
         for (low, high) in [(0, 0), (5, 3), (1, u64::MAX - 1), (u64::MAX - 9, u64::MAX - 1)] {
             let mut search = Search::new(Cap { articles: 1, bytes: 10 }, (low, high), 4);
             let cut = (0..20).find_map(|_| {

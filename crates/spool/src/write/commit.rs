@@ -1,9 +1,9 @@
-//! The one way into the spool: a batch of articles and remembered ids is stored, journaled and published
+//! The only way into the spool: a batch of articles and remembered ids is stored, journaled and published
 //! together.
 //!
-//! Order, per part of a batch: give out numbers and places, displace what the places were taken by, write the
-//! bytes, write the journal rows (the commit point), make the articles known. One thread at a time is in
-//! here.
+//! Order, per part of a batch: assign numbers and places, displace the articles at those places, write the
+//! bytes, write the journal rows (the commit point), publish the articles. One thread at a time executes
+//! this.
 
 mod ahead;
 mod claims;
@@ -13,7 +13,6 @@ mod place;
 mod record;
 
 use crate::base::bug::{self, own_bug};
-use crate::base::clock::unix_now;
 use crate::base::config::{BufferConfig, ClassConfig};
 use crate::base::entry::{Entry, Filed, Outcome, Ticket};
 use crate::base::error::{Trouble, TroubleKind};
@@ -34,6 +33,7 @@ use crate::write::leaving::Leaving;
 use crate::write::manager::Class;
 use crate::write::policy::Policy;
 use crate::write::syncer::{Handover, SyncState, failed_sync};
+use disk::clock::unix_now;
 use hashbrown::HashSet;
 use place::{Place, planned};
 use std::collections::VecDeque;
@@ -42,9 +42,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use tracing::{info, warn};
 
-/// So many articles ahead the processor fetches what filing will change.
+/// Prefetch distance, in articles, for cache lines that the commit will write.
 const FETCHED_AHEAD: usize = 4;
-/// Entries of a part at most: they are looked up together.
+/// Maximum number of entries in a part: they are looked up together.
 const LOOKED_UP_MAX: usize = 1024;
 
 /// Records to be written to one volume in one call.
@@ -52,12 +52,12 @@ const LOOKED_UP_MAX: usize = 1024;
 struct Run {
     volume: usize,
     place: u64,
-    /// The write position after it.
+    /// Write position after the records.
     end: u64,
     bytes: Range<usize>,
 }
 
-/// What is known of an entry between its preparation and its publication.
+/// Data of an entry between its preparation and its publication.
 #[derive(Debug, Default)]
 struct Prepared {
     key: Key,
@@ -68,18 +68,18 @@ struct Prepared {
     numbers: Range<usize>,
     xref: Range<usize>,
     fields: Range<usize>,
-    /// The Message-ID that is remembered with it.
+    /// Second Message-ID that is remembered for the article.
     stands_for: Option<Key>,
-    /// Its entry, if it is hidden from the first.
+    /// Entry of an article that is hidden from the start.
     hidden: Option<Box<HiddenArticle>>,
 }
 
-/// Memory of a part, kept from one to the next.
+/// Buffers of a part, reused for the next one.
 #[derive(Debug, Default)]
 struct Scratch {
     /// Record bytes by volume.
     stage: Vec<Vec<u8>>,
-    /// Planned write position by volume.
+    /// Planned write positions by volume.
     heads: Vec<Option<u64>>,
     runs: Vec<Run>,
     prepared: Vec<Prepared>,
@@ -88,13 +88,13 @@ struct Scratch {
     row_numbers: Vec<u8>,
     promises: Vec<(GroupId, u64)>,
     keys: HashSet<u128>,
-    /// Keys of the entries, and what history knows of them.
+    /// Keys of the entries, followed by the results of looking them up in history.
     asked: Vec<Key>,
     known: Vec<Found>,
     bytes: u64,
     sync_first: bool,
     xref: Vec<u8>,
-    /// The headers of one article.
+    /// Headers of one article.
     head: Vec<u8>,
 }
 
@@ -116,7 +116,7 @@ impl Scratch {
         self.sync_first = false;
     }
 
-    /// The records prepared for a volume.
+    /// Returns the records prepared for a volume.
     fn staged(&self, volume: usize) -> Result<&[u8], Trouble> {
         self.stage.get(volume).map(Vec::as_slice).ok_or_else(|| own_bug!("volume {volume} has no stage"))
     }
@@ -130,49 +130,49 @@ impl Scratch {
     }
 }
 
-/// The spool's one writer.
+/// The spool's only writer.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub folds: Folds,
     pub journal: JournalWriter,
     pub classes: Vec<Class>,
-    /// The buffers as the configuration says now.
+    /// Buffers in the current configuration.
     pub buffers: Vec<BufferConfig>,
     pub sync: Arc<SyncState>,
     pub groups: Arc<GroupsFile>,
-    /// Expiry rows that are written and not applied yet.
+    /// Expiry rows that are written but not applied yet.
     pub leaving: VecDeque<Leaving>,
-    /// The journal position after them.
+    /// Journal position after those rows.
     pub leaving_upto: u64,
     /// Rows since the last checkpoint was taken.
     pub rows: u64,
-    /// Journal position of the last checkpoint, and its length.
+    /// Journal position of the last checkpoint, and length of that checkpoint.
     pub checkpointed: (u64, u64),
-    /// A checkpoint is due, but the disk was full.
+    /// Whether a checkpoint is due, but the disk was full.
     checkpoint_late: bool,
-    /// The journal file written to lacks its first rows, since the disk was full.
+    /// Whether the current journal file lacks its first rows, since the disk was full.
     journal_state_late: bool,
-    /// Last position recorded in a `Synced` row.
+    /// Position in the last `Synced` row.
     pub synced_told: u64,
     scratch: Scratch,
     fence: Fence,
-    /// The volume whose next cycle an article waits for, and the first place of that.
+    /// Volume whose next cycle an article waits for, and the first place of that cycle.
     entering: Option<(usize, u64)>,
-    /// When kept articles are due.
+    /// Expiry policy of retained articles.
     pub policy: Arc<Policy>,
-    /// Stands for the groups as they were at the last pass of expiry.
+    /// Fingerprint of the set of groups at the last pass of expiry.
     pub groups_expired: u64,
-    /// Volumes that give up articles, until there is more than enough room again.
+    /// Volumes that give up articles, until enough space is free again.
     pub giving_up: HashSet<u16>,
-    /// What classes with a floor know about their oldest articles.
+    /// Knowledge about the oldest articles of classes with a floor.
     pub floors: Floors,
-    /// Classes that the configuration no longer has; their volumes stay until a restart.
+    /// Classes that are no longer in the configuration; their volumes stay until a restart.
     pub left: Vec<ClassConfig>,
-    /// Rises with every change of the configuration.
+    /// Counter that increases with every change of the configuration.
     pub generation: u64,
-    /// Compressed articles of the batch being committed, by entry.
+    /// Compressed articles of the current batch, by entry.
     packed: Vec<Option<Packed>>,
-    /// Gives memory back after what a busy feed has written.
+    /// Releases memory after a busy feed's writes.
     pub behind: Behind,
 }
 
@@ -214,7 +214,7 @@ impl Writer {
         }
     }
 
-    /// The classes that the articles of a batch would go to now, as long as the generation is the same.
+    /// Returns the current classes of the articles of a batch, valid while the generation stays the same.
     pub fn classes_of(&self, batch: &[Entry<'_>]) -> Vec<Option<usize>> {
         let class = |entry: &Entry<'_>| match entry {
             Entry::Article(f) => self.class_of(f),
@@ -223,7 +223,7 @@ impl Writer {
         batch.iter().map(class).collect()
     }
 
-    /// As [`Writer::commit`], with what was compressed of the batch's articles beforehand, entry by entry.
+    /// Like [`Writer::commit`], with articles of the batch that were compressed beforehand, entry by entry.
     pub fn commit_packed(
         &mut self,
         batch: &[Entry<'_>],
@@ -281,7 +281,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Records in the journal how far everything is durable, if that is news.
+    /// Records in the journal up to where everything is durable, if that has changed.
     fn tell_synced(&mut self, durable: u64) {
         if durable > self.synced_told {
             self.synced_told = durable;
@@ -290,8 +290,8 @@ impl Writer {
         }
     }
 
-    /// Commits as many entries from `done` on as make one part; returns how many: none if the fence must be
-    /// moved first.
+    /// Commits as many entries from `done` on as fit into one part; returns how many: none if the fence must
+    /// be moved first.
     fn commit_part(
         &mut self,
         batch: &[Entry<'_>],
@@ -426,7 +426,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Assigns an entry its numbers and place and builds its record and row; `None` if it must wait for the
+    /// Assigns numbers and place to an entry and builds its record and row; `None` if it must wait for the
     /// next part.
     fn prepare(
         &mut self,
@@ -489,7 +489,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// Housekeeping between parts: the next journal file, the next checkpoint.
+    /// Does the housekeeping between parts: the next journal file, the next checkpoint.
     fn after_part(&mut self, rows: u64) {
         self.rows += rows;
         self.stop_if_late();
@@ -497,7 +497,7 @@ impl Writer {
         self.checkpoint_if_due();
     }
 
-    /// Takes a checkpoint after enough rows, unless some of them wait to be applied, or files to be removed.
+    /// Takes a checkpoint after enough rows, unless rows wait to be applied, or files to be removed.
     pub fn checkpoint_if_due(&mut self) {
         let (position, bytes) = self.checkpointed;
         if self.rows >= self.folds.shared.config.checkpoint_rows
@@ -509,7 +509,7 @@ impl Writer {
         }
     }
 
-    /// Takes a checkpoint, but for one that is being written or where an index has failed.
+    /// Takes a checkpoint, unless one is being written or an index has failed.
     pub fn checkpoint_unless_pending(&mut self) {
         let may = self.folds.failed.is_none() && !self.sync.is_checkpoint_pending();
         if may && let Err(e) = self.checkpoint() {
@@ -517,8 +517,8 @@ impl Writer {
         }
     }
 
-    /// Takes a checkpoint, later if there is no room for it now; until then nothing is accepted. Takes none
-    /// where an index has failed: a restart begins with the one before.
+    /// Takes a checkpoint, or postpones it if there is no space; until then nothing is accepted. Takes none
+    /// if an index has failed: a restart then begins with the previous one.
     pub fn checkpoint_or_later(&mut self) -> io::Result<()> {
         if self.folds.failed.is_some() {
             return Ok(());
@@ -533,7 +533,7 @@ impl Writer {
         taken
     }
 
-    /// A checkpoint cannot be taken, so nothing is accepted until one is.
+    /// Stops accepting until a checkpoint can be taken.
     fn checkpoint_is_late(&mut self, e: &io::Error) {
         if !self.checkpoint_late {
             let dir = self.folds.shared.config.dir.display();
@@ -546,7 +546,7 @@ impl Writer {
     /// Takes a checkpoint and passes it to the syncing thread.
     pub fn checkpoint(&mut self) -> io::Result<()> {
         if let Some(text) = &self.folds.failed {
-            // An index that lacks something must not become the one a start begins with.
+            // A restart must not begin with an incomplete index.
             return Err(io::Error::other(text.clone()));
         }
         while !self.leaving.is_empty() {
@@ -583,8 +583,8 @@ impl Writer {
         self.write_now()
     }
 
-    /// Writes the rows pushed and syncs the journal. The caller has asked [`Writer::accepting`] or
-    /// [`Writer::may_free`] before it pushed them.
+    /// Writes the pushed rows and syncs the journal. The caller has called [`Writer::accepting`] or
+    /// [`Writer::may_free`] before pushing them.
     pub fn write_now(&mut self) -> Result<(), Trouble> {
         self.rows += 1;
         self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
@@ -593,7 +593,7 @@ impl Writer {
         Ok(())
     }
 
-    /// As [`Writer::write_now`], without the sync: what the rows say must not be done before one.
+    /// Like [`Writer::write_now`], without the sync, which must precede carrying out the rows.
     pub fn write_unsynced(&mut self) -> Result<(), Trouble> {
         self.rows += 1;
         self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
@@ -606,7 +606,7 @@ impl Writer {
         self.sync.wrote(0);
     }
 
-    /// Promises of rows that were not written do not count.
+    /// Forgets the promises in rows that were not written.
     fn forget_promises(&mut self) {
         let end = self.journal.end();
         for (group, _) in &self.scratch.numbers {
@@ -616,18 +616,18 @@ impl Writer {
         }
     }
 
-    /// The last row and a last checkpoint.
+    /// Writes the last row and a last checkpoint.
     pub fn close(&mut self) -> io::Result<()> {
         if self.sync.trouble().is_some() {
             return Ok(());
         }
-        // The row promises that all before it is durable.
+        // The row asserts that everything before it is durable.
         self.sync.sync_now(&self.folds.shared)?;
         while self.sync.is_checkpoint_pending() && self.sync.trouble().is_none() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         match self.write_last() {
-            // All is durable; the next start replays what the checkpoint before this one lacks.
+            // Everything is durable; the next start replays the rows after the previous checkpoint.
             Err(e) if is_full(&e) => {
                 self.journal.discard();
                 Ok(())
@@ -644,8 +644,8 @@ impl Writer {
         self.checkpoint()
     }
 
-    /// The first history record that must be kept: an article lives, or the id is younger than the remember
-    /// time.
+    /// Returns the first history record that must be kept: its article lives, or its id is younger than the
+    /// remember time.
     fn first_kept_record(&self) -> u64 {
         let shared = &self.folds.shared;
         let before = unix_now().saturating_sub(shared.current.load().remember_secs);
@@ -653,7 +653,7 @@ impl Writer {
         shared.history.first_living(old, &|token| shared.volumes.load().is_alive(token))
     }
 
-    /// Begins a journal file; each starts with what a rebuild could not find in the buffers.
+    /// Begins a journal file; each starts with the state that a rebuild could not find in the buffers.
     pub fn next_journal_file(&mut self) -> io::Result<()> {
         if !self.journal_state_late {
             self.journal.next_file()?;
@@ -692,12 +692,12 @@ impl Writer {
     }
 }
 
-/// What was put in a place of the part's memory.
+/// Returns the part of a buffer at a range that was prepared.
 fn part<'a, T>(all: &'a [T], range: &Range<usize>) -> Result<&'a [T], Trouble> {
     all.get(range.clone()).ok_or_else(|| own_bug!("{range:?} of {} were prepared", all.len()))
 }
 
-/// Why accepting stops after an error.
+/// Returns the trouble that an error causes.
 pub(crate) fn trouble(doing: &str, e: &io::Error) -> Trouble {
     if let Some(bug) = bug::in_error(e) {
         return bug.clone();

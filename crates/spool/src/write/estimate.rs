@@ -1,7 +1,8 @@
-//! Where articles would be stored, and how much of their class they would take, before anything is stored.
+//! Estimates of where articles would be stored, and how much space they would take, before anything is
+//! stored.
 //!
-//! By a configuration alone, so that an import can be compared with what there is room for, also while a
-//! server has the spool. Asks the same rules as `commit`. Called by `newsreel import`.
+//! Based on a configuration alone, so that an import can be compared with the available space even while a
+//! server has the spool open. Uses the same rules as `commit`. Called by `newsreel import`.
 
 use crate::base::config::SpoolConfig;
 use crate::base::entry::Criteria;
@@ -9,16 +10,16 @@ use crate::base::error::SpoolError;
 use crate::index::rules::{Rules, Traits};
 use crate::method::cnfs::record::{END, HEADER_BYTES};
 
-/// The Xref line without its places: name, our path identity's share of Path, line end.
+/// Length of the Xref line without its entries: name, our path identity's share of Path, line end.
 const XREF_BYTES: u64 = 8;
-/// A number and its colon in Xref, about.
+/// Approximate length of a number and its colon in Xref.
 const NUMBER_BYTES: u64 = 6;
 
 /// The rules and classes of a configuration.
 #[derive(Debug)]
 pub struct Estimator {
     rules: Rules,
-    /// Of each class the unit its articles are stored in, in bytes.
+    /// Storage unit of each class, in bytes.
     blocks: Vec<u64>,
     identity_bytes: u64,
 }
@@ -26,18 +27,18 @@ pub struct Estimator {
 /// An article that might be stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
-    /// Groups that it would be filed in, the first one first.
+    /// Groups that it would be filed in, the primary one first.
     pub groups: &'a [&'a str],
-    /// Its length in wire format.
+    /// Length in wire format.
     pub wire_bytes: u64,
-    /// What rules may ask.
+    /// Properties that rules test.
     pub criteria: Criteria<'a>,
     /// Seconds from its arrival to its Expires date.
     pub expires_in_secs: Option<u64>,
 }
 
 impl Estimator {
-    /// That of a configuration.
+    /// Creates the estimator of a configuration.
     pub fn new(config: &SpoolConfig) -> Result<Self, SpoolError> {
         let class = |name: &str| config.classes.iter().position(|class| class.name == name);
         let block = |name: &String| config.buffers.iter().find(|b| b.name == *name).map(|b| b.block_bytes);
@@ -49,8 +50,8 @@ impl Estimator {
         })
     }
 
-    /// The class of an article, by its place in the configuration, and about how many bytes it takes there;
-    /// `None` if no rule matches.
+    /// Returns the class of an article, by its index in the configuration, and about how many bytes it takes
+    /// there; `None` if no rule matches.
     pub fn place(&self, article: &Candidate<'_>) -> Option<(usize, u64)> {
         let bits = |group: &&str| self.rules.group_bits(group.as_bytes());
         let traits = Traits {

@@ -1,12 +1,12 @@
-//! Expiry: which kept articles are due, and letting go of them (CN-20 to CN-22, CN-27, CN-46).
+//! Expiry: which retained articles are due, and their removal (CN-20 to CN-22, CN-27, CN-46).
 //!
-//! It reads the entries of [`crate::index::kept`] and never an article. The explicit date is recorded at
+//! Reads the entries of [`crate::index::kept`] and never an article. The explicit date is recorded at
 //! arrival, the policy is applied when an entry is read, so that a change of policy takes effect at once. A
-//! number goes when the policy of its group says so; the bytes go with the last number. [`Judge`] decides and
-//! changes nothing; dry runs and explanations ask it too. Driven by [`crate::care::expire`] in bounded steps:
-//! some choose what goes and write its rows; once these are durable, without the writer's lock, others take
-//! it out of the indexes; files that are removed one by one follow, again without the lock. No checkpoint is
-//! taken in between: it would say that the rows are applied.
+//! number ends when the policy of its group says so; the bytes are removed with the last number. [`Judge`]
+//! decides without changing anything, also for dry runs and explanations. Driven by [`crate::care::expire`]
+//! in bounded steps: some choose articles and write their rows; once these are durable, without the writer's
+//! lock, others remove the articles from the indexes; files of single articles are removed last, again
+//! without the lock. No checkpoint is taken in between: it would claim that the rows are applied.
 
 use crate::base::bug::own_bug;
 use crate::base::config::Keep;
@@ -36,16 +36,16 @@ use std::sync::Arc;
 const ENTRIES_PER_STEP: usize = 2000;
 /// Articles whose rows are written in one step.
 const CHOSEN_PER_STEP: usize = 64;
-/// Articles that leave the indexes in one step.
+/// Articles that are removed from the indexes in one step.
 const GONE_PER_STEP: usize = 64;
-/// For so long at most nobody looks at a file again of which nothing goes, in seconds: what was cancelled
-/// leaves it then.
+/// Maximum time for which a file without due articles is not examined again, in seconds: then its cancelled
+/// articles are dropped.
 const QUIET_SECS_MAX: u64 = 86_400;
 
-/// What expiry did, or would do.
+/// Results of an expiry, or of a dry run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExpireReport {
-    /// Articles checked: those that lived when the pass came to them.
+    /// Articles examined: those that lived when the pass reached them.
     pub looked_at: u64,
     /// Articles that were removed, or would be.
     pub articles: u64,
@@ -53,25 +53,25 @@ pub struct ExpireReport {
     pub numbers: u64,
     /// Stored bytes of those articles.
     pub bytes: u64,
-    /// Of these articles those whose groups had more than a cap allows.
+    /// Articles among them whose groups exceeded a cap.
     pub capped: u64,
-    /// Those that were given up for room.
+    /// Articles that were given up to free space.
     pub given_up: u64,
-    /// Of the articles that are due those that were held back for an archive.
+    /// Due articles that were held back for an archive.
     pub held: u64,
-    /// A class had less room than it should leave free.
+    /// Whether a class had less space than it should leave free.
     pub is_short: bool,
-    /// When the next article is due, Unix seconds.
+    /// Time at which the next article is due, Unix seconds.
     pub next_due: Option<u64>,
 }
 
 impl ExpireReport {
-    /// What both have removed.
+    /// Returns the sum of both reports.
     pub(crate) fn with(&self, other: &Self) -> Self {
         self.counted(other, |a, b| a + b)
     }
 
-    /// What was removed since it was as in `before`.
+    /// Returns the difference from an earlier report.
     pub(crate) fn without(&self, before: &Self) -> Self {
         self.counted(before, |a, b| a.saturating_sub(b))
     }
@@ -88,12 +88,12 @@ impl ExpireReport {
         }
     }
 
-    /// These counts, and what the last pass says of what is left.
+    /// Returns these counts, with the outlook of the last pass.
     pub(crate) fn with_outlook_of(&self, last: &Self) -> Self {
         Self { held: last.held, is_short: last.is_short, next_due: last.next_due, ..*self }
     }
 
-    /// Counts what becomes of an article.
+    /// Counts the verdict on an article.
     pub(crate) fn count(&mut self, e: &KeptEntry, verdict: &Verdict) {
         self.looked_at += 1;
         self.next_due = self.next_due.into_iter().chain(verdict.next).min();
@@ -107,61 +107,61 @@ impl ExpireReport {
     }
 }
 
-/// What is to become of a living article.
+/// Verdict on a living article.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Numbers that go.
+    /// Numbers that end.
     pub due: Vec<(GroupId, u64)>,
-    /// Some number lives on.
+    /// Whether another number lives on.
     pub stays: bool,
-    /// When the next of these is due, Unix seconds.
+    /// Earliest time at which one of the others is due, Unix seconds.
     pub next: Option<u64>,
-    /// A cap took one of its numbers.
+    /// Whether a cap ended one of its numbers.
     pub is_capped: bool,
-    /// It goes for room.
+    /// Whether the article is given up to free space.
     pub is_given_up: bool,
-    /// No rule promises that it stays now, were there need of room.
+    /// Whether no rule protects it now, should space be needed.
     pub may_give_up: bool,
-    /// The rule that keeps it longest.
+    /// Index of the rule that keeps it longest.
     pub rule: Option<usize>,
 }
 
-/// What [`Judge::judge`] says.
+/// Result of [`Judge::judge`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Judged {
-    /// No such article lives; its entry can go.
+    /// No such article lives; its entry can be dropped.
     Dead,
-    /// That depends on its thread, and [`Judge::threads`] is not there yet.
+    /// The verdict depends on its thread, and [`Judge::threads`] is not built yet.
     NeedsThreads,
-    /// It lives.
+    /// The article lives.
     Lives(Verdict),
 }
 
-/// What a rule says of a number.
+/// Result of applying a rule to a number.
 pub(crate) struct Term {
     pub rule: Option<usize>,
     pub keep: Keep,
-    /// When it is due, Unix seconds; `None`: never.
+    /// Time at which it is due, Unix seconds; `None`: never.
     pub due: Option<u64>,
-    /// Its group has more than the rule allows, and it is among the oldest.
+    /// Whether its group exceeds the rule's cap, and it is among the oldest.
     pub is_capped: bool,
 }
 
-/// The policy as of one moment, with what it must know of many articles to judge one.
+/// The policy at one moment, with data about many articles that judging one may need.
 #[derive(Debug)]
 pub(crate) struct Judge {
     pub policy: Arc<Policy>,
-    /// Unix seconds.
+    /// Current time in Unix seconds.
     pub now: u64,
-    /// The rule that decides, by volume and group: asked for each number.
+    /// Cache of the deciding rule, by volume and group: needed for each number.
     chosen: hashbrown::HashMap<(u16, GroupId), Option<usize>>,
-    /// By rule and group, where there is more than the rule's cap: the lowest number that may stay.
+    /// Lowest number that may stay, by rule and group, where the rule's cap is exceeded.
     pub cuts: HashMap<(usize, GroupId), u64>,
-    /// Built when an article is met that depends on it.
+    /// Built when an article is found that depends on it.
     pub threads: Option<Threads>,
-    /// By volume, where room is short.
+    /// Articles to be given up, by volume, where space is short.
     pub give_up: HashMap<u16, GiveUp>,
-    /// Who is asked before an article goes.
+    /// Hook to be called before an article is removed.
     pub may_leave: Option<Arc<dyn MayLeave>>,
 }
 
@@ -171,7 +171,7 @@ impl Judge {
         Self { policy, now, chosen, cuts, threads: None, give_up, may_leave: None }
     }
 
-    /// The rule that decides about articles of a volume in a group.
+    /// Returns the rule that decides about articles of a volume in a group.
     pub fn rule(&mut self, volume: &dyn Volume, group: &Group) -> Option<usize> {
         let policy = &self.policy;
         *self.chosen.entry((volume.id(), group.id)).or_insert_with(|| {
@@ -180,7 +180,7 @@ impl Judge {
         })
     }
 
-    /// When an article leaves a group; `None` without the arrivals of threads if it depends on them.
+    /// Returns when an article leaves a group; `None` if that depends on thread data that is not built yet.
     pub fn term(&mut self, volume: &dyn Volume, group: &Group, number: u64, e: &KeptEntry) -> Option<Term> {
         let rule = self.rule(volume, group);
         let keep = rule.map_or(Keep::Forever, |rule| self.policy.keep(rule));
@@ -194,7 +194,7 @@ impl Judge {
         Some(Term { rule, keep, due, is_capped: cut.is_some_and(|cut| number < *cut) })
     }
 
-    /// What becomes of an article of a volume.
+    /// Judges an article of a volume.
     pub fn judge(
         &mut self,
         shared: &Shared,
@@ -223,7 +223,7 @@ impl Judge {
             verdict.may_give_up &= term.keep.may_give_up(self.now.saturating_sub(u64::from(e.arrived)));
         }
         if latest.is_none() {
-            // No group names it any more: it was cancelled, or its groups were removed.
+            // No group refers to it any more: it was cancelled, or its groups were removed.
             let is_here = |t: Token| t.volume == volume.id() && t.place == e.place;
             let lives = matches!(shared.history.lookup(&e.key), Found::At(t, _) if is_here(t));
             return if lives { Judged::Lives(verdict) } else { Judged::Dead };
@@ -240,7 +240,7 @@ impl Judge {
         Judged::Lives(verdict)
     }
 
-    /// Whether an article that is due must wait for somebody who has not copied it yet.
+    /// Reports whether a due article must wait until it has been copied to an archive.
     fn is_held(&self, table: &GroupTable, token: Token, e: &KeptEntry, verdict: &Verdict) -> bool {
         let Some(may_leave) = self.may_leave.as_ref().filter(|_| !verdict.stays) else { return false };
         let named = |(id, number): &(GroupId, u64)| Some((&*table.get(*id)?.name, *number));
@@ -249,7 +249,7 @@ impl Judge {
         !may_leave.may_leave(&LeavingArticle { key, token, numbers, is_given_up })
     }
 
-    /// Notes that an article goes.
+    /// Records that an article is removed.
     pub fn goes(&mut self, volume: &dyn Volume, e: &KeptEntry, verdict: &Verdict) {
         if verdict.is_given_up
             && let Some(give_up) = self.give_up.get_mut(&volume.id())
@@ -258,7 +258,7 @@ impl Judge {
         }
     }
 
-    /// What becomes of a whole file of entries.
+    /// Judges a whole file of entries.
     fn judge_file(
         &mut self,
         shared: &Shared,
@@ -280,39 +280,39 @@ impl Judge {
     }
 }
 
-/// What becomes of a file of entries.
+/// Verdict on a file of entries.
 enum FileJudged {
-    /// Everything in it stays.
+    /// All its articles stay.
     Stays(ExpireReport),
-    /// Something in it goes.
+    /// Some of its articles or numbers end.
     Changes,
     NeedsThreads,
 }
 
-/// How a step ended.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is more to do.
+    /// More remains to be done.
     More,
-    /// The pass over the volume is over.
+    /// The pass over the volume has ended.
     Done,
-    /// It goes on once there is a table of threads.
+    /// The pass can continue once a table of threads is built.
     NeedsThreads,
-    /// There is another policy now.
+    /// The policy was replaced.
     Changed,
 }
 
-/// What goes in a step.
+/// Removals of one step.
 #[derive(Default)]
 struct Going {
     rows: Vec<Leaving>,
-    /// Entries that were taken.
+    /// Entries that were taken from the list.
     taken: Vec<KeptEntry>,
 }
 
 impl Writer {
-    /// One bounded step of a pass over a volume: chooses what goes and writes its rows. With `is_quick`,
-    /// files of which nothing can be due are not read.
+    /// Executes one bounded step of a pass over a volume: chooses articles and writes their rows. With
+    /// `is_quick`, files in which nothing can be due are not read.
     pub fn expire_step(
         &mut self,
         index: usize,
@@ -347,8 +347,8 @@ impl Writer {
         Ok(step)
     }
 
-    /// Lets go of some of what was chosen; true: there is more. Waits for a sync if its rows are not durable.
-    /// Files of single articles are still to be removed then.
+    /// Removes some of the chosen articles from the indexes; returns whether more remain. Syncs first if
+    /// their rows are not durable. Files of single articles must still be removed afterwards.
     pub fn let_go(&mut self) -> Result<bool, Trouble> {
         self.may_free()?;
         let set = self.journal.sync_set();
@@ -364,7 +364,7 @@ impl Writer {
         if self.leaving.is_empty() { self.freed().map(|()| false) } else { Ok(true) }
     }
 
-    /// Takes entries until enough of their articles go.
+    /// Takes entries until enough articles are chosen for removal.
     fn choose_going(
         &mut self,
         (index, volume): (usize, &dyn Volume),
@@ -436,7 +436,7 @@ impl Writer {
         Ok(Step::More)
     }
 
-    /// Puts back an entry that stays; on a full disk it waits in memory.
+    /// Puts back an entry whose article stays; on a full disk it waits in memory.
     fn put_back(&mut self, index: usize, entry: &KeptEntry) -> Result<(), Trouble> {
         let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
             return Err(self.sync.stop(own_bug!("volume {index} has lost its list of what it keeps")));

@@ -1,33 +1,33 @@
-//! The retention floor of a class: whether a write would displace an article that was promised to stay.
+//! Retention floor of a class: checks whether a write would displace an article that was promised to stay.
 //!
-//! Residents know the arrival of every article in the order they will be displaced, so only the next ones are
-//! checked, once for each MiB written: what is known to be old enough stays so. Called by the writer for
-//! classes that have a floor; the others pay nothing.
+//! Residents know the arrival of every article in the order of displacement, so only the next ones are
+//! checked, once for each MiB written: an article known to be old enough stays so. Used by the writer for
+//! classes with a floor; others pay nothing.
 
 use crate::index::residents::Residents;
 use std::io;
 
-/// How far ahead of the tail residents are checked, in bytes.
+/// Distance ahead of the tail up to which residents are checked, in bytes.
 const AHEAD_BYTES: u64 = 1 << 20;
 
-/// What is known of one volume.
+/// State of one volume.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
-    /// Articles before this place are older than the floor.
+    /// Place before which all articles are older than the floor.
     old_to: u64,
     /// Arrival of the article there, if it was too young when last checked.
     young: Option<u32>,
 }
 
-/// What is known of the articles next to be displaced, by volume index.
+/// State of the articles next to be displaced, by volume index.
 #[derive(Debug, Default)]
 pub(crate) struct Floors {
     known: Vec<Known>,
 }
 
 impl Floors {
-    /// Whether moving a volume's tail to `tail` would displace an article that arrived after `arrived_max`
-    /// (Unix seconds). `head` is the volume's write position.
+    /// Reports whether moving a volume's tail to `tail` would displace an article that arrived after
+    /// `arrived_max` (Unix seconds). `head` is the volume's write position.
     pub fn would_break(
         &mut self,
         volume: usize,

@@ -1,35 +1,34 @@
-//! How old the oldest bytes are that no sync has made durable, and what `durability = "interval(T)"` makes of
-//! it.
+//! Age of the oldest bytes that no sync has made durable, and its limit with `durability = "interval(T)"`.
 //!
-//! The promise is that a power cut loses at most what arrived within T. So the next sync begins early enough
-//! to end within T of the oldest article it takes along, judging by how long the latest ones took; and once
-//! that article is T old all the same, the writer waits. Checked for each part of a batch: the clock is read
-//! only where there is a limit, and for the first write after a sync began.
+//! The promise is that a power cut loses at most what arrived within T. The next sync therefore begins early
+//! enough to end within T of the oldest article it covers, judging by the duration of the latest ones; if
+//! that article reaches age T nevertheless, the writer waits. Checked for each part of a batch: the clock is
+//! read only if there is a limit, and for the first write after a sync began.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Shortest time between a write and the sync by time that follows it.
+/// Shortest time between a write and the timed sync that follows it.
 const DELAY_MIN: Duration = Duration::from_millis(1);
 
-/// Times are microseconds since `start`, at least 1; 0 means none.
+/// Ages of unsynced writes. Times are microseconds since `start`, at least 1; 0 means none.
 #[derive(Debug)]
 pub(crate) struct Ages {
     start: Instant,
-    /// The first write that the sync under way, if there is one, does not make durable.
+    /// Time of the first write that a current sync, if any, does not cover.
     oldest: AtomicU64,
-    /// The first write that the sync under way makes durable.
+    /// Time of the first write that the current sync makes durable.
     in_sync: AtomicU64,
-    /// How long a sync is expected to take.
+    /// Expected duration of a sync.
     sync_micros: AtomicU64,
 }
 
-/// When a sync began.
+/// Start of a sync.
 #[derive(Debug)]
 pub(crate) struct Begun(u64);
 
 impl Ages {
-    /// Nothing was written.
+    /// Creates the state in which nothing was written.
     pub fn new() -> Self {
         let [oldest, in_sync, sync_micros] = [const { AtomicU64::new(0) }; 3];
         Self { start: Instant::now(), oldest, in_sync, sync_micros }
@@ -39,7 +38,7 @@ impl Ages {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Something was written; true if it is the first since a sync began.
+    /// Records a write; returns true if it is the first since a sync began.
     pub fn wrote(&self) -> bool {
         let first = self.oldest.load(Ordering::Relaxed) == 0;
         if first {
@@ -48,11 +47,12 @@ impl Ages {
         first
     }
 
-    /// How long after the first write the sync begins, for writes to be durable within the limit. A disk that
-    /// needs longer than that is at work least often if everything that may be is there when it begins.
+    /// Returns the delay from the first write to the start of the sync, for writes to be durable within the
+    /// limit. If a sync is expected to take longer than the limit, it begins only at the limit, so that it
+    /// covers as many writes as possible.
     pub fn delay(&self, limit: Duration) -> Duration {
         let early = match Duration::from_micros(self.sync_micros.load(Ordering::Relaxed)) {
-            // Nothing is known of the disk.
+            // The duration of a sync is not known yet.
             Duration::ZERO => limit / 2,
             expected if expected < limit => (expected + expected / 4).min(limit / 2),
             _ => Duration::ZERO,
@@ -60,19 +60,19 @@ impl Ages {
         (limit - early).max(DELAY_MIN)
     }
 
-    /// Whether a sync is under way that makes the oldest write durable.
+    /// Reports whether a current sync makes the oldest write durable.
     pub fn is_being_synced(&self) -> bool {
         self.in_sync.load(Ordering::Acquire) != 0
     }
 
-    /// Whether the oldest write that is not durable has reached the limit.
+    /// Reports whether the oldest write that is not durable has reached the limit.
     pub fn is_late(&self, limit: Duration) -> bool {
         let first = [&self.in_sync, &self.oldest].map(|age| age.load(Ordering::Acquire));
         let first = first.into_iter().find(|age| *age != 0);
         first.is_some_and(|first| u128::from(self.now().saturating_sub(first)) >= limit.as_micros())
     }
 
-    /// A sync begins, which makes durable what is written by now.
+    /// Begins a sync, which makes all earlier writes durable.
     pub fn begin(&self) -> Begun {
         let oldest = self.oldest.swap(0, Ordering::AcqRel);
         if self.in_sync.load(Ordering::Acquire) == 0 {
@@ -81,11 +81,11 @@ impl Ages {
         Begun(self.now())
     }
 
-    /// It is through: what was written before it began is durable. `worked`: there was something to sync.
+    /// Ends a sync: writes before its start are durable. `worked`: there was something to sync.
     pub fn end(&self, begun: Begun, worked: bool) {
         self.in_sync.store(0, Ordering::Release);
         if worked {
-            // A stall costs more than a sync too many: one long sync is expected to come again for a while.
+            // A stall costs more than an extra sync: a long sync is expected to recur for a while.
             let expected = self.sync_micros.load(Ordering::Relaxed) / 8 * 7;
             self.sync_micros.store(expected.max(self.now() - begun.0), Ordering::Relaxed);
         }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sync_does_not_take_along_keeps_its_age() {
+    fn a_write_that_a_sync_does_not_cover_keeps_its_age() {
         let (limit, ages) = (Duration::ZERO, Ages::new());
         assert!(!ages.is_late(limit));
         assert!(ages.wrote() && !ages.wrote());

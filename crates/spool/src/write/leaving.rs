@@ -1,11 +1,11 @@
-//! An expiry row that is written and not applied yet: between the two it waits for a sync. Made and used by
+//! Expiry rows that are written but not applied yet: they wait for a sync. Created and used by
 //! [`crate::write::expire`], held by the writer.
 
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::token::Token;
 
-/// What an expiry row says: whether the article goes, or only numbers.
+/// Contents of an expiry row: whether the article is removed, or only some of its numbers.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     pub key: Key,

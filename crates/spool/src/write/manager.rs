@@ -1,4 +1,4 @@
-//! The storage manager's second half: which volume of its class an article goes to (the first half is
+//! The storage manager's second half: the choice of a volume within an article's class (the first half is
 //! [`crate::index::rules`]).
 
 use crate::base::config::{ClassConfig, Order};
@@ -6,43 +6,42 @@ use crate::base::token::MethodKind;
 use crate::method::{Cyclic, Volume, VolumeTable};
 use std::sync::Arc;
 
-/// In interleaved order this much goes to one volume before the next one's turn: enough for the articles of a
+/// Amount written to one volume in interleaved order before the next one's turn: enough for the articles of a
 /// busy feed's batch to be written in one call.
 const STRIPE_BYTES_MAX: u64 = 1 << 20;
-/// The same for small volumes, as a part of their area.
+/// Stripe length for small volumes, as a fraction of their area.
 const STRIPE_PART: u64 = 64;
 
 /// A storage class: a method and the volumes it writes to (a "metacycbuff").
 #[derive(Debug)]
 pub(crate) struct Class {
     pub method: MethodKind,
-    /// Names of its buffers, those that take no more articles too; empty for the other methods.
+    /// Names of the class's buffers, including retired ones; for other methods the class's own name.
     pub buffers: Vec<String>,
-    /// Those it writes to: indexes into [`VolumeTable`].
+    /// Indexes into [`VolumeTable`] of the volumes it writes to.
     pub volumes: Vec<usize>,
     order: Order,
-    /// Position in `volumes` of the one to write to next.
+    /// Position in `volumes` of the next one to write to.
     pub turn: usize,
-    /// Bytes stored since its turn began.
+    /// Bytes stored since that volume's turn began.
     stripe: u64,
-    /// What it promises.
+    /// Minimum retention.
     pub floor: Option<ClassFloor>,
-    /// Articles of this class that its overflow took, since the start.
+    /// Articles of this class that its overflow has taken since the start.
     pub spilled: u64,
-    /// Articles of this class that were not stored, as they could only have displaced what was promised to
-    /// stay.
+    /// Articles of this class that were not stored, as they could only have displaced protected ones.
     pub turned_away: u64,
 }
 
-/// How long a class's articles stay at least.
+/// Minimum retention of a class's articles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClassFloor {
     pub keep_secs: u64,
-    /// The class that takes what would break it.
+    /// Class that takes articles which would break the floor.
     pub overflow: Option<usize>,
 }
 
-/// A choice made.
+/// A chosen volume and place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// Index into [`VolumeTable`].
@@ -53,7 +52,7 @@ pub(crate) struct Choice {
     pub leaves: Option<(usize, u64)>,
 }
 
-/// What a volume would do with a record.
+/// Plan of a volume for a record.
 struct Plan {
     volume: usize,
     head: u64,
@@ -62,8 +61,8 @@ struct Plan {
 }
 
 impl Class {
-    /// A class that continues where its volumes are: in sequential order the one in the middle of a cycle is
-    /// next, else the one that has wrapped the fewest times.
+    /// Creates a class that continues where its volumes are: in sequential order the one in the middle of a
+    /// cycle is next, otherwise the one that has wrapped the fewest times.
     pub fn new(
         config: &ClassConfig,
         indexes: Vec<usize>,
@@ -85,13 +84,13 @@ impl Class {
             overflow: f.overflow.as_deref().and_then(class),
         });
         let (method, order) = (config.method, config.order);
-        // A class that has no buffers has one volume of its own name.
+        // A class without buffers has one volume of its own name.
         let own = || vec![config.name.clone()];
         let buffers = if method == MethodKind::Cnfs { config.buffers.clone() } else { own() };
         Self { method, buffers, volumes: indexes, order, turn, stripe: 0, floor, spilled: 0, turned_away: 0 }
     }
 
-    /// Writes to its buffers as they are now, but for those that take no more.
+    /// Uses the current volumes of its buffers, except for retired ones.
     pub fn use_buffers(&mut self, volumes: &VolumeTable, retired: &[String]) {
         let at_turn = self.volumes.get(self.turn % self.volumes.len().max(1)).copied();
         let method = self.method;
@@ -102,8 +101,9 @@ impl Class {
         self.turn = turn.unwrap_or(0);
     }
 
-    /// Where a record of `len` bytes goes; `heads` are the write positions planned so far in this batch.
-    /// `may` says whether a volume's write position may move so far: it displaces what is one area earlier.
+    /// Chooses the place of a record of `len` bytes; `heads` are the write positions planned so far in this
+    /// batch. `may` returns whether a volume's write position may move to a place, displacing what is one
+    /// area earlier.
     pub fn choose(
         &self,
         volumes: &VolumeTable,
@@ -118,8 +118,8 @@ impl Class {
             let place = v.plan(head, len)?;
             Some(Plan { volume, head, place, end: place + v.padded(len) })
         };
-        // Volumes may differ in size: what is too large for the current one goes to the next that can hold
-        // it. So does what would displace here what is to stay.
+        // Volumes may differ in size: a record too large for the current one goes to the next that can hold
+        // it, as does one that would displace protected articles here.
         let other = |may: &mut dyn FnMut(usize, u64) -> bool| {
             let turns = self.turn + 1..self.turn + self.volumes.len();
             turns.filter_map(|turn| Some((turn, plan(turn)?))).find(|(_, p)| may(p.volume, p.end))
@@ -130,7 +130,7 @@ impl Class {
             && let Some((turn, next)) = other(may)
             && may(full.volume, full.place)
         {
-            // It would wrap: it is full, and the next volume begins its next cycle.
+            // The volume would wrap: it is full, and the next one begins its next cycle.
             let leaves = Some((full.volume, full.place));
             return Some(Choice { volume: next.volume, place: next.place, turn, leaves });
         }
@@ -138,7 +138,7 @@ impl Class {
         Some(Choice { volume: chosen.volume, place: chosen.place, turn: self.turn, leaves: None })
     }
 
-    /// Whether it can take nothing until there is room again.
+    /// Reports whether the class can take nothing until space is freed.
     pub fn is_full(&self, volumes: &VolumeTable, heads: &[Option<u64>]) -> bool {
         let full = |volume: &usize| {
             let planned = heads.get(*volume).copied().flatten();
@@ -148,8 +148,7 @@ impl Class {
         self.volumes.iter().any(full)
     }
 
-    /// Records an article and where it ends: a volume that is full, or has its stripe, is followed by the
-    /// next.
+    /// Records an article and its end: a volume that is full, or has its stripe, is followed by the next.
     pub fn stored(&mut self, volume: &dyn Volume, head: u64, bytes: u64) {
         self.stripe += bytes;
         let is_done = match self.order {

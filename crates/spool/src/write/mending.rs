@@ -1,9 +1,9 @@
 //! Pages of mapped files that could not be read when they were touched ([`crate::disk::Mapping::lost`]):
-//! usage bitmaps, history and its index. All of it can be recovered from elsewhere except what a page of the
-//! history log remembered without an article.
+//! usage bitmaps, history and its index. All of it can be recovered from elsewhere, except Message-IDs on a
+//! page of the history log that were remembered without an article.
 //!
-//! Called while opening; by the writer, which looks whether the disk's count of lost pages has risen before
-//! it accepts anything; and for readers before they are told that something is not here ([`crate::spool`]).
+//! Used while opening; by the writer, which checks whether the disk's count of lost pages has risen before it
+//! accepts anything; and for readers, before a look-up reports that something is missing ([`crate::spool`]).
 //! The caller is or holds the writer: nothing else stores to the mappings meanwhile.
 
 use crate::base::error::{Trouble, TroubleKind};
@@ -20,15 +20,14 @@ use std::sync::atomic::Ordering;
 use tracing::warn;
 
 impl Writer {
-    /// Makes good what could not be read of mapped files since the last time; returns how many pages that
-    /// were.
+    /// Repairs the unreadable pages of mapped files since the last call; returns how many there were.
     pub fn mend_lost_pages(&mut self) -> Result<u64, Trouble> {
         let shared = self.folds.shared.clone();
         if shared.disk.lost_pages() == shared.lost_pages.load(Ordering::Acquire) {
             return Ok(0);
         }
-        // Writing one page of a file that was cut makes holes of those before it, which read as zeros: all
-        // that cannot be read is to be noticed first.
+        // Writing one page of a truncated file turns those before it into holes, which read as zeros: all
+        // unreadable pages must be detected first.
         touch_maps(&shared);
         let lost = shared.disk.lost_pages();
         let mended = mend_lost_pages(&shared).map_err(|e| {
@@ -47,7 +46,7 @@ impl Writer {
     }
 }
 
-/// Makes all lost pages good and writes them to their files; returns how many there were.
+/// Repairs all lost pages and writes them to their files; returns how many there were.
 fn mend_lost_pages(shared: &Shared) -> io::Result<u64> {
     let mut pages = shared.history.mend_lost_pages()?;
     for buffer in shared.volumes.load().cycbuffs() {
@@ -61,17 +60,17 @@ fn mend_lost_pages(shared: &Shared) -> io::Result<u64> {
     Ok(pages)
 }
 
-/// Reads all mapped pages, so that those that cannot be read are lost now.
+/// Reads all mapped pages, so that unreadable ones are detected now.
 pub(crate) fn touch_maps(shared: &Shared) {
     shared.history.touch_maps();
     shared.volumes.load().cycbuffs().for_each(Cycbuff::touch_bitmap);
 }
 
-/// Sets the usage bits of the articles that live in a part of a buffer: whole records that history leads to.
+/// Sets the usage bits of the living articles in a part of a buffer: whole records that history leads to.
 fn mark_articles(shared: &Shared, buffer: &Cycbuff, offsets: &Range<u64>) {
     let (head, tail) = (buffer.head(), buffer.tail());
     let cycle = buffer.cycle(head);
-    // Records before the write position are of its cycle, those after it of the previous one.
+    // Records before the write position belong to its cycle, those after it to the previous one.
     for cycle in [cycle.saturating_sub(1), cycle] {
         let Some(start) = buffer.place_in(cycle, offsets.start) else { continue };
         let mut scan = Scan::new(buffer);

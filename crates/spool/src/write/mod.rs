@@ -1,8 +1,8 @@
-//! The one writer: accepting articles, expiry, and making both durable.
+//! The only writer: accepting articles, expiry, and making both durable.
 //!
-//! [`commit`] is the way in; what decides where an article goes ([`manager`], [`floor`]) and what may be
-//! written over ([`fence`]) is asked from there. [`syncer`] is the thread that syncs; [`behind`] gives memory
-//! back after a busy feed.
+//! [`commit`] is the way in; it consults the modules that decide where an article goes ([`manager`],
+//! [`floor`]) and what may be overwritten ([`fence`]). [`syncer`] is the thread that syncs; [`behind`]
+//! releases memory after a busy feed.
 
 pub(crate) mod behind;
 pub(crate) mod caps;

@@ -1,6 +1,6 @@
-//! The expiry policy: which rule decides about an article in a group, and when it is due there (CN-46).
+//! The expiry policy: which rule decides about an article in a group, and when the article is due (CN-46).
 //!
-//! Pure, and never changed once made. [`crate::write::expire`] asks it about one article after the other.
+//! Pure and immutable. [`crate::write::expire`] applies it to one article after the other.
 
 use crate::base::config::{ExpireConfig, Keep, NEVER, SpoolConfig};
 use crate::base::error::SpoolError;
@@ -61,27 +61,27 @@ impl Policy {
         self.rules.is_empty()
     }
 
-    /// How many rules there are.
+    /// Returns the number of rules.
     pub fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether any rule has a cap.
+    /// Reports whether any rule has a cap.
     pub fn has_caps(&self) -> bool {
         self.rules.iter().any(|rule| rule.cap != Cap::NONE)
     }
 
-    /// Whether any rule counts ages by threads.
+    /// Reports whether any rule counts ages by threads.
     pub fn has_threads(&self) -> bool {
         self.rules.iter().any(|rule| rule.by_thread)
     }
 
-    /// The class of a volume that keeps: such a volume has the name of its class.
+    /// Returns the class of a volume of retained articles, which has the name of its class.
     pub fn class_of(&self, name: &str, method: MethodKind) -> Option<usize> {
         self.classes.iter().position(|class| class.0 == name && class.1 == method)
     }
 
-    /// The rule that decides about articles of a class in a group.
+    /// Returns the rule that decides about articles of a class in a group.
     pub fn rule(&self, class: Option<usize>, group: &str, is_moderated: impl Fn() -> bool) -> Option<usize> {
         self.rules.iter().position(|r| {
             r.class.is_none_or(|c| Some(c) == class)
@@ -90,30 +90,30 @@ impl Policy {
         })
     }
 
-    /// How long a rule keeps.
+    /// Returns the retention of a rule.
     pub fn keep(&self, rule: usize) -> Keep {
         self.rules.get(rule).map_or(Keep::Forever, |rule| rule.keep)
     }
 
-    /// Whether a rule counts the age of an article from the newest of its thread.
+    /// Reports whether a rule counts the age of an article from the newest of its thread.
     pub fn by_thread(&self, rule: usize) -> bool {
         self.rules.get(rule).is_some_and(|rule| rule.by_thread)
     }
 
-    /// Whether an article that leaves a group by a rule leaves all its groups.
+    /// Reports whether an article that leaves a group by a rule leaves all its groups.
     pub fn leaves_all_groups(&self, rule: usize) -> bool {
         self.rules.get(rule).is_some_and(|rule| rule.from_all_groups)
     }
 
-    /// What a rule lets a group have.
+    /// Returns the cap of a rule.
     pub fn cap(&self, rule: usize) -> Cap {
         self.rules.get(rule).map_or(Cap::NONE, |rule| rule.cap)
     }
 }
 
 impl Keep {
-    /// When an article is due whose age counts from `since`, with an Expires date or 0 (all Unix seconds);
-    /// `None`: never. The bounds are for Expires dates alone, as INN has it.
+    /// Returns when an article is due whose age counts from `since`, with an Expires date or 0 (all Unix
+    /// seconds); `None`: never. The bounds apply to Expires dates only, as in INN.
     pub(crate) fn due(self, since: u64, expires: u64) -> Option<u64> {
         let Self::Secs { min, default, max } = self else { return None };
         let after = |secs: u64| since.saturating_add(secs);
@@ -121,7 +121,7 @@ impl Keep {
         (due != NEVER).then_some(due)
     }
 
-    /// Whether an article of this age (seconds) may be given up for room.
+    /// Reports whether an article of this age (seconds) may be given up to free space.
     pub(crate) fn may_give_up(self, age: u64) -> bool {
         matches!(self, Self::Secs { min, .. } if age >= min && min != NEVER)
     }
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(due(10, 70, 300, 1200), Some(1200));
         assert_eq!(due(10, 70, 300, 1001), Some(1010));
         assert_eq!(due(10, 70, 300, 9999), Some(1300));
-        // The bounds are not for articles without a date.
+        // The bounds do not apply to articles without a date.
         assert_eq!((due(100, 70, 300, 0), due(0, 70, 30, 0)), (Some(1070), Some(1070)));
         assert_eq!((due(10, NEVER, 300, 0), due(10, NEVER, 300, 9999)), (None, Some(1300)));
         assert_eq!((due(0, NEVER, NEVER, 1200), due(0, 70, NEVER, 9999)), (Some(1200), Some(9999)));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_or_is_too_young_is_not_given_up() {
+    fn unlimited_and_too_young_articles_are_not_given_up() {
         let keep = |min| Keep::Secs { min, default: 70, max: 300 };
         assert_eq!([9, 10].map(|age| keep(10).may_give_up(age)), [false, true]);
         assert!(keep(0).may_give_up(0) && !keep(NEVER).may_give_up(NEVER) && !Keep::Forever.may_give_up(99));

@@ -1,19 +1,19 @@
-//! Giving up articles for room: when a class begins and when it stops (C News' expireiflow), and which of
-//! its articles go.
+//! Giving up articles to free space: when a class begins and when it stops (C News' expireiflow), and which
+//! of its articles are removed.
 //!
-//! It begins when less than `free_min` is left on its file system, and stops at a tenth more, so that it does
-//! not begin again at once. The oldest go first, of those that are older than the least time that their rules
-//! promise them. Pure; driven by a pass of expiry ([`crate::care::expire`]).
+//! Giving up begins when less than `free_min` is left on the class's file system, and stops at a tenth more,
+//! so that it does not begin again at once. The oldest are removed first, among those older than the minimum
+//! that their rules promise. Pure; driven by a pass of expiry ([`crate::care::expire`]).
 
 use crate::base::config::FreeMin;
 use std::collections::BTreeMap;
 
-/// Beyond `free_min` so much more is made free, as a part of it.
+/// Fraction of `free_min` that is freed in addition.
 const MORE_PART: u64 = 10;
-/// Seconds whose arrivals are summed up.
+/// Length in seconds of a span whose arrivals are summed.
 const SPAN_SECS: u64 = 600;
 
-/// The room of a file system as a class sees it, in bytes.
+/// Space on a file system as seen by a class, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     pub free: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// That of a file system.
+    /// Computes the space from a file system's values.
     pub fn new(free_min: FreeMin, free: u64, total: u64) -> Self {
         let part = |percent| u128::from(total) * u128::from(percent) / 100;
         let free_min = match free_min {
@@ -31,31 +31,31 @@ impl Room {
         Self { free, free_min }
     }
 
-    /// Whether to begin.
+    /// Reports whether giving up must begin.
     pub fn is_short(&self) -> bool {
         self.free < self.free_min
     }
 
-    /// Bytes to be made free; 0: enough. `goes_on`: it had begun and not stopped yet.
+    /// Returns the bytes to be freed; 0: enough. `goes_on`: giving up has begun and not stopped yet.
     pub fn wanted(&self, goes_on: bool) -> u64 {
         let stop = self.free_min.saturating_add(self.free_min / MORE_PART);
         if self.is_short() || goes_on { stop.saturating_sub(self.free) } else { 0 }
     }
 }
 
-/// Bytes of the articles that may go, by their arrival.
+/// Bytes of the articles that may be given up, by their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
     spans: BTreeMap<u64, u64>,
 }
 
 impl Candidates {
-    /// An article that arrived then (Unix seconds).
+    /// Adds an article with this arrival (Unix seconds).
     pub fn add(&mut self, arrived: u64, bytes: u64) {
         *self.spans.entry(arrived / SPAN_SECS).or_default() += bytes;
     }
 
-    /// Which of them go, so that this many bytes are freed, if they have as many.
+    /// Returns which articles are given up to free this many bytes, if they have as many.
     pub fn give_up(&self, wanted: u64) -> GiveUp {
         let (mut sum, mut end) = (0u64, 0);
         for (span, bytes) in &self.spans {
@@ -69,23 +69,23 @@ impl Candidates {
     }
 }
 
-/// Which articles go, among those that may.
+/// Selection among the articles that may be given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct GiveUp {
-    /// All that arrived before this (Unix seconds).
+    /// Arrival before which all are given up (Unix seconds).
     all_before: u64,
-    /// Of those that arrived between that and this, some: until `left` bytes of them are gone.
+    /// Arrival before which some of the others are given up: until `left` bytes are freed.
     some_before: u64,
     left: u64,
 }
 
 impl GiveUp {
-    /// Whether one goes that arrived then.
+    /// Reports whether an article with this arrival is given up.
     pub fn takes(&self, arrived: u64) -> bool {
         arrived < self.all_before || arrived < self.some_before && self.left > 0
     }
 
-    /// One went.
+    /// Records that an article was given up.
     pub fn took(&mut self, arrived: u64, bytes: u64) {
         if arrived >= self.all_before {
             self.left = self.left.saturating_sub(bytes);
@@ -96,10 +96,10 @@ impl GiveUp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Random;
+    use disk::Random;
 
     #[test]
-    fn it_begins_below_the_least_and_stops_a_tenth_above() {
+    fn giving_up_begins_below_the_minimum_and_stops_a_tenth_above() {
         let wanted = |free, goes_on| Room::new(FreeMin::Bytes(1000), free, 0).wanted(goes_on);
         assert_eq!((wanted(1000, false), wanted(999, false), wanted(0, false)), (0, 101, 1100));
         assert_eq!((wanted(1000, true), wanted(1099, true), wanted(1100, true)), (100, 1, 0));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_and_no_more_than_is_wanted() {
+    fn the_oldest_articles_are_given_up_and_no_more_than_wanted() {
         let mut random = Random::new(11);
         for round in 0..200 {
             let count = random.below(300);
@@ -129,7 +129,7 @@ mod tests {
                 }
             }
             let freed: u64 = gone.iter().map(|a| a.1).sum();
-            // At most one article more than needed.
+            // One article more than needed, at most.
             assert!(freed >= wanted.min(all) && freed < wanted + 900 || wanted == 0 && freed == 0, "{round}");
             let newest_gone = gone.iter().map(|a| a.0 / SPAN_SECS).max();
             let older = articles.iter().filter(|a| newest_gone.is_some_and(|span| a.0 / SPAN_SECS < span));

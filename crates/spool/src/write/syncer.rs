@@ -1,13 +1,13 @@
-//! The syncing thread: makes what was written durable, shared by everyone waiting (group commit), and writes
+//! The syncing thread: makes writes durable, shared by all waiting threads (group commit), and writes
 //! checkpoints.
 //!
-//! Order of a sync: note how far the journal is written, sync the buffers, sync the journal; only then is
+//! Order of a sync: record the written end of the journal, sync the buffers, sync the journal; only then is
 //! that position durable. A failed sync stops accepting for good (the kernel may have dropped the pages): see
 //! [`SyncState::stop`].
 //!
-//! With `durability = "interval(T)"` what is not durable arrived within T: a sync begins early enough to end
-//! by then, as far as the last one can predict, and if the disk is slower the writer waits for it
-//! (`lateness.rs`).
+//! With `durability = "interval(T)"` all data that is not durable arrived within T: a sync begins early
+//! enough to end by then, as far as the last one can predict, and if the disk is slower the writer waits for
+//! it (`lateness.rs`).
 
 use crate::base::config::Durability;
 use crate::base::error::{Trouble, TroubleKind};
@@ -27,28 +27,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// Stored bytes not yet synced at which a sync is begun whatever the durability.
+/// Number of unsynced stored bytes at which a sync begins with any durability.
 const UNSYNCED_BYTES_SOFT: u64 = 64 << 20;
-/// Stored bytes not yet synced at which the writer waits; bounds what a start after a power cut must check.
+/// Number of unsynced stored bytes at which the writer waits; bounds what a start after a power cut must
+/// check.
 pub(crate) const UNSYNCED_BYTES_MAX: u64 = 2 << 30;
-/// With `durability = "process"` a sync happens this often.
+/// Interval between syncs with `durability = "process"`.
 const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A sync that takes longer is logged.
+/// Duration above which a sync is logged.
 const SYNC_TIME_USUAL: Duration = Duration::from_secs(10);
 
-/// A checkpoint on its way to the disk, and what may go once it is there.
+/// A checkpoint that is passed to the syncing thread, with the files to be removed once it is written.
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub taken: Taken,
-    /// All groups as of the same moment, and where they are written.
+    /// File and state of all groups at the same moment.
     pub groups: (Arc<GroupsFile>, GroupsState),
     pub dead_journals: Vec<PathBuf>,
-    /// History records below this number may be forgotten.
+    /// Number of the first history record to be kept.
     pub forget_before: u64,
 }
 
-/// A failed sync, on a full disk, too: what was written may be lost, and a retry would not show it.
+/// Returns the trouble for a failed sync, even on a full disk: written data may be lost, and a retry would
+/// not show it.
 pub(crate) fn failed_sync(e: &io::Error) -> Trouble {
     let text = format!(
         "a sync failed: {e}; what was written may be lost, so nothing is accepted until a restart has \
@@ -64,11 +66,11 @@ struct Wanted {
     sync: bool,
     stop: bool,
     checkpoint: Option<Handover>,
-    /// When the next sync by time begins.
+    /// Start of the next timed sync.
     due: Option<Instant>,
 }
 
-/// What writer, sessions and the syncing thread share.
+/// State that writer, sessions and the syncing thread share.
 pub(crate) struct SyncState {
     journal: Arc<SyncSet>,
     durability: AtomicDurability,
@@ -76,18 +78,18 @@ pub(crate) struct SyncState {
     wake: Condvar,
     room: Condvar,
     durable: AtomicU64,
-    /// History records below this number are of rows that are durable.
+    /// Number below which all history records belong to durable rows.
     durable_records: AtomicU64,
     unsynced: AtomicU64,
     ages: Ages,
-    /// How long syncs took.
+    /// Durations of syncs.
     pub latency: Latency,
     checkpointing: AtomicBool,
-    /// A checkpoint waits for space.
+    /// Whether a checkpoint waits for space.
     checkpoint_late: AtomicBool,
-    /// Position of the checkpoint that is on the disk; 0 if there is none.
+    /// Position of the checkpoint on the disk; 0 if there is none.
     checkpointed: AtomicU64,
-    /// After a full disk, time between two tries.
+    /// Interval between attempts after a full disk.
     retry_interval: Duration,
     /// Held during a sync: two at once would both count the same bytes as synced.
     syncing: Ordered<(), { rank::SYNCING }>,
@@ -96,8 +98,8 @@ pub(crate) struct SyncState {
     on_durable: Ordered<Vec<Callback>, { rank::INNERMOST }>,
 }
 
-/// A durability that is read for each article offered, and changes once in a while: microseconds of an
-/// interval, or one of two other values.
+/// A durability that is read for each offered article and rarely changes: microseconds of an interval, or one
+/// of two other values.
 #[derive(Debug)]
 struct AtomicDurability(AtomicU64);
 
@@ -161,45 +163,45 @@ impl SyncState {
         }
     }
 
-    /// What an acknowledgement promises now.
+    /// Returns the current durability.
     pub fn durability(&self) -> Durability {
         self.durability.load()
     }
 
-    /// From now on an acknowledgement promises this.
+    /// Changes the durability.
     pub fn set_durability(&self, durability: Durability) {
         self.durability.store(durability);
-        // The thread may sleep for longer than it now should.
+        // The thread may be sleeping for longer than the new setting allows.
         self.ask();
     }
 
-    /// Journal position up to which rows and their articles are durable.
+    /// Returns the journal position up to which rows and their articles are durable.
     pub fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Whether history learnt a Message-ID from a row that is not durable.
+    /// Reports whether history learned a Message-ID from a row that is not durable.
     pub fn is_pending(&self, shared: &Shared, key: &Key) -> bool {
         shared.history.is_known_since(key, self.durable_records.load(Ordering::Acquire))
     }
 
-    /// Everything was synced while opening.
+    /// Records that everything was synced while opening.
     pub fn all_durable(&self, shared: &Shared) {
         self.durable.store(self.journal.synced(), Ordering::Release);
         self.durable_records.store(shared.history.next_record(), Ordering::Release);
     }
 
-    /// Syncs the rows that are written, ahead of a sync for which the writer must wait: that one then has
-    /// little left to do.
+    /// Syncs the written rows ahead of a sync that the writer must wait for, which then has little left to
+    /// do.
     pub fn sync_journal(&self) -> Result<(), Trouble> {
         if self.trouble().is_some() {
-            // Whether anything may be written at all is for the writer to say.
+            // The writer decides whether anything may be written at all.
             return Ok(());
         }
         self.journal.sync().map(drop).map_err(|e| self.stop(failed_sync(&e)))
     }
 
-    /// Journal position up to which rows are written.
+    /// Returns the journal position up to which rows are written.
     pub fn written(&self) -> u64 {
         self.journal.written()
     }
@@ -208,7 +210,7 @@ impl SyncState {
     pub fn stop(&self, trouble: Trouble) -> Trouble {
         {
             let mut now = self.trouble.lock();
-            // A broken disk stays broken, whatever else happens.
+            // Trouble other than a full disk is permanent.
             if now.as_ref().is_none_or(|(old, _)| old.kind == TroubleKind::Full) {
                 *now = Some((trouble.clone(), Instant::now()));
             }
@@ -219,7 +221,7 @@ impl SyncState {
         trouble
     }
 
-    /// Accepts again after a full disk.
+    /// Resumes accepting after a full disk.
     pub fn go_on(&self) {
         let mut now = self.trouble.lock();
         if now.as_ref().is_some_and(|(trouble, _)| trouble.kind == TroubleKind::Full) {
@@ -228,7 +230,7 @@ impl SyncState {
         }
     }
 
-    /// Why accepting is stopped, if it is.
+    /// Returns why accepting is stopped, if it is.
     pub fn trouble(&self) -> Option<Trouble> {
         if !self.stopped.load(Ordering::Acquire) {
             return None;
@@ -236,7 +238,7 @@ impl SyncState {
         self.trouble.lock().as_ref().map(|(t, _)| t.clone())
     }
 
-    /// Whether it is time to try again after a full disk.
+    /// Reports whether it is time for another attempt after a full disk.
     pub fn may_probe(&self) -> bool {
         let mut trouble = self.trouble.lock();
         let Some((_, since)) = trouble.as_mut().filter(|(_, since)| since.elapsed() >= self.retry_interval)
@@ -247,7 +249,7 @@ impl SyncState {
         true
     }
 
-    /// Called by the writer after it wrote rows, and `bytes` into buffers.
+    /// Records that the writer has written rows, and `bytes` into buffers.
     pub fn wrote(&self, bytes: u64) {
         let durability = self.durability();
         if self.ages.wrote() {
@@ -274,8 +276,7 @@ impl SyncState {
         }
     }
 
-    /// Whether so much is unsynced, or some of it for so long, that nothing more may be written before a
-    /// sync.
+    /// Reports whether so much is unsynced, or some of it for so long, that the writer must wait for a sync.
     pub fn must_wait(&self) -> bool {
         let is_late = match self.durability() {
             Durability::Interval(limit) => self.ages.is_late(limit),
@@ -291,7 +292,7 @@ impl SyncState {
         }
         let mut wanted = self.wanted.lock();
         while self.must_wait() && !self.stopped.load(Ordering::Acquire) {
-            // The sync under way helps, if there is one.
+            // The current sync is enough, if there is one.
             if !self.ages.is_being_synced() {
                 wanted.sync = true;
                 self.wake.notify_one();
@@ -313,17 +314,17 @@ impl SyncState {
         self.checkpointing.load(Ordering::Acquire)
     }
 
-    /// Journal position of the checkpoint that is on the disk; 0 if there is none.
+    /// Returns the journal position of the checkpoint on the disk; 0 if there is none.
     pub fn checkpointed(&self) -> u64 {
         self.checkpointed.load(Ordering::Acquire)
     }
 
-    /// The checkpoint on the disk is of this position.
+    /// Records the position of the checkpoint on the disk.
     pub fn set_checkpointed(&self, position: u64) {
         self.checkpointed.store(position, Ordering::Release);
     }
 
-    /// Whether a checkpoint waits for space on a full disk.
+    /// Reports whether a checkpoint waits for space on a full disk.
     pub fn is_checkpoint_late(&self) -> bool {
         self.checkpoint_late.load(Ordering::Acquire)
     }
@@ -340,7 +341,7 @@ impl SyncState {
     pub fn sync_now(&self, shared: &Shared) -> io::Result<()> {
         let one_at_a_time = self.syncing.lock();
         let begun = self.ages.begin();
-        // Whatever is published by now is of rows that are written by now.
+        // All records published by now belong to rows written by now.
         let records = shared.history.next_record();
         let upto = self.journal.written();
         let bytes = self.unsynced.load(Ordering::Acquire);
@@ -361,16 +362,16 @@ impl SyncState {
         self.durable_records.fetch_max(records, Ordering::AcqRel);
         self.unsynced.fetch_sub(bytes, Ordering::AcqRel);
         drop(one_at_a_time);
-        // Not between the writer's look and its waiting.
+        // The lock prevents a wake-up between the writer's check and its wait.
         drop(self.wanted.lock());
         self.room.notify_all();
         self.tell();
         Ok(())
     }
 
-    /// Writes a checkpoint that was handed over.
+    /// Writes a checkpoint that was passed to the thread.
     fn write_checkpoint(&self, shared: &Shared, checkpoint: &Handover) -> io::Result<()> {
-        // Headers and bitmaps were changed by taking it, even if no article came since the last sync.
+        // Taking it changed headers and bitmaps, even if no article arrived since the last sync.
         let position = checkpoint.taken.position;
         shared.volumes.load().all().iter().try_for_each(|v| {
             v.retained().map_or(Ok(()), |v| v.record_position(position)).and_then(|()| v.sync())
@@ -400,7 +401,7 @@ impl SyncState {
         self.end();
     }
 
-    /// The syncing thread's loop.
+    /// Runs the syncing thread's loop.
     pub fn run(&self, shared: &Shared) {
         let mut late = None;
         loop {
@@ -422,7 +423,7 @@ impl SyncState {
                         "spool {dir}: the checkpoint at {position} is late, and the one before counts: {e}"
                     );
                 }
-                // Until there is room the previous checkpoint counts, with the journal from there on.
+                // Until there is space, the previous checkpoint is valid, with the journal from there on.
                 late = checkpoint;
                 self.checkpoint_late.store(true, Ordering::Release);
                 self.stop(Trouble::caused_by(
@@ -437,7 +438,7 @@ impl SyncState {
                         shared.config.dir.display()
                     );
                 }
-                // First, so that whoever waits for the checkpoint knows that it failed.
+                // Comes first, so that waiters for the checkpoint see that it failed.
                 if let Err(e) = synced.and(result) {
                     self.stop(failed_sync(&e));
                 }
@@ -452,7 +453,7 @@ impl SyncState {
         }
     }
 
-    /// Waits for something to do, with `retry` at most for this long: a checkpoint to be written, and whether
+    /// Waits for work, with `retry` at most for this long. Returns a checkpoint to be written, and whether
     /// this is the last turn.
     fn await_work(&self, retry: Option<Duration>) -> (Option<Handover>, bool) {
         let mut wanted = self.wanted.lock();

@@ -1,27 +1,27 @@
-//! When the newest article of each thread arrived, in a fixed amount of memory.
+//! Arrival of the newest article of each thread, in a fixed amount of memory.
 //!
-//! A table of arrivals in which each thread has [`PLACES`] places. Two threads may share some of them, so
-//! what it says is never too early: at worst an article stays for as long as another thread lives, which with
-//! [`SLOTS_PER_ENTRY`] happens to fewer than one in a thousand. Built by a pass of expiry that needs it from
-//! the lists of what is kept; no article and no overview is read.
+//! A table of arrivals in which each thread has [`PLACES`] slots. Two threads may share some of them, so the
+//! result is never too early: at worst an article stays for as long as another thread lives, which with
+//! [`SLOTS_PER_ENTRY`] happens to fewer than one in a thousand. Built from the lists of retained articles by
+//! a pass of expiry that needs it; no article and no overview is read.
 
-/// Places of a thread in the table.
+/// Number of slots of a thread in the table.
 const PLACES: u64 = 4;
-/// Slots for each article; there are fewer threads than articles.
+/// Slots per article; there are fewer threads than articles.
 const SLOTS_PER_ENTRY: u64 = 16;
-/// Most slots, of four bytes each: 64 MiB.
+/// Maximum number of slots, of four bytes each: 64 MiB.
 const SLOTS_MAX: u64 = 1 << 24;
-/// Fewest.
+/// Minimum number of slots.
 const SLOTS_MIN: u64 = 1 << 10;
 
-/// The table.
+/// Table of arrivals.
 #[derive(Debug)]
 pub(crate) struct Threads {
     slots: Vec<u32>,
 }
 
 impl Threads {
-    /// For so many articles.
+    /// Creates a table for this many articles.
     pub fn new(entries: u64) -> Self {
         let slots = entries.saturating_mul(SLOTS_PER_ENTRY).clamp(SLOTS_MIN, SLOTS_MAX);
         Self { slots: vec![0; slots.next_power_of_two() as usize] }
@@ -32,7 +32,7 @@ impl Threads {
         (0..PLACES).map(move |n| (first.wrapping_add(n.wrapping_mul(step)) & mask) as usize)
     }
 
-    /// Enters an article: its thread ([`crate::index::kept::thread_of`]) and its arrival (Unix seconds).
+    /// Adds an article: its thread ([`crate::index::kept::thread_of`]) and its arrival (Unix seconds).
     pub fn add(&mut self, thread: u64, arrived: u32) {
         for at in self.places(thread) {
             if let Some(slot) = self.slots.get_mut(at) {
@@ -41,7 +41,8 @@ impl Threads {
         }
     }
 
-    /// Arrival of the newest article of a thread (Unix seconds), or a later time; 0 if it has none.
+    /// Returns the arrival of the newest article of a thread (Unix seconds), or a later time; 0 if it has
+    /// none.
     pub fn newest(&self, thread: u64) -> u32 {
         self.places(thread).filter_map(|at| self.slots.get(at).copied()).min().unwrap_or(0)
     }
@@ -50,11 +51,11 @@ impl Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::Random;
+    use disk::Random;
     use std::collections::HashMap;
 
     #[test]
-    fn no_thread_is_older_than_it_is_and_few_are_younger() {
+    fn threads_are_never_reported_older_and_rarely_younger() {
         let mut random = Random::new(3);
         for (articles, threads_max) in [(0u64, 1), (100, 10), (50_000, 50_000), (50_000, 9_000)] {
             let names: Vec<u64> = (0..threads_max).map(|_| random.below(u64::MAX)).collect();

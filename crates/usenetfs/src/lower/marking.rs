@@ -1,10 +1,10 @@
-//! Which scheme a tree has, noted at its root.
+//! The scheme of a tree, recorded at its root.
 //!
 //! A tree whose managed directories have other buckets than the mount expects would look empty, and get
-//! buckets of two kinds. So the first mount that may write notes its scheme in an extended attribute of the
-//! lower root, and every later one, and `manage`, must have the same. A tree without the note is taken as it
-//! is: one that was never mounted, a class of the method `bucketed`, a copy without attributes, one on a file
-//! system that has none.
+//! buckets of two kinds. The first mount that may write therefore records its scheme in an extended attribute
+//! of the lower root, and every later one, and `manage`, must have the same. A tree without the record is
+//! accepted: one that was never mounted, a class of the method `bucketed`, a copy without attributes, one on
+//! a file system without attributes.
 
 use std::io;
 use std::path::Path;
@@ -13,19 +13,19 @@ use netnews::bucket::Scheme;
 use rustix::fs::{self, XattrFlags};
 use rustix::io::Errno;
 
-/// The attribute.
+/// Name of the attribute.
 const SCHEME: &str = "user.usenetfs.scheme";
-/// Bytes of its value.
+/// Maximum length of its value, in bytes.
 const SCHEME_BYTES_MAX: usize = 16;
 
-/// Refuses a root that is noted to have another scheme; notes this one if none is and `may_note`.
+/// Rejects a root that is recorded with another scheme; records this one if none is and `may_note`.
 pub fn check(root: &Path, scheme: Scheme, may_note: bool) -> io::Result<()> {
     match noted(root)? {
         Some(noted) if noted != scheme => Err(differs(root, noted)),
         Some(_) => Ok(()),
         None if !may_note => Ok(()),
         None => match fs::setxattr(root, SCHEME, scheme.to_string().as_bytes(), XattrFlags::CREATE) {
-            // Without attributes, or without the right to change them, there is no note.
+            // There is no record without support for attributes, or without the right to change them.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS | Errno::ROFS | Errno::NOSPC) => {
                 Ok(())
             }
@@ -34,7 +34,7 @@ pub fn check(root: &Path, scheme: Scheme, may_note: bool) -> io::Result<()> {
     }
 }
 
-/// Refuses a directory in a tree that is noted to have another scheme.
+/// Rejects a directory in a tree that is recorded with another scheme.
 pub fn check_within(dir: &Path, scheme: Scheme) -> io::Result<()> {
     for root in dir.ancestors() {
         if let Some(noted) = noted(root)? {

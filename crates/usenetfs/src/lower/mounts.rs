@@ -1,4 +1,4 @@
-//! What is mounted on this machine, and which of it is ours.
+//! Mounts on this machine, and which of them are ours.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,12 +6,12 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// What the source of a mount begins with in `/proc/mounts`; the lower directory follows.
+/// Beginning of a mount's source in `/proc/mounts`; the lower directory follows.
 pub const SOURCE: &str = "usenetfs:";
-/// What the source of a mount of a server's articles begins with; the site's directory follows.
+/// Beginning of the source of a mount of a server's articles; the site's directory follows.
 pub const SPOOL_SOURCE: &str = "newsreel:";
 
-/// The source of the mount of ours at a point, if there is one.
+/// Returns the source of our mount at a point, if there is one.
 pub fn mounted_at(point: &Path) -> io::Result<Option<String>> {
     let last = mounts()?.into_iter().rfind(|mount| mount.point == point);
     let is_ours = |source: &String| source.starts_with(SOURCE) || source.starts_with(SPOOL_SOURCE);
@@ -20,20 +20,20 @@ pub fn mounted_at(point: &Path) -> io::Result<Option<String>> {
 
 /// A mounted file system.
 pub struct Mount {
-    /// Where it is mounted.
+    /// Mount point.
     pub point: PathBuf,
     source: String,
-    /// The lower directory, if it is a tree of ours.
+    /// Lower directory, if it is a tree of ours.
     pub lower: Option<PathBuf>,
 }
 
-/// All that is mounted, the latest last.
+/// Returns all mounts, the latest last.
 pub fn mounts() -> io::Result<Vec<Mount>> {
     let text = fs::read("/proc/self/mountinfo")?;
     Ok(text.split(|b| *b == b'\n').filter_map(mount_of).collect())
 }
 
-/// A line of mountinfo (proc_pid_mountinfo(5)).
+/// Parses a line of mountinfo (proc_pid_mountinfo(5)).
 fn mount_of(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|b| *b == b' ');
     let point = unescape(fields.nth(4)?);
@@ -42,7 +42,7 @@ fn mount_of(line: &[u8]) -> Option<Mount> {
     Some(Mount { point, source: unescape(source).to_string_lossy().into_owned(), lower })
 }
 
-/// A field in which blanks and backslashes are octal.
+/// Decodes a field in which blanks and backslashes are octal.
 fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -1,12 +1,12 @@
-//! The order of the locks that have others inside, outermost first, as ranks of [`lock_order::Ordered`]. All
-//! other locks are [`lock_order::Innermost`]. Whoever lists a server's articles takes the server's locks
-//! inside that of the listing; all these are before those.
+//! Order of the locks that enclose others, outermost first, as ranks of [`lock_order::Ordered`]. All other
+//! locks are [`lock_order::Innermost`]. Listing a server's articles takes the server's locks inside that of
+//! the listing; all these ranks are below the server's.
 
-/// A turn at the lower tree.
+/// Turn at the lower tree.
 pub const TURN: u8 = 0;
-/// The conversions that were asked for.
+/// Requested conversions.
 pub const CONVERSIONS: u8 = 1;
-/// One of them.
+/// A single conversion.
 pub const CONVERSION: u8 = 2;
-/// A listing that is open.
+/// An open listing.
 pub const LISTING: u8 = 3;

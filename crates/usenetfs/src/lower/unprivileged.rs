@@ -1,10 +1,10 @@
-//! Writing without root's privileges, although the process has them.
+//! Writing without root's privileges, in a process that has them.
 //!
-//! What is written through the mount is written by somebody, perhaps root. The lower file system must see
-//! neither: blocks reserved for root stay reserved, quotas count, and bits that set user or group end with a
-//! write, as they would without the mount. So writing threads take an identity of no rights for the moment
-//! of a write; nothing else of their rights matters on a descriptor that is open. The kernel keeps the
-//! identity under which a file was passed to it, too (FUSE passthrough).
+//! Writes through the mount come from any user, perhaps root. The lower file system must treat them as it
+//! would without the mount: blocks reserved for root stay reserved, quotas count, and setuid and setgid bits
+//! end with a write. Writing threads therefore take an identity without rights for the duration of a write;
+//! other rights do not matter on an open descriptor. For FUSE passthrough the kernel also keeps the identity
+//! under which a file was registered.
 
 #![allow(unsafe_code, reason = "setfsuid has no safe wrapper")]
 
@@ -13,7 +13,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 /// User and group without rights.
 const NOBODY: u32 = 65_534;
 
-/// Gives up the right to use what is reserved, for this thread and those that it starts.
+/// Gives up the right to use reserved blocks, for this thread and those that it starts.
 pub fn keep_reserves() {
     if let Ok(mut sets) = capabilities(None) {
         sets.effective.remove(CapabilitySet::SYS_RESOURCE);
@@ -22,13 +22,13 @@ pub fn keep_reserves() {
     }
 }
 
-/// Writes as nobody.
+/// Calls `write` under an identity without rights.
 pub fn unprivileged<T>(write: impl FnOnce() -> T) -> T {
     let _identity = Identity::of_nobody();
     write()
 }
 
-/// The identity with which this thread changes files, as it was before.
+/// Former identity with which this thread changes files.
 struct Identity {
     user: u32,
     group: u32,
@@ -47,15 +47,15 @@ impl Drop for Identity {
     }
 }
 
-/// Sets the user for this thread's work on files; returns the one before. Refused without privileges, when
-/// nothing changes.
+/// Sets the user for this thread's file accesses; returns the previous one. Without privileges nothing
+/// changes.
 fn file_user(user: u32) -> u32 {
-    // SAFETY: it takes a number and changes this thread's identity only (setfsuid(2)).
+    // SAFETY: setfsuid(2) takes a number and changes this thread's identity only.
     unsafe { libc::setfsuid(user) }.cast_unsigned()
 }
 
 /// Like [`file_user`], for the group.
 fn file_group(group: u32) -> u32 {
-    // SAFETY: as above (setfsgid(2)).
+    // SAFETY: setfsgid(2) takes a number and changes this thread's identity only.
     unsafe { libc::setfsgid(group) }.cast_unsigned()
 }

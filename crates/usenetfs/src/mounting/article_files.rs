@@ -1,11 +1,11 @@
-//! FUSE's requests on a mount of a server's articles, answered from [`Articles`].
+//! FUSE requests on a mount of a server's articles, answered from [`Articles`].
 //!
-//! An article's inode number is its sequence number, which no other article ever has. Every look-up of a name
-//! asks the server, so a name is there exactly as long as its article; what the kernel keeps is what never
-//! changes, the content of an inode. So an open file whose article is gone returns its own bytes, as far as
+//! An article's inode number is its sequence number, which is never reused. Every look-up of a name asks the
+//! server, so that a name exists exactly as long as its article; the kernel caches only what never changes,
+//! the content of an inode. An open file whose article was removed therefore returns its own bytes, as far as
 //! the kernel or [`Recent`] has them, or EIO, and never others. Only inodes that the kernel knows are in
-//! memory, with their sizes, which are not known without reading the article; the kernel is asked to forget
-//! those that were looked up first when they are more than [`KNOWN_MAX`]. No listing is in memory: an
+//! memory, with their sizes, which are not known without reading the article; if they are more than
+//! [`KNOWN_MAX`], the kernel is asked to forget the ones looked up first. No listing is in memory: an
 //! article's position in one is its number.
 
 use std::collections::{HashMap, VecDeque};
@@ -28,37 +28,37 @@ use super::group_tree::{Directory, GroupTree, Named, SEQUENCES};
 use crate::lower::rank;
 use crate::workers::Workers;
 
-/// Added to a sequence number: 0 and 1 are no file's.
+/// Offset from sequence numbers to inode numbers: 0 and 1 are no file's.
 const FIRST_ARTICLE: u64 = 2;
-/// What a listing says of an inode number that is not known without reading the article.
+/// Inode number in listings for an article whose own is not known without reading it.
 const UNKNOWN_INODE: u64 = 0xffff_ffff;
-/// Positions in a listing from here on are those of articles, by number.
+/// First position in a listing that is an article's, by number.
 const FIRST_NUMBER: u64 = 1 << 32;
-/// Numbers that are fetched for a piece of a listing, which has room for fewer.
+/// Number of articles fetched for a piece of a listing, which has room for fewer.
 const NUMBERS_AT_ONCE: usize = 512;
-/// For how long the kernel may take a directory for being there.
+/// Time for which the kernel may assume that a directory exists.
 const DIRECTORY_KEPT: Duration = Duration::from_secs(1);
-/// For how long the kernel may keep an article's attributes, which never change; its name it may not keep.
+/// Time for which the kernel may cache an article's attributes, which never change; its name is not cached.
 const ATTRIBUTES_KEPT: Duration = Duration::from_secs(365 * 86_400);
-/// Inodes that the kernel may know before it is asked to forget some.
+/// Number of inodes that the kernel may know before it is asked to forget some.
 const KNOWN_MAX: usize = 131_072;
-/// For how many more it is asked once.
+/// Number of inodes that the kernel is asked to forget at once.
 const FORGOTTEN_AT_ONCE: usize = 512;
-/// Articles that are kept after they were looked up, since they are usually read then.
+/// Maximum number of articles kept after a look-up, since they are usually read next.
 const RECENT_MAX: usize = 64;
-/// Bytes of them, beside the last one.
+/// Maximum size of these articles in bytes, in addition to the last one.
 const RECENT_BYTES_MAX: usize = 8 << 20;
 
-/// The mount's side of FUSE.
+/// FUSE server of a mount.
 pub struct ArticleFiles<A: Articles> {
     shared: Arc<Shared<A>>,
     workers: Workers,
     notifier: Arc<OnceLock<Notifier>>,
-    /// Whether the kernel is being asked to forget names.
+    /// True while the kernel is being asked to forget names.
     is_forgetting: Arc<AtomicBool>,
 }
 
-/// That the kernel is being asked, until this is dropped.
+/// Guard that marks a running request to forget names, until dropped.
 struct Forgetting(Arc<AtomicBool>);
 
 impl Drop for Forgetting {
@@ -78,15 +78,15 @@ struct Shared<A: Articles> {
     owner: (u32, u32),
 }
 
-/// A group's name, and a number in it.
+/// Name of a group, and an article number in it.
 type Name = (Arc<str>, u64);
 
-/// Articles that the kernel was told of, by inode number, and by the names that they have in groups.
+/// Articles that the kernel knows, by inode number, and by their names in groups.
 struct Inodes<L> {
     articles: HashMap<u64, Known<L>>,
     by_name: HashMap<Name, u64>,
-    /// In the order in which the kernel is asked to forget them, each with the number of its turn; some it
-    /// has forgotten by itself.
+    /// Order in which the kernel is asked to forget them, each with the number of its turn; some have been
+    /// forgotten already.
     turns: VecDeque<(u64, u64)>,
     last_turn: u64,
 }
@@ -96,14 +96,14 @@ struct Known<L> {
     lookups: u64,
     facts: Arc<Facts>,
     turn: u64,
-    /// By which name below which directory it was found first.
+    /// Directory and name under which it was found first.
     found: (u64, OsString),
 }
 
-/// What never changes of an article, besides its content.
+/// Attributes of an article that never change, besides its content.
 struct Facts {
     bytes: u64,
-    /// Unix seconds.
+    /// Time of arrival, in Unix seconds.
     arrived: u64,
     names: Vec<Name>,
 }
@@ -139,8 +139,8 @@ impl<L: Clone> Inodes<L> {
         known.lookups += 1;
     }
 
-    /// Those whose turn it is to be forgotten, if there are more than `max` and some over: they are asked for
-    /// again after all others.
+    /// Returns the articles to be forgotten next, if there are more than `max` and a margin: they come last
+    /// in the new order.
     fn too_many(&mut self, max: usize) -> Vec<u64> {
         let articles = &self.articles;
         let is_due =
@@ -161,7 +161,7 @@ impl<L: Clone> Inodes<L> {
         due.into_iter().map(|(_, inode)| inode).collect()
     }
 
-    /// Takes back look-ups.
+    /// Subtracts look-ups.
     fn forget(&mut self, inode: u64, lookups: u64) {
         let Some(known) = self.articles.get_mut(&inode) else { return };
         known.lookups = known.lookups.saturating_sub(lookups);
@@ -175,20 +175,21 @@ impl<L: Clone> Inodes<L> {
     }
 }
 
-/// Articles that were just looked up, the latest last.
+/// Recently looked up articles, the latest last.
 #[derive(Default)]
 struct Recent {
     articles: VecDeque<(u64, Arc<Vec<u8>>)>,
     bytes: usize,
 }
 
-/// A directory that is being listed: its subdirectories as of the beginning. Its articles are asked for.
+/// A directory that is being listed, with its subdirectories as of the beginning. Its articles are requested
+/// piece by piece.
 struct Listing {
     directory: Directory,
     inner: Vec<(String, Directory)>,
 }
 
-/// What a request may wait for the disk for, or an error.
+/// Reason why a request was not answered: it would wait for the disk, or an error.
 enum Failed {
     WouldWait,
     With(Errno),
@@ -229,7 +230,7 @@ impl Recent {
 }
 
 impl<A: Articles> ArticleFiles<A> {
-    /// Shows these articles as files of this user and group.
+    /// Creates a server that shows these articles as files of this user and group.
     pub fn new(articles: A, owner: (u32, u32)) -> io::Result<Self> {
         let shared = Shared {
             articles,
@@ -245,12 +246,12 @@ impl<A: Articles> ArticleFiles<A> {
         Ok(Self { shared: Arc::new(shared), workers: Workers::start()?, notifier, is_forgetting })
     }
 
-    /// Where what tells the kernel something belongs.
+    /// Returns the cell for the notifier of the kernel.
     pub fn notifier(&self) -> Arc<OnceLock<Notifier>> {
         self.notifier.clone()
     }
 
-    /// Has the kernel forget names of files that were looked up long ago, if there are too many.
+    /// Asks the kernel to forget names of files that were looked up long ago, if there are too many.
     fn forget_oldest(&self) {
         if self.is_forgetting.load(Ordering::Acquire) {
             return;
@@ -259,7 +260,7 @@ impl<A: Articles> ArticleFiles<A> {
         if inodes.is_empty() {
             return;
         }
-        // Only one thread gets here: the one that hears the kernel.
+        // Only the thread that reads the kernel's requests gets here.
         self.is_forgetting.store(true, Ordering::Release);
         let forgetting = Forgetting(self.is_forgetting.clone());
         let (shared, notifier) = (self.shared.clone(), self.notifier.clone());
@@ -267,13 +268,13 @@ impl<A: Articles> ArticleFiles<A> {
             let _until_done = forgetting;
             let Some(notifier) = notifier.get() else { return };
             for (directory, name) in inodes.into_iter().flat_map(|inode| shared.names_of(inode)) {
-                // It may have forgotten it, or never heard of it.
+                // The kernel may have forgotten the name already.
                 let _gone = notifier.inval_entry(INodeNo(directory), &name);
             }
         });
     }
 
-    /// Answers at once if the disk need not be waited for, else by a worker.
+    /// Answers at once if that needs no waiting for the disk, otherwise by a worker.
     fn answer<T, R: Send + 'static>(
         &self,
         reply: R,
@@ -310,7 +311,7 @@ impl<A: Articles> Shared<A> {
             crtime: time,
             kind,
             perm: if kind == FileType::Directory { 0o555 } else { 0o444 },
-            // Of directories: not counted.
+            // The number of links of a directory is not counted.
             nlink: 1,
             uid: self.owner.0,
             gid: self.owner.1,
@@ -340,13 +341,13 @@ impl<A: Articles> Shared<A> {
         FileAttr {
             size: facts.bytes,
             blocks: facts.bytes.div_ceil(512),
-            // One that is in no group was found by its Message-ID.
+            // An article that is in no group was found by its Message-ID.
             nlink: u32::try_from(names).unwrap_or(u32::MAX).max(1),
             ..self.attributes(inode, FileType::RegularFile, time)
         }
     }
 
-    /// By which names the kernel may know an article, each below a directory.
+    /// Returns the names by which the kernel may know an article, each with its directory.
     fn names_of(&self, inode: u64) -> Vec<(u64, OsString)> {
         let known =
             self.known.lock().articles.get(&inode).map(|known| (known.found.clone(), known.facts.clone()));
@@ -357,8 +358,8 @@ impl<A: Articles> Shared<A> {
         in_groups.filter(|name| *name != found).chain([found.clone()]).collect()
     }
 
-    /// A name of an article that the kernel knows; `None`: it must be read. The server is asked whether the
-    /// name is still there, and of which article it is cannot have changed.
+    /// Looks up a name of an article that the kernel knows; `None` if it must be read. The server is asked
+    /// whether the name still exists; its article cannot have changed.
     fn look_up_known(&self, group: &Arc<str>, number: u64) -> Option<Done<FileAttr>> {
         let (inode, facts) = {
             let known = self.known.lock();
@@ -369,12 +370,12 @@ impl<A: Articles> Shared<A> {
             return Some(Err(Errno::ENOENT.into()));
         }
         let attributes = self.article_attributes(inode, &facts);
-        // It may have been forgotten meanwhile.
+        // The kernel may have forgotten it meanwhile.
         self.known.lock().articles.get_mut(&inode)?.lookups += 1;
         Some(Ok(attributes))
     }
 
-    /// Looks a name up: attributes, and for how long the name may be kept.
+    /// Looks a name up; returns its attributes, and the time for which the name may be cached.
     fn look_up(&self, parent: u64, name: &OsStr, wait: Wait) -> Done<(FileAttr, Duration)> {
         let directory = self.tree.directory(parent).ok_or(Errno::ENOTDIR)?;
         let place = match directory.named(name.as_bytes()).ok_or(Errno::ENOENT)? {
@@ -400,7 +401,7 @@ impl<A: Articles> Shared<A> {
         Ok((attributes, Duration::ZERO))
     }
 
-    /// An article that the kernel knows, if it is still there.
+    /// Returns an article that the kernel knows, if it still exists.
     fn again(&self, inode: u64, wait: Wait) -> Done<Option<ShownArticle<A::Locator>>> {
         let locator = self.known.lock().articles.get(&inode).map(|known| known.locator.clone());
         let locator = locator.ok_or(Errno::ESTALE)?;
@@ -444,7 +445,7 @@ impl<A: Articles> Shared<A> {
         Ok(FileHandle(handle))
     }
 
-    /// Passes entries from a position on to `add`, each with the position after it, until that says that
+    /// Passes entries from a position on to `add`, each with the position after it, until that reports that
     /// there is no more room.
     fn list(
         &self,
@@ -490,7 +491,7 @@ impl<A: Articles> Shared<A> {
 impl<A: Articles> Filesystem for ArticleFiles<A> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for capability in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_NO_OPEN_SUPPORT] {
-            // What the kernel does not have it does in its own way.
+            // Capabilities that the kernel lacks are replaced by its own ways.
             let _without = config.add_capabilities(capability);
         }
         Ok(())
@@ -528,7 +529,7 @@ impl<A: Articles> Filesystem for ArticleFiles<A> {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // Opening needs nothing of us; the kernel does not ask again.
+        // Opening needs no action; the kernel does not ask again.
         reply.error(Errno::ENOSYS);
     }
 

@@ -1,13 +1,13 @@
-//! Listings and what is kept, without a kernel.
+//! Tests of listings and caching, without a kernel.
 
 use super::*;
 
 /// A group of a million articles.
 #[derive(Default)]
 struct Large {
-    /// A number that it has no longer.
+    /// Number of an article that was removed.
     gone: AtomicU64,
-    /// How often it could have given way.
+    /// Number of calls of `give_way`.
     gave_way: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl Articles for Large {
         match number {
             7 if wait == Wait::No => Err(NotRead::WouldWait),
             8 => Err(NotRead::Failed),
-            // Another article is where this one was.
+            // Returns another article in place of this one.
             9 if matches!(place, Place::Again(_)) => Ok(Some(article(10))),
             _ => Ok((number <= NUMBERS).then(|| article(number))),
         }
@@ -124,7 +124,7 @@ fn looked_up(files: &ArticleFiles<Large>, number: u64) -> FileAttr {
 }
 
 #[test]
-fn an_inode_is_one_article_for_ever() {
+fn inode_belongs_to_one_article_forever() {
     let files = files();
     let attributes = looked_up(&files, 9);
     assert_eq!((attributes.ino.0, attributes.nlink, attributes.size), (9 + FIRST_ARTICLE, 2, 9));
@@ -141,7 +141,7 @@ fn an_inode_is_one_article_for_ever() {
 }
 
 #[test]
-fn what_the_kernel_knows_is_not_read_again_and_is_gone_at_once() {
+fn known_articles_are_not_read_again_and_vanish_at_once() {
     let files = files();
     let directory = files.shared.tree.number(&Directory::Group("a".into()));
     let again = |wait| files.shared.look_up(directory, "7".as_ref(), wait);
@@ -154,7 +154,7 @@ fn what_the_kernel_knows_is_not_read_again_and_is_gone_at_once() {
         matches!(again(Wait::No), Err(Failed::With(error)) if i32::from(error) == i32::from(Errno::ENOENT))
     );
     files.shared.articles.gone.store(0, Ordering::Relaxed);
-    // What the kernel forgets is forgotten, names as well.
+    // Forgotten articles lose their names as well.
     files.shared.known.lock().forget(read.ino.0, 1);
     assert!(again(Wait::No).is_ok(), "one look-up is left");
     files.shared.known.lock().forget(read.ino.0, 2);
@@ -163,7 +163,7 @@ fn what_the_kernel_knows_is_not_read_again_and_is_gone_at_once() {
 }
 
 #[test]
-fn the_kernel_is_asked_to_forget_what_was_looked_up_first() {
+fn kernel_is_asked_to_forget_the_oldest_look_ups() {
     let files = files();
     let numbers = |range: std::ops::Range<u64>| range.map(|n| n + FIRST_ARTICLE).collect::<Vec<_>>();
     let most = FORGOTTEN_AT_ONCE as u64;
@@ -178,9 +178,9 @@ fn the_kernel_is_asked_to_forget_what_was_looked_up_first() {
     let names = files.shared.names_of(1_000 + FIRST_ARTICLE);
     let of = |group, number: u64| (directory(group), OsString::from(number.to_string()));
     assert_eq!(names, [of("b", 1_000), of("a", NUMBERS + 1_000), of("a", 1_000)]);
-    // Those that are still in use come again, after the others.
+    // Articles that are still in use come again, after the others.
     assert_eq!(too_many(10)[..10], [numbers(most + 11..most + 20), numbers(1_000..1_001)].concat());
-    // What is forgotten leaves nothing behind, however often it comes back.
+    // Forgotten articles leave nothing behind, however often they come back.
     for _ in 0..2_000 {
         let inode = looked_up(&files, 77).ino.0;
         files.shared.known.lock().forget(inode, 2);
@@ -193,7 +193,7 @@ fn the_kernel_is_asked_to_forget_what_was_looked_up_first() {
 }
 
 #[test]
-fn a_group_is_a_folder_of_mail_to_who_asks() {
+fn group_has_an_mh_sequences_file() {
     let files = files();
     let look_up = |group: &str| {
         let directory = files.shared.tree.number(&Directory::Group(group.into()));
@@ -207,7 +207,7 @@ fn a_group_is_a_folder_of_mail_to_who_asks() {
 }
 
 #[test]
-fn what_must_wait_for_the_disk_is_answered_by_a_worker() {
+fn requests_that_wait_for_the_disk_are_answered_by_a_worker() {
     let files = files();
     let directory = files.shared.tree.number(&Directory::Group("a".into()));
     for (name, found) in [("6", true), ("7", true), ("8", false), ("1000001", false)] {
@@ -222,7 +222,7 @@ fn what_must_wait_for_the_disk_is_answered_by_a_worker() {
 }
 
 #[test]
-fn few_articles_are_kept() {
+fn number_of_recent_articles_is_bounded() {
     let mut recent = Recent::default();
     for n in 0..1000 {
         recent.put(n, Arc::new(vec![0; 1 << 19]));

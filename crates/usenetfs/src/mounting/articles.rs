@@ -1,18 +1,18 @@
-//! What a mount of a server's articles asks of whoever has them.
+//! Interface of a mount to the server whose articles it shows.
 //!
-//! Every answer is that of the moment at which it is asked for; nothing is remembered here. Implemented by
-//! the server; [`ArticleFiles`](super::article_files) shows it as files.
+//! Every answer reflects the current state; nothing is cached here. Implemented by the server;
+//! [`ArticleFiles`](super::article_files) shows the articles as files.
 
 use std::sync::Arc;
 
-/// How an article is found.
+/// Way to find an article.
 #[derive(Debug)]
 pub enum Place<'a, L> {
     /// By group and number.
     Number(&'a str, u64),
     /// By Message-ID, with its angle brackets.
     MessageId(&'a [u8]),
-    /// Where it was found before.
+    /// By the locator of an earlier look-up.
     Again(&'a L),
 }
 
@@ -24,7 +24,7 @@ impl<L> Clone for Place<'_, L> {
 
 impl<L> Copy for Place<'_, L> {}
 
-/// Whether to wait for a disk.
+/// Permission to wait for a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// Answer [`NotRead::WouldWait`] instead.
@@ -33,52 +33,52 @@ pub enum Wait {
     Yes,
 }
 
-/// Why nothing can be said of an article.
+/// Reason why an article could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRead {
     /// The disk must be waited for.
     WouldWait,
-    /// It cannot be read.
+    /// The article cannot be read.
     Failed,
 }
 
-/// An article as it is shown.
+/// An article for display.
 #[derive(Debug, Clone)]
 pub struct ShownArticle<L> {
-    /// The number that no other article ever has; below 2^62.
+    /// Unique number that is never reused; below 2^62.
     pub sequence: u64,
-    /// The file's content.
+    /// Content of the file.
     pub text: Vec<u8>,
-    /// Groups and numbers in which it was filed, also those that are not to be seen.
+    /// Groups and numbers in which it was filed, including hidden ones.
     pub places: Vec<(Arc<str>, u64)>,
-    /// When it arrived, Unix seconds.
+    /// Time of arrival, in Unix seconds.
     pub arrived: u64,
-    /// Where it is.
+    /// Locator of the article.
     pub locator: L,
 }
 
-/// Groups and their articles, as far as they are to be seen through a mount.
+/// Groups and their articles, as far as a mount may show them.
 pub trait Articles: Send + Sync + 'static {
-    /// Finds an article that was found before.
+    /// Identifies an article that was found before.
     type Locator: Clone + Send + Sync;
 
-    /// Called before each question about a file, by the one thread that hears them: waits where whoever has
-    /// the articles has more urgent work.
+    /// Waits while the server has more urgent work. Called before each question about a file, by the one
+    /// thread that reads the kernel's requests.
     fn give_way(&self) {}
 
-    /// The first group, in the order of the bytes of their names, from this name on.
+    /// Returns the first group, in the byte order of their names, from this name on.
     fn group_from(&self, name: &str) -> Option<Arc<str>>;
 
-    /// When a group last changed, Unix seconds; `None` if there is none of this name.
+    /// Returns the time at which a group last changed, in Unix seconds; `None` if there is no such group.
     fn group_changed(&self, group: &str) -> Option<u64>;
 
-    /// Appends numbers of a group from this one on, ascending, at most `max`.
+    /// Appends up to `max` article numbers of a group from this one on, ascending.
     fn numbers(&self, group: &str, from: u64, max: usize, into: &mut Vec<u64>);
 
-    /// Whether a group has an article with this number; it is the same one for ever. Without waiting.
+    /// Returns whether a group has an article with this number, which is never reused. Does not wait.
     fn is_shown(&self, group: &str, number: u64) -> bool;
 
-    /// Reads an article; `None` if it is not there, or no longer.
+    /// Reads an article; `None` if it does not exist, or no longer.
     fn article(
         &self,
         place: Place<'_, Self::Locator>,

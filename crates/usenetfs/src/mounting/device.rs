@@ -1,5 +1,5 @@
-//! The device of a mount. The process that mounts, which takes rights or `fusermount3`, answers its requests
-//! itself, or hands the device to one that has the articles ([`serve`]), which needs no rights.
+//! The device of a mount. The process that mounts, which takes rights or `fusermount3`, answers requests
+//! itself, or passes the device to the process that has the articles ([`serve`]), which needs no rights.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -17,10 +17,10 @@ use super::helper;
 use crate::lower::mounts::mounted_at;
 
 const DEVICE_PATH: &str = "/dev/fuse";
-/// How willingly the threads that answer leave the processor to the server's others.
+/// Niceness of the answering threads, so that the server's others come first.
 const NICE: i32 = 19;
 
-/// A mount whose requests wait for somebody to answer them. Dropping it unmounts.
+/// A mount whose requests wait for a process to answer them. Dropping it unmounts.
 pub struct Device {
     point: PathBuf,
     file: Option<File>,
@@ -28,14 +28,14 @@ pub struct Device {
 }
 
 impl Device {
-    /// Mounts at `point`, read-only. `source` is what `/proc/mounts` shows; without `allow_other` only this
-    /// user may use it.
+    /// Mounts at `point`, read-only. `source` is shown in `/proc/mounts`; without `allow_other` only this
+    /// user may use the mount.
     pub fn mount(point: &Path, source: &str, allow_other: bool) -> io::Result<Self> {
         let flags = MountFlags::RDONLY | MountFlags::NOEXEC | MountFlags::NOATIME;
         Self::with(&free_point(point)?, source, flags, allow_other)
     }
 
-    /// As [`Device::mount`] at a point where no dead mount is; the kernel checks permissions, and there are
+    /// Like [`Device::mount`], at a point without a dead mount; the kernel checks permissions, and there are
     /// neither devices nor setuid programs.
     pub(super) fn with(point: &Path, source: &str, flags: MountFlags, others: bool) -> io::Result<Self> {
         let flags = flags | MountFlags::NOSUID | MountFlags::NODEV;
@@ -48,23 +48,23 @@ impl Device {
         Ok(Self { point: point.to_owned(), file: Some(file?), is_ours: true })
     }
 
-    /// The device, for whoever answers; once.
+    /// Takes the device for the answering process; works once.
     pub fn take(&mut self) -> Option<OwnedFd> {
         self.file.take().map(OwnedFd::from)
     }
 
-    /// Somebody has unmounted it: it is nothing to us any more.
+    /// Records that the mount was unmounted by another process.
     pub fn forget(&mut self) {
         self.is_ours = false;
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn point(&self) -> &Path {
         &self.point
     }
 
-    /// Takes it out of the tree: nothing new can be opened. What is open works on until it is closed, or
-    /// whoever answers ends.
+    /// Detaches the mount: nothing new can be opened. Open files work until they are closed, or the answering
+    /// process ends.
     pub fn detach(&mut self) -> io::Result<()> {
         if self.is_ours {
             detach(&self.point)?;
@@ -76,12 +76,12 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // There is nobody to tell.
+        // An error cannot be reported here.
         let _left = self.detach();
     }
 }
 
-/// Mounts without help.
+/// Mounts without the helper.
 fn mount_alone(point: &Path, source: &str, flags: MountFlags, others: bool) -> io::Result<File> {
     let file = File::options().read(true).write(true).open(DEVICE_PATH)?;
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -96,14 +96,14 @@ fn mount_alone(point: &Path, source: &str, flags: MountFlags, others: bool) -> i
 
 fn detach(point: &Path) -> io::Result<()> {
     match rustix::mount::unmount(point, UnmountFlags::DETACH) {
-        // Somebody else was first.
+        // The mount was removed by another process.
         Err(Errno::INVAL) => Ok(()),
         Err(Errno::PERM) => helper::unmount(point),
         done => Ok(done?),
     }
 }
 
-/// The mount point, without what a killed mount left there; an error if one of ours is mounted there.
+/// Returns the mount point, freed of a dead mount; an error if one of ours is mounted there.
 pub(super) fn free_point(point: &Path) -> io::Result<PathBuf> {
     let point = clear_dead_mount(point)?;
     match mounted_at(&point)? {
@@ -116,7 +116,7 @@ pub(super) fn free_point(point: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The mount point, without what a killed mount left there.
+/// Returns the mount point, freed of a dead mount.
 fn clear_dead_mount(point: &Path) -> io::Result<PathBuf> {
     let found = point.canonicalize();
     let is_dead = |error: &io::Error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error());
@@ -133,11 +133,11 @@ fn clear_dead_mount(point: &Path) -> io::Result<PathBuf> {
 /// Answers the requests of a device that another process mounted, until it is unmounted. `ready` is called
 /// once it works. To be called on a thread of its own, whose priority it lowers.
 pub fn serve<A: Articles>(device: OwnedFd, articles: A, ready: impl FnOnce()) -> io::Result<()> {
-    // This thread and those that it starts; without it they only take more than they should.
+    // Applies to this thread and those that it starts; if refused, they only run at a higher priority.
     let _as_before = rustix::process::setpriority_process(None, NICE);
     let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mut config = Config::default();
-    // The kernel decides who may use it.
+    // The kernel decides which users may use it.
     config.acl = SessionACL::All;
     config.n_threads = Some(1);
     let files = ArticleFiles::new(articles, owner)?;

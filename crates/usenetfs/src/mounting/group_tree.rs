@@ -1,8 +1,8 @@
-//! Groups as directories: `comp.lang.c` is `comp/lang/c`, and a part that consists of digits gets a final dot
-//! (`alt/2600.`), as in a tradspool of newsreel's, so that it is no article's name.
+//! Groups as directories: `comp.lang.c` is `comp/lang/c`, and a component that consists of digits gets a
+//! final dot (`alt/2600.`), as in a tradspool of newsreel's, so that it cannot be an article's name.
 //!
-//! [`GroupTree`] numbers the directories that were seen. Nothing else is kept: whether one exists is asked of
-//! [`Articles`] each time.
+//! [`GroupTree`] numbers the directories that were seen. Nothing else is kept: [`Articles`] is asked each
+//! time whether one exists.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,33 +12,33 @@ use netnews::bucket::is_article;
 
 use super::articles::Articles;
 
-/// The number of the root.
+/// Number of the root.
 pub const ROOT: u64 = 1;
-/// From here on directories are numbered, in the order in which they are seen.
+/// First number of other directories, in the order in which they are seen.
 const FIRST_DIRECTORY: u64 = 1 << 63;
-/// The number of the directory in which articles are found by Message-ID.
+/// Number of the directory in which articles are found by Message-ID.
 const BY_ID: u64 = FIRST_DIRECTORY;
-/// Its name, which no part of a group's name can be.
+/// Name of this directory, which no component of a group's name can be.
 pub const BY_ID_NAME: &str = "message.id";
 
-/// The file by which readers of mail know a directory of numbered messages (MH). It is found in each group,
+/// The file by which mail readers recognize a directory of numbered messages (MH). It is found in each group,
 /// is empty, and is listed in none.
 const SEQUENCES_NAME: &[u8] = b".mh_sequences";
-/// Its number.
+/// Number of this file.
 pub const SEQUENCES: u64 = FIRST_DIRECTORY - 1;
 
 /// A directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Directory {
-    /// The one that everything is in.
+    /// The root directory.
     Root,
     /// Articles by Message-ID.
     ById,
-    /// That of a group, of those whose names begin so, or both.
+    /// Directory of a group, of the groups below a name, or both.
     Group(Arc<str>),
 }
 
-/// What a name in a directory stands for.
+/// Object that a name in a directory stands for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Named {
     /// A directory, if it exists.
@@ -51,7 +51,7 @@ pub enum Named {
     Sequences(Arc<str>),
 }
 
-/// The numbers of directories.
+/// Numbers of directories.
 #[derive(Default)]
 pub struct GroupTree {
     table: Innermost<Table>,
@@ -64,7 +64,7 @@ struct Table {
 }
 
 impl GroupTree {
-    /// The number of a directory, which it keeps as long as this lives.
+    /// Returns the number of a directory, which is permanent for this tree.
     pub fn number(&self, directory: &Directory) -> u64 {
         let name = match directory {
             Directory::Root => return ROOT,
@@ -81,7 +81,7 @@ impl GroupTree {
         number
     }
 
-    /// The directory of a number; `None`: it is an article's, or of nothing.
+    /// Returns the directory of a number; `None` if it is an article's, or unused.
     pub fn directory(&self, number: u64) -> Option<Directory> {
         match number {
             ROOT => Some(Directory::Root),
@@ -95,7 +95,7 @@ impl GroupTree {
 }
 
 impl Directory {
-    /// The directory that this one is in.
+    /// Returns the directory that contains this one.
     pub fn parent(&self) -> Self {
         match self {
             Self::Root | Self::ById => Self::Root,
@@ -105,7 +105,7 @@ impl Directory {
         }
     }
 
-    /// Whether it is there.
+    /// Returns whether the directory exists.
     pub fn exists(&self, articles: &impl Articles) -> bool {
         match self {
             Self::Root | Self::ById => true,
@@ -115,7 +115,7 @@ impl Directory {
         }
     }
 
-    /// What a name in it stands for, if it can be one.
+    /// Returns the object that a name in this directory stands for, if the name is valid.
     pub fn named(&self, name: &[u8]) -> Option<Named> {
         match self {
             Self::ById => Some(Named::MessageId(message_id(name)?)),
@@ -137,7 +137,7 @@ impl Directory {
         }
     }
 
-    /// The directories in it with their names, in order.
+    /// Returns the subdirectories with their names, in order.
     pub fn directories(&self, articles: &impl Articles) -> Vec<(String, Self)> {
         let (prefix, mut parts) = match self {
             Self::ById => return Vec::new(),
@@ -149,7 +149,7 @@ impl Directory {
             let Some(rest) = group.strip_prefix(prefix.as_str()) else { break };
             let (part, is_below) = rest.split_once('.').map_or((rest, false), |(part, _)| (part, true));
             parts.insert(part.to_owned());
-            // What follows all that is below `part.`, or the group itself.
+            // The first name after all groups below `part.`, or after the group itself.
             let after = if is_below { format!("{prefix}{part}/") } else { format!("{group}\0") };
             next = articles.group_from(&after);
         }
@@ -163,21 +163,21 @@ impl Directory {
     }
 }
 
-/// The first group below another name.
+/// Returns the first group below another name.
 fn first_below(articles: &impl Articles, name: &str) -> Option<Arc<str>> {
     let prefix = format!("{name}.");
     articles.group_from(&prefix).filter(|group| group.starts_with(&prefix))
 }
 
-/// An article number as files are named: digits without zeros before them.
+/// Parses an article number in a file name: digits without leading zeros.
 fn number(name: &[u8]) -> Option<u64> {
     let is_plain = name.first().is_some_and(|first| *first != b'0');
     let digits = std::str::from_utf8(name).ok().filter(|_| is_plain)?;
     digits.parse().ok()
 }
 
-/// The Message-ID that a name stands for: the id without its angle brackets, `%2F` for `/` and `%25` for `%`
-/// before digits that could be taken for these.
+/// Returns the Message-ID for a name: the id without its angle brackets, `%2F` for `/` and `%25` for `%`
+/// before digits that would otherwise be decoded.
 fn message_id(name: &[u8]) -> Option<Vec<u8>> {
     let mut id = vec![b'<'];
     let mut rest = name;

@@ -1,4 +1,4 @@
-//! Names and directories, with a list of groups for a server.
+//! Tests of names and directories, with a list of groups as the server.
 
 use super::*;
 use crate::mounting::articles::{NotRead, Place, ShownArticle, Wait};

@@ -1,4 +1,4 @@
-//! Mounting for users who have no right to it: `fusermount3` has the right, checks that the mount point is
+//! Mounting for users without the right to mount: `fusermount3` has the right, checks that the mount point is
 //! the user's, and passes the device of the mount over a socket. It comes with libfuse.
 
 use std::fs::File;
@@ -14,14 +14,14 @@ use rustix::mount::MountFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 const PROGRAM: &str = "fusermount3";
-/// Says which of its descriptors is the socket.
+/// Environment variable with the helper's descriptor of the socket.
 const SOCKET_VARIABLE: &str = "_FUSE_COMMFD";
 /// Major and minor number of /dev/fuse.
 const DEVICE: (u32, u32) = (10, 229);
-/// What `statfs` says of a FUSE mount.
+/// File system type of a FUSE mount in `statfs`.
 const FUSE: FsWord = 0x6573_5546;
 
-/// What options are called.
+/// Names of options.
 const WORDS: [(MountFlags, &str); 5] = [
     (MountFlags::RDONLY, "ro"),
     (MountFlags::NOSUID, "nosuid"),
@@ -30,7 +30,7 @@ const WORDS: [(MountFlags, &str); 5] = [
     (MountFlags::NOATIME, "noatime"),
 ];
 
-/// Takes the device of a mount that another process sends; nothing but such a device.
+/// Receives the device of a mount from another process; accepts nothing but such a device.
 pub fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -42,7 +42,7 @@ pub fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
     });
     let wrong = |why| io::Error::new(io::ErrorKind::InvalidData, why);
     let device = device.ok_or_else(|| wrong("the device of the mount did not come"))?;
-    // Behind anything else whoever sent it could speak in the kernel's name.
+    // With any other file the sender could speak in the kernel's name.
     let stat = fstat(&device)?;
     let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
     if is_device && (major(stat.st_rdev), minor(stat.st_rdev)) == DEVICE {
@@ -52,7 +52,7 @@ pub fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
     }
 }
 
-/// Mounts at `point`; the device of the mount.
+/// Mounts at `point`; returns the device of the mount.
 pub(super) fn mount(point: &Path, source: &str, flags: MountFlags, others: bool) -> io::Result<File> {
     let mut options: Vec<&str> =
         WORDS.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, word)| *word).collect();
@@ -67,18 +67,18 @@ pub(super) fn mount(point: &Path, source: &str, flags: MountFlags, others: bool)
     command.args(["-o", &options.join(","), "--"]).arg(point);
     command.env(SOCKET_VARIABLE, "0").stdin(OwnedFd::from(theirs));
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(not_started)?;
-    // Has the other end of the socket.
+    // The command holds the other end of the socket.
     drop(command);
     let device = receive(&ours);
     succeeded(&child.wait_with_output()?)?;
     device.map(File::from)
 }
 
-/// Unmounts at once; who has files open there keeps them.
+/// Unmounts at once; processes with open files keep them.
 pub(super) fn unmount(point: &Path) -> io::Result<()> {
     let output = Command::new(PROGRAM).args(["-u", "-z", "--"]).arg(point).output().map_err(not_started)?;
     match succeeded(&output) {
-        // Somebody else was first.
+        // The mount was removed by another process.
         Err(_) if statfs(point).is_ok_and(|there| there.f_type != FUSE) => Ok(()),
         done => done,
     }
@@ -96,7 +96,7 @@ fn succeeded(output: &Output) -> io::Result<()> {
     Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// A value in a list of options, in which commas divide.
+/// Escapes a value in a list of options that are separated by commas.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace(',', "\\,")
 }
@@ -109,7 +109,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn nothing_but_a_device_is_taken() {
+    fn only_a_fuse_device_is_accepted() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let pass = |descriptors: &[std::os::fd::BorrowedFd<'_>]| {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -1,17 +1,17 @@
-//! The pass compiled for the vectors that this processor has.
+//! The pass compiled for the widest vectors of this processor.
 //!
-//! What every x86-64 processor has is 16 octets wide; most have 32. Which it is turns out while running, and
-//! what is compiled for more than it has must not be called: that one call is the only `unsafe` of this
-//! crate.
+//! Vectors of 16 octets are part of every x86-64 processor; most have 32. The width is detected at run time,
+//! and code compiled for wider vectors than the processor has must not be called: that one call is the only
+//! `unsafe` of this crate.
 
 use super::Counts;
 
-/// As [`super::count`].
+/// Like [`super::count`].
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 pub(super) fn count(wire: &[u8]) -> Option<Counts> {
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function is compiled for.
+        // SAFETY: the processor supports AVX2, as just detected.
         unsafe { count_avx2(wire) }
     } else {
         super::count(wire)
@@ -24,7 +24,7 @@ fn count_avx2(wire: &[u8]) -> Option<Counts> {
     super::count(wire)
 }
 
-/// As [`super::count`].
+/// Like [`super::count`].
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn count(wire: &[u8]) -> Option<Counts> {
     super::count(wire)

@@ -3,7 +3,7 @@
 //! Arguments are separated by any number of spaces and TABs, which are ignored at the end of the line. Called
 //! by `parse` and `list`. Source: RFC 3977 section 3.1.
 
-/// CR is not a separator: a line that contains one does not belong to this protocol.
+/// Returns whether `b` is a separator. CR is none: a line that contains one does not belong to this protocol.
 fn separates(b: u8) -> bool {
     b == b' ' || b == b'\t'
 }
@@ -16,8 +16,8 @@ pub(super) fn cut(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(end)
 }
 
-/// What is left of a command line after its verb. The optional forms return `None` for "wrong" and
-/// `Some(None)` for "not given", so that callers can use `?`.
+/// Rest of a command line after its verb. The optional forms return `None` for "wrong" and `Some(None)` for
+/// "not given", so that callers can use `?`.
 #[derive(Clone, Copy)]
 pub(super) struct Arguments<'a>(&'a [u8]);
 
@@ -26,32 +26,32 @@ impl<'a> Arguments<'a> {
         Arguments(rest)
     }
 
-    /// The next argument; `None` at the end.
+    /// Returns the next argument; `None` at the end.
     pub(super) fn next(&mut self) -> Option<&'a [u8]> {
         let (word, rest) = cut(self.0);
         self.0 = rest;
         (!word.is_empty()).then_some(word)
     }
 
-    /// Everything left, trimmed; `None` if that is nothing.
+    /// Returns everything left, trimmed; `None` if that is nothing.
     pub(super) fn rest(self) -> Option<&'a [u8]> {
         let start = self.0.iter().position(|&b| !separates(b))?;
         let end = self.0.iter().rposition(|&b| !separates(b))? + 1;
         self.0.get(start..end)
     }
 
-    /// `value` if there is no further argument.
+    /// Returns `value` if there is no further argument.
     pub(super) fn end<T>(mut self, value: T) -> Option<T> {
         self.next().is_none().then_some(value)
     }
 
-    /// The one argument there must be.
+    /// Returns the only argument, which must be present.
     pub(super) fn only(mut self) -> Option<&'a [u8]> {
         let word = self.next()?;
         self.end(word)
     }
 
-    /// The one argument there may be.
+    /// Returns the only argument, which may be absent.
     pub(super) fn optional(mut self) -> Option<Option<&'a [u8]>> {
         let word = self.next();
         self.end(word)

@@ -8,13 +8,13 @@
 use super::arguments::Arguments;
 use super::{Command, Syntax, Verb};
 
-/// What LIST asks for.
+/// Information requested by LIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the variants are the keywords of the RFCs, by name
 pub enum ListKind<'a> {
-    /// Also LIST without a keyword.
+    /// `LIST ACTIVE`, also LIST without a keyword.
     Active(Option<&'a [u8]>),
-    /// The NewsCache paper's: entries changed since `since`, which is a number of digits.
+    /// Extension of the NewsCache paper: entries changed since `since`, which is a number of digits.
     ActiveModtime {
         since: &'a [u8],
         wildmat: Option<&'a [u8]>,
@@ -23,7 +23,7 @@ pub enum ListKind<'a> {
     Counts(Option<&'a [u8]>),
     DistribPats,
     Distributions,
-    /// From the drafts before RFC 3977; replaced by CAPABILITIES.
+    /// Command of the drafts before RFC 3977; replaced by CAPABILITIES.
     Extensions,
     /// The argument: `MSGID`, `RANGE` or none.
     Headers(Option<&'a [u8]>),
@@ -60,7 +60,7 @@ const KEYWORDS: &[(&[u8], Form)] = &[
     (b"SUBSCRIPTIONS", Form::Wildmat(|pattern| ListKind::Subscriptions(pattern))),
 ];
 
-/// The keywords, for the LIST line of CAPABILITIES and for HELP.
+/// Returns the keywords, for the LIST line of CAPABILITIES and for HELP.
 pub fn keywords() -> impl Iterator<Item = &'static str> {
     KEYWORDS.iter().map(|(name, _)| str::from_utf8(name).unwrap_or_default())
 }

@@ -1,9 +1,9 @@
 //! One NNTP command line as a value.
 //!
 //! `parse` takes a line without its line end and returns a `Command` or the `Syntax` error to answer with;
-//! nothing is copied. Verbs come from one table (`verb::TABLE`), from which HELP is generated too. Whether a
-//! command is allowed or executed is decided by the session. Called by the server's sessions. Sources: RFC
-//! 3977 sections 3.1 and 9.2, RFC 4642-4644, 6048, 8054, 2980.
+//! nothing is copied. Verbs come from one table (`verb::TABLE`), from which HELP is generated too. The
+//! session decides whether a command is allowed. Called by the server's sessions. Sources: RFC 3977 sections
+//! 3.1 and 9.2, RFC 4642-4644, 6048, 8054, 2980.
 
 mod arguments;
 mod list;
@@ -26,7 +26,7 @@ pub enum Command<'a> {
     Body(Which<'a>),
     Stat(Which<'a>),
     Over(Select<'a>),
-    /// XOVER knows no Message-ID.
+    /// XOVER, which has no Message-ID form.
     Xover(Option<Range>),
     Hdr {
         field: &'a [u8],
@@ -62,10 +62,10 @@ pub enum Command<'a> {
     },
     Post,
     Ihave(MessageId<'a>),
-    /// The argument as sent, any octets but LF, perhaps not a Message-ID: RFC 4644 requires it to be echoed
-    /// in the response.
+    /// CHECK with the argument as sent, any octets but LF, perhaps not a Message-ID: RFC 4644 requires it to
+    /// be echoed in the response.
     Check(&'a [u8]),
-    /// The argument as sent, any octets but LF, perhaps none; the article follows whatever it is.
+    /// TAKETHIS with the argument as sent, any octets but LF, perhaps none; the article follows in any case.
     Takethis(&'a [u8]),
     ModeReader,
     ModeStream,
@@ -92,7 +92,7 @@ pub enum Command<'a> {
     Compress {
         algorithm: &'a [u8],
     },
-    /// A batch of so many octets follows the answer. Of INN; no RFC has it.
+    /// XBATCH: a batch of this many octets follows the answer. INN's extension, without an RFC.
     Xbatch {
         bytes: u64,
     },
@@ -100,11 +100,11 @@ pub enum Command<'a> {
         wildmat: Option<&'a [u8]>,
     },
     Xpath(MessageId<'a>),
-    /// XROVER knows no Message-ID.
+    /// XROVER, which has no Message-ID form.
     Xrover(Option<Range>),
 }
 
-/// Why a line is not a command.
+/// Reasons why a line is not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
     /// Nothing but white space. RFC 3977 specifies 500 for it; INN ignores such lines.
@@ -120,7 +120,7 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    /// The response code: 500 or 501.
+    /// Returns the response code: 500 or 501.
     pub fn code(&self) -> u16 {
         match self {
             Syntax::Empty | Syntax::UnknownCommand => 500,
@@ -144,7 +144,7 @@ impl Syntax {
     }
 }
 
-/// Whether there is a command of this name, in any case.
+/// Returns whether there is a command of this name, in any case.
 pub fn is_known(name: &[u8]) -> bool {
     verb::find(name).is_some()
 }
@@ -163,7 +163,7 @@ pub fn parse(line: &[u8]) -> Result<Command<'_>, Syntax> {
     parse::arguments(verb, rest)
 }
 
-/// The words of `text`, between spaces and TABs.
+/// Returns the words of `text`, between spaces and TABs.
 pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
 }

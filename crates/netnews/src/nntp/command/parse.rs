@@ -1,4 +1,4 @@
-//! From a verb and the rest of its line to a `Command`.
+//! Conversion of a verb and the rest of its line to a `Command`.
 //!
 //! One arm per verb; `None` from an arm means wrong arguments (501). Called by `command::parse`. Sources: RFC
 //! 3977 section 9.2, RFC 4643 section 3, RFC 4644 section 2, RFC 8054 section 2, RFC 2980.
@@ -82,7 +82,8 @@ fn field(mut arguments: Arguments<'_>) -> Option<(&[u8], Select<'_>)> {
     Some((field, Select::parse(arguments.optional()?)?))
 }
 
-/// Whether this may be the name of a header, or, after a colon, of a metadata item (RFC 3977 section 9.8).
+/// Returns whether `text` may be the name of a header, or, after a colon, of a metadata item (RFC 3977
+/// section 9.8).
 fn is_field_name(text: &[u8]) -> bool {
     let name = text.strip_prefix(b":").unwrap_or(text);
     !name.is_empty() && name.iter().all(|b| b.is_ascii_graphic() && *b != b':')
@@ -104,8 +105,8 @@ fn listgroup(mut arguments: Arguments<'_>) -> Option<Command<'_>> {
     Some(Command::ListGroup { group, range })
 }
 
-/// `date time [GMT]` of NEWGROUPS and NEWNEWS: 6 or 8 digits, and 6. RFC 977's `<distributions>` is accepted
-/// and ignored.
+/// Parses `date time [GMT]` of NEWGROUPS and NEWNEWS: 6 or 8 digits, and 6. RFC 977's `<distributions>` is
+/// accepted and ignored.
 fn since(mut arguments: Arguments<'_>) -> Option<(&[u8], &[u8])> {
     let date = arguments.next()?;
     let time = arguments.next()?;
@@ -121,7 +122,7 @@ fn since(mut arguments: Arguments<'_>) -> Option<(&[u8], &[u8])> {
     (next.is_none() && formed).then_some((date, time))
 }
 
-/// A letter, then two or more of letters, digits, dots and dashes (RFC 3977 section 9.8).
+/// Checks for a letter, then two or more letters, digits, dots and dashes (RFC 3977 section 9.8).
 fn is_keyword(word: &[u8]) -> bool {
     word.len() >= 3
         && word.first().is_some_and(u8::is_ascii_alphabetic)

@@ -1,4 +1,4 @@
-//! Which articles a command means: the current one, a number, a range, a Message-ID.
+//! Article arguments of commands: the current one, a number, a range, a Message-ID.
 //!
 //! Numbers up to 2^63-1 are accepted, far past RFC 3977's 2,147,483,647, as RFC 3977 section 6 allows for. A
 //! range whose end is before its start is valid and empty. Sources: RFC 3977 sections 6.1.2, 6.2.1, 8.3 and
@@ -42,7 +42,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// `n`, `n-` or `n-m`; anything else is `None`.
+    /// Parses `n`, `n-` or `n-m`; returns `None` for anything else.
     pub fn parse(text: &[u8]) -> Option<Range> {
         let Some(dash) = text.iter().position(|&b| b == b'-') else {
             let n = number(text)?;
@@ -56,17 +56,17 @@ impl Range {
         Some(Range { low, high })
     }
 
-    /// The last number, `ARTICLE_NUMBER_MAX` if there is no end.
+    /// Returns the last number, `ARTICLE_NUMBER_MAX` if there is no end.
     pub fn last(&self) -> u64 {
         self.high.unwrap_or(ARTICLE_NUMBER_MAX)
     }
 
-    /// Whether no number is in it.
+    /// Returns whether the range contains no number.
     pub fn is_empty(&self) -> bool {
         self.last() < self.low
     }
 
-    /// Whether `n` is in it.
+    /// Returns whether the range contains `n`.
     pub fn contains(&self, n: u64) -> bool {
         (self.low..=self.last()).contains(&n)
     }
@@ -76,7 +76,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     parse_decimal(digits).filter(|&n| n <= ARTICLE_NUMBER_MAX)
 }
 
-/// A Message-ID that an article may have (RFC 5536 section 3.1.3): with an `@`.
+/// Parses a Message-ID that an article may have (RFC 5536 section 3.1.3): with an `@`.
 pub(super) fn message_id(text: &[u8]) -> Option<MessageId<'_>> {
     MessageId::parse(text).filter(|id| id.as_bytes().contains(&b'@'))
 }

@@ -314,7 +314,7 @@ proptest! {
         let line = format!("{} {rest}", TABLE[at].text);
         match parse(line.as_bytes()) {
             Err(syntax) => prop_assert_eq!(syntax.code(), 501),
-            // Case and padding change nothing.
+            // Case and padding do not matter.
             Ok(command) => {
                 let padded = format!("  {}\t {rest}\t ", TABLE[at].text.to_lowercase());
                 prop_assert_eq!(Ok(command), parse(padded.as_bytes()));

@@ -1,8 +1,8 @@
 //! The table of verbs: names, arguments, descriptions, capabilities.
 //!
-//! One table serves to find the verb of a line, for the syntax shown with 501, and for HELP. Verbs of RFC
-//! 2980 that nobody uses (XINDEX, XTHREAD, XREPLIC) are not in it: 500. Verbs that make up a feed come first,
-//! since `find` looks from the top. Sources: RFC 3977 appendix B, RFC 2980.
+//! One table serves to find the verb of a line, for the syntax shown with 501, and for HELP. Unused verbs of
+//! RFC 2980 (XINDEX, XTHREAD, XREPLIC) are not in it: 500. Verbs that make up a feed come first, since `find`
+//! searches from the top. Sources: RFC 3977 appendix B, RFC 2980.
 
 /// The parser's arm for a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,16 +48,18 @@ pub struct Verb {
     pub(super) name: Name,
     /// The verb, in upper case.
     pub text: &'static str,
-    /// Its arguments, as HELP shows them; empty if there are none.
+    /// Arguments, as HELP shows them; empty if there are none.
     pub arguments: &'static str,
-    /// What it does, in a few words.
+    /// Description, in a few words.
     pub description: &'static str,
-    /// The capability (RFC 3977 section 3.3) under which it is offered; empty if always or by custom only.
+    /// Capability (RFC 3977 section 3.3) that advertises the verb; empty if always available or by custom
+    /// only.
     pub capability: &'static str,
 }
 
 impl Verb {
-    /// Whether the argument is passed on as it is, even with control characters in it: RFC 4644 section 2.
+    /// Returns whether the argument is passed on unchanged, even with control characters in it: RFC 4644
+    /// section 2.
     pub(super) fn keeps_argument(&self) -> bool {
         matches!(self.name, Name::Check | Name::Takethis)
     }
@@ -130,7 +132,7 @@ pub static TABLE: &[Verb] = &[
     row(Name::Xrover, "XROVER", "[range]", "", "get references from the overview"),
 ];
 
-/// The row of `name`, whatever its case.
+/// Returns the row of `name`, in any case.
 pub fn find(name: &[u8]) -> Option<&'static Verb> {
     TABLE.iter().find(|verb| verb.text.as_bytes().eq_ignore_ascii_case(name))
 }

@@ -1,25 +1,25 @@
-//! Memory, the clock as the files of the site know it, and the service that starts the server.
+//! Checks of memory, of the clock against the site's files, and of the service that starts the server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{Part, part};
-use crate::base::units;
 use crate::cli::preflight::machine::meminfo;
-use crate::config::Config;
+use site_base::units;
+use site_config::Config;
 
-/// With less available the system takes pages from whoever has them, in bytes.
+/// Available memory, in bytes, below which the system takes pages from processes that use them.
 const AVAILABLE_BYTES_FEW: u64 = 128 << 20;
-/// Files that are written by a server that runs.
+/// Files that a running server writes.
 const WRITTEN: [&str; 3] = ["journal", "index", "lock"];
-/// A clock that was so much behind its own files was set back.
+/// Lag of the clock behind the site's own files that shows it was set back.
 const SET_BACK: Duration = Duration::from_secs(60);
-/// Where units lie, the first one counts.
+/// Directories of systemd units, by precedence.
 const UNIT_DIRS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
-/// The unit's name.
+/// Name of the unit.
 const UNIT: &str = "newsreel.service";
-/// What the unit lets the server write to in any case.
+/// Directory that the unit lets the server write to in any case.
 const STATE_DIR: &str = "/var/lib/newsreel";
 
 pub(super) fn parts(config: &Config) -> Vec<Part> {
@@ -39,7 +39,7 @@ fn memory() -> Part {
     part
 }
 
-/// Whether the clock is behind what was written here: articles would arrive before those that are here.
+/// Checks that the clock is not behind the site's files: new articles would seem older than stored ones.
 fn clock_of_files(data: &Path) -> Part {
     let mut part = part("clock", "is not behind the site's files");
     let written = |name| fs::metadata(data.join(name)).and_then(|about| about.modified()).ok();
@@ -56,7 +56,7 @@ fn clock_of_files(data: &Path) -> Part {
     part
 }
 
-/// Whether the server is started with the machine, and may write to where the site lies.
+/// Checks that the server starts with the machine, and may write to where the site lies.
 fn service(config: &Config, root: &Path) -> Part {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let mut part = part("service", "this machine has no systemd");
@@ -92,7 +92,7 @@ fn service(config: &Config, root: &Path) -> Part {
     part
 }
 
-/// What the server writes to and the unit's text does not let it.
+/// Returns the paths that the server writes to and the unit's text does not allow.
 fn forbidden(config: &Config, unit: &str) -> Vec<PathBuf> {
     let named = unit.lines().filter_map(|line| line.strip_prefix("ReadWritePaths="));
     let named = named.flat_map(str::split_whitespace).map(|path| PathBuf::from(path.trim_start_matches('-')));
@@ -107,10 +107,10 @@ fn forbidden(config: &Config, unit: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::with_trash;
+    use site_config::testing::with_trash;
 
     #[test]
-    fn a_clock_that_was_set_back_is_a_fault() {
+    fn clock_that_was_set_back_is_a_fault() {
         let home = tempfile::tempdir().unwrap();
         let lock = fs::File::create(home.path().join("lock")).unwrap();
         assert!(clock_of_files(home.path()).found.problems.is_empty());
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_must_be_there_enabled_and_open_to_the_site() {
+    fn missing_disabled_or_too_strict_unit_is_reported() {
         let root = tempfile::tempdir().unwrap();
         let mut config = with_trash("");
         config.site.data = "/srv/news".into();

@@ -1,5 +1,5 @@
-//! Names and connections: our own name in DNS and in certificates, our own ports, and the servers that the
-//! configuration names, whose clocks tell ours (DATE, RFC 3977 section 7.1).
+//! Checks of names and connections: our own name in DNS and in certificates, our own ports, and the servers
+//! that the configuration names, whose clocks are compared with ours (DATE, RFC 3977 section 7.1).
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -14,32 +14,32 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{Part, part};
-use crate::base::clock::unix_now;
-use crate::base::units;
 use crate::cli::preflight::Running;
 use crate::cli::screen::{Failure, problem};
-use crate::config::{Config, Link, LinkTls};
-use crate::tls::{Dial, names};
+use access::tls::{Dial, names};
+use site_base::clock::unix_now;
+use site_base::units;
+use site_config::{Config, Link, LinkTls};
 
-/// How long each step of a connection, and looking up a name, may take.
+/// Time limit for each step of a connection, and for looking up a name.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
-/// A clock that is off by more makes Injection-Date and expiry wrong, in seconds.
+/// Clock error beyond which Injection-Date and expiry are wrong, in seconds.
 const SKEW_SECS_MUCH: i64 = 60;
-/// A clock that is off by more gets articles refused elsewhere, and refuses good ones, in seconds.
+/// Clock error beyond which articles are rejected elsewhere and good ones here, in seconds.
 const SKEW_SECS_FAULT: i64 = 3600;
 
-/// A server that the configuration names: as what, how to reach it, and in which part.
+/// A server that the configuration names: its role there and how to reach it.
 struct Other {
     what: String,
     dial: Dial,
     role: Role,
 }
 
-/// What it was like.
+/// Result of connecting to a server.
 struct Met {
     what: String,
     to: String,
-    /// Its greeting, and by how many seconds its clock is before ours if it has told.
+    /// Greeting, and how many seconds its clock is ahead of ours if it answered DATE.
     greeted: Result<(String, Option<i64>), Error>,
 }
 
@@ -54,12 +54,12 @@ pub(super) fn parts(config: &Config, running: Option<&Running>, offline: bool) -
             parts.push(clock(&met));
         }
     }
-    // A lookup that hangs is not waited for.
+    // Does not wait for a lookup that hangs.
     runtime.shutdown_background();
     Ok(parts)
 }
 
-/// Whether a certificate has our name, by which clients verify it.
+/// Checks whether a certificate has our name, which clients verify.
 fn certificate(config: &Config) -> Part {
     let identity = config.site.path_identity.as_str();
     let mut part = part("names", format!("a certificate is for {identity}"));
@@ -78,7 +78,7 @@ fn certificate(config: &Config) -> Part {
     part
 }
 
-/// Whether a name in a certificate is that of a host (RFC 6125 section 6.4.3).
+/// Returns whether a name in a certificate covers a host (RFC 6125 section 6.4.3).
 fn covers(name: &str, host: &str) -> bool {
     match name.strip_prefix("*.") {
         Some(domain) => host.split_once('.').is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(domain)),
@@ -86,7 +86,7 @@ fn covers(name: &str, host: &str) -> bool {
     }
 }
 
-/// Whether each address of the running server takes a connection and greets.
+/// Checks whether each address of the running server accepts a connection and greets.
 async fn ports(config: &Config, running: Option<&Running>) -> Part {
     let mut part = part("ports", "no server runs, so nothing was connected to");
     let Some(running) = running else { return part };
@@ -115,7 +115,7 @@ async fn ports(config: &Config, running: Option<&Running>) -> Part {
     part
 }
 
-/// Whether `/health` is answered; over TLS, whether there is a connection.
+/// Checks whether `/health` is answered; over TLS, only whether a connection is accepted.
 async fn health(config: &Config, address: SocketAddr) -> io::Result<()> {
     let mut socket = TcpStream::connect(address).await?;
     let port = format!(":{}", address.port());
@@ -132,7 +132,7 @@ async fn health(config: &Config, address: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Where this machine reaches an address of ours.
+/// Returns the address at which this machine reaches one that we listen on.
 fn reached(listen: &str) -> Option<SocketAddr> {
     let address: SocketAddr = listen.parse().ok()?;
     let ip = match address.ip() {
@@ -143,7 +143,7 @@ fn reached(listen: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, address.port()))
 }
 
-/// A connection to an address of ours.
+/// Returns a connection to an address of ours.
 fn own(config: &Config, listen: &str) -> Option<Other> {
     let address = reached(listen)?;
     let has_port = |name: &String| name.ends_with(&format!(":{}", address.port()));
@@ -162,7 +162,7 @@ fn own(config: &Config, listen: &str) -> Option<Other> {
     Some(Other { what: String::new(), dial: Dial { to: address.to_string(), link }, role: Role::Any })
 }
 
-/// Whether our name leads here. Nothing is said of a site that serves this machine alone.
+/// Checks whether our name leads here; skipped for a site that serves this machine alone.
 async fn name(config: &Config) -> Option<Part> {
     let identity = config.site.path_identity.as_str();
     let listen = config.site.listen.iter().chain(&config.site.tls_listen);
@@ -199,7 +199,7 @@ async fn name(config: &Config) -> Option<Part> {
     Some(part)
 }
 
-/// The servers that the configuration names.
+/// Returns the servers that the configuration names.
 fn others(config: &Config) -> Vec<Other> {
     let mut all = Vec::new();
     let mut add = |what: String, to: &String, link: Link, role| {
@@ -220,7 +220,7 @@ fn others(config: &Config) -> Vec<Other> {
     all
 }
 
-/// Connects to all of them at once; those that answer are asked for their time.
+/// Connects to all of them at once, and asks those that answer for their time.
 async fn meet(others: Vec<Other>) -> Vec<Met> {
     let mut meetings = JoinSet::new();
     for (at, Other { what, dial, role }) in others.into_iter().enumerate() {
@@ -247,7 +247,7 @@ async fn greet(dial: &Dial, role: Role) -> Result<(String, Option<i64>), Error> 
     let greeting = client.greeting().to_owned();
     client.submit("DATE")?;
     let now = unix_now();
-    // One that does not know the command is met as well.
+    // A server that does not know the command still counts as reached.
     let told = match client.answer().await {
         Ok(answer) if answer.code == code::DATE => seconds(answer.first_word(), now),
         _ => None,
@@ -257,7 +257,7 @@ async fn greet(dial: &Dial, role: Role) -> Result<(String, Option<i64>), Error> 
     Ok((greeting, told.map(|theirs| theirs - now)))
 }
 
-/// `yyyymmddhhmmss` in Unix seconds.
+/// Converts `yyyymmddhhmmss` to Unix seconds.
 fn seconds(text: &[u8], now: i64) -> Option<i64> {
     let (date, time) = text.split_at_checked(8)?;
     parse_nntp(date, time, now)
@@ -278,8 +278,7 @@ fn peers(met: &[Met]) -> Part {
     part
 }
 
-/// How our clock is against those of the other servers: the one in the middle counts, as one of them may be
-/// wrong itself.
+/// Compares our clock with those of the other servers by the median, as one of them may be wrong itself.
 fn clock(met: &[Met]) -> Part {
     let told = met.iter().filter_map(|met| met.greeted.as_ref().ok()?.1);
     let mut skews: Vec<i64> = told.collect();
@@ -302,7 +301,7 @@ fn clock(met: &[Met]) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::with_trash;
+    use site_config::testing::with_trash;
 
     fn met(skews: &[Option<i64>]) -> Vec<Met> {
         let one = |skew: &Option<i64>| Met {
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_in_the_middle_tells_ours() {
+    fn clock_is_compared_with_the_median_of_other_servers() {
         assert!(clock(&met(&[])).well.contains("no other server"));
         assert!(clock(&met(&[None, Some(2)])).well.contains("within 2 s of the time of 1 other server"));
         let one_is_wrong = clock(&met(&[Some(0), Some(90_000), Some(1)]));
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn every_server_of_the_configuration_is_met() {
+    fn every_server_of_the_configuration_is_contacted() {
         let config = with_trash(
             "[[peer]]\nname = \"p\"\n[peer.send]\nto = [\"p.invalid:119\", \"q.invalid:119\"]\ngroups = \"*\"\n\
              [[pull]]\nname = \"l\"\nfrom = \"l.invalid:119\"\ngroups = \"*\"\n",

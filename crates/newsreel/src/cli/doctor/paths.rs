@@ -1,4 +1,4 @@
-//! Where the site lies: file systems, the room on them, and to whom the files belong.
+//! Checks of the site's paths: file systems, free space, and owners of the files.
 
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -8,40 +8,40 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use super::{Part, part};
-use crate::base::units;
 use crate::cli::owner;
-use crate::config::Config;
-use crate::inject::Secret;
+use site::inject::Secret;
+use site_base::units;
+use site_config::Config;
 
-/// With less free the journal and the indexes may not find room for long, in bytes.
+/// Free space, in bytes, below which the journal and the indexes may run out of room soon.
 const FREE_BYTES_FEW: u64 = 1 << 30;
-/// With less free nothing can be expected to work, in bytes.
+/// Free space, in bytes, below which nothing can be expected to work.
 const FREE_BYTES_MIN: u64 = 64 << 20;
-/// Files that are asked for their owners at most.
+/// Maximum number of files whose owners are checked.
 const FILES_MAX: usize = 20_000;
-/// Names of files that a line shows.
+/// File names that a line shows.
 const NAMES_SHOWN: usize = 3;
 /// The table of file systems.
 const MOUNTS_FILE: &str = "/proc/self/mountinfo";
-/// File systems of other machines: their locks and their failures are not those of a disk.
+/// File systems of other machines, whose locks and failures differ from those of a disk.
 const REMOTE: [&str; 10] =
     ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "afs", "fuse.sshfs", "fuse.glusterfs"];
 
-/// A file system that is mounted.
+/// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
     point: PathBuf,
     kind: String,
 }
 
-/// What lies on one file system.
+/// Contents of one file system.
 struct Place {
     mount: Mount,
-    /// A path on it that is there.
+    /// An existing path on it.
     path: PathBuf,
     /// What the configuration has there.
     what: Vec<String>,
-    /// Bytes of buffers that the file system has not given them yet.
+    /// Bytes of buffers for which the file system has not yet allocated blocks.
     promised_bytes: u64,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn parts(config: &Config) -> Vec<Part> {
     let mounts = mounts(&fs::read_to_string(MOUNTS_FILE).unwrap_or_default());
     let mut places: Vec<Place> = Vec::new();
     for (what, path) in paths(config) {
-        // Nothing is known of what is away; `check` says so.
+        // Nothing is known of a path that is away; `check` reports it.
         let Some(path) = path.ancestors().find_map(|path| fs::canonicalize(path).ok()) else { continue };
         let Some(mount) = mount_of(&mounts, &path) else { continue };
         let promised_bytes = promised(&path);
@@ -68,7 +68,7 @@ pub(super) fn parts(config: &Config) -> Vec<Part> {
     parts
 }
 
-/// Everything that the site writes to: its name and where it lies.
+/// Returns everything that the site writes to, as name and path.
 fn paths(config: &Config) -> Vec<(String, PathBuf)> {
     let mut paths = vec![("data".to_owned(), config.site.data.clone())];
     paths
@@ -82,10 +82,10 @@ fn paths(config: &Config) -> Vec<(String, PathBuf)> {
     paths
 }
 
-/// What a file may still take of the room on its file system, as it has holes; nothing for other things.
+/// Returns how much more room a sparse file may take on its file system; 0 for other things.
 fn promised(path: &Path) -> u64 {
     let Ok(about) = fs::metadata(path) else { return 0 };
-    // Blocks are always counted in 512 bytes.
+    // Blocks are always counted in units of 512 bytes.
     if about.is_file() { about.len().saturating_sub(about.blocks() * 512) } else { 0 }
 }
 
@@ -98,7 +98,7 @@ fn mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
-/// Spaces and their kin are written as `\040`.
+/// Decodes spaces and the like, which are written as `\040`.
 fn unescaped(text: &str) -> Vec<u8> {
     let mut parts = text.split('\\');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -117,7 +117,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The file system of a path: the last one of those that are mounted nearest to it.
+/// Returns the file system of a path: the last of those mounted nearest to it.
 fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count())
@@ -169,7 +169,7 @@ fn room(place: &Place) -> Part {
     part
 }
 
-/// Whether archives lie where a disk that dies does not take them along.
+/// Checks whether archives are on other disks than the site, so that one failure does not take both.
 fn archives(config: &Config, places: &[Place]) -> Part {
     let mut part = part("archives", "none");
     if config.archives.is_empty() {
@@ -188,7 +188,7 @@ fn archives(config: &Config, places: &[Place]) -> Part {
     part
 }
 
-/// Whether all files belong to the owner of the directory, whose server must be able to use them.
+/// Checks whether all files belong to the owner of the directory, whose server must be able to use them.
 fn owners(data: &Path) -> Part {
     let mut part = part("owner", "nothing is there yet");
     let Ok(about) = fs::metadata(data) else { return part };
@@ -198,7 +198,7 @@ fn owners(data: &Path) -> Part {
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             seen += 1;
-            // Not what a link points to.
+            // The link itself, not its target.
             let Ok(found) = entry.metadata() else { continue };
             if found.uid() != about.uid() {
                 others.push(entry.path().display().to_string());
@@ -221,7 +221,7 @@ fn owners(data: &Path) -> Part {
     part
 }
 
-/// Whether others can read what is secret. Keys of certificates are looked at by `check` as well.
+/// Checks whether others can read secret files. Keys of certificates are checked by `check` as well.
 fn secrets(config: &Config) -> Part {
     let mut part = part("secrets", "can be read by their owner and group alone");
     let data = &config.site.data;
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kinds_of_file_systems_that_lose_articles_are_told() {
+    fn unsuitable_kinds_of_file_systems_are_reported() {
         let home = tempfile::tempdir().unwrap();
         let place = |kind: &str, promised_bytes| Place {
             mount: Mount { point: home.path().to_owned(), kind: kind.into() },
@@ -280,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn holes_of_files_are_counted_and_open_secrets_told() {
+    fn holes_are_counted_and_readable_secrets_reported() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("text0.cyc");
         fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
         assert!(promised(&file) > 0);
         assert_eq!(promised(home.path()), 0);
-        let mut config = crate::config::tests::with_trash("");
+        let mut config = site_config::testing::with_trash("");
         config.site.data = home.path().to_owned();
         let users = home.path().join("users");
         fs::write(&users, "").unwrap();

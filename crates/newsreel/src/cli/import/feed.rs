@@ -1,53 +1,53 @@
-//! Reading articles and filing them, each on its thread, parcel by parcel.
+//! Reading articles and filing them, on two threads, parcel by parcel.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
-use spool::Progress;
+use disk::Progress;
 
 use super::super::bar::Bar;
 use super::super::screen::{Failure, complain};
 use super::tally::Tally;
 use super::target::{Packed, Parcel, Target};
-use crate::base::units::grouped;
-use crate::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
-use crate::import::head;
-use crate::import::plan::Plan;
-use crate::import::site::OtherSite;
-use crate::ingest::ImportOutcome;
+use ingest::ImportOutcome;
+use migrate::head;
+use migrate::plan::Plan;
+use migrate::site::OtherSite;
+use operators::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
+use site_base::units::grouped;
 
-/// Bytes of a parcel that is sent without waiting for more.
+/// Size of a parcel that is sent without waiting for more, in bytes.
 const PARCEL_BYTES: usize = 1 << 20;
 /// Parcels read ahead.
 const PARCELS_AHEAD: usize = 2;
-/// Longest list of places sent, in bytes; an article with a longer one is filed by its Newsgroups header.
+/// Longest list of placements sent, in bytes; an article with a longer one is filed by its Newsgroups header.
 const PLACES_BYTES_MAX: usize = u16::MAX as usize;
 
 const _: () = assert!(PARCEL_BYTES < BATCH_BYTES_MAX);
 
-/// What is imported, from where, under which numbers.
+/// Source, selection and numbering of an import.
 pub(super) struct Feed<'a> {
     pub other: &'a OtherSite,
     pub plan: &'a Plan,
-    /// By the plan's groups: whether they keep the numbers.
+    /// Whether each of the plan's groups keeps its numbers.
     pub keep: &'a [bool],
-    /// When the feeding began, and what it counts as done.
+    /// When the import began, and how much of it is done.
     pub began: Instant,
     pub done: u64,
 }
 
-/// What the reading thread hands over.
+/// Unit that the reading thread hands over.
 #[derive(Default)]
 struct Load {
     parcel: Parcel,
     damaged: Vec<u32>,
     unreadable: Vec<(u32, String)>,
-    /// Those that are not there any more.
+    /// Number of articles that no longer exist.
     gone: u64,
 }
 
 impl Feed<'_> {
-    /// Files the articles of `list` in order; those whose numbers are taken are given back.
+    /// Files the articles of `list` in order; returns those whose numbers are taken.
     pub fn run(
         &mut self,
         list: &[u32],
@@ -111,7 +111,7 @@ fn kept(keep: &[bool], group: u32) -> bool {
     keep.get(group as usize).copied().unwrap_or(false)
 }
 
-/// Reads `list` and sends it in parcels; ends when nobody takes them any more.
+/// Reads `list` and sends it in parcels; ends when nothing receives them any more.
 fn read(other: &OtherSite, plan: &Plan, keep: &[bool], list: &[u32], loads: &SyncSender<Load>) {
     let mut load = Load::default();
     let (mut stored, mut wire) = (Vec::new(), Vec::new());
@@ -155,6 +155,6 @@ fn read(other: &OtherSite, plan: &Plan, keep: &[bool], list: &[u32], loads: &Syn
             places: places..bytes.len(),
         });
     }
-    // Nobody hears it after a failure, which was told.
+    // Nothing receives it after a failure, which has been reported.
     let _unheard = loads.send(load);
 }

@@ -1,4 +1,4 @@
-//! The groups of an import: added where missing, their numbers kept where that is possible.
+//! Groups of an import: missing ones are added, and numbers kept where possible.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,13 @@ use super::super::group::advise_on_names;
 use super::super::screen::{Failure, complain};
 use super::tally::Tally;
 use super::target::Target;
-use crate::config::{Config, Groups};
-use crate::import::head;
-use crate::import::plan::Plan;
-use crate::import::site::OtherSite;
-use crate::operations::request::{GroupEntry, Reply, Request};
+use migrate::head;
+use migrate::plan::Plan;
+use migrate::site::OtherSite;
+use operators::request::{GroupEntry, Reply, Request};
+use site_config::{Config, Groups};
 
-/// Adds the groups that are missing: those of the active file, or if there was none those that articles are
-/// in.
+/// Adds the groups that are missing: those of the active file, or without one those that articles are in.
 pub(super) fn add(
     config: &Config,
     other: &OtherSite,
@@ -33,11 +32,11 @@ pub(super) fn add(
         named().collect()
     } else {
         let listed = other.groups.iter().filter(|(name, _)| missing(name));
-        let entry = |(name, group): (&String, &crate::import::conf::OtherGroup)| GroupEntry {
+        let entry = |(name, group): (&String, &migrate::conf::OtherGroup)| GroupEntry {
             name: name.clone(),
             flag: group.flag.clone(),
             description: group.description.clone(),
-            // The articles bring their numbers; what lies above them is added last.
+            // The articles bring their numbers; the high marks above them are set last.
             high: 0,
             created: group.created,
             creator: group.creator.clone(),
@@ -66,8 +65,8 @@ pub(super) fn add(
     Ok(())
 }
 
-/// For each group of the plan whether it keeps the other server's numbers: if all of them are above those it
-/// has given out here, or the highest of those that are not names the same article here, as after an earlier
+/// Returns for each group of the plan whether it keeps the other server's numbers: either all of them are
+/// above the numbers used here, or the highest of the others has the same article here, as after an earlier
 /// import.
 pub(super) fn keep(
     config: &Config,
@@ -86,7 +85,7 @@ pub(super) fn keep(
     Ok(keep)
 }
 
-/// Whether an article of the other server is here under the same number.
+/// Returns whether the same article is here under the same number.
 fn is_same(
     config: &Config,
     other: &OtherSite,
@@ -114,8 +113,8 @@ fn is_same(
     Ok(same)
 }
 
-/// Lets the groups that keep numbers go on behind the other server's, also where its newest articles are
-/// gone.
+/// Raises the high marks of groups that keep numbers to the other server's, even if its newest articles have
+/// been removed.
 pub(super) fn raise(
     config: &Config,
     other: &OtherSite,
@@ -133,7 +132,7 @@ pub(super) fn raise(
         .filter(|(name, group)| group.high > 0 && !renumbered.contains(&name.as_str()))
         .map(|(name, group)| (name.clone(), group.high))
         .collect();
-    // Numbers that were late, or of articles that are damaged, lie below the highest that any article has.
+    // Numbers of late or damaged articles lie below the highest that any article has.
     for ((name, kept), list) in plan.groups.iter().zip(keep).zip(plan.numbered.by_group()) {
         if let (true, Some((number, _))) = (*kept, list.last()) {
             let mark = marks.entry(name.clone()).or_default();
@@ -150,7 +149,7 @@ pub(super) fn raise(
     Ok(())
 }
 
-/// The groups here with their high water marks.
+/// Returns the groups here with their high water marks.
 pub(super) fn highs(config: &Config, target: &mut Target) -> Result<HashMap<String, u64>, Failure> {
     let mut highs = HashMap::new();
     target.ask(config, &Request::GroupList { wildmat: None }, &mut |reply| {

@@ -1,7 +1,7 @@
 //! `import mbox|maildir|rnews`: articles from files of mails and batches.
 //!
-//! One thread reads and makes articles of what it reads, another files them, parcel by parcel. What was filed
-//! before counts as a duplicate, so an import that was interrupted is run again.
+//! One thread reads and converts texts to articles, another files them, parcel by parcel. Articles filed
+//! before count as duplicates, so an interrupted import can simply be run again.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
+use disk::{Disk, Progress, RealDisk};
 use netnews::mbox::{Splitter, Step};
-use spool::{Disk, Progress, RealDisk};
 
 use super::super::args::MailOptions;
 use super::super::bar::Bar;
@@ -23,37 +23,38 @@ use super::groups;
 use super::tally::Tally;
 use super::target::{Packed, Parcel, Target};
 use super::{count_displaced, room};
-use crate::base::units::grouped;
-use crate::config::Config;
-use crate::control_socket::import::BATCH_ARTICLES_MAX;
-use crate::import::mails::adopt::{Adopted, Hints, Old, adopt, divide};
-use crate::import::mails::folders::{self, Form, Source};
-use crate::import::mails::rules::{Choice, Rule};
-use crate::import::source::ARTICLE_BYTES_MAX;
-use crate::ingest::ImportOutcome;
-use crate::ingest::batches::{Batch, Quarantine, Unpacked};
-use crate::operations::request::{GroupEntry, Reply, Request};
+use ingest::ImportOutcome;
+use ingest::batches::{Batch, Quarantine, Unpacked};
+use migrate::mails::adopt::{Adopted, Hints, Old, adopt, divide};
+use migrate::mails::folders;
+use migrate::mails::folders::{Form, Source};
+use migrate::mails::rules::{Choice, Rule};
+use migrate::source::ARTICLE_BYTES_MAX;
+use operators::control_socket::import::BATCH_ARTICLES_MAX;
+use operators::request::{GroupEntry, Reply, Request};
+use site_base::units::grouped;
+use site_config::Config;
 
-/// Bytes of a parcel that is sent without waiting for more.
+/// Size of a parcel that is sent without waiting for more, in bytes.
 const PARCEL_BYTES: usize = 1 << 20;
 /// Parcels read ahead.
 const PARCELS_AHEAD: usize = 2;
-/// Read at once, in bytes.
+/// Read size, in bytes.
 const READ_BYTES: usize = 1 << 20;
-/// Failures of reading that are told one by one.
+/// Read failures that are reported one by one.
 const TOLD_MAX: u64 = 20;
 
-/// What the reading thread hands over.
+/// Unit that the reading thread hands over.
 #[derive(Default)]
 struct Load {
     parcel: Parcel,
-    /// Where each article stood.
+    /// Location of each article, for messages.
     names: Vec<String>,
-    /// Groups that its articles go to.
+    /// Groups of its articles.
     groups: Vec<String>,
-    /// What is no article, and why.
+    /// Texts that are no articles, and the reasons.
     damaged: Vec<String>,
-    /// Where copies of it lie.
+    /// Directory of copies of these texts.
     quarantine: Option<PathBuf>,
     /// Bytes read so far.
     done: u64,
@@ -93,8 +94,8 @@ pub(super) fn mails(form: Form, options: &MailOptions, at: &Where) -> Result<(),
     result.and(if tally.lacks_some() { Err(Failure::Told) } else { Ok(()) })
 }
 
-/// What can be said before anything is read: whether the groups that were named are there, and whether there
-/// is room.
+/// Makes the checks that are possible before anything is read: whether the named groups exist, and whether
+/// there is room.
 fn prepare(
     config: &Config,
     options: &MailOptions,
@@ -115,7 +116,7 @@ fn prepare(
     room::refuse_mails(config, sources.iter().map(unpacked_bytes).sum(), target)
 }
 
-/// How much is in a file, which may be compressed. What cannot be read is told when it is imported.
+/// Returns the size of a file, which may be compressed. Read errors are reported by the import.
 fn unpacked_bytes(source: &Source) -> u64 {
     let unpacked = source.open().and_then(|file| io::copy(&mut Unpacked::new(file), &mut io::sink()));
     unpacked.map_or(source.bytes, |bytes| bytes.max(source.bytes))
@@ -153,7 +154,7 @@ fn run(
     })
 }
 
-/// Adds groups that are missing.
+/// Adds missing groups.
 fn create(
     config: &Config,
     named: &[String],
@@ -194,16 +195,16 @@ fn file(load: &Load, target: &mut Target, tally: &mut Tally) -> Result<(), Failu
     Ok(())
 }
 
-/// The reading thread.
+/// State of the reading thread.
 struct Reading {
-    /// Absent: nothing is written.
+    /// If absent, nothing is written.
     quarantine: Option<Quarantine>,
     choice: Choice,
     loads: SyncSender<Load>,
     load: Load,
 }
 
-/// Where a text stands.
+/// Location of a text in its source.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     source: &'a Source,
@@ -211,7 +212,7 @@ struct Place<'a> {
     arrived: Option<i64>,
 }
 
-/// Nobody takes what is read any more.
+/// Error: nothing receives what is read any more.
 struct Unheard;
 
 impl Reading {
@@ -221,7 +222,7 @@ impl Reading {
         Self { quarantine, choice, loads, load: Load::default() }
     }
 
-    /// Keeps a copy of what is no article; returns where, for the message.
+    /// Keeps a copy of a text that is no article; returns its path, for the message.
     fn keep(&mut self, text: &[u8]) -> String {
         match self.quarantine.as_mut().map(|quarantine| quarantine.put(text)) {
             Some(Ok(Some(path))) => {
@@ -233,7 +234,7 @@ impl Reading {
         }
     }
 
-    /// Reads all files; one that cannot be read is damage.
+    /// Reads all files; one that cannot be read counts as damaged.
     fn all(mut self, form: Form, sources: &[Source]) {
         let mut before = 0;
         for source in sources {
@@ -250,7 +251,7 @@ impl Reading {
             before += source.bytes;
             self.load.done = before;
         }
-        // After a failure, which was told, nobody hears it.
+        // After a failure, which has been reported, nothing receives it.
         let _unheard = self.loads.send(self.load);
     }
 
@@ -317,7 +318,7 @@ impl Reading {
         batch.damage().map_or(Ok(Ok(())), |why| Err(io::Error::other(why.to_owned())))
     }
 
-    /// Makes an article of a text and packs it.
+    /// Converts a text to an article and packs it.
     fn text(&mut self, text: &[u8], place: Place<'_>) -> Result<(), Unheard> {
         let head = divide(text).0;
         let newsgroups = Old::of(head).newsgroups;
@@ -356,7 +357,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Notes the groups of an article, in case they are to be created.
+    /// Records the groups of an article, in case they are to be created.
     fn note_groups(&mut self, newsgroups: &[u8], chosen: &[String]) {
         let own = newsgroups.split(|b| *b == b',').map(<[u8]>::trim_ascii).filter(|_| chosen.is_empty());
         let own = own

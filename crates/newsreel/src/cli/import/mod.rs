@@ -1,5 +1,5 @@
-//! `import`: take over another server's (an INN's or a newsreel's) groups, articles and numbers, through the
-//! running server or into the spool, or articles in files; and its configuration.
+//! `import`: takes over the groups, articles and numbers of another server (INN or newsreel), or articles in
+//! files, through the running server or into the spool; also takes over configurations.
 
 mod feed;
 mod groups;
@@ -13,20 +13,21 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use spool::{Estimator, Progress};
+use disk::Progress;
+use spool::Estimator;
 
 use super::args::{ImportCommand, SiteOptions};
 use super::bar::Bar;
 use super::group;
 use super::locate::Where;
 use super::screen::{Failure, complain, problem, say, say_json};
-use crate::config::{Config, Groups};
-use crate::import::mails::folders::Form;
-use crate::import::plan::Plan;
-use crate::import::site::OtherSite;
 use feed::Feed;
+use migrate::mails::folders::Form;
+use migrate::plan::Plan;
+use migrate::site::OtherSite;
 use room::ClassRoom;
 pub(super) use settings::{InnSettingsOptions, SettingsOptions};
+use site_config::{Config, Groups};
 use tally::Tally;
 use target::Target;
 
@@ -44,7 +45,7 @@ pub(super) fn import(command: ImportCommand, at: &Where) -> Result<(), Failure> 
     }
 }
 
-/// Imports what was found of another site.
+/// Imports the contents of another site.
 fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
     let wanted = wanted(options.groups.as_deref())?;
@@ -87,11 +88,11 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Fail
     if !options.dry_run {
         group::advise_on_moderators(&config)?;
     }
-    // What was asked for was not done, and the lines say so.
+    // Not everything was imported, and the lines say so.
     result.and(if tally.lacks_some() { Err(Failure::Told) } else { Ok(()) })
 }
 
-/// Reports what there is room for, before anything is filed; returns whether that is everything.
+/// Reports how much room there is, before anything is filed; returns whether it suffices.
 fn has_room(rooms: &[ClassRoom], options: &SiteOptions) -> Result<bool, Failure> {
     if !options.json {
         rooms.iter().try_for_each(|room| say(room.line()))?;
@@ -106,7 +107,7 @@ fn has_room(rooms: &[ClassRoom], options: &SiteOptions) -> Result<bool, Failure>
     Ok(fits)
 }
 
-/// Ends an import that does not fit.
+/// Refuses an import that does not fit.
 fn refuse(tally: &Tally, json: bool) -> Result<(), Failure> {
     if json {
         say_json(tally)?;
@@ -114,7 +115,7 @@ fn refuse(tally: &Tally, json: bool) -> Result<(), Failure> {
     Err(Failure::Problem("nothing was imported; to import all the same, give --yes".into()))
 }
 
-/// Counts which of the imported articles are still there; for a dry run it is estimated.
+/// Counts the imported articles that are still there; a dry run estimates them.
 fn count_what_stays(config: &Config, target: &mut Target, tally: &mut Tally) -> Result<(), Failure> {
     let filed = std::mem::take(&mut tally.filed);
     let (filed, living) = match tally.dry_run {
@@ -125,7 +126,7 @@ fn count_what_stays(config: &Config, target: &mut Target, tally: &mut Tally) -> 
     Ok(())
 }
 
-/// Notes how many of the `filed` articles are still there.
+/// Records how many of the `filed` articles are still there.
 fn count_displaced(tally: &mut Tally, filed: u64, living: u64) {
     tally.displaced = filed.saturating_sub(living).min(tally.imported);
     tally.still_there = tally.imported - tally.displaced;
@@ -152,7 +153,7 @@ fn run(
     let mut feed = Feed { other, plan, keep: &keep, began: Instant::now(), done: 0 };
     let late = feed.run(&plan.order, target, tally, &bar)?;
     if !options.dry_run {
-        // What gets new numbers comes behind everything that the other server numbered.
+        // Articles with new numbers come after everything that the other server numbered.
         groups::raise(config, other, plan, &keep, wanted, target)?;
     }
     let none = vec![false; keep.len()];
@@ -174,7 +175,7 @@ fn newsreel(paths: &[PathBuf]) -> Result<OtherSite, Failure> {
     something(OtherSite::newsreel(paths), advice, paths)
 }
 
-/// What was found, unless that is nothing.
+/// Returns the contents found, or an error if there are none.
 fn something(found: io::Result<OtherSite>, advice: &str, paths: &[PathBuf]) -> Result<OtherSite, Failure> {
     let other = found.map_err(|error| Failure::Usage(format!("cannot import from {error}")))?;
     if other.found.items.is_empty() && other.groups.is_empty() && other.found.notes.is_empty() {

@@ -1,38 +1,39 @@
-//! Whether what is to be imported has room: compared before, and counted after.
+//! Room for an import: compared before, and counted after.
 //!
 //! In cyclic buffers the newest articles displace the oldest, so an import that is larger than its class's
 //! buffers keeps only its end. Called by `import`.
 
+use disk::{Disk, RealDisk};
 use serde::Serialize;
-use spool::{Disk, RealDisk, Token};
+use spool::Token;
 
 use super::super::screen::Failure;
 use super::target::Target;
-use crate::base::units::{about_size, grouped};
-use crate::config::{Class, Compression, Config, Method};
-use crate::import::plan::Plan;
-use crate::operations::request::{Reply, Request};
+use migrate::plan::Plan;
+use operators::request::{Reply, Request};
+use site_base::units::{about_size, grouped};
+use site_config::{Class, Compression, Config, Method};
 
-/// Tokens asked about in one request.
+/// Tokens in one request.
 const TOKENS_PER_REQUEST: usize = 100_000;
 
-/// What an import asks of one class.
+/// Room that an import needs in one class.
 #[derive(Debug, Serialize)]
 pub(super) struct ClassRoom {
     pub class: String,
     pub articles: u64,
-    /// What they take, before compression.
+    /// Size of the articles, before compression.
     pub needed_bytes: u64,
-    /// What the class holds when it is full; absent: not known.
+    /// Capacity of the class; absent if not known.
     pub capacity_bytes: Option<u64>,
-    /// Articles that would still be there at the end, about.
+    /// Estimated number of articles that would still be there at the end.
     pub staying: u64,
     #[serde(skip)]
     compressed: bool,
 }
 
 impl ClassRoom {
-    /// Whether all have room.
+    /// Returns whether all articles have room.
     pub fn fits(&self) -> bool {
         self.staying == self.articles
     }
@@ -83,7 +84,7 @@ pub(super) fn compare(config: &Config, plan: &Plan, target: &mut Target) -> Resu
             rest.is_some()
         };
         let staying = match class.method {
-            // Nothing is meant to.
+            // Nothing is meant to stay.
             Method::Trash => bytes.len(),
             _ => bytes.iter().rev().take_while(fits).count(),
         };
@@ -100,8 +101,8 @@ pub(super) fn compare(config: &Config, plan: &Plan, target: &mut Target) -> Resu
     Ok(rooms)
 }
 
-/// Refuses mails of so many bytes if no class that keeps articles in buffers has so much room left: in cyclic
-/// buffers they would displace older articles, of other groups too.
+/// Refuses mails of this total size if no class that keeps articles in buffers has that much free: in cyclic
+/// buffers they would displace older articles, also those of other groups.
 pub(super) fn refuse_mails(config: &Config, bytes: u64, target: &mut Target) -> Result<(), Failure> {
     let mut free: Vec<(String, u64, u64)> = Vec::new();
     target.ask(config, &Request::buffers(), &mut |reply| {
@@ -132,7 +133,7 @@ pub(super) fn refuse_mails(config: &Config, bytes: u64, target: &mut Target) -> 
     )))
 }
 
-/// What a class holds when it is full.
+/// Returns the capacity of a class, if known.
 fn capacity(class: &Class, areas: &[(String, u64)]) -> Option<u64> {
     match class.method {
         Method::Cnfs => Some(areas.iter().filter(|(of, _)| *of == class.name).map(|(_, bytes)| bytes).sum()),
@@ -143,7 +144,7 @@ fn capacity(class: &Class, areas: &[(String, u64)]) -> Option<u64> {
     }
 }
 
-/// How many of the articles that were filed are still there.
+/// Counts the filed articles that are still there.
 pub(super) fn count_living(config: &Config, filed: &[Token], target: &mut Target) -> Result<u64, Failure> {
     let mut living = 0;
     for tokens in filed.chunks(TOKENS_PER_REQUEST) {

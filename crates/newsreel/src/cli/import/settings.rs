@@ -1,7 +1,7 @@
-//! `import inn-config` and its like: the configuration of another server, read, converted and written.
+//! `import inn-config` and the like: reads the configuration of another server, converts it and writes it.
 //!
-//! Everything is read before anything is written, and the configuration is written last. What is there
-//! already stays as it is. Conversion is `crate::import::settings`.
+//! Everything is read before anything is written, and the configuration is written last. Existing files stay
+//! as they are. Conversion is `crate::import::settings`.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -13,12 +13,13 @@ use clap::Args;
 use super::super::init::make_dir;
 use super::super::locate::CONFIG_FILE_NAME;
 use super::super::screen::{Failure, complain, say};
-use crate::base::units::counted;
-use crate::import::conf;
-use crate::import::settings::{
-    self, CNEWS_FILES, DIABLO_FILES, FILE_BYTES_MAX, INN_FILES, INN_LISTS, LEAFNODE_FILES, New, Old,
+use disk::{Access, RealDisk, durable_create};
+use migrate::conf;
+use migrate::settings;
+use migrate::settings::{
+    CNEWS_FILES, DIABLO_FILES, FILE_BYTES_MAX, INN_FILES, INN_LISTS, LEAFNODE_FILES, New, Old,
 };
-use spool::{Access, RealDisk, durable_create};
+use site_base::units::counted;
 
 /// Arguments of the imports of configurations.
 #[derive(Debug, Clone, Args)]
@@ -31,7 +32,7 @@ pub(in crate::cli) struct SettingsOptions {
     out: Option<PathBuf>,
 }
 
-/// Arguments of the import of INN's.
+/// Arguments of `import inn-config`.
 #[derive(Debug, Clone, Args)]
 pub(in crate::cli) struct InnSettingsOptions {
     #[command(flatten)]
@@ -42,7 +43,7 @@ pub(in crate::cli) struct InnSettingsOptions {
     trial: bool,
 }
 
-/// The directory of the texts for readers, beside the configuration.
+/// Directory of the texts for readers, beside the configuration.
 const LISTS: &str = "lists";
 
 pub(super) fn inn(inn: &InnSettingsOptions) -> Result<(), Failure> {
@@ -84,7 +85,7 @@ pub(super) fn diablo(options: &SettingsOptions) -> Result<(), Failure> {
     write(options.out.as_deref(), &settings::from_diablo(&old, &addresses), &[])
 }
 
-/// The addresses of a host, from whatever the system asks.
+/// Returns the addresses of a host by the system's resolver.
 fn addresses(host: &str) -> Vec<IpAddr> {
     let mut found: Vec<IpAddr> =
         (host, 119).to_socket_addrs().into_iter().flatten().map(|address| address.ip()).collect();
@@ -93,13 +94,13 @@ fn addresses(host: &str) -> Vec<IpAddr> {
     found
 }
 
-/// Where files of the other server are.
+/// Directories with files of the other server.
 struct Places {
     dirs: Vec<PathBuf>,
 }
 
 impl Places {
-    /// The directory itself, those beside it, and those that inn.conf names.
+    /// Returns the directory itself, those beside it, and those that inn.conf names.
     fn of(dir: &Path) -> Result<Self, Failure> {
         let near = Self { dirs: vec![dir.to_owned(), dir.join("etc"), dir.join("db")] };
         let Some(text) = near.read("inn.conf")? else {
@@ -110,7 +111,7 @@ impl Places {
         Ok(Self { dirs: near.dirs.iter().cloned().chain(named).collect() })
     }
 
-    /// All files of these names that are there.
+    /// Reads all existing files of these names.
     fn all(&self, dir: &Path, names: &[&'static str]) -> Result<Old, Failure> {
         let mut old = Old { dir: dir.display().to_string(), ..Old::default() };
         for name in names {
@@ -121,7 +122,7 @@ impl Places {
         Ok(old)
     }
 
-    /// The text of a file, if it is anywhere.
+    /// Reads a file from the first directory that has it.
     fn read(&self, name: &str) -> Result<Option<String>, Failure> {
         for path in self.dirs.iter().map(|dir| dir.join(name)) {
             let mut bytes = Vec::new();
@@ -148,7 +149,7 @@ impl Places {
     }
 }
 
-/// Prints the configuration, or writes it with what goes beside it.
+/// Prints the configuration, or writes it and the files that belong to it.
 fn write(out: Option<&Path>, new: &New, lists: &[(&str, String)]) -> Result<(), Failure> {
     if let Some(refused) = &new.refused {
         complain(format_args!("newsreel: the configuration is not whole yet:\n{}", refused.trim_end()));
@@ -176,7 +177,7 @@ fn write(out: Option<&Path>, new: &New, lists: &[(&str, String)]) -> Result<(), 
     summary(out, dir, new, lists)
 }
 
-/// Writes a file, unless it is there.
+/// Writes a file, unless it exists.
 fn beside(path: &Path, text: &str, access: Access) -> Result<(), Failure> {
     path.parent().map_or(Ok(()), make_dir)?;
     if !create(path, text, access)? && std::fs::read(path).ok().as_deref() != Some(text.as_bytes()) {

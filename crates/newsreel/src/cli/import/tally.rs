@@ -1,4 +1,4 @@
-//! What became of an import.
+//! Result of an import.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,46 +10,46 @@ use super::super::screen::complain;
 use spool::{MethodKind, Token};
 
 use super::room::ClassRoom;
-use crate::base::units::{counted, grouped};
-use crate::ingest::{ImportOutcome, ImportResult};
+use ingest::{ImportOutcome, ImportResult};
+use site_base::units::{counted, grouped};
 
-/// Examples told of each reason at most.
+/// Maximum number of examples reported for each reason.
 const EXAMPLES_MAX: u64 = 3;
 
 /// Counts of one import; printed by `--json` as it is.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Tally {
     pub dry_run: bool,
-    /// Filed, and of these with a new number in some group.
+    /// Articles filed, and those of them with a new number in some group.
     pub imported: u64,
     pub renumbered: u64,
-    /// Of these, those that are still there at the end, and those that later ones have displaced. In a dry
-    /// run as estimated.
+    /// Filed articles that are still there at the end, and those displaced by later ones; estimates in a dry
+    /// run.
     pub still_there: u64,
     pub displaced: u64,
-    /// What the classes were asked for, and have.
+    /// Room that the classes need and have.
     pub room: Vec<ClassRoom>,
     #[serde(skip)]
     pub filed: Vec<Token>,
     pub duplicates: u64,
     pub damaged: u64,
-    /// Where copies of what is damaged lie; absent: nothing is.
+    /// Directory of copies of damaged articles; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<PathBuf>,
-    /// Not taken, by reason.
+    /// Articles not imported, by reason.
     pub skipped: BTreeMap<String, u64>,
-    /// Of these, those that nobody asked for.
+    /// Skipped articles that were excluded on purpose.
     #[serde(skip)]
     pub left_out: u64,
-    /// Files, or lines of them, that were passed over; each is named before anything is read.
+    /// Files, or lines of them, that were skipped; each is named before anything is read.
     pub passed_over: u64,
     pub groups_added: u64,
-    /// Groups that keep the other server's numbers, of those with articles; and those that do not.
+    /// Groups with articles that keep the other server's numbers, and those that do not.
     pub groups_kept: u64,
     pub groups_renumbered: u64,
-    /// Articles that the other server gave no number, as far as its files tell.
+    /// Articles without a number from the other server, as far as its files show.
     pub unnumbered: u64,
-    /// Ids that the other server remembers without an article.
+    /// Message-IDs that the other server remembers without an article.
     pub remembered_there: u64,
     pub seconds: f64,
 }
@@ -61,19 +61,19 @@ impl Tally {
         }
     }
 
-    /// Counts articles that are not wanted.
+    /// Counts articles that were excluded on purpose.
     pub fn leave_out(&mut self, reason: &str, count: u64) {
         self.skip(reason, count);
         self.left_out += count;
     }
 
-    /// Counts a result; true if the article is to come again with new numbers.
+    /// Counts a result; returns true if the article is to be filed again with new numbers.
     pub fn count(&mut self, result: &ImportResult, renumbered: bool, name: &dyn Fn() -> String) -> bool {
         match result.outcome {
             ImportOutcome::Filed => {
                 self.imported += 1;
                 let token = result.token.as_deref().and_then(Token::from_hex);
-                // A class that keeps nothing is not asked for it.
+                // A class that keeps nothing is not asked for the article later.
                 self.filed.extend(token.filter(|token| token.method != MethodKind::Trash));
                 self.renumbered += u64::from(renumbered);
             }
@@ -89,13 +89,13 @@ impl Tally {
         false
     }
 
-    /// Whether something that should have been imported was not, or is no longer there.
+    /// Returns whether something that should have been imported was not, or is no longer there.
     pub fn lacks_some(&self) -> bool {
         let skipped = self.skipped.values().sum::<u64>() - self.left_out;
         self.displaced + self.damaged + self.passed_over + skipped > 0
     }
 
-    /// The summary, for people.
+    /// Returns the summary, for people.
     pub fn lines(&self, took: Duration) -> Vec<String> {
         let seconds = took.as_secs_f64().max(0.001);
         let verb = if self.dry_run { "would import" } else { "imported" };

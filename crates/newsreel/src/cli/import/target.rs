@@ -1,4 +1,4 @@
-//! Where imported articles go: to the running server, into the spool opened here, or nowhere (a dry run).
+//! Target of an import: the running server, the spool opened here, or nothing (a dry run).
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,17 +11,17 @@ use super::super::bar::Bar;
 use super::super::control::Control;
 use super::super::reach::Reach;
 use super::super::screen::{Failure, complain, problem};
-use crate::config::Config;
-use crate::control_socket::import::put_frame;
-use crate::ingest::{Filer, Imported};
-use crate::ingest::{ImportOutcome, ImportResult};
-use crate::operations;
-use crate::operations::request::{Reply, Request};
+use ingest::{Filer, Imported};
+use ingest::{ImportOutcome, ImportResult};
+use operators as operations;
+use operators::control_socket::import::put_frame;
+use operators::request::{Reply, Request};
+use site_config::Config;
 
-/// Articles on their way, in wire format.
+/// Articles to be filed, in wire format.
 #[derive(Debug, Default)]
 pub(super) struct Parcel {
-    /// Wire bytes and places of all, one after the other.
+    /// Wire bytes and placements of all articles, concatenated.
     pub bytes: Vec<u8>,
     pub articles: Vec<Packed>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Parcel {
 /// One article of a parcel.
 #[derive(Debug)]
 pub(super) struct Packed {
-    /// Which one it is, by the caller's counting.
+    /// The article's index in the caller's list.
     pub article: u32,
     pub arrived: u32,
     pub wire: Range<usize>,
@@ -44,11 +44,11 @@ impl Parcel {
     }
 }
 
-/// Where articles go.
+/// Target of an import.
 pub(super) enum Target {
     Server(Control),
     Here(Box<Filer>, Arc<Spool>),
-    /// Articles are only looked at; groups are those of the site. With the hashes of the Message-IDs so far.
+    /// Only checks the articles; lists the site's groups. Contains the hashes of the Message-IDs so far.
     Dry(Box<Reach>, HashSet<[u8; 16]>),
 }
 
@@ -77,7 +77,7 @@ impl Target {
         }
     }
 
-    /// Files a parcel; one result for each article.
+    /// Files a parcel; returns one result for each article.
     pub fn file(&mut self, parcel: &Parcel) -> Result<Vec<ImportResult>, Failure> {
         let articles = parcel.imported();
         let results = match self {
@@ -93,7 +93,7 @@ impl Target {
         Ok(results)
     }
 
-    /// Ends it; a spool that was opened here is closed in order.
+    /// Closes the target, including a spool that was opened here.
     pub fn close(self) -> Result<(), Failure> {
         match self {
             Self::Server(_) => Ok(()),
@@ -122,7 +122,7 @@ fn send(control: &mut Control, articles: &[Imported<'_>]) -> Result<Vec<ImportRe
     Ok(results)
 }
 
-/// What can be said of an article without a spool: whether it is one, and whether it has come before.
+/// Judges an article without a spool: whether it is valid, and whether it has come before.
 fn judge(article: &Imported<'_>, seen: &mut HashSet<[u8; 16]>) -> ImportResult {
     let judged = Article::parse(article.wire).and_then(|article| {
         article.required()?;

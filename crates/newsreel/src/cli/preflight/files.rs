@@ -1,4 +1,4 @@
-//! Whether the site's directory can be used, and the files in it that are not the spool's.
+//! Checks of the site's directory, and of the files in it that are not the spool's.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,11 +7,11 @@ use std::path::Path;
 use rustix::fs::{Access, FlockOperation, access, flock};
 
 use super::{Findings, Running};
-use crate::config::{Config, PassedList};
-use crate::control_socket::{SOCKET_PATH_BYTES_MAX, socket_path};
-use crate::inject::Secret;
+use operators::control_socket::{SOCKET_PATH_BYTES_MAX, socket_path};
+use site::inject::Secret;
+use site_config::{Config, PassedList};
 
-/// Directories below the site's that are written to.
+/// Directories below the site's that the server writes to.
 const WRITTEN: [&str; 6] =
     ["journal", "index", "index/history", "index/overview", "dictionaries", "moderation"];
 
@@ -30,7 +30,7 @@ pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findi
     if running.is_none() {
         lock(data, found);
     }
-    // Opening makes it where it is missing.
+    // Opening would create the file where it is missing.
     if let Err(error) = Secret::read(data) {
         found.problem(error.to_string());
     }
@@ -70,7 +70,7 @@ fn directory(data: &Path, found: &mut Findings) {
     }
 }
 
-/// Whether another process has the spool without answering for it.
+/// Checks whether a process holds the spool but does not answer on its control socket.
 fn lock(data: &Path, found: &mut Findings) {
     let path = data.join("lock");
     let Ok(file) = fs::File::open(&path) else { return };

@@ -1,8 +1,9 @@
-//! What the configuration says of groups, held against the groups that there are.
+//! Checks of the configuration's wildmats against the existing groups.
 
 use super::Findings;
-use crate::config::{Config, Control, ControlType, Groups, UnknownGroups};
-use crate::moderation::{self, NoModerator};
+use site::moderation;
+use site::moderation::NoModerator;
+use site_config::{Config, Control, ControlType, Groups, UnknownGroups};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
     if groups.is_empty() || !config.site.numbers {
@@ -34,7 +35,7 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
     config.rules.iter().enumerate().for_each(|(at, rule)| compare("rule", at, rule.groups.as_ref()));
     config.expire.iter().enumerate().for_each(|(at, rule)| compare("expire", at, rule.groups.as_ref()));
     config.moderators.iter().enumerate().for_each(|(at, one)| compare("moderator", at, Some(&one.groups)));
-    // Those about newgroup and checkgroups are for groups that are to come.
+    // Sections about newgroup and checkgroups are for groups to come.
     let of_present = |control: &Control| {
         let creates = |what: &ControlType| matches!(what, ControlType::Newgroup | ControlType::Checkgroups);
         !control.types.is_empty() && !control.types.iter().any(creates)

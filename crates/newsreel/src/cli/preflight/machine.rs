@@ -1,19 +1,19 @@
-//! Whether the machine has what the limits ask for: file descriptors and memory.
+//! Checks of the machine against the configured limits: file descriptors and memory.
 
 use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
 use super::{Findings, Running};
-use crate::base::units;
-use crate::config::{Config, Method, PeerSend, WayOut};
+use site_base::units;
+use site_config::{Config, Method, PeerSend, WayOut};
 
-/// Descriptors for everything but connections: buffers come on top.
+/// File descriptors for everything but connections and buffers.
 const DESCRIPTORS_OWN: u64 = 256;
-/// Descriptors of a program that runs beside the server.
+/// File descriptors of a program that runs beside the server.
 const PIPES: usize = 3;
 
-/// How many files may be open, and how many are needed; without a limit, the latter alone.
+/// Describes how many files may be open, and how many are needed; without a limit, the latter alone.
 pub(super) fn summary(config: &Config, running: Option<&Running>) -> String {
     let needed = units::grouped(config.limits.connections_max as u64 + own(config));
     match limit(running) {
@@ -22,12 +22,13 @@ pub(super) fn summary(config: &Config, running: Option<&Running>) -> String {
     }
 }
 
-/// Files that are open besides the connections of clients.
+/// Returns the number of open files besides the connections of clients.
 fn own(config: &Config) -> u64 {
     DESCRIPTORS_OWN + configured(config)
 }
 
-/// Files that are open for what is configured: connections to other servers, pipes to programs, buffers.
+/// Returns the number of open files for what is configured: connections to other servers, pipes to programs,
+/// buffers.
 fn configured(config: &Config) -> u64 {
     let feeds = config.peers.iter().filter_map(|peer| peer.send.as_ref()).map(of_feed);
     let pulls = config.pulls.iter().map(|pull| pull.connections);
@@ -38,7 +39,8 @@ fn configured(config: &Config) -> u64 {
     (config.buffers.len() + config.archives.len() + connections + PIPES * programs) as u64
 }
 
-/// Files that are open for the feed of one peer. Its cursor and its file of lines are opened for each write.
+/// Returns the number of open files for the feed of one peer. Cursors and files of lines are opened for each
+/// write.
 fn of_feed(send: &PeerSend) -> usize {
     match send.way_out() {
         WayOut::Connections => send.connections,
@@ -77,7 +79,7 @@ pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findi
     }
 }
 
-/// The limit of a running server, which its unit may have set.
+/// Returns the limit of a running server, which its unit may have set.
 fn limit_of(running: &Running) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{}/limits", running.pid)).ok()?;
     let line = text.lines().find(|line| line.starts_with("Max open files"))?;
@@ -88,7 +90,7 @@ fn memory_bytes() -> Option<u64> {
     meminfo("MemTotal:")
 }
 
-/// A line of what the system says of its memory, in bytes.
+/// Returns a figure from the system's memory table, in bytes.
 pub(in crate::cli) fn meminfo(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;

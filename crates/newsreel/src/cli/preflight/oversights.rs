@@ -1,14 +1,14 @@
-//! What a configuration may say and hardly means: each question is a function of its own.
+//! Valid settings that are probably mistakes: each question is a function of its own.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::Findings;
-use crate::access::users::USERS_FILE_NAME;
-use crate::config::{Config, Peer};
+use access::users::USERS_FILE_NAME;
+use site_config::{Config, Peer};
 
-/// Permissions with which others than owner and group can read a file.
+/// Permission bits with which users other than owner and group can read a file.
 const READ_BY_OTHERS: u32 = 0o004;
 
 pub(super) fn look(config: &Config, found: &mut Findings) {
@@ -18,7 +18,7 @@ pub(super) fn look(config: &Config, found: &mut Findings) {
     secrets(config, found);
 }
 
-/// Peers with a name of this server: every article has that in its Path, so none would be sent.
+/// Warns of peers with a name of this server: every article has it in its Path, so none would be sent.
 fn own_names(config: &Config, found: &mut Findings) {
     let site = &config.site;
     let is_own = |name: &str| {
@@ -34,7 +34,7 @@ fn own_names(config: &Config, found: &mut Findings) {
     }
 }
 
-/// Buffers that take up room on the disk and get no articles.
+/// Warns of buffers that take up disk space and get no articles.
 fn buffers_without_class(config: &Config, found: &mut Findings) {
     let used: HashSet<&String> = config.classes.iter().flat_map(|class| &class.buffers).collect();
     for buffer in config.buffers.iter().filter(|buffer| !buffer.retired && !used.contains(&buffer.name)) {
@@ -46,7 +46,7 @@ fn buffers_without_class(config: &Config, found: &mut Findings) {
     }
 }
 
-/// Peers that connect from the same addresses: a client is the first of them that fits.
+/// Warns of peers that connect from the same addresses: a client is the first of them that fits.
 fn shared_addresses(config: &Config, found: &mut Findings) {
     let is_known_by_address = |peer: &&Peer| peer.certificate.is_empty() && peer.user.is_none();
     for (at, peer) in config.peers.iter().enumerate() {
@@ -66,7 +66,7 @@ fn shared_addresses(config: &Config, found: &mut Findings) {
     }
 }
 
-/// Files with passwords and keys that every user of the machine can read.
+/// Warns of files with passwords and keys that every user of the machine can read.
 fn secrets(config: &Config, found: &mut Findings) {
     let sends = config.peers.iter().filter_map(|peer| peer.send.as_ref()).map(|send| &send.password_file);
     let pulls = config.pulls.iter().map(|pull| &pull.password_file);

@@ -1,5 +1,5 @@
-//! Whether the programs are there that the server runs: authenticators, filters, what takes articles to
-//! peers, and sendmail for moderated groups.
+//! Checks that the programs that the server runs exist: authenticators, filters, feed programs of peers, and
+//! sendmail for moderated groups.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use rustix::fs::{Access, access};
 
 use super::Findings;
-use crate::config::{Config, Judges};
-use crate::moderation::{self, Submission};
+use site::moderation;
+use site::moderation::Submission;
+use site_config::{Config, Judges};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
     for (at, authenticator) in config.authenticators.iter().enumerate() {
@@ -70,8 +71,7 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
     }
 }
 
-/// Whether a program can be run that is named by its path, or else by what it is called in a directory of
-/// PATH.
+/// Checks whether a program can be run, named by its path or by its file name in a directory of PATH.
 fn runnable(program: &str) -> Result<(), String> {
     let path = env::var_os("PATH").unwrap_or_default();
     let candidates: Vec<PathBuf> = match program.contains('/') {

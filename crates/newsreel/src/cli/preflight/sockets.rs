@@ -1,14 +1,14 @@
-//! Whether every address can be listened on.
+//! Checks whether every address can be listened on.
 
 use std::net::{SocketAddr, TcpListener};
 
 use super::super::listeners;
 use super::{Findings, Running};
-use crate::config::Config;
-use crate::listening::addresses_of;
+use site::listening::addresses_of;
+use site_config::Config;
 
 pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
-    // Held until the end, so that two of ours that exclude each other are noticed.
+    // Held until the end, so that conflicting addresses of ours are noticed.
     let mut bound: Vec<TcpListener> = Vec::new();
     let all = [
         ("listen in [site]", &config.site.listen),
@@ -41,8 +41,7 @@ fn is_at(name: &str, port: u16) -> bool {
 }
 
 impl Running {
-    /// Whether it listens there, or on all addresses or any other with that port: what it has it can have
-    /// again.
+    /// Returns whether the server holds this port on any address; what it holds it can bind again.
     fn has(&self, name: &str) -> bool {
         let own: Vec<SocketAddr> =
             self.listen.iter().chain(&self.web).filter_map(|text| text.parse().ok()).collect();

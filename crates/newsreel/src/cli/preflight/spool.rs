@@ -1,14 +1,15 @@
-//! Whether the spool can be opened, and which groups it has.
+//! Checks whether the spool can be opened, and lists its groups.
 
 use std::sync::Arc;
 
-use spool::{Disk, Inspection, RealDisk, inspect};
+use disk::{Disk, RealDisk};
+use spool::{Inspection, inspect};
 
 use super::super::reach;
 use super::{Findings, Running};
-use crate::config::Config;
+use site_config::Config;
 
-/// The groups with their flags.
+/// Returns the groups with their flags.
 pub(super) fn look(
     config: &Config,
     running: Option<&Running>,

@@ -1,18 +1,18 @@
-//! Whether the certificates can be shown, now and in the next days.
+//! Checks whether the certificates are valid, now and in the coming days.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Findings;
-use crate::base::clock::unix_now;
-use crate::base::units;
-use crate::config::Config;
-use crate::tls::{Offer, lifetime};
+use access::tls::{Offer, lifetime};
+use site_base::clock::unix_now;
+use site_base::units;
+use site_config::Config;
 
-/// A certificate that ends so soon should have been renewed, in seconds.
+/// Remaining validity, in seconds, below which a certificate should have been renewed.
 const SOON_SECS: i64 = 14 * 86_400;
 
-/// Which certificates there are, and how long they are valid.
+/// Describes the certificates and how long they are valid.
 pub(super) fn summary(config: &Config) -> String {
     let until = |file: &PathBuf| {
         let left = lifetime(file).map_or(0, |(_, until)| until - unix_now());

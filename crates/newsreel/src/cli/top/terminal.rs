@@ -1,4 +1,4 @@
-//! The terminal of `top`: whole screens and single keys. It is given back as it was, however `top` ends.
+//! The terminal of `top`: whole screens and single keys. The terminal is restored, however `top` ends.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -8,22 +8,22 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::view::{Key, Line, Style};
-use crate::base::printable;
+use site_base::printable;
 
-/// Another screen, without a cursor.
+/// Sequence for the alternate screen, without a cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
-/// The screen as it was, with its cursor.
+/// Sequence for the original screen and its cursor.
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-/// What a terminal is taken for that does not say how large it is.
+/// Size assumed for a terminal that does not report its own.
 const SIZE_USUAL: (usize, usize) = (80, 24);
 
-/// The screen while it is ours.
+/// The screen, until it is restored on drop.
 pub(super) struct Terminal {
     before: Termios,
 }
 
 impl Terminal {
-    /// Takes the screen, and the keys one by one.
+    /// Switches to the alternate screen, and to reading single keys.
     pub(super) fn open() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         restore_on_signals(before.clone())?;
@@ -35,7 +35,7 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Columns and rows.
+    /// Returns the size in columns and rows.
     pub(super) fn size(&self) -> (usize, usize) {
         match tcgetwinsize(io::stdout()) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
@@ -56,7 +56,7 @@ impl Terminal {
                 Style::Bar => ("\x1b[7m", "\x1b[0m"),
                 Style::Bad => ("\x1b[1;31m", "\x1b[0m"),
             };
-            // What others have written is shown, and not obeyed.
+            // Control sequences in foreign text are shown, not executed.
             let line = printable::lines(line);
             text.push_str(&[on, &line, off, "\x1b[K"].concat());
         }
@@ -64,13 +64,13 @@ impl Terminal {
         put(&text)
     }
 
-    /// The next key, if one comes in time; `q` where there will be none any more.
+    /// Returns the next key, if one comes in time; `q` at the end of input.
     pub(super) fn key(&self, within: Duration) -> io::Result<Option<Key>> {
         let stdin = io::stdin();
         let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
         let timeout = Timespec::try_from(within).map_err(|_| io::ErrorKind::InvalidInput)?;
         match poll(&mut fds, Some(&timeout)) {
-            // A window that changes its size interrupts.
+            // A change of the window's size interrupts.
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
             Ok(_) => {}
             Err(error) => return Err(error.into()),
@@ -94,12 +94,12 @@ fn put(text: &str) -> io::Result<()> {
 }
 
 fn restore(before: &Termios) {
-    // A terminal that is gone needs nothing.
+    // A closed terminal needs nothing.
     let _gone = put(LEAVE);
     let _gone = tcsetattr(io::stdin(), OptionalActions::Flush, before);
 }
 
-/// Gives the terminal back when somebody ends this process.
+/// Restores the terminal when a signal ends this process.
 fn restore_on_signals(before: Termios) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let mut signals = {

@@ -1,20 +1,21 @@
-//! What `top` shows, as lines: two reports of a server, and what was typed. Knows no terminal.
+//! The screen of `top`, as lines, from two reports of a server and the keys typed. Independent of a terminal.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::cli::status;
 use crate::cli::table::Columns;
-use crate::operations::report::{FeedStatus, PeerStatus, Report, ServerStatus};
-use crate::operations::request::{FeedCommand, Request};
-use crate::operations::trouble::{self, Trouble, Weight};
+use operators::report::{FeedStatus, PeerStatus, Report, ServerStatus};
+use operators::request::{FeedCommand, Request};
+use operators::trouble;
+use operators::trouble::{Trouble, Weight};
+use site_base::units::{about_size, about_span, counted, grouped};
 
-/// Rates that are remembered.
+/// Number of rates kept.
 const RATES_MAX: usize = 120;
 /// Lines of trouble on the first page.
 const TROUBLES_MAX: usize = 4;
-/// A rate as a letter, from the lowest to the highest.
+/// Characters for rates, from the lowest to the highest.
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 const HELP: &str = "\
@@ -28,19 +29,19 @@ q, Ctrl-C   quit
 
 Rates are those between the last two looks. The curves show the last looks, the newest on the right.";
 
-/// A line and how it looks.
+/// A line and its style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub text: String,
     pub style: Style,
 }
 
-/// How a line looks.
+/// Style of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
     Head,
-    /// First and last line, and what is chosen.
+    /// First and last line, and the selected one.
     Bar,
     /// Trouble.
     Bad,
@@ -58,10 +59,10 @@ pub(super) enum Key {
 }
 
 impl Key {
-    /// What a terminal sends for a key.
+    /// Decodes the bytes that a terminal sends for a key.
     pub(super) fn of(bytes: &[u8]) -> Self {
         match bytes {
-            // The terminal is gone, or Ctrl-C.
+            // Closed terminal, or Ctrl-C.
             [] | [3, ..] | [b'q', ..] => Self::Quit,
             b"\x1b[A" | b"\x1bOA" | [b'k', ..] => Self::Up,
             b"\x1b[B" | b"\x1bOB" | [b'j', ..] => Self::Down,
@@ -72,7 +73,7 @@ impl Key {
     }
 }
 
-/// What a key asks for.
+/// Action of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Stay,
@@ -96,7 +97,7 @@ enum Sort {
     Lag,
 }
 
-/// A peer with its rates, in articles a second.
+/// A peer with its rates, in articles per second.
 struct PeerRow<'a> {
     peer: &'a PeerStatus,
     from: f64,
@@ -104,7 +105,7 @@ struct PeerRow<'a> {
     to: f64,
 }
 
-/// What is known and what is shown of it.
+/// Reports of the server and state of the screen.
 pub(super) struct View {
     now: (Report, Instant),
     before: Option<(Report, Instant)>,
@@ -132,7 +133,7 @@ impl View {
         }
     }
 
-    /// The next report.
+    /// Takes the next report.
     pub(super) fn take(&mut self, report: Report, at: Instant) {
         self.before = Some(std::mem::replace(&mut self.now, (report, at)));
         let sent = |server: &ServerStatus| {
@@ -147,7 +148,7 @@ impl View {
         }
     }
 
-    /// Something to say until the next key.
+    /// Shows a message until the next key.
     pub(super) fn say(&mut self, text: String) {
         self.said = text;
     }
@@ -197,16 +198,16 @@ impl View {
         server.peers.iter().find(|peer| Some(&peer.name) == self.chosen.as_ref())
     }
 
-    /// By how much a figure of the server grew in a second.
+    /// Returns the growth of a figure of the server, per second.
     fn rate(&self, figure: impl Fn(&ServerStatus) -> u64) -> f64 {
         let (Some((before, then)), (now, at)) = (&self.before, &self.now) else { return 0.0 };
         let (Some(before), Some(now)) = (&before.server, &now.server) else { return 0.0 };
-        // A server that was restarted begins again with nothing.
+        // The figures of a restarted server begin at zero.
         let grown = figure(now).saturating_sub(figure(before)) as f64;
         grown / at.duration_since(*then).as_secs_f64().max(0.001)
     }
 
-    /// The peers with their rates, sorted.
+    /// Returns the peers with their rates, sorted.
     fn peers(&self) -> Vec<PeerRow<'_>> {
         let Some(server) = &self.now.0.server else { return Vec::new() };
         let rate = |peer: &PeerStatus, figure: &dyn Fn(&PeerStatus) -> u64| {
@@ -229,7 +230,7 @@ impl View {
         rows
     }
 
-    /// A screen of so many columns and rows.
+    /// Returns the lines of a screen of this size.
     pub(super) fn lines(&self, (columns, rows): (usize, usize), now: u64) -> Vec<Line> {
         let mut lines = vec![self.title()];
         let room = rows.saturating_sub(2);
@@ -271,12 +272,12 @@ impl View {
         Line { text, style: Style::Bar }
     }
 
-    /// The first page: figures, trouble, peers, buffers, classes.
+    /// Adds the first page: figures, trouble, peers, buffers, classes.
     fn all(&self, columns: usize, room: usize, now: u64, lines: &mut Vec<Line>) {
         let begun = lines.len();
         lines.extend(plain(&self.figures(columns)));
         let mut troubles = trouble::all(&self.now.0, now);
-        // What only waits for somebody has no room here.
+        // Notes about waiting requests have no room here.
         troubles.retain(|trouble| trouble.weight != Weight::Note);
         let more = troubles.len().saturating_sub(TROUBLES_MAX);
         let line = |trouble: Trouble| Line { text: trouble.what, style: Style::Bad };
@@ -324,7 +325,7 @@ impl View {
         .join("\n")
     }
 
-    /// The peers, as many as there is room for, around the chosen one.
+    /// Returns the peers, as many as there is room for, around the chosen one.
     fn peer_table(&self, room: usize) -> Vec<Line> {
         let rows = self.peers();
         if rows.is_empty() || room < 3 {
@@ -360,7 +361,7 @@ fn plain(text: &str) -> Vec<Line> {
     text.lines().map(|text| Line { text: text.to_owned(), style: Style::Plain }).collect()
 }
 
-/// A table below an empty line, of at most so many lines.
+/// Returns a table below an empty line, in at most `room` lines.
 fn table(text: &str, room: usize) -> Vec<Line> {
     if text.is_empty() || room < 3 {
         return Vec::new();
@@ -382,7 +383,7 @@ fn per_second(rate: f64) -> String {
     if rate > 0.0 && rate < 10.0 { format!("{rate:.1}") } else { grouped(rate.round() as u64) }
 }
 
-/// The last rates as a curve, each against the highest.
+/// Draws the last rates as a curve, relative to the highest.
 fn sparkline(rates: &VecDeque<f64>, width: usize) -> String {
     let highest = rates.iter().copied().fold(0.0, f64::max);
     let step = |rate: &f64| match highest > 0.0 && *rate > 0.0 {
@@ -392,14 +393,14 @@ fn sparkline(rates: &VecDeque<f64>, width: usize) -> String {
     rates.iter().skip(rates.len().saturating_sub(width)).map(step).collect()
 }
 
-/// Memory of a process of this machine that is in use.
+/// Returns the resident memory of a process of this machine, in bytes.
 fn resident_bytes(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
-/// Everything about a peer.
+/// Returns everything about a peer.
 fn details(peer: &PeerStatus) -> Vec<Line> {
     let mut lines = vec![Line { text: format!("peer {}", peer.name), style: Style::Head }];
     let mut add = |what: &str, text: String| {
@@ -420,7 +421,7 @@ fn details(peer: &PeerStatus) -> Vec<Line> {
     lines
 }
 
-/// What is sent to a peer, and how it is taken.
+/// Adds the lines about the feed to a peer.
 fn feed_details(feed: &FeedStatus, add: &mut dyn FnMut(&str, String)) {
     let retry = feed.retry_secs.map(|secs| format!(", next attempt in {}", about_span(secs)));
     add(
@@ -481,7 +482,7 @@ fn feed_details(feed: &FeedStatus, add: &mut dyn FnMut(&str, String)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::report::{BufferStatus, ClassStatus, SpoolStatus};
+    use operators::report::{BufferStatus, ClassStatus, SpoolStatus};
     use std::time::Duration;
 
     fn report(peers: u64, accepted: u64) -> Report {
@@ -544,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_of_any_size_shows_what_there_is_room_for() {
+    fn screen_of_any_size_shows_as_much_as_fits() {
         let view = view(40);
         let small = texts(&view, (80, 24)).join("\n");
         for part in [

@@ -1,4 +1,5 @@
-//! The whole corpus of real articles in, by TAKETHIS and by `newsreel rnews`, and out again, octet by octet.
+//! Feeds the whole corpus of real articles, by TAKETHIS and by `newsreel rnews`, and reads it back, octet by
+//! octet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,17 +9,16 @@ use super::site::Site;
 use super::{corpus, installed, scripts, text};
 use crate::client::Client;
 
-/// Articles of the corpus with a Message-ID that peers may use, and how many of them have one that another
-/// has too.
+/// Articles of the corpus with a valid Message-ID, and how many of these share theirs with another.
 const ARTICLES: usize = 1_999;
 const DUPLICATES: usize = 8;
-/// Names in their Newsgroups headers.
+/// Number of group names in their Newsgroups headers.
 const GROUP_NAMES: usize = 395;
 
-/// Answers that are read after their commands are sent.
+/// Responses that are read after their commands are sent.
 const WINDOW: usize = 50;
 
-/// The names that the articles go by, as a file of groups. Some writers did not know what a name is.
+/// Returns the valid group names of the articles, as a file of groups.
 fn groups(articles: &[Text]) -> String {
     let names: BTreeSet<String> = articles.iter().flat_map(Text::groups).collect();
     assert_eq!(names.len(), GROUP_NAMES);
@@ -27,8 +27,8 @@ fn groups(articles: &[Text]) -> String {
     text + "misc.test y For trying things out\n"
 }
 
-/// A site that has the groups of the articles, the articles, and one that every server refuses: with two `@`
-/// in its Message-ID. The last is removed from `unpacked`.
+/// Returns a site with the groups of the articles, the articles, and one that every server rejects, with two
+/// `@` in its Message-ID, which is removed from `unpacked`.
 fn site(unpacked: &Path) -> (Site, Vec<Text>, Text) {
     let all = fed::read(unpacked);
     let site = Site::start(&groups(&all));
@@ -40,7 +40,7 @@ fn site(unpacked: &Path) -> (Site, Vec<Text>, Text) {
     (site, articles, refused)
 }
 
-/// That the server has every article once, in every group that it names, with the body that was fed.
+/// Checks that the server has every article once, in every group that it names, with the body that was fed.
 fn has_all(client: &mut Client, articles: &[Text]) {
     let mut kept: BTreeMap<String, Vec<&Text>> = BTreeMap::new();
     for article in articles {
@@ -81,7 +81,7 @@ fn has_all(client: &mut Client, articles: &[Text]) {
     assert_eq!(numbers, named);
 }
 
-/// Lines of a block, octets as chars, as the file had them.
+/// Returns the lines of a block as octets of a file.
 fn octets(lines: &[String]) -> Vec<u8> {
     let mut octets = Vec::new();
     for line in lines {
@@ -93,7 +93,7 @@ fn octets(lines: &[String]) -> Vec<u8> {
 }
 
 #[test]
-fn the_corpus_by_takethis_read_by_all_clients() {
+fn corpus_fed_by_takethis_is_read_by_all_clients() {
     let dir = tempfile::TempDir::new().unwrap();
     let Some(unpacked) = corpus::unpack(dir.path()) else { return };
     let (site, articles, refused) = site(&unpacked);
@@ -121,7 +121,7 @@ fn the_corpus_by_takethis_read_by_all_clients() {
 }
 
 #[test]
-fn the_corpus_by_rnews() {
+fn corpus_fed_by_rnews_is_complete() {
     let dir = tempfile::TempDir::new().unwrap();
     let Some(unpacked) = corpus::unpack(dir.path()) else { return };
     let (site, articles, refused) = site(&unpacked);

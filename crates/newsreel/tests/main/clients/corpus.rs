@@ -1,15 +1,14 @@
-//! The corpus of real articles, for those who have it: an archive named by `NEWSREEL_CORPUS`, or one beside
-//! the tree.
+//! The corpus of real articles, if available: an archive named by `NEWSREEL_CORPUS`, or one beside the tree.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{installed, skipped, text};
 
-/// Where the archive is, as seen from this crate.
+/// Path of the archive from this crate.
 const BESIDE: &str = "../../../shared/corpus/mini_newsgroups.tar.xz";
 
-/// Unpacks the corpus into a directory; `None`, aloud, if there is none.
+/// Unpacks the corpus into a directory; returns `None` and prints a message if there is none.
 pub fn unpack(dir: &Path) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join(BESIDE);
     let archive = std::env::var_os("NEWSREEL_CORPUS").map_or(beside, PathBuf::from);

@@ -1,4 +1,4 @@
-//! The articles of a test: LF files in a directory, and the ways to feed them.
+//! Articles of a test: LF files in a directory, and ways to feed them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ local.general y Talk
 misc.test y For trying things out
 ";
 
-/// Articles that are sent before their answers are read.
+/// Articles that are sent before their responses are read.
 const WINDOW: usize = 100;
 
-/// An article as a file has it: LF line ends, no dot-stuffing.
+/// An article as stored in a file: LF line ends, no dot-stuffing.
 pub struct Text {
     pub bytes: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl Text {
         self.header("Message-ID")
     }
 
-    /// The groups that it names, each once.
+    /// Returns the groups that the article names, each once.
     pub fn groups(&self) -> Vec<String> {
         let mut groups: Vec<_> =
             self.header("Newsgroups").split(',').map(|name| name.trim().to_owned()).collect();
@@ -52,7 +52,7 @@ impl Text {
         self.bytes.windows(2).position(|two| two == b"\n\n").unwrap() + 2
     }
 
-    /// With CRLF, dot-stuffing and the final dot.
+    /// Returns the article with CRLF, dot-stuffing and the final dot.
     fn wire(&self) -> Vec<u8> {
         let mut wire = Vec::new();
         for line in self.bytes.split_inclusive(|&byte| byte == b'\n') {
@@ -67,7 +67,7 @@ impl Text {
     }
 }
 
-/// The article files below a directory, in the order of their paths.
+/// Reads the article files below a directory, in the order of their paths.
 pub fn read(dir: &Path) -> Vec<Text> {
     files(dir).iter().map(|file| Text { bytes: fs::read(file).unwrap() }).collect()
 }
@@ -78,7 +78,7 @@ pub fn remove(dir: &Path, article: &Text) {
     fs::remove_file(file).unwrap();
 }
 
-/// Every file below `dir`, in order.
+/// Returns every file below `dir`, in order.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut dirs = vec![dir.to_owned()];
@@ -92,7 +92,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Sends the articles by TAKETHIS; the answers in their order.
+/// Sends the articles by TAKETHIS; returns the responses in order.
 pub fn takethis(client: &mut Client, articles: &[Text]) -> Vec<String> {
     let mut answers = Vec::new();
     for window in articles.chunks(WINDOW) {
@@ -107,25 +107,25 @@ pub fn takethis(client: &mut Client, articles: &[Text]) -> Vec<String> {
     answers
 }
 
-/// A small site with the small set of articles in it; the directory of their files.
+/// Creates a small site with the small set of articles, and the directory of their files.
 pub fn small_site() -> (Site, PathBuf) {
     small(Site::start(GROUPS))
 }
 
-/// The same behind passwords and TLS.
+/// Like [`small_site`], with passwords and TLS.
 pub fn small_secured_site() -> (Site, PathBuf) {
     small(Site::start_secured(GROUPS))
 }
 
-/// How many articles `local.general` of the long sites has.
+/// Number of articles in `local.general` of the long sites.
 pub const MANY: usize = 400;
 
-/// A site with [`MANY`] articles in `local.general`, all in threads of their own.
+/// Creates a site with [`MANY`] articles in `local.general`, all in threads of their own.
 pub fn long_site() -> Site {
     long(Site::start(GROUPS))
 }
 
-/// The same behind passwords and TLS.
+/// Like [`long_site`], with passwords and TLS.
 pub fn long_secured_site() -> Site {
     long(Site::start_secured(GROUPS))
 }

@@ -8,19 +8,19 @@ use super::site::{PASSWORD, USER};
 use super::tunnel::Tunnel;
 use super::{fed, skipped, text};
 
-/// Where Debian has them.
+/// Directory of the tools in Debian.
 const BIN: &str = "/usr/lib/news/bin";
 
 fn has_inn() -> bool {
     Path::new(BIN).join("innxmit").is_file() || skipped("(install inn2)", true)
 }
 
-/// A directory that INN's tools take for their installation; the configuration file in it.
+/// Creates a directory that INN's tools accept as their installation; returns its configuration file.
 fn installation(dir: &Path) -> PathBuf {
     let dir = dir.join("inn");
     fs::create_dir_all(dir.join("articles")).unwrap();
     ["history", "storage.conf"].iter().for_each(|name| fs::write(dir.join(name), "").unwrap());
-    // INN's tools log in by it.
+    // Login for INN's tools.
     fs::write(dir.join("passwd.nntp"), format!("127.0.0.1:{USER}:{PASSWORD}\n")).unwrap();
     let places = ["db", "etc", "log", "run", "tmp", "spool"];
     let places: String = places.iter().map(|name| format!("path{name}: {}\n", text(&dir))).collect();
@@ -68,7 +68,7 @@ fn innxmit_sends_a_batch_over_tls() {
              Date: Fri, 16 Apr 1993 14:05:{n:02} +0000\nMessage-ID: <sent.{n}@x.example>\n\nbody {n}\n.dot\n..two\n"
         );
         fs::write(&file, article).unwrap();
-        // Some with their Message-ID, some without.
+        // Some lines have a Message-ID, some do not.
         let id = if n < 20 { format!(" <sent.{n}@x.example>") } else { String::new() };
         batch += &format!("{}{id}\n", text(&file));
     }
@@ -109,16 +109,16 @@ fn pullnews_pulls_a_group_over_tls() {
             copy.unwrap_or_else(|| panic!("{id}")).iter().copied().filter(|b| *b != b'\r').collect();
         assert!(copy.ends_with(article.body()), "{id}");
     }
-    // The marks now stand behind what was pulled: there is nothing more.
+    // The marks are now after the articles pulled, so nothing is left.
     assert!(fs::read_to_string(&marks).unwrap().contains(" 7"), "{:?}", fs::read_to_string(&marks));
 }
 
 #[test]
-fn actsync_tells_what_differs_from_our_groups() {
+fn actsync_reports_differences_from_our_groups() {
     if !has_inn() {
         return;
     }
-    // It logs in nowhere.
+    // actsync does not log in.
     let (site, _) = fed::small_site();
     let active = site.dir().join("active");
     fs::write(&active, "local.general 0 1 y\nlocal.closed 0 1 y\nother.group 0 1 y\n").unwrap();

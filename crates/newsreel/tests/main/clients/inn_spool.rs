@@ -1,4 +1,4 @@
-//! Spools that INN's own storage manager wrote, imported: every article under its number, and nothing twice.
+//! Imports of spools written by INN's own storage manager: every article under its number, and none twice.
 
 use super::site::Site;
 use super::{skipped, text};
@@ -7,12 +7,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// INN's storage manager; the Debian package inn2 has it.
+/// INN's storage manager, in the Debian package inn2.
 const SM: &str = "/usr/lib/news/bin/sm";
-/// Where INN's configuration of the tests lies below the temporary directory.
+/// Path of INN's configuration below the temporary directory.
 const CONF: &str = "etc/inn.conf";
 
-/// The numbers of an article: gaps as cancels leave them, every third one cross-posted.
+/// Returns the Xref of an article: gaps as left by cancels, every third one crossposted.
 fn xref(n: u64) -> String {
     let second = if n.is_multiple_of(3) { format!(" inn.b:{}", 900 + n) } else { String::new() };
     format!("inn.a:{}{second}", 100 + 2 * n)
@@ -31,7 +31,7 @@ fn wire(n: u64) -> String {
     )
 }
 
-/// A site of INN below `dir` whose articles `method` keeps.
+/// Creates an INN site below `dir` whose articles are stored by `method`.
 fn inn(dir: &Path, method: &str, articles: u64) -> PathBuf {
     let inn = dir.join(format!("inn-{method}"));
     for part in ["etc", "db", "run", "tmp", "log", "cnfs", "spool/articles"] {
@@ -67,7 +67,7 @@ fn inn(dir: &Path, method: &str, articles: u64) -> PathBuf {
     inn
 }
 
-/// Imports, and gives what the summary says of these names.
+/// Imports, and returns these counts of the summary.
 fn import(site: &Site, from: &Path, names: [&str; 4]) -> [u64; 4] {
     let output = site.run(&["import", "inn", "--json", text(from)]);
     let told = String::from_utf8(output.stdout.clone()).unwrap();
@@ -75,7 +75,7 @@ fn import(site: &Site, from: &Path, names: [&str; 4]) -> [u64; 4] {
         let line = told.lines().find_map(|line| line.trim().strip_prefix(&format!("\"{name}\": ")));
         line.unwrap().trim_end_matches(',').parse().unwrap()
     });
-    // What is damaged was not imported.
+    // Damaged articles were not imported.
     let lacks_some = names.iter().zip(counts).any(|(name, count)| *name == "damaged" && count > 0);
     assert_eq!(output.status.code(), Some(i32::from(lacks_some)), "{output:?}");
     counts
@@ -84,7 +84,7 @@ fn import(site: &Site, from: &Path, names: [&str; 4]) -> [u64; 4] {
 const COUNTS: [&str; 4] = ["imported", "duplicates", "damaged", "groups_kept"];
 
 #[test]
-fn what_inn_stored_is_here_under_its_numbers() {
+fn articles_of_inn_keep_their_numbers() {
     if !Path::new(SM).exists() {
         skipped("(install inn2)", true);
         return;
@@ -115,7 +115,7 @@ fn what_inn_stored_is_here_under_its_numbers() {
 }
 
 #[test]
-fn of_buffers_that_wrapped_and_are_damaged_the_rest_is_here() {
+fn undamaged_articles_of_wrapped_damaged_buffers_are_imported() {
     if !Path::new(SM).exists() {
         skipped("(install inn2)", true);
         return;
@@ -124,16 +124,16 @@ fn of_buffers_that_wrapped_and_are_damaged_the_rest_is_here() {
     let inn = inn(site.dir(), "cnfs", 160);
     let buffer = inn.join("cnfs/b1");
     let mut bytes = fs::read(&buffer).unwrap();
-    // The first article behind the header: its size; of another its end.
+    // The size of the first article after the header, and the end of another.
     bytes[0x4000..0x4004].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff]);
     fs::write(&buffer, &bytes).unwrap();
     let [imported, _, damaged, kept] = import(&site, &inn, COUNTS);
-    // 15 articles of up to 4 blocks at most fill what an article of 8 KB leaves of 256 KB, twice.
+    // An article of 8 KB leaves room for 15 articles of up to 4 blocks at most in 256 KB, twice.
     assert!((20..120).contains(&imported) && damaged == 1 && kept == 2, "{imported} {damaged} {kept}");
     let mut client = site.client();
     assert!(client.ask("STAT <160@inn.example>").starts_with("223 "));
     assert!(client.ask("STAT <1@inn.example>").starts_with("430 "));
-    // A header that is lost costs its buffer, aloud.
+    // A lost header costs the whole buffer, and is reported.
     bytes[..8].fill(0);
     fs::write(&buffer, &bytes).unwrap();
     let output = site.run(&["import", "inn", "--dry-run", text(&inn)]);
@@ -146,7 +146,7 @@ fn of_buffers_that_wrapped_and_are_damaged_the_rest_is_here() {
 }
 
 #[test]
-fn a_map_is_written_and_explained() {
+fn name_map_is_written_and_explained() {
     let site = Site::start("local.test\n");
     let mut client = site.client();
     for id in ["<1@map>", "<2@map>"] {

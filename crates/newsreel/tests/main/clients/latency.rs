@@ -1,6 +1,6 @@
 //! Clients over a slow link: a group's overview must take a few round trips, however many articles there are.
 //!
-//! Round trips are counted, not timed. A client that does not find in LIST OVERVIEW.FMT what it knows fetches
+//! Round trips are counted, not timed. A client that misses what it expects in LIST OVERVIEW.FMT fetches
 //! every head one by one, which takes minutes over a real link.
 
 use std::fs;
@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::link::Link;
 
 const ONE_WAY: Duration = Duration::from_millis(5);
-/// Round trips for a group's overview at most: GROUP, OVER, and what a client finds out about the server.
+/// Maximum number of round trips for a group's overview: GROUP, OVER, and queries about the server.
 const OVERVIEW_TRIPS_MAX: usize = 10;
 
 const GROUP: &str = "local.general";
@@ -61,7 +61,7 @@ fn tin_opens_a_long_group() {
     assert!((1..=OVERVIEW_TRIPS_MAX).contains(&trips), "{trips}, {:?}", link.passed());
 }
 
-/// The commands of Pan for a group that it has not seen, in its order.
+/// The commands of Pan for a group that it has not seen, in order.
 #[test]
 fn pan_fetches_the_headers_of_a_long_group() {
     let site = fed::long_site();
@@ -72,7 +72,7 @@ fn pan_fetches_the_headers_of_a_long_group() {
         assert!(client.ask("CAPABILITIES").starts_with("101 "));
         client.block();
         assert_eq!(client.ask(&format!("GROUP {GROUP}")), format!("211 {MANY} 1 {MANY} {GROUP}"));
-        // In parts of a thousand, the newest first.
+        // Pan requests parts of a thousand, newest first.
         assert!(client.ask(&format!("XOVER 1-{MANY}")).starts_with("224 "));
         assert_eq!(client.block().len(), MANY);
     });
@@ -90,7 +90,7 @@ fn nntplib_reads_the_overview_of_a_long_group() {
     assert!((1..=OVERVIEW_TRIPS_MAX).contains(&trips), "{:?}", link.passed());
 }
 
-/// suck and fetchnews want whole articles: at most a round trip for each, and none for a head besides.
+/// suck and fetchnews want whole articles: at most one round trip for each, and none for separate heads.
 const FETCH_TRIPS_MAX: usize = MANY + 2 * OVERVIEW_TRIPS_MAX;
 
 #[test]

@@ -1,5 +1,5 @@
-//! leafnode's fetchnews fills its own spool from ours, and leafnode serves it to a cache of ours. fetchnews
-//! speaks no TLS: a tunnel does.
+//! leafnode's fetchnews fills its own spool from our server, and leafnode serves it to a cache of ours.
+//! fetchnews has no TLS, so a tunnel is used.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::leafnode_home::Home;
 use crate::operated::Operated;
 
-/// Makes its place; the port is where it fetches from.
+/// Creates leafnode's directories; `port` is that of the server it fetches from.
 fn home(dir: &Path, port: &str, group: &str) -> Home {
     let config = format!(
         "server = 127.0.0.1\nport = {port}\nusername = {USER}\npassword = {PASSWORD}\nexpire = 20000\nmaxage = 20000\n\
@@ -23,13 +23,13 @@ fn home(dir: &Path, port: &str, group: &str) -> Home {
     Home::make(dir, &config, &[group.to_owned()]).unwrap()
 }
 
-/// Whether fetchnews can be run here; says so aloud if not.
+/// Returns whether fetchnews can be run here; prints a message if not.
 pub(crate) fn runs() -> bool {
     installed(&[("fetchnews", "leafnode"), ("unshare", "util-linux"), ("mount", "mount")])
         && (rustix::process::geteuid().is_root() || skipped("(fetchnews is tried as root only)", false))
 }
 
-/// Serves what was fetched; a leafnode for each connection, which ends with it.
+/// Serves the fetched articles, with a leafnode process for each connection.
 fn serve(dir: &Path) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -40,7 +40,7 @@ fn serve(dir: &Path) -> SocketAddr {
             let mut leafnode = home.command("exec leafnode");
             leafnode.stdin(end(stream.try_clone().unwrap())).stdout(end(stream)).stderr(Stdio::null());
             let mut child = leafnode.spawn().unwrap();
-            // What it holds of the connection goes with the command.
+            // Closes this process's end of the connection.
             drop(leafnode);
             std::thread::spawn(move || child.wait());
         }
@@ -48,7 +48,7 @@ fn serve(dir: &Path) -> SocketAddr {
     address
 }
 
-/// Fetches a group of the site by way of this port: what fetchnews said, and its spool.
+/// Fetches a group of the site through this port; returns fetchnews's output and its spool.
 pub(super) fn fetch(site: &Site, port: &str, group: &str) -> (String, PathBuf) {
     let home = home(site.dir(), port, group);
     let output = home.fetch("fetchnews").output().unwrap();
@@ -71,7 +71,7 @@ fn fetchnews_fills_its_spool() {
     let numbered = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().parse::<u64>().is_ok();
     let files = fs::read_dir(&group).unwrap().map(Result::unwrap).filter(numbered);
     let fetched: Vec<Vec<u8>> = files.map(|entry| fs::read(entry.path()).unwrap()).collect();
-    // It fetches all, and then drops the one with octets above 127 in its Subject.
+    // fetchnews fetches all, and then drops the one with octets above 127 in its Subject.
     assert_eq!(fetched.len(), 6, "{said}");
     let wanted =
         |a: &&fed::Text| a.groups().contains(&"misc.test".to_owned()) && a.header("Subject").is_ascii();
@@ -85,7 +85,7 @@ fn fetchnews_fills_its_spool() {
 }
 
 #[test]
-fn a_cache_shows_what_leafnode_has() {
+fn cache_shows_leafnodes_articles() {
     if !runs() {
         return;
     }

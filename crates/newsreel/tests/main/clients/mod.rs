@@ -1,10 +1,10 @@
 //! Real programs against the real binary: Python's nntplib, Perl's Net::NNTP, tin, slrn, nzbget, leafnode's
 //! fetchnews, suck, and INN's innxmit, pullnews and actsync.
 //!
-//! `site` makes a site and serves it in a process of its own; `fed` and `corpus` give the articles, LF files
-//! in a directory that the scripts (`reading.py`, `posting.py`, `reading.pl`) compare the server's answers
-//! with; `screen` drives a newsreader in tmux. A program that is not installed skips its test, aloud; with CI
-//! set it fails it.
+//! `site` creates a site and serves it in a process of its own; `fed` and `corpus` provide articles as LF
+//! files in a directory, with which the scripts (`reading.py`, `posting.py`, `reading.pl`) compare the
+//! server's responses; `screen` drives a newsreader in tmux. If a program is not installed, its test is
+//! skipped with a message, or fails if CI is set.
 
 mod bulk;
 mod corpus;
@@ -27,7 +27,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Whether the programs are installed; each is named with the Debian package that has it.
+/// Returns whether the programs are installed; each is given with the Debian package that has it.
 pub fn installed(programs: &[(&str, &str)]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
@@ -36,8 +36,8 @@ pub fn installed(programs: &[(&str, &str)]) -> bool {
     absent.is_empty() || skipped(&format!("(install {})", absent.join(", ")), true)
 }
 
-/// Says aloud, past the capture of test output, that a test is skipped; on CI what it `must` have had is
-/// missed.
+/// Reports, past the capture of test output, that a test is skipped; panics in CI if its requirements `must`
+/// be there.
 pub fn skipped(why: &str, must: bool) -> bool {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     assert!(!must || std::env::var_os("CI").is_none(), "{name}: {why}");
@@ -47,8 +47,8 @@ pub fn skipped(why: &str, must: bool) -> bool {
     false
 }
 
-/// Writes a shell script that can be run, by another process: what this one has open for writing is inherited
-/// for a moment by processes that other tests start, and cannot be run as long as they have it.
+/// Writes an executable shell script from another process: a file open for writing here is briefly inherited
+/// by processes that other tests start, and cannot be run meanwhile.
 pub fn script(path: &Path, text: &str) {
     let mut writer = Command::new("sh")
         .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"])
@@ -60,7 +60,7 @@ pub fn script(path: &Path, text: &str) {
     assert!(writer.wait().unwrap().success());
 }
 
-/// The text of a path, for configuration files and command lines.
+/// Returns a path as text, for configuration files and command lines.
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }

@@ -14,10 +14,10 @@ const GROUP: &str = "alt.binaries.test";
 /// Octets of the file, and of each of its parts.
 const FILE_BYTES: usize = 300_000;
 const PART_BYTES: usize = 100_000;
-/// Octets of a line of yEnc.
+/// Octets in a yEnc line.
 const LINE_BYTES: usize = 128;
 
-/// A part as yEnc has it: octets moved by 42, the critical ones escaped.
+/// Encodes a part as yEnc: octets shifted by 42, critical ones escaped.
 fn encode(part: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     let mut column = 0;
@@ -47,7 +47,7 @@ fn crc32(octets: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// The proto-articles of the parts.
+/// Returns the proto-articles of the parts.
 fn parts(file: &[u8]) -> Vec<Vec<u8>> {
     let total = file.len().div_ceil(PART_BYTES);
     let of = |(n, part): (usize, &[u8])| {
@@ -75,7 +75,7 @@ fn parts(file: &[u8]) -> Vec<Vec<u8>> {
     file.chunks(PART_BYTES).enumerate().map(of).collect()
 }
 
-/// The description of the file that nzbget reads.
+/// Returns the description of the file that nzbget reads.
 fn nzb(parts: &[Vec<u8>]) -> String {
     let mut segments = String::new();
     for (n, part) in parts.iter().enumerate() {
@@ -140,8 +140,8 @@ fn nzbget_downloads_a_binary_over_tls() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("completely downloaded"), "{said}");
     assert!(!said.contains("[ERROR] Decoding"), "{said}");
-    // It has checked each part's CRC; the file is what was posted.
+    // nzbget has checked each part's CRC; the file equals the one posted.
     assert!(fs::read(dir.join("done/file/file.bin")).unwrap() == file, "{said}");
-    // Two connections, each with TLS, name, password and goodbye; two commands at most for a part.
+    // Two connections, each with TLS, login and QUIT; at most two commands for a part.
     assert!(link.passed().round_trips <= 2 * 6 + 2 * parts.len(), "{:?}", link.passed());
 }

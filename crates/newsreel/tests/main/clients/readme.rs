@@ -1,9 +1,9 @@
-//! README.md as a newcomer follows it: every command is run as it is typed, every piece of configuration is
+//! Follows README.md as a newcomer does: every command is run as written, every piece of configuration is
 //! read.
 //!
-//! In namespaces of its own (unshare): a network in which every port is free, `/var/lib` and `/etc` that are
-//! thrown away, and a copy of what a checkout has. Compiling is left out (`CARGO=true`), installing goes to
-//! another root, and "100 GiB" is made smaller; nothing else is changed.
+//! Runs in namespaces of its own (unshare): a network in which every port is free, temporary `/var/lib` and
+//! `/etc`, and a copy of a checkout. Compilation is skipped (`CARGO=true`), the installation goes to another
+//! root, and "100 GiB" is made smaller; nothing else is changed.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,29 +13,29 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::{installed, skipped, text};
-use newsreel::config;
+use site_config as config;
 
-/// What a block of indented lines is.
+/// Kind of a block of indented lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Block {
-    /// Commands, each as it is typed, and the section they are in.
+    /// Commands as written, and the section they are in.
     Shell(String, Vec<String>),
     /// Part of newsreel's configuration.
     Configuration(String),
-    /// Part of another server's.
+    /// Part of another server's configuration.
     Foreign,
 }
 
-/// Programs that commands begin with.
+/// Programs with which commands begin.
 const PROGRAMS: [&str; 8] = ["make", "sudo", "export", "newsreel", "tin", "slrn", "printf", "$EDITOR"];
-/// What other servers' configuration begins with.
+/// First words of other servers' configuration.
 const FOREIGN: [&str; 2] = ["# newsfeeds", "# innfeed.conf"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The blocks of the page, in order; none that is of no known kind.
+/// Returns the blocks of the page in order; panics on an unknown kind.
 fn blocks(page: &str) -> Vec<Block> {
     let (mut blocks, mut lines, mut section) = (Vec::new(), Vec::new(), String::new());
     for line in page.lines().chain([""]) {
@@ -82,7 +82,7 @@ fn page() -> Vec<Block> {
 }
 
 #[test]
-fn every_piece_of_configuration_is_right() {
+fn every_piece_of_configuration_is_valid() {
     let rest = "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
     let mut seen = 0;
     for block in page() {
@@ -95,7 +95,7 @@ fn every_piece_of_configuration_is_right() {
     assert!(seen >= 3, "{seen}");
 }
 
-/// What the driver knows besides the commands: it is bash.
+/// Bash functions available besides the commands.
 const DRIVER: &str = r#"
 set -u
 scratch=$PWD
@@ -153,7 +153,7 @@ fn quoted(command: &str) -> String {
     format!("'{}'", command.replace('\'', r"'\''"))
 }
 
-/// The site that a command serves, if it is one that stays.
+/// Returns the site that a command serves, if it is a command that keeps running.
 fn served(command: &str) -> Option<&str> {
     let bare = command.split('#').next().unwrap_or_default().trim();
     match bare {
@@ -164,14 +164,14 @@ fn served(command: &str) -> Option<&str> {
     }
 }
 
-/// The page as a script.
+/// Returns the page as a script.
 fn script(page: &[Block], newsreaders: bool) -> String {
     let mut script = DRIVER.to_owned();
     let mut before = "";
     for block in page {
         let Block::Shell(section, commands) = block else { continue };
         if before == "A real site" && section != before {
-            // Where nothing else lies about, the real site is found by itself.
+            // In an empty directory the real site is found by itself.
             script += "mkdir -p elsewhere && cd elsewhere\n";
         }
         before = section;
@@ -192,7 +192,7 @@ fn script(page: &[Block], newsreaders: bool) -> String {
     script + "echo all was run\n"
 }
 
-/// A directory that looks like a checkout after `make build`, with what commands of the page ask for.
+/// Creates a directory like a checkout after `make build`, with the files that commands of the page need.
 fn checkout(dir: &Path) {
     let copy = |from: &str| {
         let to = dir.join(from);
@@ -209,7 +209,7 @@ fn checkout(dir: &Path) {
     }
     fs::copy(env!("CARGO_BIN_EXE_newsreel"), dir.join("target/release/newsreel")).unwrap();
     super::script(&dir.join("stubs/sudo"), "#!/bin/sh\nexec \"$@\"\n");
-    // As root in a network without names it would not know its own address.
+    // slrn cannot find its own address as root in a network without names.
     fs::write(dir.join("home/.slrnrc"), "hostname \"x.example\"\n").unwrap();
     let inn = dir.join("inn");
     fs::write(inn.join("inn.conf"), "pathdb: /etc/news\npatharticles: /etc/news/articles\n").unwrap();
@@ -221,7 +221,7 @@ fn checkout(dir: &Path) {
 }
 
 #[test]
-fn every_command_works_as_it_is_typed() {
+fn every_command_works_as_written() {
     let needed = [
         ("unshare", "util-linux"),
         ("mount", "mount"),
@@ -251,7 +251,7 @@ fn every_command_works_as_it_is_typed() {
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.ends_with("all was run\n"), "{said}");
-    // Nothing was passed over: every command of the page was told when it was run.
+    // Every command of the page was logged when it was run.
     for command in page.iter().flat_map(|block| match block {
         Block::Shell(_, commands) => commands.as_slice(),
         _ => &[],
@@ -260,7 +260,7 @@ fn every_command_works_as_it_is_typed() {
         let reader = first.starts_with("tin ") || first.starts_with("slrn ");
         assert!(said.contains(&format!("+ {first}")) || reader && !newsreaders, "{first}: {said}");
     }
-    // As `sudo make install` says, what was installed is whole and needs no compiler.
+    // As `sudo make install` promises, the installation is complete and needs no compiler.
     let root = dir.path().join("installed");
     for file in ["usr/local/bin/newsreel", "etc/systemd/system/newsreel.service"] {
         assert!(root.join(file).is_file(), "{file}: {said}");
@@ -268,7 +268,7 @@ fn every_command_works_as_it_is_typed() {
 }
 
 #[test]
-fn installing_before_building_says_what_to_do() {
+fn installing_before_building_gives_advice() {
     if !installed(&[("make", "make")]) {
         return;
     }

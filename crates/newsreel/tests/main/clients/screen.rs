@@ -1,6 +1,6 @@
-//! A terminal of its own for a newsreader: tmux on a private socket, which ends with the value.
+//! A terminal for a newsreader: tmux on a private socket, ended on drop.
 //!
-//! Nothing here waits for a time: keys are sent when the text before them is on the screen.
+//! Nothing here waits for a fixed time: keys are sent when the text before them is on the screen.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 
 use super::{script, text};
 
-/// How long a text may take to come to the screen.
+/// Time limit for a text to appear on the screen.
 const TEXT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often the screen is looked at.
+/// Interval at which the screen is read.
 const LOOK_INTERVAL: Duration = Duration::from_millis(25);
 
 const COLUMNS: &str = "100";
 const ROWS: &str = "40";
 
-/// What the editor adds to an article.
+/// Text that the editor adds to an article.
 pub const TYPED: &str = "Written at a terminal.\n.with a dot\n";
 
-/// What stands for an editor.
+/// Script in place of an editor.
 const EDITOR: &str = "#!/bin/sh\nfor file; do :; done\ncat \"$HOME/typed\" >>\"$file\"\n";
 
-/// A new home directory in this one, with an editor in it.
+/// Creates a home directory in this one, with an editor in it.
 pub fn home(dir: &Path) -> PathBuf {
     let home = dir.join("home");
     fs::create_dir(&home).unwrap();
@@ -40,13 +40,13 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Starts a shell command with nothing in its environment but a home directory.
+    /// Starts a shell command with only a home directory in its environment.
     pub fn start(home: &Path, command: &str) -> Self {
         static SCREENS: AtomicUsize = AtomicUsize::new(0);
         let screen = Self { socket: home.join(format!("tmux{}", SCREENS.fetch_add(1, Ordering::Relaxed))) };
         let path = std::env::var("PATH").unwrap();
         let home = text(home);
-        // Names for slrn and tin, which would ask the resolver else; an editor for what is posted.
+        // Host names for slrn and tin, which would ask the resolver otherwise, and an editor.
         let environment = format!(
             "env -i HOME={home} PATH='{path}' TERM=screen LANG=C.UTF-8 TMPDIR={home} USER=tester EDITOR={home}/editor \
              VISUAL={home}/editor"
@@ -65,12 +65,12 @@ impl Screen {
         screen
     }
 
-    /// Sends keys: names as of tmux (`Enter`), or text.
+    /// Sends keys: tmux names (`Enter`), or text.
     pub fn keys(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    /// Leaves one place after the other with `q`; each text is what the place behind it shows.
+    /// Leaves one level after the other with `q`; each text is what the next level shows.
     pub fn leave(&self, behind: &[&str]) {
         for text in behind {
             self.keys(&["q"]);
@@ -78,12 +78,12 @@ impl Screen {
         }
     }
 
-    /// What is on the screen, once all of these texts are.
+    /// Waits until all of these texts are on the screen, and returns it.
     pub fn wait(&self, texts: &[&str]) -> String {
         self.wait_until(&format!("{texts:?}"), |shown| texts.iter().all(|text| shown.contains(text)))
     }
 
-    /// What is on the screen, once a line of it has these words in this order, with anything between them.
+    /// Waits until a line has these words in order, with anything between them, and returns the screen.
     pub fn wait_line(&self, words: &[&str]) -> String {
         self.wait_until(&format!("a line with {words:?}"), |shown| {
             shown.lines().any(|line| {
@@ -114,13 +114,13 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // All that runs here is one process group. Newsreaders outlive a hangup, looking for their server.
+        // The processes here are one process group. Newsreaders survive a hangup, looking for their server.
         let panes =
             Command::new("tmux").args(["-S", text(&self.socket), "list-panes", "-F", "#{pane_pid}"]).output();
         let panes = panes.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
         let pid = panes.ok().and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
         let _ended = pid.map(|pid| kill_process_group(pid, Signal::KILL));
-        // Its server is this value's own: the socket is in the home directory of the test.
+        // Each value has its own tmux server: the socket is in the home directory of the test.
         let _ended = Command::new("tmux").args(["-S", text(&self.socket), "kill-server"]).output();
     }
 }

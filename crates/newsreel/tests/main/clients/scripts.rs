@@ -1,4 +1,4 @@
-//! Python's nntplib and Perl's Net::NNTP: the clients that most scripts are made of.
+//! Python's nntplib and Perl's Net::NNTP, the clients that most scripts use.
 //!
 //! nntplib is in Python up to 3.12.
 
@@ -11,7 +11,7 @@ use super::{fed, installed, skipped, text};
 /// Pythons to try.
 const PYTHONS: [&str; 3] = ["/usr/bin/python3", "python3", "python3.11"];
 
-/// A Python that has nntplib; `None`, aloud, if there is none.
+/// Returns a Python that has nntplib; returns `None` and prints a message if there is none.
 pub fn python() -> Option<&'static str> {
     let has = |python: &&str| {
         let tried = Command::new(python).args(["-W", "ignore", "-c", "import nntplib"]).output();
@@ -24,7 +24,7 @@ pub fn python() -> Option<&'static str> {
     found
 }
 
-/// Runs a script of this folder; what it prints.
+/// Runs a script of this folder; returns its output.
 pub fn run(command: &[&str], script: &str, arguments: &[&str]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/main/clients").join(script);
     let (program, options) = command.split_first().unwrap();
@@ -35,7 +35,7 @@ pub fn run(command: &[&str], script: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn nntplib_reads_what_was_fed() {
+fn nntplib_reads_the_articles_fed() {
     let Some(python) = python() else { return };
     let (site, articles) = fed::small_site();
     let said = run(&[python, "-W", "ignore"], "reading.py", &[&site.port(), text(&articles)]);
@@ -55,7 +55,7 @@ fn nntplib_reads_over_tls_with_a_password() {
 }
 
 #[test]
-fn a_post_with_nntplib_is_there_at_once_and_after_a_kill() {
+fn post_by_nntplib_is_visible_at_once_and_after_a_kill() {
     let Some(python) = python() else { return };
     let mut site = Site::start(fed::GROUPS);
     let python = [python, "-W", "ignore"];
@@ -73,7 +73,7 @@ fn a_post_with_nntplib_is_there_at_once_and_after_a_kill() {
 }
 
 #[test]
-fn net_nntp_reads_what_was_fed_and_posts() {
+fn net_nntp_reads_the_articles_fed_and_posts() {
     if !installed(&[("perl", "perl")]) {
         return;
     }

@@ -1,7 +1,7 @@
 //! A site in a temporary directory, served by the built binary in a process of its own.
 //!
-//! The port is below the range of ephemeral ports, so that the server comes back on it after a restart. The
-//! process ends with the value, whatever happens.
+//! The port is below the range of ephemeral ports, so that it is still free after a restart. The process ends
+//! on drop.
 
 use crate::client::Client;
 use crate::layers::{self, Authority};
@@ -17,9 +17,9 @@ use super::text;
 
 /// The binary under test.
 const NEWSREEL: &str = env!("CARGO_BIN_EXE_newsreel");
-/// How long a start may take.
+/// Time limit for a start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Ports to try: above 10,000 and below what the system gives to outgoing connections.
+/// Ports to try: above 10,000 and below those that the system assigns to outgoing connections.
 const PORTS: std::ops::Range<u16> = 10_100..32_000;
 
 /// Size of each of the two buffers of the site.
@@ -32,25 +32,25 @@ pub struct Site {
     secured: Option<Secured>,
 }
 
-/// What a secured site has besides.
+/// Additional parts of a secured site.
 struct Secured {
     port: u16,
     authority: Authority,
 }
 
-/// Who may read the secured site, and the password.
+/// User and password of the secured site.
 pub const USER: &str = "sam";
 pub const PASSWORD: &str = "rust-never-sleeps";
 
 impl Site {
-    /// Makes a site with these groups (lines of `name flag description`) that takes articles of any age, and
-    /// serves it.
+    /// Creates a site with these groups (lines of `name flag description`) that accepts articles of any age,
+    /// and serves it.
     pub fn start(groups: &str) -> Self {
         Self::make(groups, false)
     }
 
-    /// The same, with a port where connections begin with TLS; its certificate is for `localhost`, signed by
-    /// the authority in `ca.crt`. Only [`USER`] may read and post; without a password only peers are welcome.
+    /// Like [`start`](Self::start), with a port for TLS connections; the certificate is for `localhost`,
+    /// signed by the authority in `ca.crt`. Only [`USER`] may read and post; only peers need no password.
     pub fn start_secured(groups: &str) -> Self {
         Self::make(groups, true)
     }
@@ -80,7 +80,7 @@ impl Site {
             let secured = is_secured.then(|| secure(&data, dir.path()));
             if let Ok(server) = serve(&data, port) {
                 let site = Self { dir, port, server, secured };
-                // By its greeting it listens on all its ports.
+                // The greeting is sent once it listens on all its ports.
                 drop(site.client());
                 return site;
             }
@@ -96,27 +96,27 @@ impl Site {
         self.port.to_string()
     }
 
-    /// Where connections begin with TLS.
+    /// Returns the port for TLS connections.
     pub fn tls_port(&self) -> String {
         self.secured.as_ref().unwrap().port.to_string()
     }
 
-    /// The certificate of the authority that clients are to trust.
+    /// Returns the path of the authority's certificate, for clients.
     pub fn authority(&self) -> std::path::PathBuf {
         self.dir().join("ca.crt")
     }
 
-    /// Settings of a client that trusts it.
+    /// Returns client settings that trust the authority.
     pub fn client_settings(&self) -> rustls::ClientConfig {
         layers::settings(&self.secured.as_ref().unwrap().authority, None)
     }
 
-    /// The temporary directory, for the test's own files.
+    /// Returns the temporary directory, for the test's own files.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// A connection, past the greeting.
+    /// Returns a connection after the greeting.
     pub fn client(&self) -> Client {
         Client::greeted(self.address())
     }
@@ -149,7 +149,7 @@ impl Drop for Site {
     }
 }
 
-/// Adds certificate, TLS port and user to a site that was just made.
+/// Adds certificate, TLS port and user to a new site.
 fn secure(data: &Path, dir: &Path) -> Secured {
     let (authority, port) = (Authority::new(), free_port());
     authority.write(&dir.join("ca.crt"));
@@ -178,7 +178,7 @@ fn newsreel(arguments: &[&str]) -> Command {
     command
 }
 
-/// Serves the site in `data`; returns when it answers, or with what it said if it ended.
+/// Serves the site in `data`; returns when it answers, or with its output if it ended.
 fn serve(data: &Path, port: u16) -> Result<Child, String> {
     let log = data.join("log");
     let mut server = newsreel(&["serve", "--dir", text(data)])
@@ -201,7 +201,7 @@ fn serve(data: &Path, port: u16) -> Result<Child, String> {
     Ok(server)
 }
 
-/// A port that nobody listens on, another one at every call.
+/// Returns a free port, a different one at every call.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let span = PORTS.end - PORTS.start;

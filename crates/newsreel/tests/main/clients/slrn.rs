@@ -1,4 +1,4 @@
-//! slrn as its user sees it: groups with counts, threads, an article, a post that stays.
+//! slrn from its user's view: groups with counts, threads, an article, a post that persists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use super::screen::{self, Screen};
 use super::site::{PASSWORD, Site, USER};
 use super::{fed, installed, text};
 
-/// What the tests need.
+/// Programs that the tests need.
 pub const PROGRAMS: &[(&str, &str)] = &[("slrn", "slrn"), ("tmux", "tmux")];
 
-/// The home directory of a user.
+/// Creates the home directory of a user.
 pub fn home(dir: &Path) -> PathBuf {
     let home = screen::home(dir);
     let settings = format!(
@@ -38,7 +38,7 @@ fn enter(screen: &Screen) {
     screen.wait(&["[7/7 unread] Group: misc.test"]);
 }
 
-/// Leaves an article, its group with it, and slrn.
+/// Leaves an article and its group, and quits slrn.
 fn quit(screen: &Screen) {
     screen.leave(&["News Groups: 127.0.0.1", "ended: 0"]);
 }
@@ -67,7 +67,7 @@ fn shows_groups_threads_and_articles() {
     quit(&screen);
 }
 
-/// What a user has read who follows one group: all that was fed.
+/// A .newsrc in which everything that was fed to one group is read.
 const NEWSRC: &str = "\
 local.general: 1
 control!
@@ -78,7 +78,7 @@ misc.test!
 ";
 
 #[test]
-fn a_post_is_there_at_once_and_after_a_kill() {
+fn post_is_visible_at_once_and_after_a_kill() {
     if !installed(PROGRAMS) {
         return;
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::site::{PASSWORD, Site, USER};
 use super::{fed, installed, text};
 
-/// The articles of the group in the batch that suck makes, from `host` with these options.
+/// Returns the articles of the group in the batch that suck makes, from `host` with these options.
 pub(super) fn sucked(site: &Site, host: &str, options: &[&str], group: &str) -> Vec<Vec<u8>> {
     let dir = site.dir().join("suck");
     let articles = dir.join("articles");

@@ -1,4 +1,4 @@
-//! tin as its user sees it: groups with counts, threads, an article, a post that stays.
+//! tin from its user's view: groups with counts, threads, an article, a post that persists.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +10,10 @@ use super::site::{PASSWORD, Site, USER};
 use super::tunnel::Tunnel;
 use super::{fed, installed};
 
-/// What the tests need.
+/// Programs that the tests need.
 pub const PROGRAMS: &[(&str, &str)] = &[("tin", "tin"), ("tmux", "tmux")];
 
-/// The home directory of a user who has groups and knows his way about.
+/// Creates the home directory of an experienced user with groups.
 pub fn home(dir: &Path) -> PathBuf {
     let home = screen::home(dir);
     fs::create_dir(home.join(".tin")).unwrap();
@@ -21,7 +21,7 @@ pub fn home(dir: &Path) -> PathBuf {
                     show_only_unread_arts=OFF\n";
     fs::write(home.join(".tin/tinrc"), settings).unwrap();
     fs::write(home.join(".newsrc"), "local.closed:\nlocal.general:\nmisc.test:\n").unwrap();
-    // Groups made in the second of tin's first start are new ones at its next.
+    // tin would take groups created in the second of its first start for new ones.
     let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let made = second();
     while second() == made {
@@ -30,7 +30,7 @@ pub fn home(dir: &Path) -> PathBuf {
     home
 }
 
-/// tin, with its list of groups on the screen.
+/// Starts tin, and waits for its list of groups.
 fn tin(site: &Site, home: &Path) -> Screen {
     let screen = Screen::start(home, &format!("tin -r -g 127.0.0.1 -p {}", site.port()));
     screen.wait(&["Group Selection (127.0.0.1  3)"]);
@@ -38,7 +38,7 @@ fn tin(site: &Site, home: &Path) -> Screen {
     screen
 }
 
-/// Leaves the articles of a group, as far as the list of groups, and then tin.
+/// Leaves the articles of a group for the list of groups, and quits tin.
 fn quit(screen: &Screen, group: &str) {
     screen.leave(&[&format!("{group} ("), "Group Selection", "ended: 0"]);
 }
@@ -53,7 +53,7 @@ fn shows_groups_threads_and_articles() {
     screen.wait_line(&["X", "1", "1", "local.closed", "No", "posting"]);
     screen.wait_line(&["2", "1", "local.general", "Talk"]);
     screen.wait_line(&["3", "7", "misc.test"]);
-    // A number goes to a group or thread, Enter goes in.
+    // A number selects a group or thread, Enter opens it.
     screen.keys(&["3", "Enter", "Enter"]);
     screen.wait(&["misc.test (5B 7 "]);
     screen.wait_line(&["1", "+", "3", "2", "Hoppers", "in", "the", "rain", "Writer", "1"]);
@@ -71,7 +71,7 @@ fn shows_groups_threads_and_articles() {
 }
 
 #[test]
-fn a_post_is_there_at_once_and_after_a_kill() {
+fn post_is_visible_at_once_and_after_a_kill() {
     if !installed(PROGRAMS) {
         return;
     }
@@ -90,7 +90,7 @@ fn a_post_is_there_at_once_and_after_a_kill() {
         let screen = tin(&site, &home);
         screen.keys(&["2", "Enter", "Enter"]);
         screen.wait_line(&["Hoppers", "in", "the", "rain", "Writer", "3"]);
-        // Where it stands in the list depends on what has been read.
+        // The position in the list depends on what has been read.
         let shown = screen.wait_line(&["Typed", "in", "tin", "Tina", "Tester"]);
         let row = shown.lines().find(|line| line.contains("Typed in tin")).unwrap();
         let place = row.split_whitespace().next().unwrap();

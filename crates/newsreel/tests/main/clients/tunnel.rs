@@ -1,4 +1,5 @@
-//! TLS for clients that have none: a port on loopback whose connections go on encrypted, as stunnel makes it.
+//! TLS for clients that have none: a port on loopback whose connections are forwarded encrypted, as by
+//! stunnel.
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
@@ -12,10 +13,10 @@ use std::time::Duration;
 use super::site::{PASSWORD, Site, USER};
 use crate::client::Client;
 
-/// How long one direction is waited for before the other one is looked at.
+/// Time to wait for one direction before the other one is polled.
 const TURN: Duration = Duration::from_millis(2);
 
-/// A tunnel to a site's TLS port; it ends with the value.
+/// A tunnel to a site's TLS port, ended on drop.
 pub struct Tunnel {
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -54,7 +55,7 @@ impl Tunnel {
         self.address.port().to_string()
     }
 
-    /// A connection through it, past greeting and password.
+    /// Returns a connection through it, after greeting and login.
     pub fn client(&self) -> Client {
         let mut client = Client::greeted(self.address);
         assert!(client.ask(&format!("AUTHINFO USER {USER}")).starts_with("381 "));

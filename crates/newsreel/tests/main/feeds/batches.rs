@@ -1,4 +1,4 @@
-//! Peers that get batches, made here and filed there.
+//! Peers that get batches, and sites that file them.
 
 use super::{hand_in, id, status, wait_for_status};
 use crate::client::article;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The section of a peer that gets batches; none is made but by size or order.
+/// Returns the section of a peer that gets batches, which are made only by size or on command.
 pub(super) fn section(name: &str, keys: &str) -> String {
     format!(
         "\n[[peer]]\nname = \"{name}\"\n[peer.send]\nbatch = \"out/{name}\"\nbatch_age = \"30 days\"\n\
@@ -17,7 +17,7 @@ pub(super) fn section(name: &str, keys: &str) -> String {
     )
 }
 
-/// The batches that wait for a peer.
+/// Returns the batches that wait for a peer.
 pub(super) fn waiting(data: &Path, peer: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(data.join("out").join(peer)) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -26,14 +26,14 @@ pub(super) fn waiting(data: &Path, peer: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Has batches made now; what the server says of it.
+/// Makes batches now; returns the server's reply.
 pub(super) fn batch(server: &Server, peer: &str) -> (String, bool) {
     let (replies, ok) = server.control(&json!({ "do": "batch", "peer": peer }));
     let reply = &replies[0];
     (reply["text"].as_str().or(reply["error"].as_str()).unwrap().to_owned(), ok)
 }
 
-/// A site that files batches.
+/// Creates a site that files batches.
 pub(super) fn lower() -> Operated {
     let site = Operated::unmade();
     site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--path-identity", "lower.example"]);
@@ -41,7 +41,7 @@ pub(super) fn lower() -> Operated {
     site
 }
 
-/// Files batches; how many articles were accepted of them, and how many were known.
+/// Files batches; returns how many of their articles were accepted, and how many were known.
 pub(super) fn file(site: &Operated, batches: &[PathBuf]) -> (usize, usize) {
     let mut filed = (0, 0);
     for batch in batches {
@@ -58,7 +58,7 @@ pub(super) fn file(site: &Operated, batches: &[PathBuf]) -> (usize, usize) {
     filed
 }
 
-/// The articles in plain batches, by Message-ID: how often each is there.
+/// Returns the Message-IDs of the articles in plain batches, with the number of copies.
 fn articles(batches: &[PathBuf]) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for batch in batches {
@@ -95,7 +95,7 @@ fn batches_of_every_form_are_filed_by_another_server() {
         let head = fs::read(&batches[0]).unwrap();
         let line = ["#! rnews ", "#! cunbatch\n", "#! gunbatch\n", "#! bunbatch\n", "#! zstdunbatch\n"][at];
         assert!(head.starts_with(line.as_bytes()), "{form}");
-        // What one form has brought is there when the next one comes.
+        // Articles brought in one form are duplicates in the next one.
         assert_eq!(file(&lower, &batches), if at == 0 { (100, 0) } else { (0, 100) }, "{form}");
         let feed = status(&server, form);
         assert_eq!((&feed["accepted"], &feed["lag_articles"]), (&100.into(), &0.into()), "{feed}");
@@ -112,7 +112,7 @@ fn batches_of_every_form_are_filed_by_another_server() {
 }
 
 #[test]
-fn a_batch_is_made_when_its_first_article_has_waited() {
+fn batch_is_made_when_its_first_article_has_waited() {
     let section = section("leaf", "").replace("30 days", "1 s");
     let server = Server::start_with(|text| text + &section);
     hand_in(&mut server.client(), 0..3, "misc.test");
@@ -121,7 +121,7 @@ fn a_batch_is_made_when_its_first_article_has_waited() {
 }
 
 #[test]
-fn a_program_takes_batches_away_and_is_tried_again() {
+fn after_batch_program_is_retried_until_it_succeeds() {
     let dir = tempfile::tempdir().unwrap();
     let (there, works) = (dir.path().join("there"), dir.path().join("works"));
     fs::create_dir(&there).unwrap();
@@ -153,10 +153,10 @@ fn a_program_takes_batches_away_and_is_tried_again() {
 }
 
 #[test]
-fn a_batch_that_is_always_refused_does_not_hold_up_later_ones() {
+fn refused_batch_does_not_delay_later_ones() {
     let dir = tempfile::tempdir().unwrap();
     let works = dir.path().join("works");
-    // One of the first articles is too much for the program.
+    // The program fails for one of the first articles.
     let script = format!("test -e {} || ! grep -qF '{}'", works.display(), id(1));
     let keys = format!("batch_bytes = \"2 KiB\"\nafter_batch = [\"/bin/sh\", \"-c\", \"{script}\"]");
     let section = section("leaf", &keys);
@@ -168,7 +168,7 @@ fn a_batch_that_is_always_refused_does_not_hold_up_later_ones() {
     let made = waiting(&server.data(), "leaf");
     assert!(articles(&made).contains_key(&id(1)), "{made:?}");
     let handed_over = status(&server, "leaf")["output"]["batches_handed_over"].as_u64().unwrap();
-    // Those that are made later do not wait for it either.
+    // Later batches do not wait for it either.
     hand_in(&mut client, 50..60, "misc.test");
     assert!(batch(&server, "leaf").1);
     wait_for_status(&server, "leaf", |feed| {
@@ -182,7 +182,7 @@ fn a_batch_that_is_always_refused_does_not_hold_up_later_ones() {
 }
 
 #[test]
-fn as_many_batches_wait_as_may_and_the_cursor_waits_with_the_rest() {
+fn waiting_batches_are_bounded_and_the_cursor_stops() {
     let section = section("leaf", "batch_bytes = \"1 KiB\"\nwaiting_files_max = 2");
     let server = Server::start_with(|text| text + &section);
     hand_in(&mut server.client(), 0..100, "misc.test");
@@ -205,7 +205,7 @@ fn as_many_batches_wait_as_may_and_the_cursor_waits_with_the_rest() {
         assert!(batches.len() <= 2, "{batches:?}");
         found.extend(articles(&batches));
         batches.iter().for_each(|batch| fs::remove_file(batch).unwrap());
-        // Somebody has taken them away: it may look at once.
+        // The batches were taken away, so the feed may look at once.
         let flush = json!({ "do": "feed", "peer": "leaf", "command": "flush" });
         assert!(server.control(&flush).1);
     }
@@ -213,7 +213,7 @@ fn as_many_batches_wait_as_may_and_the_cursor_waits_with_the_rest() {
 }
 
 #[test]
-fn what_is_filed_without_a_server_leaves_as_well() {
+fn articles_filed_without_a_server_are_batched() {
     let site = lower();
     // No server has run yet.
     site.edit(|text| text + &section("leaf", ""));
@@ -227,7 +227,7 @@ fn what_is_filed_without_a_server_leaves_as_well() {
 }
 
 #[test]
-fn a_batch_whose_cursor_was_not_saved_takes_its_own_place() {
+fn batch_made_again_after_a_kill_replaces_itself() {
     let site = lower();
     site.edit(|text| text + &section("leaf", "") + "\n[[peer]]\nname = \"up\"\naddresses = \"127.0.0.1\"\n");
     let cursor = site.dir().join("journal/feed.leaf.cursor");
@@ -238,7 +238,7 @@ fn a_batch_whose_cursor_was_not_saved_takes_its_own_place() {
     assert!(said.starts_with("leaf: 1 batch with 10 articles, "), "{said}");
     let made = waiting(&site.dir(), "leaf");
     drop(server);
-    // As if it had been killed before the cursor was saved, and with a batch that is being written.
+    // As if killed before the cursor was saved, while writing a batch.
     fs::write(&cursor, before).unwrap();
     fs::write(made[0].with_extension("rnews.new"), "#! rnews 100\n").unwrap();
     let server = site.serve();
@@ -252,7 +252,7 @@ fn a_batch_whose_cursor_was_not_saved_takes_its_own_place() {
 }
 
 #[test]
-fn batches_that_were_not_passed_are_made_again_before_they_are_handed_over() {
+fn batches_before_the_cursor_are_made_again_before_handover() {
     let site = lower();
     let log = site.home().join("handed-over");
     site.edit(|text| {
@@ -267,8 +267,8 @@ fn batches_that_were_not_passed_are_made_again_before_they_are_handed_over() {
     let made = waiting(&site.dir(), "leaf");
     assert!(made.len() > 3, "{made:?}");
     drop(server);
-    // As if it had been killed while the batches got their names: the cursor is before all of them, the last
-    // but one has none yet, and one would be lost if it were not made again.
+    // As if killed while the batches got their names: the cursor is before all of them, the last but one has
+    // no name yet, and one would be lost if it were not made again.
     fs::write(&cursor, before).unwrap();
     fs::rename(&made[made.len() - 2], made[made.len() - 2].with_extension("rnews.new")).unwrap();
     fs::write(&made[1], "").unwrap();
@@ -294,7 +294,7 @@ fn batches_that_were_not_passed_are_made_again_before_they_are_handed_over() {
 }
 
 #[test]
-fn after_kills_every_article_is_in_one_batch() {
+fn every_article_is_in_one_batch_despite_kills() {
     let site = Operated::unmade();
     site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
     site.done(&["group", "add", "misc.test"]);
@@ -305,7 +305,7 @@ fn after_kills_every_article_is_in_one_batch() {
         let server = site.serve();
         hand_in(&mut server.client(), handed_in..handed_in + 100, "misc.test");
         handed_in += 100;
-        // Killed with -9, while batches are made.
+        // Killed by SIGKILL while batches are made.
         drop(server);
     }
     // The rest is made without a server.
@@ -320,7 +320,7 @@ fn after_kills_every_article_is_in_one_batch() {
 }
 
 #[test]
-fn no_damage_of_a_cursor_takes_a_waiting_article_from_its_peer() {
+fn damaged_cursor_loses_no_waiting_article() {
     let site = lower();
     site.edit(|text| text + &section("leaf", "") + "\n[[peer]]\nname = \"up\"\naddresses = \"127.0.0.1\"\n");
     let cursor = site.dir().join("journal/feed.leaf.cursor");
@@ -347,7 +347,7 @@ fn no_damage_of_a_cursor_takes_a_waiting_article_from_its_peer() {
             Some(bytes) => fs::write(&cursor, bytes).unwrap(),
             None => fs::remove_file(&cursor).unwrap(),
         }
-        // A peer that is new begins with what arrives from now on.
+        // A new peer gets articles that arrive from now on.
         let new = format!("new{at}");
         site.edit(|text| text + &section(&new, ""));
         let server = site.serve();
@@ -360,7 +360,7 @@ fn no_damage_of_a_cursor_takes_a_waiting_article_from_its_peer() {
         assert!(said.starts_with(&format!("leaf: 1 batch with {count} articles, ")), "{told}: {said}");
         assert_eq!(articles(&waiting(&site.dir(), "leaf")), each_once(count), "{told}");
         waiting(&site.dir(), "leaf").iter().for_each(|path| fs::remove_file(path).unwrap());
-        // One more waits then, and all of it comes again with the next damage.
+        // One more article waits then, and all of them are sent again after the next damage.
         hand_in(&mut server.client(), count..count + 1, "misc.test");
         drop(server);
     }

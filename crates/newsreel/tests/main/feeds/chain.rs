@@ -4,7 +4,7 @@ use super::{hand_in, id};
 use crate::operated::{Operated, PATIENCE};
 use std::time::{Duration, Instant};
 
-/// A site that knows `other` as a peer, at a port that is found out later.
+/// Creates a site that has `other` as a peer, at a port that is determined later.
 fn site(name: &str) -> Operated {
     let site = Operated::unmade();
     let init = ["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--path-identity", name];
@@ -14,12 +14,12 @@ fn site(name: &str) -> Operated {
 }
 
 #[test]
-fn two_servers_in_a_row_pass_articles_on_though_both_are_killed() {
+fn chain_of_two_servers_relays_articles_despite_kills() {
     let (upper, lower) = (site("upper.example"), site("lower.example"));
     let known = "\n[[peer]]\nname = \"upstream.example\"\naddresses = \"127.0.0.1\"\n";
     lower.edit(|text| text + known);
-    // A loopback address of its own, so that nobody takes the port while the server is down, and another one
-    // in each process that runs this test.
+    // A loopback address of its own, so that the port stays free while the server is down, and a different
+    // one in each process that runs this test.
     let [.., high, low] = std::process::id().to_be_bytes();
     let address = format!("127.86.{high}.{low}:11119");
     lower.edit(|text| text.replace("127.0.0.1:0", &address));

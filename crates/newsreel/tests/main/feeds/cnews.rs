@@ -1,7 +1,7 @@
 //! Batches to and from a real C News.
 //!
-//! It is set up by `cnews.sh` in the directory that `CNEWS` names, which builds it once. Run by `make
-//! batches-inn`; without the script, or not as root, it says so and passes.
+//! Set up by `cnews.sh` in the directory that `CNEWS` names, which builds C News once. Run by `make
+//! batches-inn`; without the script, or not as root, the test prints a message and passes.
 
 use super::batches::{batch, file, lower, section, waiting};
 use super::{id, sendme};
@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
-/// Held while its programs are built, once for all tests.
+/// Held while C News is built, once for all tests.
 static BUILDING: Mutex<()> = Mutex::new(());
 
 pub(crate) struct CNews {
@@ -27,7 +27,8 @@ pub(crate) struct CNews {
 }
 
 impl CNews {
-    /// One that has the groups of the test site, and feeds a site `lower`; `None`, aloud, if it cannot be.
+    /// Returns a C News with the groups of the test site that feeds a site `lower`; prints a message if not
+    /// available.
     pub(crate) fn found() -> Option<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let dir = std::env::var_os("CNEWS").unwrap_or_else(|| "../shared/peers/cnews".into());
@@ -61,7 +62,7 @@ impl CNews {
         output
     }
 
-    /// Speaks ihave and sendme with the site `up.example`, about misc.test.
+    /// Configures ihave and sendme with the site `up.example`, about misc.test.
     fn speaks(&self) {
         let ctl = self.site().join("ctl");
         let sys = "ME:all/all::\nup.example.wehave/up.example:misc.test,!to/all:I:\nup.example:to.up.example/all:f:\n";
@@ -76,7 +77,7 @@ impl CNews {
         }
         fs::write(ctl.join("batchparms"), parms).unwrap();
         fs::create_dir_all(self.site().join("arts/out.going/up.example")).unwrap();
-        // There is no UUCP whose queue could be full.
+        // There is no UUCP queue that could be full.
         for (name, answer) in [("spacefor", 100), ("queuelen", 0)] {
             let program = ctl.join("bin").join(name);
             fs::write(&program, format!("#!/bin/sh\necho {answer}\n")).unwrap();
@@ -84,14 +85,14 @@ impl CNews {
         }
     }
 
-    /// Has it file a batch.
+    /// Makes C News file a batch.
     fn file(&self, batch: &str) {
         let path = self.dir.path().join("batch");
         fs::write(&path, batch).unwrap();
         self.run("rnews", &self.site(), &[path.to_str().unwrap()]);
     }
 
-    /// What it has for `up.example` once this queue was looked after.
+    /// Processes a queue and returns the batches for `up.example`.
     fn made_of(&self, queue: &str) -> String {
         self.run("run", &self.site(), &["sendbatches", &format!("up.example.{queue}")]);
         self.run("run", &self.site(), &["newsrun", "-#"]);
@@ -100,7 +101,7 @@ impl CNews {
         String::from_utf8(batch).unwrap()
     }
 
-    /// Articles of a group.
+    /// Returns the number of articles in a group.
     fn articles(&self, group: &str) -> usize {
         let dir = self.site().join("arts").join(group.replace('.', "/"));
         let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
@@ -108,7 +109,7 @@ impl CNews {
     }
 }
 
-/// Article `n` as of now: C News takes no articles that are older than what it remembers.
+/// Returns article `n` dated now, as C News rejects articles older than its history.
 fn fresh(n: usize, groups: &str) -> String {
     let mut date = Vec::new();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
@@ -116,7 +117,7 @@ fn fresh(n: usize, groups: &str) -> String {
     article(&id(n), groups, "..body").replace("15 Apr 1993 12:00:00 GMT", str::from_utf8(&date).unwrap())
 }
 
-/// Has a server take some articles.
+/// Feeds some articles to a server.
 fn hand_in(server: &Server, numbers: Range<usize>, groups: &str) {
     let mut client = server.client();
     for n in numbers {
@@ -144,7 +145,7 @@ fn batches_plain_and_compressed_are_filed_by_c_news_and_those_of_c_news_here() {
         cnews.run("rnews", &cnews.site(), &paths);
     }
     assert_eq!((cnews.articles("misc.test"), cnews.articles("local.closed")), (310, 10));
-    // The other way: its batcher, as it is and with its own header for compressed batches.
+    // The reverse direction: C News's batcher, plain and with its own header for compressed batches.
     let plain = cnews.run("batcher", &cnews.site(), &["lower", "16384"]).stdout;
     let (batch, compressed) = (cnews.dir.path().join("plain"), cnews.dir.path().join("compressed"));
     fs::write(&batch, plain).unwrap();
@@ -155,7 +156,7 @@ fn batches_plain_and_compressed_are_filed_by_c_news_and_those_of_c_news_here() {
     assert_eq!(file(&lower, &[batch]), (0, 310));
 }
 
-/// The Message-IDs in the bodies of messages, in order.
+/// Returns the Message-IDs in the bodies of messages, in order.
 fn named(batch: &str) -> Vec<String> {
     let mut ids: Vec<String> =
         sendme::ids_in(batch, "<").into_iter().map(|rest| format!("<{rest}")).collect();
@@ -165,7 +166,7 @@ fn named(batch: &str) -> Vec<String> {
 
 #[test]
 #[ignore = "needs C News and root: make batches-inn"]
-fn ihave_and_sendme_are_spoken_with_c_news_in_both_directions() {
+fn ihave_and_sendme_work_with_c_news_in_both_directions() {
     let Some(cnews) = CNews::found() else { return };
     cnews.speaks();
     let ids = |numbers: Range<usize>| numbers.map(id).collect::<Vec<_>>();
@@ -174,7 +175,7 @@ fn ihave_and_sendme_are_spoken_with_c_news_in_both_directions() {
         texts.map(|text| format!("#! rnews {}\n{text}", text.len())).collect()
     };
     let server = sendme::server("up.example", "cnews-bench", "groups = \"misc.*\"");
-    // It is told of ten articles, has three, and asks for the others.
+    // C News is offered ten articles, has three, and requests the others.
     cnews.file(&batch_of(7..10));
     hand_in(&server, 0..10, "misc.test");
     assert!(batch(&server, "cnews-bench").1);
@@ -190,7 +191,7 @@ fn ihave_and_sendme_are_spoken_with_c_news_in_both_directions() {
     }
     cnews.file(&sent);
     assert_eq!(cnews.articles("misc.test"), 10);
-    // The other way: it tells of what did not come from here, and is asked for what is new.
+    // The reverse direction: C News offers articles that did not come from here, and is asked for new ones.
     cnews.file(&batch_of(5..10));
     cnews.file(&batch_of(10..13));
     let ihave = cnews.made_of("wehave");

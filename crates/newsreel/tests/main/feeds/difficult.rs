@@ -1,4 +1,4 @@
-//! A peer that makes every difficulty there is, and checks that the feed keeps to the rules meanwhile.
+//! A peer with every kind of difficulty, which checks that the feed keeps to the rules meanwhile.
 
 use super::manners::Pauses;
 use super::recorder::{Behaviour, Recorder};
@@ -6,7 +6,7 @@ use super::restarts::site;
 use super::{hand_in, id, section, status, wait_for_status};
 use crate::operated::{Operated, PATIENCE};
 use crate::running::Server;
-use spool::SimDisk;
+use disk::SimDisk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,15 +28,15 @@ fn difficult(no_streaming: bool) -> Behaviour {
     }
 }
 
-/// The feed's status, of a server in a process of its own.
+/// Returns the feed's status, from a server in a process of its own.
 pub(super) fn feed_of(site: &Operated) -> serde_json::Value {
     let status: serde_json::Value = serde_json::from_str(&site.done(&["status", "--json"])).unwrap();
     let peers = status["server"]["peers"].as_array().unwrap();
     peers.iter().find(|peer| peer["name"] == "down.example").unwrap()["feed"].clone()
 }
 
-/// Feeds articles to such a peer, which is to be offered each of them once and for all; how much memory the
-/// server had gained, in KiB, at the end since a quarter of them.
+/// Feeds articles to such a peer, which must be offered each of them until settled; returns how much the
+/// server's memory grew after the first quarter, in KiB.
 fn all_come(behaviour: Behaviour, connections: usize, articles: usize) -> u64 {
     let recorder = Recorder::start_with(behaviour, Some(PAUSES), Box::new(|_, _| {}));
     let site = site(&recorder, &format!("connections = {connections}\nanswer_timeout = \"500ms\""));
@@ -63,7 +63,7 @@ fn all_come(behaviour: Behaviour, connections: usize, articles: usize) -> u64 {
     recorder.seen(|seen| {
         assert_eq!(seen.manners.settled, articles);
         assert_eq!(seen.accepted.len(), seen.articles.len());
-        // What was refused when the answer was lost may be rejected, or accepted, when offered again.
+        // Articles refused when the response was lost may be rejected, or accepted, when offered again.
         let ids = seen.articles.keys().chain(seen.rejected.keys()).chain(seen.refused.keys());
         assert_eq!(ids.collect::<BTreeSet<_>>().len(), articles);
         assert!(!seen.breaks.is_empty(), "it never closed");
@@ -82,7 +82,7 @@ fn all_come(behaviour: Behaviour, connections: usize, articles: usize) -> u64 {
 }
 
 #[test]
-fn a_difficult_peer_gets_every_article_it_wants() {
+fn difficult_peer_gets_every_article_it_wants() {
     let worse = Behaviour { later: 10_000, closes: 300, dies: 300, stalls: 100, ..difficult(false) };
     all_come(Behaviour { lies: 200, ..worse }, 3, 600);
     all_come(worse, 1, 400);
@@ -105,7 +105,7 @@ fn a_difficult_peer_gets_a_hundred_thousand_articles() {
 }
 
 #[test]
-fn a_peer_that_is_down_is_tried_again_after_the_pauses_that_are_configured() {
+fn unreachable_peer_is_retried_after_the_configured_pauses() {
     let recorder = Recorder::start(Behaviour::default());
     recorder.set_down(true);
     let section = section("down.example", &recorder, "")
@@ -113,7 +113,7 @@ fn a_peer_that_is_down_is_tried_again_after_the_pauses_that_are_configured() {
         .replace("\"200ms\"", "\"160ms\"");
     let server = Server::start_with(|text| text + &section);
     hand_in(&mut server.client(), 0..1, "misc.test");
-    // If they grew on, the last would take more than a minute.
+    // If the pauses kept growing, the last would take more than a minute.
     recorder.wait("attempts", |seen| seen.attempts.len() >= 13);
     let attempts = recorder.seen(|seen| seen.attempts.clone());
     for (n, pair) in attempts.windows(2).enumerate() {
@@ -124,7 +124,7 @@ fn a_peer_that_is_down_is_tried_again_after_the_pauses_that_are_configured() {
 }
 
 #[test]
-fn what_cannot_be_put_off_on_a_full_disk_is_put_off_once_there_is_room() {
+fn deferral_on_a_full_disk_is_recorded_once_there_is_room() {
     let recorder = Recorder::start(Behaviour { later: 100_000, ..Behaviour::default() });
     recorder.set_down(true);
     let section = section("down.example", &recorder, "");

@@ -1,4 +1,4 @@
-//! Feeds of headers, whose bodies are fetched when a reader asks for them.
+//! Feeds of headers, whose bodies are fetched on demand.
 
 use super::{hand_in, hand_in_all, id, section_to, status};
 use crate::client::{Client, article};
@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A server that takes headers from the test's address, and has bodies from these servers, which have time.
+/// Starts a server that accepts headers from the test's address, and fetches bodies from these servers,
+/// without a tight time limit.
 fn taking_headers(servers: &[SocketAddr]) -> Server {
     taking_headers_within("1 min", servers, |text| text)
 }
 
-/// The same with another time and another configuration.
+/// Like [`taking_headers`], with another time limit and configuration.
 fn taking_headers_within(
     timeout: &str,
     servers: &[SocketAddr],
@@ -31,34 +32,34 @@ fn taking_headers_within(
     })
 }
 
-/// How many articles are stored, bodies counted too.
+/// Returns the number of stored articles, bodies included.
 fn stored(server: &Server) -> u64 {
     let (replies, ok) = server.control(&serde_json::json!({ "do": "status" }));
     assert!(ok, "{replies:?}");
     replies[0]["status"]["spool"]["articles"].as_u64().unwrap()
 }
 
-/// What is left of an article apart from the lines that each server has of its own.
+/// Returns an article without the lines that each server has of its own.
 fn common(article: &[String]) -> Vec<String> {
     let own = |line: &&String| !line.starts_with("Path: ") && !line.starts_with("Xref: ");
     article.iter().filter(own).cloned().collect()
 }
 
-/// The block of an answer with this code.
+/// Returns the block of a response with this code.
 fn block(client: &mut Client, command: &str, code: &str) -> Vec<String> {
     let answer = client.ask(command);
     assert!(answer.starts_with(code), "{command}: {answer}");
     client.block()
 }
 
-/// The headers of an article, as a feed of headers brings them.
+/// Returns the headers of an article, as a feed of headers sends them.
 fn headers_of(article: &str, lines: usize) -> String {
     let head = article.split("\r\n\r\n").next().unwrap();
     format!("{head}\r\nBytes: {}\r\nLines: {lines}\r\n\r\n.\r\n", article.len() - 3)
 }
 
 #[test]
-fn bodies_come_from_another_newsreel_when_they_are_asked_for_and_stay() {
+fn bodies_are_fetched_on_demand_and_kept() {
     let upper = Server::start();
     let lower = taking_headers(&[upper.address]);
     let keys = "headers_only = true";
@@ -73,7 +74,7 @@ fn bodies_come_from_another_newsreel_when_they_are_asked_for_and_stay() {
         assert!(begun.elapsed() < PATIENCE, "{}", status(&upper, "down.example"));
         std::thread::sleep(Duration::from_millis(10));
     }
-    // What is there without the bodies.
+    // Commands that need no bodies.
     for client in [&mut above, &mut below] {
         client.ask("GROUP misc.test");
     }
@@ -86,7 +87,7 @@ fn bodies_come_from_another_newsreel_when_they_are_asked_for_and_stay() {
     let row = block(&mut below, &format!("OVER {}", id(3)), "224");
     assert_eq!(lines(row), ["1"]);
     assert_eq!(stored(&lower), 4, "nothing was fetched");
-    // What is fetched, by each way of asking.
+    // Each command that fetches a body.
     for (n, command) in
         [(0, "ARTICLE 1".to_owned()), (1, format!("ARTICLE {}", id(1))), (2, "ARTICLE 3".into())]
     {
@@ -103,7 +104,7 @@ fn bodies_come_from_another_newsreel_when_they_are_asked_for_and_stay() {
         "{path}"
     );
     assert_eq!(block(&mut below, "BODY 1", "222"), ["one", "..two", "", "three"]);
-    // It is kept, the rest cannot be had.
+    // Fetched bodies are kept, the rest is unavailable.
     drop(above);
     drop(upper);
     assert_eq!(block(&mut below, &format!("BODY {}", id(0)), "222"), ["one", "..two", "", "three"]);
@@ -114,7 +115,7 @@ fn bodies_come_from_another_newsreel_when_they_are_asked_for_and_stay() {
     assert_eq!(stored(&lower), 7, "three bodies");
 }
 
-/// A server that answers ARTICLE as it is told to, after a while; how often it was asked.
+/// Starts a server that answers ARTICLE by a script, after a while; returns a count of the requests.
 fn scripted(
     answer: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
 ) -> (SocketAddr, Arc<AtomicUsize>) {
@@ -134,7 +135,7 @@ fn converse(mut stream: &TcpStream, asked: &AtomicUsize, answer: &dyn Fn(&str) -
     let mut lines = BufReader::new(stream).lines();
     let mut reply = Some("200 ready\r\n".to_owned());
     while let Some(text) = reply {
-        // The other side may have gone.
+        // The other side may have closed.
         if stream.write_all(text.as_bytes()).is_err() {
             return;
         }
@@ -151,7 +152,7 @@ fn converse(mut stream: &TcpStream, asked: &AtomicUsize, answer: &dyn Fn(&str) -
     }
 }
 
-/// Brings the headers of this article.
+/// Feeds the headers of this article.
 fn bring(server: &Server, article: &str) {
     let mut client = server.client();
     assert!(client.ask("MODE HEADFEED").starts_with("250 "));
@@ -161,7 +162,7 @@ fn bring(server: &Server, article: &str) {
 }
 
 #[test]
-fn readers_who_ask_at_once_share_one_fetch() {
+fn simultaneous_readers_share_one_fetch() {
     let whole = article(&id(0), "misc.test", "the body");
     let answer = whole.clone();
     let (address, asked) = scripted(move |id| Some(format!("220 0 {id}\r\n{answer}")));
@@ -179,7 +180,7 @@ fn readers_who_ask_at_once_share_one_fetch() {
 }
 
 #[test]
-fn the_body_of_a_kept_article_is_kept_in_buffers() {
+fn body_of_a_kept_article_is_stored_in_buffers() {
     let whole = article(&id(0), "misc.test", "the body");
     let answer = whole.clone();
     let (address, asked) = scripted(move |id| Some(format!("220 0 {id}\r\n{answer}")));
@@ -195,10 +196,10 @@ fn the_body_of_a_kept_article_is_kept_in_buffers() {
 }
 
 #[test]
-fn another_article_is_not_taken_for_the_one_asked_for() {
+fn mismatched_bodies_are_rejected() {
     let whole = article(&id(0), "misc.test", "the body");
     let lies: [fn(&str) -> Option<String>; 6] = [
-        // Another Message-ID; the same one with another author; no body; another size; an article cut off;
+        // Another Message-ID; the right one with another author; no body; another size; a truncated article;
         // nothing.
         |id| Some(format!("220 0 {id}\r\n{}", article("<other@x>", "misc.test", "a lie"))),
         |id| {
@@ -211,7 +212,7 @@ fn another_article_is_not_taken_for_the_one_asked_for() {
     ];
     for (n, lie) in lies.into_iter().enumerate() {
         let (liar, asked) = scripted(lie);
-        // One of them says no more and stays.
+        // One of them sends nothing more and stays connected.
         let server = taking_headers_within("1 s", &[liar], |text| text);
         bring(&server, &whole);
         let mut client = server.client();
@@ -233,7 +234,7 @@ fn another_article_is_not_taken_for_the_one_asked_for() {
 }
 
 #[test]
-fn headers_are_taken_from_those_only_who_may_and_have_said_so() {
+fn headers_are_accepted_only_from_permitted_peers_that_announced_them() {
     let headers = headers_of(&article(&id(0), "misc.test", "the body"), 1);
     for (server, says, answer) in
         [(Server::start(), true, "502 "), (taking_headers(&["127.0.0.1:9".parse().unwrap()]), false, "250 ")]

@@ -1,4 +1,4 @@
-//! A real INN at the other end.
+//! Feeds to a real INN.
 
 use super::batches::{batch, file, lower, section, waiting};
 use super::{hand_in, status, wait_for_status};
@@ -10,7 +10,7 @@ use std::fs;
 
 #[test]
 #[ignore = "needs INN and root: make transcripts-inn"]
-fn inn_takes_what_it_is_sent_once() {
+fn inn_takes_each_article_once() {
     let Some(inn) = Inn::found() else { return };
     inn.start_empty();
     let section = format!(
@@ -31,7 +31,7 @@ fn inn_takes_what_it_is_sent_once() {
     let mut reader = Client::greeted(inn.reader_address());
     assert!(reader.ask("GROUP misc.test").starts_with("211 310 1 310 "));
     assert!(reader.ask("GROUP local.closed").starts_with("211 10 1 10 "));
-    // Offered again from the beginning: INN has all of it.
+    // Everything is offered again, and INN has it already.
     let from = serde_json::json!({ "from": { "place": "oldest" } });
     let (_, ok) =
         server.control(&serde_json::json!({ "do": "feed", "peer": "inn.example", "command": from }));
@@ -39,7 +39,7 @@ fn inn_takes_what_it_is_sent_once() {
     wait_for_status(&server, "inn.example", |feed| feed["refused"] == 310);
 }
 
-/// Each form that both know, with the program that makes it.
+/// Each compression that both support, with its program.
 const FORMS: [(&str, &str); 4] = [
     ("none", "cat"),
     ("compress", "echo '#! cunbatch'; exec compress -c"),
@@ -72,7 +72,7 @@ fn batches_of_every_form_are_filed_by_inn_and_those_of_inn_here() {
     }
     let mut reader = Client::greeted(inn.reader_address());
     assert!(reader.ask("GROUP misc.test").starts_with("211 400 1 400 "));
-    // The other way: INN's lists of articles, and its batcher.
+    // The reverse direction: INN's lists of articles, and its batcher.
     inn.tool(&["ctlinnd", "-s", "flush", "lower"], b"");
     let outgoing = inn.site().join("spool/outgoing");
     let list = fs::read_to_string(outgoing.join("lower")).unwrap();

@@ -1,4 +1,4 @@
-//! Keys of `[peer.send]` that say how to connect, and where a feed begins and what it skips.
+//! Keys of `[peer.send]` for connections, and for where a feed begins and what it skips.
 
 use super::recorder::{Behaviour, Recorder};
 use super::{hand_in, id, section, status, wait_for_status};
@@ -15,7 +15,7 @@ struct Lower {
 }
 
 impl Lower {
-    /// `keys` are those of the only peer that it knows.
+    /// Starts it; `keys` are those of its only peer.
     fn start(keys: &str) -> Self {
         let (dir, authority) = (TempDir::new().unwrap(), Authority::new());
         let file = |name: &str| dir.path().join(name);
@@ -38,7 +38,7 @@ impl Lower {
         self.dir.path().join(name)
     }
 
-    /// A server that feeds it, at one of its ports.
+    /// Starts a server that feeds it, at one of its ports.
     fn fed(&self, port: u16, keys: &str) -> Server {
         let section = format!(
             "\n[[peer]]\nname = \"lower.example\"\n[peer.send]\nto = \"localhost:{port}\"\n\
@@ -56,7 +56,7 @@ impl Lower {
     }
 }
 
-/// Hands in one article, which is to be taken.
+/// Feeds one article, which must be accepted.
 fn it_is_taken(server: &Server, number: usize) {
     hand_in(&mut server.client(), number..number + 1, "misc.test");
     wait_for_status(server, "lower.example", |feed| {
@@ -64,20 +64,20 @@ fn it_is_taken(server: &Server, number: usize) {
     });
 }
 
-/// Hands in one article, which is not taken, with this error.
+/// Feeds one article, which must fail with this error.
 fn it_fails(server: &Server, number: usize, error: &str) {
     hand_in(&mut server.client(), number..number + 1, "misc.test");
     wait_for_status(server, "lower.example", |feed| {
         feed["last_error"].as_str().is_some_and(|last| last.contains(error))
     });
     let feed = status(server, "lower.example");
-    // It is still to be offered, or was set aside.
+    // The article is still to be offered, or was set aside.
     let waits = ["lag_articles", "waiting"].into_iter().filter_map(|key| feed[key].as_u64()).sum::<u64>();
     assert_eq!((waits, &feed["accepted"]), (1, &0.into()), "{feed}");
 }
 
 #[test]
-fn tls_is_used_as_configured_and_the_certificate_must_be_vouched_for() {
+fn tls_is_used_as_configured_with_a_verified_certificate() {
     let lower = Lower::start("name = \"upper.example\"\naddresses = [\"127.0.0.1\"]\ntls = \"require\"");
     it_fails(&lower.fed(lower.plain(), ""), 0, "483");
     let ways = [("starttls", lower.plain()), ("implicit", lower.encrypted())];
@@ -91,7 +91,7 @@ fn tls_is_used_as_configured_and_the_certificate_must_be_vouched_for() {
 }
 
 #[test]
-fn a_feed_logs_in_and_a_password_that_changes_holds_at_the_next_connection() {
+fn feed_logs_in_and_rereads_the_password_for_each_connection() {
     let lower = Lower::start(
         "name = \"upper.example\"\naddresses = [\"127.0.0.1\"]\nuser = \"fred\"\ntls = \"require\"",
     );
@@ -106,9 +106,9 @@ fn a_feed_logs_in_and_a_password_that_changes_holds_at_the_next_connection() {
     wait_for_status(&server, "lower.example", |feed| feed["accepted"] == 1 && feed["last_error"].is_null());
 }
 
-/// One key each, between two newsreels.
+/// Each key between two newsreels.
 #[test]
-fn compress_compresses_alone_and_within_tls() {
+fn compress_works_alone_and_within_tls() {
     let lower = Lower::start("name = \"upper.example\"\naddresses = [\"127.0.0.1\"]");
     let compressed = || lower.server.status()["compressed"].clone();
     for (number, keys, expected) in [
@@ -123,7 +123,7 @@ fn compress_compresses_alone_and_within_tls() {
         drop(server);
         lower.server.wait_for_connections(0);
     }
-    // A peer that cannot compress is fed without.
+    // A peer without compression is fed uncompressed.
     let recorder = Recorder::start(Behaviour::default());
     let server = Server::start_with(|text| text + &section("down.example", &recorder, "compress = true"));
     hand_in(&mut server.client(), 0..1, "misc.test");
@@ -131,14 +131,14 @@ fn compress_compresses_alone_and_within_tls() {
 }
 
 #[test]
-fn bind_is_the_address_that_the_peer_sees() {
+fn bind_sets_the_address_that_the_peer_sees() {
     let lower = Lower::start("name = \"upper.example\"\naddresses = [\"127.86.16.1\"]");
     it_fails(&lower.fed(lower.plain(), "bind = \"127.86.16.2\""), 0, "");
     it_is_taken(&lower.fed(lower.plain(), "bind = \"127.86.16.1\""), 1);
 }
 
 #[test]
-fn of_several_places_the_first_that_answers_is_taken() {
+fn first_address_that_answers_is_used() {
     let [first, second] = [0, 1].map(|_| Recorder::start(Behaviour::default()));
     let to = format!("to = [\"127.0.0.1:1\", \"{}\", \"{}\"]", first.address, second.address);
     let section = section("down.example", &first, "").replace(&format!("to = \"{}\"", first.address), &to);
@@ -146,7 +146,7 @@ fn of_several_places_the_first_that_answers_is_taken() {
     let mut client = server.client();
     hand_in(&mut client, 0..3, "misc.test");
     first.wait_for(3);
-    // It ends its connections, and takes no more.
+    // The peer ends its connections, and accepts no more.
     first.set_down(true);
     hand_in(&mut client, 3..6, "misc.test");
     second.wait_for(3);
@@ -155,7 +155,7 @@ fn of_several_places_the_first_that_answers_is_taken() {
 }
 
 #[test]
-fn what_is_more_than_backlog_max_bytes_behind_is_skipped_and_counted() {
+fn backlog_beyond_the_limit_is_skipped_and_counted() {
     let recorder = Recorder::start(Behaviour::default());
     recorder.set_down(true);
     let section = section("down.example", &recorder, "backlog_max_bytes = \"64 KiB\"");
@@ -170,7 +170,7 @@ fn what_is_more_than_backlog_max_bytes_behind_is_skipped_and_counted() {
     let feed = status(&server, "down.example");
     let (accepted, missed) = (feed["accepted"].as_u64().unwrap(), feed["missed"].as_u64().unwrap());
     assert_eq!(accepted + missed, ARTICLES as u64, "{feed}");
-    // By their share of the journal, give or take a little.
+    // By their share of the journal, approximately.
     let expected = ARTICLES as u64 * 65_536 / lag_bytes;
     assert!(accepted.abs_diff(expected) <= expected / 5, "{accepted} of {expected}");
     // The newest ones.
@@ -179,7 +179,7 @@ fn what_is_more_than_backlog_max_bytes_behind_is_skipped_and_counted() {
 }
 
 #[test]
-fn a_new_feed_begins_at_its_date() {
+fn new_feed_begins_at_its_date() {
     let server = Server::start();
     hand_in(&mut server.client(), 0..5, "misc.test");
     let recorders = [0, 1].map(|_| Recorder::start(Behaviour::default()));

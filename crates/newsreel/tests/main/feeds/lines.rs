@@ -1,4 +1,4 @@
-//! Peers that get lines: a file that is taken away, and a program.
+//! Peers that get lines: in a file that is taken away, or to a program.
 
 use super::{hand_in, id, status, wait_for_status};
 use crate::operated::{Operated, PATIENCE};
@@ -29,7 +29,7 @@ fn ids(numbers: std::ops::Range<usize>) -> Vec<String> {
 }
 
 #[test]
-fn a_file_gets_a_line_for_each_article_and_is_taken_away_in_inns_way() {
+fn file_gets_a_line_for_each_article_and_is_rotated_as_with_inn() {
     let keys =
         "file = \"out/list\"\nlines = [\"message-id\", \"size\", \"token\", \"path\", \"arrived\", \"peer\"]";
     let section = section(keys);
@@ -58,7 +58,7 @@ fn a_file_gets_a_line_for_each_article_and_is_taken_away_in_inns_way() {
 }
 
 #[test]
-fn three_hundred_peers_with_files_need_no_descriptor_each() {
+fn three_hundred_peers_with_files_hold_no_descriptors() {
     const PEERS: usize = 300;
     const DESCRIPTORS_MAX: u64 = 220;
     let site = Operated::unmade();
@@ -90,7 +90,7 @@ fn three_hundred_peers_with_files_need_no_descriptor_each() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    // Readers are served beside them.
+    // Readers are served at the same time.
     let mut readers: Vec<_> = (0..10).map(|_| server.client()).collect();
     for reader in &mut readers {
         assert_eq!(reader.ask("GROUP misc.test"), "211 30 1 30 misc.test");
@@ -103,7 +103,7 @@ fn three_hundred_peers_with_files_need_no_descriptor_each() {
 }
 
 #[test]
-fn a_path_is_that_of_the_articles_file() {
+fn line_has_the_path_of_the_articles_file() {
     let section = section("file = \"out/list\"\nlines = [\"path\"]");
     let server = Server::start_with(|text| {
         text.replace("name = \"text\"\nbuffers = [\"text0\"]", "name = \"text\"\nmethod = \"tradspool\"")
@@ -117,7 +117,7 @@ fn a_path_is_that_of_the_articles_file() {
 }
 
 #[test]
-fn a_file_has_its_bound_and_what_follows_waits() {
+fn file_is_bounded_and_later_lines_wait() {
     let section = section("file = \"list\"\nlines = [\"message-id\"]\nwaiting_bytes_max = \"1 KiB\"");
     let server = Server::start_with(|text| text + &section);
     let mut client = server.client();
@@ -143,7 +143,7 @@ fn a_file_has_its_bound_and_what_follows_waits() {
 }
 
 #[test]
-fn after_kills_a_file_has_every_line_and_each_is_whole() {
+fn file_has_every_line_whole_despite_kills() {
     let site = Operated::unmade();
     site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
     site.done(&["group", "add", "misc.test"]);
@@ -171,7 +171,7 @@ fn after_kills_a_file_has_every_line_and_each_is_whole() {
 }
 
 #[test]
-fn a_program_that_ends_after_each_line_gets_every_line_once_and_in_order() {
+fn program_that_ends_after_each_line_gets_every_line_once_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let list = dir.path().join("list");
     let script = format!("read -r id && echo $id >> {}; echo no more >&2; exit 3", list.display());
@@ -186,7 +186,7 @@ fn a_program_that_ends_after_each_line_gets_every_line_once_and_in_order() {
 }
 
 #[test]
-fn what_a_program_does_not_read_is_for_the_next_one() {
+fn lines_a_program_did_not_read_go_to_the_next_one() {
     let dir = tempfile::tempdir().unwrap();
     let list = dir.path().join("list");
     let deaf = "program = [\"/bin/sleep\", \"1000\"]\nlines = [\"message-id\"]";
@@ -202,7 +202,7 @@ fn what_a_program_does_not_read_is_for_the_next_one() {
     server.reload(|text| text.replace("[\"/bin/sleep\", \"1000\"]", &reads)).unwrap();
     wait_for_status(&server, "archive", |feed| feed["accepted"] == 200 && feed["lag_articles"] == 0);
     assert_eq!(lines(&list), ids(0..200));
-    // Started again: it reads to the end of its input before.
+    // Started again, it first reads to the end of its input.
     flush(&server);
     hand_in(&mut client, 200..210, "misc.test");
     wait_for_status(&server, "archive", |feed| feed["accepted"] == 210);

@@ -1,25 +1,25 @@
-//! What a peer may expect of whoever feeds it, checked command by command: RFC 3977 and RFC 4644, the order
-//! of arrival, and no offer twice.
+//! Rules for a feeding peer, checked command by command: RFC 3977 and RFC 4644, the order of arrival, and no
+//! repeated offers.
 //!
-//! An offer that is repeated since a connection broke is no fault. Whether it broke is known only later, so
-//! such faults name the connection that excuses them.
+//! An offer repeated after a connection broke is no fault. A break may be noticed late, so such faults name
+//! the connection that excuses them.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// Longest command line with its CRLF (RFC 3977 section 3.1).
 const LINE_BYTES_MAX: usize = 512;
-/// Offers that a sender must have found wanted before it sends articles unasked.
+/// Offers that must have been wanted before a sender sends articles without asking.
 const WANTED_BEFORE_UNASKED: u64 = 96;
 
-/// How soon an article that is wanted later may be offered again, as the sender is configured.
+/// Pauses before a deferred article is offered again, as configured at the sender.
 #[derive(Debug, Clone, Copy)]
 pub struct Pauses {
     pub first: Duration,
     pub longest: Duration,
 }
 
-/// What the peer answers.
+/// Response of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// 238, 335.
@@ -30,45 +30,45 @@ pub enum Answer {
     Settled,
 }
 
-/// What is known of an article.
+/// State of an article.
 #[derive(Debug, Default)]
 struct Known {
-    /// The connection that has offered it and has no answer.
+    /// Connection that has offered it without a response.
     open_on: Option<u64>,
     settled_on: Option<u64>,
-    /// On which connections and when it was last wanted later, without break.
+    /// Connections and time of the deferrals since the last break.
     later: Option<(Vec<u64>, Instant)>,
 }
 
-/// What may excuse a fault; that is known only at the end.
+/// Possible excuse for a fault, known only at the end.
 #[derive(Debug)]
 enum Excuse {
     Nothing,
     /// One of these connections broke.
     Broken(Vec<u64>),
-    /// So many connections broke.
+    /// At least this many connections broke.
     Breaks(usize),
 }
 
-/// The checks of one peer.
+/// Checks of one peer.
 #[derive(Debug, Default)]
 pub struct Manners {
     known: HashMap<String, Known>,
-    /// Per connection what was asked for and has not come.
+    /// Articles requested and not received, by connection.
     asked: HashMap<u64, VecDeque<String>>,
-    /// Asked for, and not sent before others that were asked for later.
+    /// Articles requested, and skipped by articles requested later.
     passed_over: HashSet<(u64, String)>,
-    /// Per connection the last article that was offered for the first time.
+    /// Last article that was offered for the first time, by connection.
     newest: HashMap<u64, usize>,
-    /// Per connection how often an older article followed.
+    /// Number of older articles after newer ones, by connection.
     went_back: HashMap<u64, usize>,
     broken: HashSet<u64>,
     wanted: u64,
     pauses: Option<Pauses>,
     faults: Vec<(Excuse, String)>,
-    /// Articles that have a final answer.
+    /// Number of articles with a final response.
     pub settled: usize,
-    /// An operator has everything offered again.
+    /// Set if an operator has everything offered again.
     pub may_repeat: bool,
 }
 
@@ -77,12 +77,12 @@ impl Manners {
         Self { pauses, ..Self::default() }
     }
 
-    /// Of the same connections, before anything has happened.
+    /// Returns fresh checks that know the same broken connections.
     pub fn begun_again(&self) -> Self {
         Self { broken: self.broken.clone(), ..Self::default() }
     }
 
-    /// What was wrong.
+    /// Returns the faults.
     pub fn faults(&self) -> Vec<&str> {
         let counts = |excuse: &Excuse| match excuse {
             Excuse::Nothing => true,
@@ -92,7 +92,7 @@ impl Manners {
         self.faults.iter().filter(|(excuse, _)| counts(excuse)).map(|(_, text)| text.as_str()).collect()
     }
 
-    /// A connection ended, or is going to, so that answers may be lost.
+    /// Records that a connection ended, or is about to, so that responses may be lost.
     pub fn broke(&mut self, connection: u64) {
         self.broken.insert(connection);
     }
@@ -105,21 +105,21 @@ impl Manners {
         self.faults.push((Excuse::Nothing, text));
     }
 
-    /// A command line as it came.
+    /// Checks a command line.
     pub fn line(&mut self, line: &str) {
         if !line.ends_with("\r\n") || line.len() > LINE_BYTES_MAX || line.trim_end().contains(['\r', '\t']) {
             self.fault(format!("no command line: {line:?}"));
         }
     }
 
-    /// CHECK, IHAVE or TAKETHIS. Commands that came after IHAVE before its answer are `pipelined`.
+    /// Checks CHECK, IHAVE or TAKETHIS. Commands sent after IHAVE before its response are `pipelined`.
     pub fn offer(&mut self, connection: u64, verb: &str, id: &str, pipelined: bool) {
         if pipelined && verb == "IHAVE" {
             self.fault(format!("something followed IHAVE {id} before the answer"));
         }
         let asked = self.asked.entry(connection).or_default();
         if let Some(at) = asked.iter().position(|asked| verb == "TAKETHIS" && asked == id) {
-            // Those before it may be gone, and then must not come.
+            // Earlier ones may have been removed, and then must not come.
             let passed_over = asked.drain(..=at).take(at).collect::<Vec<_>>();
             self.passed_over.extend(passed_over.into_iter().map(|id| (connection, id)));
             return;
@@ -134,7 +134,7 @@ impl Manners {
         let pauses = self.pauses;
         let known = self.known.entry(id.to_owned()).or_default();
         let mut faults = Vec::new();
-        // The end of a connection may be noticed after what its sender did next.
+        // The end of a connection may be noticed after the sender's next action.
         let broken = |other: u64| Excuse::Broken(vec![other, connection]);
         if let Some(other) = known.open_on.replace(connection) {
             faults.push((broken(other), format!("{id} was offered again before the answer")));
@@ -154,8 +154,8 @@ impl Manners {
         self.faults.extend(faults);
     }
 
-    /// What is offered for the first time comes in the order of arrival. What a connection that broke had
-    /// brought, and nobody had read, another one may bring after newer articles.
+    /// Checks that first offers come in the order of arrival. Articles that a broken connection had brought
+    /// unread may come on another one after newer articles.
     fn is_in_order(&mut self, connection: u64, id: &str) {
         let number = id.trim_start_matches('<').split('@').next().and_then(|number| number.parse().ok());
         let Some(number) = number.filter(|_| !self.known.contains_key(id)) else { return };
@@ -167,7 +167,7 @@ impl Manners {
         }
     }
 
-    /// What is answered; to be called before it is sent.
+    /// Records a response; called before it is sent.
     pub fn answer(&mut self, connection: u64, verb: &str, id: &str, answer: Answer) {
         self.wanted += u64::from(answer == Answer::Wanted);
         let broken = &self.broken;
@@ -193,7 +193,7 @@ impl Manners {
         known.open_on = None;
     }
 
-    /// An article as it was sent, without the final line.
+    /// Checks an article as it was sent, without the final line.
     pub fn article(&mut self, id: &str, article: &str) {
         let (head, body) = article.split_once("\r\n\r\n").unwrap_or((article, ""));
         let has = |line: String| head.split("\r\n").any(|own| own == line);

@@ -1,4 +1,4 @@
-//! Outgoing feeds, to a peer that records what it gets and may be difficult, and to another newsreel.
+//! Outgoing feeds: to a peer that records everything and may be difficult, and to another newsreel.
 
 mod batches;
 mod chain;
@@ -26,12 +26,12 @@ use recorder::{Behaviour, Recorder};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// The section of a peer that is sent articles, quick to try again.
+/// Returns the section of a peer that is fed, with short pauses.
 fn section(name: &str, recorder: &Recorder, keys: &str) -> String {
     section_to(name, recorder.address, keys)
 }
 
-/// The same for a peer at this address.
+/// Like [`section`], for a peer at this address.
 fn section_to(name: &str, address: SocketAddr, keys: &str) -> String {
     format!(
         "\n[[peer]]\nname = \"{name}\"\n[peer.send]\nto = \"{address}\"\nretry_first = \"10ms\"\n\
@@ -39,7 +39,7 @@ fn section_to(name: &str, address: SocketAddr, keys: &str) -> String {
     )
 }
 
-/// A server that feeds a recorder.
+/// Starts a server that feeds a recorder.
 fn feeding(recorder: &Recorder, keys: &str) -> Server {
     let section = section("down.example", recorder, keys);
     Server::start_with(|text| text + &section)
@@ -49,7 +49,7 @@ fn id(n: usize) -> String {
     format!("<{n}@x.example>")
 }
 
-/// Hands articles to the server, which takes all of them.
+/// Feeds articles to the server, which accepts all of them.
 fn hand_in(client: &mut Client, numbers: std::ops::Range<usize>, groups: &str) {
     for chunk in numbers.collect::<Vec<_>>().chunks(100) {
         let all: Vec<_> = chunk.iter().map(|n| (id(*n), article(&id(*n), groups, "..body"))).collect();
@@ -57,14 +57,14 @@ fn hand_in(client: &mut Client, numbers: std::ops::Range<usize>, groups: &str) {
     }
 }
 
-/// Hands in these articles, each with its Message-ID.
+/// Feeds these articles, each with its Message-ID.
 fn hand_in_all(client: &mut Client, articles: &[(String, String)]) {
     client
         .send(articles.iter().map(|(id, article)| format!("TAKETHIS {id}\r\n{article}")).collect::<String>());
     articles.iter().for_each(|(id, _)| assert_eq!(client.line().trim_end(), format!("239 {id}")));
 }
 
-/// What the status says of the feed to a peer.
+/// Returns the status of the feed to a peer.
 fn status(server: &Server, peer: &str) -> serde_json::Value {
     let status = server.status();
     let peers = status["peers"].as_array().unwrap();
@@ -81,7 +81,7 @@ fn wait_for_status(server: &Server, peer: &str, is_so: impl Fn(&serde_json::Valu
 }
 
 #[test]
-fn a_peer_gets_what_it_wants_as_it_is_stored() {
+fn peer_gets_articles_as_stored() {
     let recorder = Recorder::start(Behaviour::default());
     let server = feeding(&recorder, "groups = \"misc.*\"");
     let mut client = server.client();
@@ -106,7 +106,7 @@ fn a_peer_gets_what_it_wants_as_it_is_stored() {
 }
 
 #[test]
-fn a_peer_that_takes_headers_gets_no_bodies() {
+fn peer_that_takes_headers_gets_no_bodies() {
     let recorder = Recorder::start(Behaviour { takes_headers: true, ..Behaviour::default() });
     let server = feeding(&recorder, "headers_only = true");
     let mut client = server.client();
@@ -119,7 +119,7 @@ fn a_peer_that_takes_headers_gets_no_bodies() {
     hand_in_all(&mut client, &[(id(0), plain), (id(1), sized), (id(2), control)]);
     recorder.wait_for(3);
     let head_of = |text: &str| text.split("\r\n\r\n").next().unwrap().to_owned() + "\r\n";
-    // As OVER counts: without the final line, and without the dot that was stuffed.
+    // Counted as in OVER: without the final line, and without stuffed dots.
     let bytes_of = |text: &str| text.len() - ".\r\n".len() - text.matches("\r\n..").count();
     let sent = |n: usize| recorder.seen(|seen| seen.articles[&id(n)].clone());
     assert_eq!(sent(0), format!("{}Bytes: {}\r\nLines: 3\r\n\r\n", head_of(&all[0]), bytes_of(&all[0])));
@@ -127,7 +127,7 @@ fn a_peer_that_takes_headers_gets_no_bodies() {
     assert_eq!(sent(1), format!("{head}Bytes: {}\r\n\r\n", bytes_of(&all[1])));
     assert_eq!(sent(2), all[2].strip_suffix(".\r\n").unwrap());
 
-    // One that does not is sent nothing.
+    // A peer without support for headers is sent nothing.
     let recorder = Recorder::start(Behaviour::default());
     let server = feeding(&recorder, "headers_only = true");
     hand_in(&mut server.client(), 0..1, "misc.test");
@@ -139,7 +139,7 @@ fn a_peer_that_takes_headers_gets_no_bodies() {
 }
 
 #[test]
-fn nothing_goes_back_to_where_it_came_from_or_has_been() {
+fn articles_are_not_sent_to_peers_in_their_path() {
     let recorder = Recorder::start(Behaviour::default());
     let section =
         section("peer.example", &recorder, "").replacen("[[peer]]\nname = \"peer.example\"\n", "", 1);
@@ -186,13 +186,13 @@ fn offers_on_one_connection_keep_the_order_of_arrival() {
         assert!(checks.len() >= 100 && (high < 100 || checks.len() == 500), "{}", checks.len());
         let expected: Vec<String> = (0..checks.len()).map(|n| format!("CHECK {}", id(n))).collect();
         assert_eq!(checks, expected);
-        // Also where the rest is sent unasked.
+        // Also when the rest is sent without asking.
         assert_eq!(recorder.seen(|seen| seen.accepted.clone()), (0..500).map(id).collect::<Vec<_>>());
     }
 }
 
 #[test]
-fn a_peer_that_is_only_fed_may_not_feed_and_nobody_may_in_its_place() {
+fn peer_that_is_only_fed_gets_no_feeding_rights() {
     let recorder = Recorder::start(Behaviour::default());
     let section = section("down.example", &recorder, "");
     let stranger = Server::start_with(|text| {
@@ -203,14 +203,14 @@ fn a_peer_that_is_only_fed_may_not_feed_and_nobody_may_in_its_place() {
         let answer = client.ask(command);
         assert!(answer.starts_with("480 ") || answer.starts_with("502 "), "{answer}");
     }
-    // Its section stands first, and the peer that is known is still who it is.
+    // The fed peer's section comes first, and the known peer is still recognized.
     let server = Server::start_with(|text| text.replacen("\n[[peer]]", &format!("{section}\n[[peer]]"), 1));
     hand_in(&mut server.client(), 0..3, "misc.test");
     recorder.wait_for(3);
 }
 
 #[test]
-fn what_waits_may_leave_the_newest_first() {
+fn backlog_may_be_sent_newest_first() {
     let recorder = Recorder::start(Behaviour::default());
     recorder.set_down(true);
     let server = feeding(&recorder, "connections = 1\norder = \"newest\"");
@@ -223,7 +223,7 @@ fn what_waits_may_leave_the_newest_first() {
 }
 
 #[test]
-fn a_peer_that_wants_everything_is_no_longer_asked() {
+fn peer_that_wants_everything_is_no_longer_asked() {
     let recorder = Recorder::start(Behaviour::default());
     let server = feeding(&recorder, "connections = 1");
     let mut client = server.client();
@@ -234,14 +234,14 @@ fn a_peer_that_wants_everything_is_no_longer_asked() {
     recorder.wait_for(200);
     let checks = recorder.seen(|seen| seen.commands.iter().filter(|c| c.starts_with("CHECK")).count());
     assert_eq!(checks, 100);
-    // It has them from elsewhere: from 10 percent on it is asked again.
+    // The peer has them from elsewhere: from 10 percent on it is asked again.
     recorder.behave(Behaviour { rejects: 100_000, ..Behaviour::default() });
     hand_in(&mut client, 200..400, "misc.test");
     wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0 && feed["no_check"] == false);
 }
 
 #[test]
-fn a_delayed_article_that_is_cancelled_meanwhile_is_not_sent() {
+fn delayed_article_cancelled_meanwhile_is_not_sent() {
     let recorder = Recorder::start(Behaviour::default());
     let server = feeding(&recorder, "delay = \"1 h\"");
     hand_in(&mut server.client(), 0..2, "misc.test");
@@ -255,7 +255,7 @@ fn a_delayed_article_that_is_cancelled_meanwhile_is_not_sent() {
 }
 
 #[test]
-fn what_was_overwritten_before_it_was_sent_is_counted_and_named() {
+fn articles_overwritten_before_sending_are_counted_and_named() {
     let recorder = Recorder::start(Behaviour::default());
     recorder.set_down(true);
     let section = section("down.example", &recorder, "");
@@ -279,7 +279,7 @@ fn what_was_overwritten_before_it_was_sent_is_counted_and_named() {
 }
 
 #[test]
-fn a_peer_that_is_down_is_tried_again_and_an_operator_may_stop_and_hurry() {
+fn unreachable_peer_is_retried_and_obeys_stop_and_start() {
     let recorder = Recorder::start(Behaviour::default());
     recorder.set_down(true);
     let server = feeding(&recorder, "");
@@ -296,7 +296,7 @@ fn a_peer_that_is_down_is_tried_again_and_an_operator_may_stop_and_hurry() {
     assert!(order("start".into()).1);
     recorder.wait_for(10);
     wait_for_status(&server, "down.example", |feed| feed["last_error"].is_null());
-    // From the beginning again: it has them all.
+    // From the beginning: the peer has them all.
     recorder.may_be_offered_again();
     assert!(order(serde_json::json!({ "from": { "place": "oldest" } })).1);
     wait_for_status(&server, "down.example", |feed| feed["refused"] == 10);
@@ -306,13 +306,13 @@ fn a_peer_that_is_down_is_tried_again_and_an_operator_may_stop_and_hurry() {
 }
 
 #[test]
-fn a_reload_adds_changes_and_removes_feeds() {
+fn reload_adds_changes_and_removes_feeds() {
     let (first, second) = (Recorder::start(Behaviour::default()), Recorder::start(Behaviour::default()));
     let server = feeding(&first, "groups = \"misc.*\"");
     let mut client = server.client();
     hand_in(&mut client, 0..5, "misc.test");
     first.wait_for(5);
-    // A peer that is new begins with what there is, if it is told so.
+    // A new peer gets everything if configured so.
     let section = section("second.example", &second, "from = \"oldest\"");
     server.reload(|text| text + &section).unwrap();
     second.wait_for(5);

@@ -1,4 +1,4 @@
-//! Peers whose answers about some articles are none that the protocol has.
+//! Peers that give unexpected responses about some articles.
 
 use super::odd_peer::OddPeer;
 use super::{hand_in_all, section_to, status, wait_for_status};
@@ -33,19 +33,19 @@ fn verb_of(request: ArticleRequest) -> &'static str {
     }
 }
 
-/// An article whose Message-ID says what is answered to which command.
+/// Returns a Message-ID that encodes the response to a command.
 fn scripted(verb: &str, answer: &str) -> String {
     format!("<{verb}.{}@x.example>", answer.replace(' ', "_"))
 }
 
-/// The answer that the Message-ID of an article asks for.
+/// Returns the response that the Message-ID of an article asks for.
 fn script(verb: &str, id: &str) -> Option<String> {
     let (own, answer) = id.trim_start_matches('<').split_once('@')?.0.split_once('.')?;
     let answer = answer.replace('_', " ").replace("SELF", id).replace("OTHER", "<other@x.example>");
     (own == verb).then_some(answer)
 }
 
-/// Answers that are in no row of the table, with what they mean.
+/// Responses that are not in the table, with their meaning.
 const OTHERS: [(&str, &str, Judgement); 16] = [
     ("CHECK", "501 Message-ID too long", Judgement::Odd),
     ("CHECK", "500 what", Judgement::Odd),
@@ -65,7 +65,7 @@ const OTHERS: [(&str, &str, Judgement); 16] = [
     ("ARTICLE", "435 had it", Judgement::Odd),
 ];
 
-/// Each row of the table, and the answers of no row, that belong to one way of feeding.
+/// Returns the rows of the table, and other responses, for one way of feeding.
 fn rows(streaming: bool) -> Vec<(String, Judgement)> {
     let mut rows = Vec::new();
     for (requests, code, judgement) in JUDGEMENTS {
@@ -79,7 +79,7 @@ fn rows(streaming: bool) -> Vec<(String, Judgement)> {
 }
 
 #[test]
-fn every_answer_of_the_table_has_its_consequence_and_other_articles_are_sent() {
+fn every_response_has_its_consequence_and_other_articles_are_sent() {
     for streaming in [true, false] {
         let rows = rows(streaming);
         let passing: BTreeSet<String> = rows
@@ -119,7 +119,7 @@ fn every_answer_of_the_table_has_its_consequence_and_other_articles_are_sent() {
 }
 
 #[test]
-fn an_article_with_odd_answers_is_offered_three_times_on_one_connection_and_named() {
+fn article_with_odd_responses_is_offered_three_times_and_named() {
     for (streaming, verb, answer) in
         [(true, "CHECK", "501 too long"), (true, "TAKETHIS", "501 bad"), (false, "IHAVE", "501 no")]
     {
@@ -145,7 +145,7 @@ fn an_article_with_odd_answers_is_offered_three_times_on_one_connection_and_name
 }
 
 #[test]
-fn an_article_on_whose_offer_a_peer_hangs_up_does_not_hold_up_others() {
+fn article_on_which_a_peer_hangs_up_does_not_delay_others() {
     for (streaming, verb) in [(true, "CHECK"), (false, "IHAVE")] {
         let peer = OddPeer::start(streaming, |verb, id, _| script(verb, id));
         let server = feeding(&peer, "connections = 1");
@@ -160,7 +160,7 @@ fn an_article_on_whose_offer_a_peer_hangs_up_does_not_hold_up_others() {
 }
 
 #[test]
-fn an_article_is_not_given_up_for_480_or_483_and_others_are_sent() {
+fn article_is_not_given_up_for_480_or_483() {
     for (streaming, verb, answer) in [
         (true, "CHECK", "480 log in"),
         (true, "TAKETHIS", "483 not without TLS"),
@@ -183,14 +183,14 @@ fn an_article_is_not_given_up_for_480_or_483_and_others_are_sent() {
     }
 }
 
-/// As [`feeding`], with a login.
+/// Like [`feeding`], with a login.
 fn feeding_as_user(peer: &OddPeer, password: &NamedTempFile) -> Server {
     fs::write(password, "secret\n").unwrap();
     feeding(peer, &format!("connections = 1\nuser = \"fred\"\npassword_file = {:?}", password.path()))
 }
 
 #[test]
-fn a_connection_whose_login_has_lapsed_is_replaced_and_no_article_is_blamed() {
+fn connection_with_expired_login_is_replaced() {
     let password = NamedTempFile::new().unwrap();
     for (streaming, verb) in [(true, "CHECK"), (true, "TAKETHIS"), (false, "IHAVE"), (false, "ARTICLE")] {
         let peer = OddPeer::start(streaming, move |own, id, before| {
@@ -208,7 +208,7 @@ fn a_connection_whose_login_has_lapsed_is_replaced_and_no_article_is_blamed() {
 }
 
 #[test]
-fn a_peer_that_honours_no_login_is_in_trouble_and_loses_nothing() {
+fn peer_that_ignores_logins_is_reported_and_loses_nothing() {
     let password = NamedTempFile::new().unwrap();
     let peer = OddPeer::start(true, |verb, id, before| {
         (verb == "CHECK" && id == plain(0) && before < 8).then(|| "480 log in".to_owned())
@@ -226,7 +226,7 @@ fn a_peer_that_honours_no_login_is_in_trouble_and_loses_nothing() {
 }
 
 #[test]
-fn a_peer_that_has_only_odd_answers_loses_nothing() {
+fn peer_with_only_odd_responses_loses_nothing() {
     let peer = OddPeer::start(true, |verb, _, before| {
         (verb == "CHECK" && before < 4).then(|| "503 out of order".to_owned())
     });
@@ -240,7 +240,7 @@ fn a_peer_that_has_only_odd_answers_loses_nothing() {
 }
 
 #[test]
-fn an_article_that_was_set_aside_is_offered_again_after_a_crash() {
+fn article_set_aside_is_offered_again_after_a_crash() {
     let peer = OddPeer::start(true, |verb, id, before| if before < 1 { script(verb, id) } else { None });
     let site = Operated::unmade();
     site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
@@ -258,7 +258,7 @@ fn an_article_that_was_set_aside_is_offered_again_after_a_crash() {
     while super::difficult::feed_of(&site)["lag_articles"] != 0 {
         assert!(begun.elapsed() < crate::operated::PATIENCE);
     }
-    // Killed with -9.
+    // Killed by SIGKILL.
     drop(serving);
     let serving = site.serve();
     site.done(&["ctl", "feed", "down.example", "flush"]);

@@ -1,4 +1,4 @@
-//! A peer whose answers a test writes: to each command about an article, in place of a proper one.
+//! A peer whose responses to commands about articles are scripted by a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::operated::PATIENCE;
 
-/// What is answered to a command (`CHECK`, `TAKETHIS`, `IHAVE`, or `ARTICLE` after IHAVE) about an article,
-/// given with how often it came before; `None`: a proper answer. `HANG UP` closes the connection.
+/// Returns the response to a command (`CHECK`, `TAKETHIS`, `IHAVE`, or `ARTICLE` after IHAVE) about an
+/// article, given how often it came before; `None` for a proper response. `HANG UP` closes the connection.
 pub type Script = dyn Fn(&str, &str, usize) -> Option<String> + Send + Sync;
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl OddPeer {
         Self::start_slow(streaming, Duration::ZERO, script)
     }
 
-    /// One that takes so long for each answer on a connection.
+    /// Starts a peer that takes this long for each response on a connection.
     pub fn start_slow(
         streaming: bool,
         pause: Duration,
@@ -63,13 +63,13 @@ impl OddPeer {
         Self { address, seen }
     }
 
-    /// How often a command came.
+    /// Returns how often a command came.
     pub fn count(&self, verb: &str, id: &str) -> usize {
         let key = (verb.to_owned(), id.to_owned());
         self.seen.lock().unwrap().commands.get(&key).copied().unwrap_or_default()
     }
 
-    /// Articles that were taken.
+    /// Returns the accepted articles.
     pub fn articles(&self) -> BTreeSet<String> {
         self.seen.lock().unwrap().articles.clone()
     }
@@ -78,12 +78,12 @@ impl OddPeer {
         self.seen.lock().unwrap().connections
     }
 
-    /// Connections that were open at once.
+    /// Returns the highest number of connections open at once.
     pub fn open_most(&self) -> usize {
         self.seen.lock().unwrap().open_most
     }
 
-    /// Waits until so many articles were taken.
+    /// Waits until so many articles were accepted.
     pub fn wait_for(&self, articles: usize) {
         let begun = Instant::now();
         while self.articles().len() < articles {
@@ -120,7 +120,7 @@ fn converse(
                 *count - 1
             });
             let answer = script(verb, id, before).unwrap_or_else(|| format!("{proper} {id}"));
-            // Before the sender can know of it.
+            // Recorded before the sender can know of it.
             if proper.starts_with("23") && verb != "CHECK" && answer.starts_with(proper) {
                 note(seen, |seen| seen.articles.insert(id.to_owned()));
             }

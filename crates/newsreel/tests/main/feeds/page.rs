@@ -1,8 +1,8 @@
-//! `docs/feeding.md` as an operator follows it, with INN as the peer: each command is run as it is typed, and
+//! Follows `docs/feeding.md` as an operator does, with INN as the peer: each command is run as written, and
 //! each piece of configuration is used.
 //!
-//! Names of other machines are replaced by addresses of this one, and programs that take batches elsewhere by
-//! one that hands them to INN's rnews; nothing else is changed.
+//! Names of other machines are replaced by addresses of this one, and programs that carry batches by one that
+//! passes them to INN's rnews; nothing else is changed.
 
 use super::{hand_in, hand_in_all};
 use crate::client::{Client, article};
@@ -14,11 +14,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-/// The article that the page asks about.
+/// The article that the page's examples name.
 const ASKED: &str = "<1993Apr5.012345@example.org>";
 /// Articles that arrive after each change of the configuration.
 const ARTICLES: usize = 20;
-/// What batches are handed to.
+/// Programs that batches are passed to.
 const CARRIERS: [&str; 3] = ["/usr/bin/uux", "/usr/bin/ssh", "/usr/bin/rsync"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,13 +26,13 @@ enum Item {
     Commands(Vec<String>),
     /// Sections of newsreel's configuration.
     Sections(Vec<String>),
-    /// A key in place of the one of that name.
+    /// A key that replaces the one of that name.
     Key(String),
     /// Part of INN's incoming.conf.
     Inn(String),
 }
 
-/// What is to be typed, in the order of the page; commands within the text as well.
+/// Returns the items of the page in order; includes commands within the text.
 fn items(page: &str) -> Vec<Item> {
     let mut items = Vec::new();
     for paragraph in page.split("\n\n") {
@@ -60,13 +60,13 @@ fn items(page: &str) -> Vec<Item> {
     items
 }
 
-/// The operator.
+/// The operator who follows the page.
 struct Reader {
     inn: Inn,
     site: Operated,
     serving: Serving,
     base: String,
-    /// Sections in use; one of the same name replaces another.
+    /// Sections in use; a new one replaces another of the same name.
     sections: Vec<String>,
     handed_in: usize,
 }
@@ -85,7 +85,7 @@ impl Reader {
         let program = env!("CARGO_BIN_EXE_newsreel");
         reader.script("newsreel", &format!("exec {program} \"$@\" --dir {}", reader.site.dir().display()));
         reader.script("read-them", "cat \"$@\"");
-        // rsync is given the file's name, the others its content.
+        // rsync gets the file's name, the others its content.
         let rnews = reader.inn.command("rnews");
         reader.script(
             "carrier",
@@ -127,7 +127,7 @@ impl Reader {
         self.apply();
     }
 
-    /// Has the server take the configuration, and articles arrive.
+    /// Applies the configuration to the server, and feeds articles.
     fn apply(&mut self) {
         let mut text = self.base.clone() + "\n" + &self.sections.concat();
         text = text.replace("news.example.net:119", &self.inn.peer_address().to_string());
@@ -214,7 +214,7 @@ fn the_page_is_followed_with_inn_at_the_other_end() {
         output["batches_handed_over"].as_u64() > Some(0) && output["waiting_files"] == 0
     });
     let feed = reader.feed("news.example.net");
-    // What is sent without an offer is rejected if a batch has brought it before.
+    // An article sent without an offer is rejected if a batch has brought it before.
     assert!(feed["accepted"].as_u64() > Some(0), "{feed}");
     assert_eq!((&feed["missed"], &feed["given_up"]), (&0.into(), &0.into()), "{feed}");
 }

@@ -1,7 +1,7 @@
 //! A peer that takes articles by CHECK, TAKETHIS and IHAVE, records everything, and is as difficult as a test
-//! wants: it puts off, rejects, closes, dies within an article, falls silent, or answers about another
-//! article. What it does follows from a seed and from the Message-ID. It is strict: whatever a sender must
-//! not do is a fault ([`Manners`]).
+//! wants: it defers, rejects, closes, dies within an article, falls silent, or answers about another article.
+//! Its behaviour follows from a seed and from the Message-ID. Any violation of the rules by the sender is a
+//! fault ([`Manners`]).
 
 use super::manners::{Answer, Manners, Pauses};
 use std::collections::BTreeMap;
@@ -13,35 +13,35 @@ use std::time::{Duration, Instant};
 
 use crate::operated::PATIENCE;
 
-/// A peer that closes connections closes the first at this offer.
+/// Number of the offer at which a peer that closes connections closes the first one.
 const FIRST_CLOSES_AFTER: u32 = 20;
-/// What odds are of.
+/// Base of the odds.
 const CERTAIN: u64 = 100_000;
 
-/// How a peer behaves; odds are of 100,000.
+/// Behaviour of a peer; odds are out of 100,000.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Behaviour {
-    /// It knows neither CAPABILITIES nor MODE STREAM.
+    /// Supports neither CAPABILITIES nor MODE STREAM.
     pub no_streaming: bool,
-    /// It knows MODE HEADFEED.
+    /// Supports MODE HEADFEED.
     pub takes_headers: bool,
-    /// 431 or 436: later.
+    /// Defers with 431 or 436.
     pub later: u64,
-    /// 400 and the end; of the first connection surely.
+    /// Sends 400 and closes; always on the first connection.
     pub closes: u64,
-    /// The end in the middle of an article.
+    /// Closes in the middle of an article.
     pub dies: u64,
-    /// No answer any more.
+    /// Stops answering.
     pub stalls: u64,
-    /// An answer about another article.
+    /// Answers about another article.
     pub lies: u64,
-    /// 439 or 437, always the same articles.
+    /// Rejects with 439 or 437, always the same articles.
     pub rejects: u64,
-    /// 438 or 435, always the same articles.
+    /// Refuses with 438 or 435, always the same articles.
     pub refuses: u64,
 }
 
-/// How far an exchange about an article is.
+/// Progress of an exchange about an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// CHECK or IHAVE has come, and is not answered.
@@ -52,10 +52,10 @@ pub enum Step {
     Answered,
 }
 
-/// What one peer saw.
+/// Observations of one peer.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Articles taken, in order, and what was sent of each.
+    /// Articles accepted, in order, with their text.
     pub accepted: Vec<String>,
     pub articles: BTreeMap<String, String>,
     /// Commands with a Message-ID, in order.
@@ -63,9 +63,9 @@ pub struct Seen {
     pub rejected: BTreeMap<String, u64>,
     pub refused: BTreeMap<String, u64>,
     pub connections: u64,
-    /// When connections were made, also those that were not taken.
+    /// Times of all connections, including refused ones.
     pub attempts: Vec<Instant>,
-    /// Connections that the peer itself has broken, and when it was about to.
+    /// Connections broken by the peer itself, and the times just before.
     pub breaks: Vec<(u64, Instant)>,
     pub manners: Manners,
 }
@@ -82,7 +82,7 @@ struct Shared {
     watch: Watch,
 }
 
-/// The peer; gone with the value.
+/// The peer, which ends on drop.
 pub struct Recorder {
     pub address: SocketAddr,
     shared: Arc<Shared>,
@@ -93,7 +93,7 @@ impl Recorder {
         Self::start_with(behaviour, None, Box::new(|_, _| {}))
     }
 
-    /// One that knows how soon an article may be offered again, and whose exchanges are watched.
+    /// Starts a peer that knows the sender's pauses, and whose exchanges are watched.
     pub fn start_with(behaviour: Behaviour, pauses: Option<Pauses>, watch: Watch) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -130,27 +130,27 @@ impl Recorder {
         Self { address, shared }
     }
 
-    /// Behaves otherwise from now on.
+    /// Changes the behaviour from now on.
     pub fn behave(&self, behaviour: Behaviour) {
         *self.shared.behaviour.lock().unwrap() = behaviour;
     }
 
-    /// Takes no connections, or takes them again.
+    /// Refuses connections, or accepts them again.
     pub fn set_down(&self, is_down: bool) {
         self.shared.is_down.store(is_down, Ordering::SeqCst);
     }
 
-    /// Whoever fed it is gone, with all connections.
+    /// Records that the sender was killed, with all connections.
     pub fn sender_is_gone(&self) {
         self.shared.record(|seen| (1..=seen.connections).for_each(|number| seen.manners.broke(number)));
     }
 
-    /// An operator has everything offered again: that is no fault.
+    /// Allows repeated offers, as requested by an operator.
     pub fn may_be_offered_again(&self) {
         self.shared.record(|seen| seen.manners.may_repeat = true);
     }
 
-    /// Knows these articles, and nothing else has happened.
+    /// Resets the peer, which has these articles.
     pub fn begin_again(&self, accepted: &[String]) {
         self.sender_is_gone();
         self.shared.record(|seen| {
@@ -161,12 +161,12 @@ impl Recorder {
         });
     }
 
-    /// Looks at what was seen.
+    /// Reads the observations.
     pub fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         look(&self.shared.seen.lock().unwrap())
     }
 
-    /// Fails if whoever feeds it has done what it must not.
+    /// Panics if the sender has committed a fault.
     pub fn expects_no_faults(&self) {
         let faults: Vec<String> =
             self.seen(|seen| seen.manners.faults().into_iter().take(5).map(str::to_owned).collect());
@@ -209,7 +209,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Whether an article is among those of these odds, in the manner `salt`.
+/// Returns whether an article is among those of these odds, for the behaviour `salt`.
 fn chosen(id: &str, odds: u64, salt: u64) -> bool {
     let hash = id.bytes().fold(salt, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     (hash >> 20) % CERTAIN < odds
@@ -230,7 +230,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The connection will end, or say what makes the other side end it.
+    /// Records that the connection will end, or is about to be ended by the other side.
     fn break_off(&self, number: u64) {
         self.record(|seen| {
             seen.breaks.push((number, Instant::now()));
@@ -242,7 +242,7 @@ impl Shared {
         self.seen.lock().unwrap().articles.contains_key(id)
     }
 
-    /// Converses to the end; whether the other side has said goodbye.
+    /// Converses to the end; returns whether the other side sent QUIT.
     fn converse(&self, stream: TcpStream, number: u64) -> std::io::Result<bool> {
         stream.set_nodelay(true)?;
         let mut out = stream.try_clone()?;
@@ -311,7 +311,7 @@ impl Shared {
         }
     }
 
-    /// IHAVE up to its last answer; `None`: the connection is to end.
+    /// Handles IHAVE up to its last response; `None` if the connection is to end.
     fn transfer(
         &self,
         input: &mut impl BufRead,
@@ -329,7 +329,7 @@ impl Shared {
         Ok(taken.map(|is_good| if is_good { 235 } else { 437 }))
     }
 
-    /// Whether the connection goes on at this offer.
+    /// Returns whether the connection survives this offer.
     fn bears(
         &self,
         out: &mut TcpStream,
@@ -351,7 +351,7 @@ impl Shared {
         Ok(false)
     }
 
-    /// The code to an offer: of these for "no", "later" and "yes".
+    /// Returns the code for an offer, from those for refused, later and wanted.
     fn judge(
         &self,
         number: u64,
@@ -374,7 +374,7 @@ impl Shared {
         code
     }
 
-    /// Takes an article; whether it is good, `None`: the connection is to end.
+    /// Receives an article; returns whether it is good, or `None` if the connection is to end.
     fn take(
         &self,
         input: &mut impl BufRead,

@@ -5,13 +5,13 @@ use super::recorder::{Behaviour, Recorder, Step};
 use super::{hand_in, id, section, status, wait_for_status};
 use crate::operated::{Operated, PATIENCE};
 use crate::running::Server;
-use spool::{CrashKind, Disk, Open, SimDisk};
+use disk::{CrashKind, Disk, Open, SimDisk};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A site on which `recorder` is fed.
+/// Creates a site that feeds `recorder`.
 pub(super) fn site(recorder: &Recorder, keys: &str) -> Operated {
     let site = Operated::unmade();
     site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
@@ -22,8 +22,8 @@ pub(super) fn site(recorder: &Recorder, keys: &str) -> Operated {
 }
 
 #[test]
-fn nothing_is_lost_and_little_comes_twice_when_the_server_is_killed() {
-    // In turn it is killed while nothing is sent, while articles are on their way, and while some wait.
+fn killed_server_loses_nothing_and_repeats_little() {
+    // Killed in turn while idle, while articles are being sent, and while some wait.
     let recorder = Recorder::start(Behaviour::default());
     let site = site(&recorder, "connections = 2");
     let mut handed_in = 0;
@@ -39,7 +39,7 @@ fn nothing_is_lost_and_little_comes_twice_when_the_server_is_killed() {
         handed_in += 300;
         let enough = handed_in - 150;
         recorder.wait("a part of the articles", |seen| seen.accepted.len() >= enough - 100);
-        // Killed with -9.
+        // Killed by SIGKILL.
         drop(server);
         recorder.sender_is_gone();
     }
@@ -55,24 +55,24 @@ fn nothing_is_lost_and_little_comes_twice_when_the_server_is_killed() {
     drop(server);
 }
 
-/// What the disk and the peer had at one moment of a feed.
+/// State of the disk and the peer at one moment of a feed.
 struct Moment {
     what: &'static str,
     disk: SimDisk,
     /// Articles that the peer has.
     accepted: Vec<String>,
-    /// Articles that it has answered for.
+    /// Number of articles that it has answered for.
     answered: usize,
     /// Whether the cursor is known to be after those.
     is_noted: bool,
 }
 
-/// Looks at a feed from the peer's side.
+/// Observes a feed from the peer's side.
 struct Watcher {
     disk: SimDisk,
     cursor: OnceLock<PathBuf>,
     answered: AtomicUsize,
-    /// Nothing more is kept.
+    /// Set when nothing more is to be recorded.
     is_over: AtomicBool,
     /// Sequence number of the first article.
     first: OnceLock<u64>,
@@ -91,12 +91,12 @@ impl Watcher {
         })
     }
 
-    /// A server on this disk that feeds `recorder`; the sequence number of the first article.
+    /// Starts a server on this disk that feeds `recorder`; returns the sequence number of the first article.
     fn serve(&self, recorder: &Recorder, keys: &str) -> (Server, u64) {
         let section = section("down.example", recorder, keys);
         let disk = Arc::new(self.disk.clone());
         let server = Server::start_on(disk, |text| text.replace("\"32 MiB\"", "\"1 MiB\"") + &section);
-        // Once it greets it can be asked.
+        // A server that greets can be queried.
         let _greeted = server.client();
         wait_for_status(&server, "down.example", serde_json::Value::is_object);
         self.cursor.set(server.data().join("journal/feed.down.example.cursor")).unwrap();
@@ -105,7 +105,7 @@ impl Watcher {
         (server, first)
     }
 
-    /// Where the cursor continues after a kill: a sequence number (`docs/formats/cursor.md`).
+    /// Returns the sequence number at which the cursor continues after a kill (`docs/formats/cursor.md`).
     fn noted(&self) -> u64 {
         let file = self.disk.open(self.cursor.get().unwrap(), Open::ReadOnly).unwrap();
         let copy = |at: u64| {
@@ -117,7 +117,7 @@ impl Watcher {
         copy(0).max(copy(4_096)).1
     }
 
-    /// Waits until so many articles are noted.
+    /// Waits until the cursor is after so many articles.
     fn wait_until_noted(&self, first: u64, articles: usize) {
         let begun = Instant::now();
         while self.noted() < first + articles as u64 {
@@ -132,7 +132,7 @@ impl Watcher {
         self.moments.lock().unwrap().push(Moment { what, disk, accepted, answered, is_noted });
     }
 
-    /// Called at each step; articles are answered in their order.
+    /// Called at each step; articles are answered in order.
     fn watch(&self, step: Step) {
         if self.is_over.load(Ordering::SeqCst) {
             return;
@@ -154,7 +154,7 @@ impl Watcher {
     }
 }
 
-/// The numbers of the articles offered after so many commands, in order.
+/// Returns the numbers of the articles offered after so many commands, in order.
 fn offered(recorder: &Recorder, commands: usize) -> Vec<usize> {
     let number = |command: &String| {
         let id = command.strip_prefix("CHECK ").or(command.strip_prefix("IHAVE "))?;
@@ -191,13 +191,13 @@ fn killed_at_each_step(behaviour: Behaviour) {
 }
 
 #[test]
-fn killed_at_each_step_nothing_is_left_out_and_nothing_that_was_noted_is_offered_again() {
+fn kill_at_any_step_loses_nothing_and_repeats_nothing_noted() {
     killed_at_each_step(Behaviour::default());
     killed_at_each_step(Behaviour { no_streaming: true, ..Behaviour::default() });
 }
 
 #[test]
-fn killed_with_deferred_articles_it_offers_them_when_they_are_due() {
+fn deferred_articles_are_offered_when_due_after_a_kill() {
     const ARTICLES: usize = 5;
     let watcher = Watcher::new();
     watcher.is_over.store(true, Ordering::SeqCst);
@@ -222,7 +222,7 @@ fn killed_with_deferred_articles_it_offers_them_when_they_are_due() {
 }
 
 #[test]
-fn after_a_stop_nothing_is_offered_again() {
+fn nothing_is_offered_again_after_a_stop() {
     let recorder = Recorder::start(Behaviour { later: 100_000, ..Behaviour::default() });
     let site = site(&recorder, "connections = 1");
     let server = site.serve();
@@ -230,7 +230,7 @@ fn after_a_stop_nothing_is_offered_again() {
     recorder.wait("offers", |seen| seen.commands.len() >= 50);
     recorder.behave(Behaviour::default());
     recorder.wait_for(50);
-    // The peer has them; whether its answers have come is another thing.
+    // The peer has them; its responses may not have arrived yet.
     let begun = Instant::now();
     let is_noted = |feed: serde_json::Value| feed["lag_articles"] == 0 && feed["waiting"] == 0;
     while !is_noted(feed_of(&site)) {

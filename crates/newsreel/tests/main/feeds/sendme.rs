@@ -1,4 +1,4 @@
-//! ihave and sendme between two servers that exchange batches alone.
+//! ihave and sendme between two servers that exchange only batches.
 
 use super::batches::{batch, section, waiting};
 use super::{hand_in, id};
@@ -29,7 +29,7 @@ pub(super) fn taken(server: &Server, peer: &str) -> String {
     }
 }
 
-/// Has a server file a batch.
+/// Makes a server file a batch.
 pub(super) fn file(server: &Server, batch: &str) {
     let incoming: PathBuf = server.data().join("incoming");
     fs::create_dir_all(&incoming).unwrap();
@@ -48,7 +48,7 @@ pub(super) fn ids_in(batch: &str, header: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_peer_gets_what_it_asks_for_and_asks_for_what_it_lacks() {
+fn peers_request_and_get_missing_articles() {
     let upper = server("up.example", "low.example", "groups = \"misc.*\"");
     let lower = server("low.example", "up.example", "groups = \"none.*\"");
     hand_in(&mut upper.client(), 0..10, "misc.test");
@@ -66,7 +66,7 @@ fn a_peer_gets_what_it_asks_for_and_asks_for_what_it_lacks() {
     assert!(sendme.contains("\nControl: sendme low.example\n"), "{sendme}");
     let asked: Vec<String> = ids_in(&sendme, "<").into_iter().map(|rest| format!("<{rest}")).collect();
     assert_eq!(asked, (0..5).map(id).collect::<Vec<_>>());
-    // It asks for one that it may not have as well, and for one that nobody has.
+    // The peer also requests one that it may not have, and one that does not exist.
     let more = format!("<0@x.example>\n{}\n<nothing@x.example>\n", id(20));
     let length = sendme.split(['\n', ' ']).nth(2).unwrap().parse::<usize>().unwrap();
     let sendme = sendme.replacen("<0@x.example>\n", &more, 1).replacen(
@@ -84,7 +84,7 @@ fn a_peer_gets_what_it_asks_for_and_asks_for_what_it_lacks() {
     assert_eq!(sent, asked, "{batch}");
     file(&lower, &batch);
     assert!(lower.client().ask("GROUP misc.test").starts_with("211 10 1 10 "));
-    // What it was told of and has is not asked for again.
+    // Offered articles that are here are not requested again.
     file(&lower, &ihave.replace("<ihave.", "<again."));
     let (said, ok) = super::batches::batch(&lower, "up.example");
     assert!(ok && said == "up.example: nothing waits for a batch", "{said}");

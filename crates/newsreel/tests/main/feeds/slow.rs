@@ -13,7 +13,7 @@ fn feeding(peer: &OddPeer, keys: &str) -> Server {
 }
 
 #[test]
-fn a_peer_that_is_slow_on_each_connection_gets_all_that_it_may() {
+fn slow_peer_gets_all_configured_connections() {
     for streaming in [true, false] {
         let peer = OddPeer::start_slow(streaming, ANSWER, |_, _, _| None);
         let server = feeding(&peer, "connections = 4");
@@ -26,7 +26,7 @@ fn a_peer_that_is_slow_on_each_connection_gets_all_that_it_may() {
 }
 
 #[test]
-fn an_article_behind_one_that_is_not_answered_takes_another_connection() {
+fn articles_after_an_unanswered_one_use_another_connection() {
     for streaming in [true, false] {
         let peer = OddPeer::start(streaming, |_, id, _| {
             if id == super::id(0) {
@@ -38,7 +38,7 @@ fn an_article_behind_one_that_is_not_answered_takes_another_connection() {
         let mut client = server.client();
         hand_in(&mut client, 0..1, "misc.test");
         wait_for_status(&server, "down.example", |feed| feed["connections"] == 1);
-        // More than may be on its way over the first.
+        // More than the window of the first connection.
         hand_in(&mut client, 1..200, "misc.test");
         peer.wait_for(if streaming { 168 } else { 199 });
         assert_eq!(peer.open_most(), 2);
@@ -46,7 +46,7 @@ fn an_article_behind_one_that_is_not_answered_takes_another_connection() {
 }
 
 #[test]
-fn a_peer_is_checked_or_not_as_the_keys_say() {
+fn check_is_used_as_configured() {
     for (keys, checks) in [("no_check_high = 0", 0), ("no_check_high = 100", 1_200)] {
         let peer = OddPeer::start(true, |_, _, _| None);
         let server = feeding(&peer, &format!("connections = 1\n{keys}"));
@@ -59,13 +59,13 @@ fn a_peer_is_checked_or_not_as_the_keys_say() {
 }
 
 #[test]
-fn a_peer_that_wants_everything_is_soon_not_asked_any_more() {
+fn peer_that_wants_everything_is_soon_fed_without_check() {
     let peer = OddPeer::start_slow(true, Duration::from_millis(2), |_, _, _| None);
     let server = feeding(&peer, "connections = 1");
     hand_in(&mut server.client(), 0..600, "misc.test");
     peer.wait_for(600);
     let checked = (0..600).map(|n| peer.count("CHECK", &super::id(n))).sum::<usize>();
-    // As many as decide, and those that were on their way.
+    // As many as decide, and those in the window.
     assert!((100..300).contains(&checked), "{checked}");
     wait_for_status(&server, "down.example", |feed| feed["no_check"] == true);
 }

@@ -1,11 +1,11 @@
-//! A site without numbers: it takes and relays articles of groups that it does not have, and reads nobody the
-//! news.
+//! A site without article numbers: it accepts and relays articles of groups that it does not have, and serves
+//! no readers.
 
 use super::recorder::{Behaviour, Recorder};
 use super::{hand_in, id, section};
 use crate::client::{Client, article};
 use crate::running::Server;
-use spool::RealDisk;
+use disk::RealDisk;
 use std::sync::Arc;
 
 fn transit(recorder: &Recorder, keys: &str) -> Server {
@@ -16,7 +16,7 @@ fn transit(recorder: &Recorder, keys: &str) -> Server {
 }
 
 #[test]
-fn articles_of_any_group_that_a_peer_takes_are_stored_and_relayed() {
+fn articles_of_any_group_wanted_by_a_peer_are_stored_and_relayed() {
     let recorder = Recorder::start(Behaviour::default());
     let server = transit(&recorder, "");
     let mut client = server.client();
@@ -44,7 +44,7 @@ fn articles_of_any_group_that_a_peer_takes_are_stored_and_relayed() {
 }
 
 #[test]
-fn peers_have_articles_by_message_id_and_nothing_else() {
+fn peers_read_articles_only_by_message_id() {
     let recorder = Recorder::start(Behaviour::default());
     let server = transit(&recorder, "");
     let mut client = server.client();
@@ -89,7 +89,7 @@ fn peers_have_articles_by_message_id_and_nothing_else() {
 }
 
 #[test]
-fn what_no_peer_takes_is_stored_if_unknown_groups_says_so() {
+fn articles_no_peer_wants_are_stored_as_unknown_groups_decides() {
     let recorder = Recorder::start(Behaviour::default());
     let server = transit(&recorder, "unknown_groups = \"junk\"\n");
     let mut client = server.client();
@@ -98,14 +98,14 @@ fn what_no_peer_takes_is_stored_if_unknown_groups_says_so() {
     recorder.wait_for(1);
     assert_eq!(recorder.seen(|seen| seen.accepted.clone()), [id(2)]);
     assert!(client.ask(&format!("STAT {}", id(0))).starts_with("223 "));
-    // What a peer may not send is not taken.
+    // Articles that a peer may not send are rejected.
     client.send(format!("TAKETHIS {}\r\n{}", id(9), article(&id(9), "local.hidden", "body")));
     assert!(client.line().starts_with("439 "));
 }
 
-/// Hiding needs no numbers: the operator's and a filter's, through restart and rebuild.
+/// Hiding needs no numbers, by the operator or a filter, and survives restart and rebuild.
 #[test]
-fn what_is_hidden_is_not_had_by_its_message_id_either() {
+fn hidden_articles_are_not_readable_by_message_id() {
     let recorder = Recorder::start(Behaviour::default());
     let server = transit(&recorder, "");
     let server = {
@@ -129,7 +129,7 @@ fn what_is_hidden_is_not_had_by_its_message_id_either() {
         (0..4).map(|n| client.ask(&format!("STAT {}", id(n))).starts_with("223 ")).collect()
     };
     assert_eq!(shown(&mut client), [true, false, true, false]);
-    // Peers are told that it is here, and are not sent what a filter hid.
+    // Peers are refused hidden articles as duplicates, and are not sent those hidden by a filter.
     assert!(client.ask(&format!("CHECK {}", id(3))).starts_with("438 "));
     recorder.wait_for(2);
     drop(client);
@@ -144,9 +144,9 @@ fn what_is_hidden_is_not_had_by_its_message_id_either() {
     assert!(!recorder.seen(|seen| seen.accepted.contains(&id(3))));
 }
 
-/// Numbers continue where they ended; what came meanwhile has none.
+/// Numbers continue where they ended; articles that came meanwhile have none.
 #[test]
-fn the_key_may_be_switched_between_two_starts() {
+fn numbers_key_may_change_between_starts() {
     let server = Server::start();
     hand_in(&mut server.client(), 0..2, "misc.test");
     let switched = |server: Server, from: &str, to: &str| {

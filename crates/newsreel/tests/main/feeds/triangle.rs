@@ -1,8 +1,8 @@
-//! Two newsreels and an INN that feed each other, killed again and again: every article and every cancel is
-//! everywhere, once.
+//! Two newsreels and an INN that feed each other and are killed repeatedly: every article and every cancel
+//! arrives everywhere, once.
 //!
-//! Each site is given articles and cancels of its own. INN is given none in a round in which it is killed:
-//! what its innfeed has in memory then is gone.
+//! Each site is fed articles and cancels of its own. INN gets none in a round in which it is killed, as its
+//! innfeed would lose articles in memory.
 
 use super::{hand_in_all, id};
 use crate::client::{Client, article};
@@ -12,25 +12,25 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// RFC 8315 section 5.1.
+/// Example of RFC 8315 section 5.1.
 const KEY: &str = "sha256:qv1VXHYiCGjkX/N1nhfYKcAeUn8bCVhrWhoKuBSnpMA=";
 const LOCK: &str = "sha256:s/pmK/3grrz++29ce2/mQydzJuc7iqHn1nqcJiQTPMc=";
-/// One article of so many is cancelled.
+/// One in this many articles is cancelled.
 const CANCELLED: usize = 10;
-/// Articles handed in at once.
+/// Articles fed at once.
 const PARCEL: usize = 50;
-/// Loopback addresses of the two newsreels: nobody else takes their ports while they are down.
+/// Loopback addresses of the two newsreels, whose ports stay free while they are down.
 const ADDRESSES: [&str; 2] = ["127.86.15.1:11119", "127.86.15.2:11119"];
 const NAMES: [&str; 2] = ["one.example", "two.example"];
 const INN: &str = "site.example";
-/// INN among the sites, the newsreels first.
+/// Index of INN among the sites.
 const INN_AT: usize = 2;
 /// Articles that INN may keep at a kill: it files a cancel before it carries it out.
 const KEPT_MAX: usize = 2;
-/// Who hands in articles.
+/// Address of the client that feeds articles.
 const INJECTOR: &str = "127.86.15.9";
 
-/// Random numbers that follow from a seed (xorshift).
+/// Random numbers derived from a seed (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -48,7 +48,7 @@ struct Triangle {
     inn: Inn,
     inn_runs: bool,
     inn_was_killed: bool,
-    /// What it did not withdraw because it was killed.
+    /// Articles that INN did not withdraw because it was killed.
     kept_by_inn: BTreeSet<String>,
     random: Random,
     /// Articles that must be everywhere, and those that must be nowhere.
@@ -57,7 +57,7 @@ struct Triangle {
     next: usize,
 }
 
-/// A newsreel that knows the two others.
+/// Creates a newsreel that has the two others as peers.
 fn newsreel(own: usize, inn: SocketAddr) -> Operated {
     let site = Operated::unmade();
     let init = ["init", "--listen", ADDRESSES[own], "--max-age", "none", "--path-identity", NAMES[own]];
@@ -78,7 +78,7 @@ fn newsreel(own: usize, inn: SocketAddr) -> Operated {
     site
 }
 
-/// Lets INN feed both newsreels by innfeed, and take articles from them.
+/// Configures INN to feed both newsreels by innfeed, and to accept articles from them.
 fn configure(inn: &Inn) {
     let (mut newsfeeds, mut innfeed, mut incoming) = (String::new(), String::new(), String::new());
     for (name, address) in NAMES.iter().zip(ADDRESSES) {
@@ -87,7 +87,7 @@ fn configure(inn: &Inn) {
         innfeed += &format!("peer {name} {{\n  ip-name: {host}\n  port-number: {port}\n}}\n");
         incoming += &format!("peer {name} {{\n  hostname: \"{host}\"\n}}\n");
     }
-    // An authenticated cancel that comes before its article would be forgotten.
+    // INN would forget an authenticated cancel that comes before its article.
     inn.change("inn.conf", |text| text + "docancels: all\n");
     inn.change("newsfeeds", |text| text + &newsfeeds + "innfeed!:!*:Tc,Wnm*:/usr/lib/news/bin/innfeed\n");
     inn.change("innfeed.conf", |_| {
@@ -122,7 +122,7 @@ impl Triangle {
         })
     }
 
-    /// Where peers connect to a site; the third is INN.
+    /// Returns the peer address of a site; the third is INN.
     fn peer_address(&self, site: usize) -> SocketAddr {
         ADDRESSES.get(site).map_or_else(|| self.inn.peer_address(), |address| address.parse().unwrap())
     }
@@ -148,7 +148,7 @@ impl Triangle {
         }
     }
 
-    /// Hands a parcel of articles to a site, and cancels some of them, there or elsewhere.
+    /// Feeds a parcel of articles to a site, and cancels some of them, there or elsewhere.
     fn hand_in(&mut self, site: usize, others: &[usize]) {
         let mut parcel = Vec::new();
         let mut cancels = Vec::new();
@@ -185,8 +185,8 @@ impl Triangle {
         client
     }
 
-    /// A round: articles are handed in everywhere while `victim` is killed at some moment, and comes back at
-    /// another one.
+    /// Runs a round: articles are fed everywhere while `victim` is killed at a random moment, and restarted
+    /// at another.
     fn round(&mut self, victim: Option<usize>, parcels: usize) {
         let (killed_at, back_at) = (self.random.below(parcels), self.random.below(parcels));
         let givers: Vec<usize> = (0..3).filter(|site| victim != Some(*site)).collect();
@@ -206,7 +206,7 @@ impl Triangle {
         self.wait_for_all();
     }
 
-    /// Waits until every article is at every site, and no other.
+    /// Waits until every site has every article, and no others.
     fn wait_for_all(&mut self) {
         let readers = [self.peer_address(0), self.peer_address(1), self.inn.reader_address()];
         for (site, address) in readers.into_iter().enumerate() {
@@ -225,7 +225,7 @@ impl Triangle {
                 if count < least {
                     (least, begun) = (count, Instant::now());
                 }
-                // INN has filed the cancel; killed before it has carried it out, it does so never more.
+                // INN has filed the cancel; killed before it has carried it out, it never does.
                 if site == INN_AT
                     && self.inn_was_killed
                     && missing.is_empty()
@@ -264,7 +264,7 @@ impl Triangle {
     }
 }
 
-/// Those of the articles that are not there, or are though they should not be.
+/// Returns the articles that are missing, or present though they should not be.
 fn wrong(address: SocketAddr, ids: &BTreeSet<String>, should_be: bool) -> Vec<String> {
     let mut client = Client::greeted(address);
     let mut wrong = Vec::new();

@@ -16,7 +16,7 @@ use crate::client::{Client, article};
 use crate::operated::{Operated, PATIENCE, Serving, complaints};
 use crate::purging::feed;
 
-/// A mount of a site's articles by the program; gone at the end.
+/// A mount of a site's articles by the program, removed on drop.
 struct SpoolMount {
     child: Child,
     point: PathBuf,
@@ -42,7 +42,7 @@ impl SpoolMount {
         self.point.join(name)
     }
 
-    /// What it wrote on standard error, once it has ended.
+    /// Returns its standard error, once it has ended.
     fn said(&mut self) -> String {
         let mut said = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -78,7 +78,7 @@ pub(super) fn site(groups: &[&str]) -> Operated {
     site
 }
 
-/// ARTICLE's answer as a file: lines end in LF, without dot-stuffing.
+/// Returns ARTICLE's response as a file: lines end in LF, without dot-stuffing.
 fn asked(client: &mut Client, which: &str) -> Vec<u8> {
     let answer = client.ask(&format!("ARTICLE {which}"));
     assert!(answer.starts_with("220"), "{answer}");
@@ -95,7 +95,7 @@ pub(super) fn take(client: &mut Client, id: &str, groups: &str, body: &str) {
 }
 
 #[test]
-fn articles_are_files_as_long_as_they_are_shown() {
+fn articles_are_files_while_visible() {
     if !possible() {
         return;
     }
@@ -120,7 +120,7 @@ fn articles_are_files_as_long_as_they_are_shown() {
         assert_eq!(seen[Path::new(&path)], asked(&mut client, &number.to_string()), "{path}");
         assert_eq!(fs::metadata(mount.path(&path)).unwrap().len(), seen[Path::new(&path)].len() as u64);
     }
-    // A folder of mail to mutt and MH.
+    // The directory is a mail folder to mutt and MH.
     assert_eq!(fs::read(mount.path("a/one/.mh_sequences")).unwrap(), b"");
     let by_id = mount.path("message.id/4%2Fb%252F@x.example");
     assert_eq!(fs::read(&by_id).unwrap(), asked(&mut client, "<4/b%2F@x.example>"));
@@ -139,7 +139,7 @@ fn articles_are_files_as_long_as_they_are_shown() {
     }
     let refused = fs::write(mount.path("a/one/9"), "x").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
-    // Programs.
+    // Standard programs work on it.
     let tool = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).current_dir(&mount.point).output().unwrap();
         assert!(output.status.success(), "{program}: {}", complaints(&output));
@@ -155,7 +155,7 @@ fn articles_are_files_as_long_as_they_are_shown() {
 }
 
 #[test]
-fn what_is_withdrawn_is_gone_at_once() {
+fn withdrawn_articles_vanish_at_once() {
     if !possible() {
         return;
     }
@@ -183,7 +183,7 @@ fn what_is_withdrawn_is_gone_at_once() {
     site.done(&["cancel", ids[1]]);
     assert!(!is_there(2, "2"));
     let mut after = Vec::new();
-    // Its own bytes or an error.
+    // An open file has its own bytes or an error.
     match (&open).read_to_end(&mut after) {
         Ok(_) => assert_eq!(after, before),
         Err(error) => assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error())),
@@ -202,7 +202,7 @@ fn what_is_withdrawn_is_gone_at_once() {
     drop(serving);
 }
 
-/// Sets a flag when it goes, also by a panic.
+/// Sets a flag on drop, even after a panic.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -211,13 +211,13 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A body that says of which article it is, and is long enough to be read in pieces.
+/// Returns a body that identifies its article, and is long enough to be read in pieces.
 fn body_of(n: usize) -> String {
     format!("{n} lorem ipsum dolor sit amet\r\n").repeat(20 + n * 7 % 400)
 }
 
 #[test]
-fn every_file_is_its_article_while_articles_arrive_wrap_and_are_cancelled() {
+fn files_match_their_articles_during_arrivals_wraps_and_cancels() {
     if !possible() {
         return;
     }
@@ -233,17 +233,17 @@ fn every_file_is_its_article_while_articles_arrive_wrap_and_are_cancelled() {
                 let groups = if n % 3 == 0 { "a.one,a.two" } else { "a.one" };
                 take(&mut client, &format!("<{n}@x.example>"), groups, &body_of(n));
                 if n % 11 == 0 {
-                    // Many at once would take long, each is a process.
+                    // Each cancel is a process, so only few are made.
                     if n % 330 == 0 {
                         site.run(&["cancel", &format!("<{n}@x.example>")]);
                     }
-                    // What was just answered is there.
+                    // An article that was just acknowledged is visible.
                     assert!(mount.path(&format!("message.id/{n}@x.example")).exists() || n % 330 == 0);
                 }
             }
         });
         let (mut checked, mut gone) = (BTreeMap::new(), 0);
-        // Once more when no article comes any more: by then there are some hundreds, however slow this was.
+        // Once more when all articles have arrived: by then there are hundreds, however slow this was.
         let mut is_last = false;
         while !is_last {
             is_last = over.load(Ordering::Relaxed);
@@ -271,7 +271,7 @@ fn every_file_is_its_article_while_articles_arrive_wrap_and_are_cancelled() {
     }
 }
 
-/// Reads a file that may vanish meanwhile, in two pieces; its inode number and which article it is.
+/// Reads a file that may vanish meanwhile, in two pieces; returns its inode number and article.
 fn read_whole(path: &Path) -> Option<(u64, usize)> {
     let mut file = File::open(path).ok()?;
     let stat = file.metadata().ok()?;
@@ -288,7 +288,7 @@ fn read_whole(path: &Path) -> Option<(u64, usize)> {
 }
 
 #[test]
-fn readers_elsewhere_see_what_they_may_read() {
+fn mount_shows_what_the_given_reader_may_read() {
     if !possible() {
         return;
     }
@@ -316,7 +316,7 @@ fn readers_elsewhere_see_what_they_may_read() {
 }
 
 #[test]
-fn a_mount_ends_with_a_signal_an_unmount_and_the_server() {
+fn mount_ends_on_signal_unmount_and_server_end() {
     if !possible() {
         return;
     }
@@ -330,13 +330,13 @@ fn a_mount_ends_with_a_signal_an_unmount_and_the_server() {
     let mut mount = SpoolMount::start(&site, &[]);
     unmount(&mount.point);
     assert_eq!(ended(&mut mount), (true, false));
-    // A killed command leaves a mount that works, and that the next one can follow.
+    // A killed command leaves a working mount, which the next one can replace.
     let mut mount = SpoolMount::start(&site, &[]);
     kill_process(Pid::from_child(&mount.child), Signal::KILL).unwrap();
     assert_eq!(ended(&mut mount), (false, true));
     assert!(mount.path("a/one/1").exists());
     unmount(&mount.point);
-    // A server that is killed as well leaves a dead one.
+    // If the server is killed as well, the mount is dead.
     let mut mount = SpoolMount::start(&site, &[]);
     kill_process(Pid::from_child(&mount.child), Signal::KILL).unwrap();
     assert_eq!(ended(&mut mount), (false, true));
@@ -350,7 +350,7 @@ fn a_mount_ends_with_a_signal_an_unmount_and_the_server() {
     assert!(mount.said().contains("the server stops; unmounted"));
 }
 
-/// Mounts where a dead mount is.
+/// Mounts over a dead mount.
 fn clear_and_start(site: &Operated) -> SpoolMount {
     let point = site.home().join("news");
     let mount = SpoolMount {

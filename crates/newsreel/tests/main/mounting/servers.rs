@@ -1,5 +1,4 @@
-//! The servers whose spool is put on a mount: INN as it is today, and INN 1.7.2, which the Usenetfs paper
-//! used.
+//! Servers whose spool is on a mount: current INN, and INN 1.7.2, which the Usenetfs paper used.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,30 +13,30 @@ use crate::client::Client;
 use crate::clients::skipped;
 use crate::transcripts::inn::{Inn, free_ports};
 
-/// Groups of [`OldInn`], those of the test site that articles are filed in here.
+/// Groups of [`OldInn`]: those of the test site in which articles are filed here.
 const GROUPS: &str = "misc.test\nlocal.closed\nlocal.empty\n";
 
 /// A news server with a file for each article.
 pub(super) trait Server: Sync + Sized {
-    /// One that is set up; `None`, aloud, if it cannot be.
+    /// Returns a server that is set up; returns `None` and prints a message if that is not possible.
     fn found() -> Option<Self>;
 
-    /// Starts it, without articles; `mount` is called with the root of its spool when that can be mounted on.
+    /// Starts it without articles; calls `mount` with the root of its spool when that can be mounted on.
     fn start_on(&self, mount: impl FnOnce(&Path));
 
-    /// The directory below which groups are.
+    /// Returns the directory below which groups are.
     fn articles(&self) -> PathBuf;
 
-    /// Where peers connect.
+    /// Returns the address for peers.
     fn peers(&self) -> SocketAddr;
 
-    /// A reader that was greeted.
+    /// Returns a reader's connection after the greeting.
     fn reader(&self) -> Client;
 
     /// Runs one of its programs, which must succeed.
     fn tool(&self, words: &[&str]);
 
-    /// Removes what these lines of expire.ctl say, and has the marks of groups follow.
+    /// Expires by these lines of expire.ctl, and updates the marks of groups.
     fn expire(&self, lines: &str);
 
     /// Stops it.
@@ -99,7 +98,7 @@ impl OldInn {
     }
 }
 
-/// Where its programs are; `None`: they cannot be had.
+/// Returns the directory of its programs; `None` if they are not available.
 fn programs(script: &Path) -> Option<PathBuf> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = INSTALLING.lock().unwrap();
@@ -136,7 +135,7 @@ impl Server for OldInn {
     }
 
     fn start_on(&self, mount: impl FnOnce(&Path)) {
-        // It sees file systems that are there when it starts.
+        // The server sees only file systems that are mounted when it starts.
         mount(&self.articles());
         self.run("start", &[]);
     }

@@ -1,4 +1,4 @@
-//! Mounts by a user who is not root, through `fusermount3`.
+//! Mounts by an unprivileged user, through `fusermount3`.
 
 use std::fs::{self, Permissions};
 use std::io::Read;
@@ -14,24 +14,25 @@ use super::possible;
 use crate::clients::skipped;
 use crate::operated::{Operated, PATIENCE, complaints};
 
-/// The user who mounts, who is nobody else's, and a group of this user's.
+/// The user who mounts, unused otherwise, and a group of this user.
 const USER: u32 = 65_534;
 const GROUP: u32 = 65_533;
 
-/// What makes /dev/fuse open to all, as it is on most machines, and lets users allow others, for those who
-/// have the same view of the file system.
+/// Opens /dev/fuse to all, as on most machines, and lets users allow others, within a view of the file
+/// system.
 const OPEN_TO_ALL: &str = "mknod \"$1/fuse\" c 10 229 && chmod 666 \"$1/fuse\" && \
     mount --bind \"$1/fuse\" /dev/fuse && echo user_allow_other >\"$1/fuse.conf\" && \
     touch -a /etc/fuse.conf && mount --bind \"$1/fuse.conf\" /etc/fuse.conf && echo ready && exec cat";
 
-/// A view of the file system of its own, in which users mount; it ends with the value, and its mounts do.
+/// A view of the file system in which users mount; ends on drop, with its mounts.
 struct View {
     holder: Child,
     _stdin: ChildStdin,
 }
 
 impl View {
-    /// `None`, aloud, where it cannot be made. `dir` is a directory for its own files.
+    /// Creates a view; prints a message and returns `None` if that is not possible. `dir` is a directory for
+    /// its own files.
     fn new(dir: &Path) -> Option<Self> {
         if !possible() {
             return None;
@@ -57,7 +58,7 @@ impl View {
         Some(view)
     }
 
-    /// A command in it.
+    /// Returns a command in the view.
     fn command(&self, user: u32, group: u32, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.holder.id())).args(["--", "setpriv"]);
@@ -72,7 +73,7 @@ impl View {
         self.command(user, group, words).output().unwrap()
     }
 
-    /// What a command prints that must succeed.
+    /// Returns the output of a command that must succeed.
     fn done(&self, user: u32, words: &[&str]) -> String {
         let output = self.by(user, GROUP, words);
         assert!(output.status.success(), "{words:?}: {}", complaints(&output));
@@ -106,7 +107,7 @@ impl Drop for View {
     }
 }
 
-/// A directory that belongs to the user.
+/// Creates a directory that belongs to the user.
 fn own_dir(path: PathBuf) -> String {
     fs::create_dir_all(&path).unwrap();
     chown(&path, Some(USER), Some(GROUP)).unwrap();
@@ -117,7 +118,7 @@ fn ended(mut child: Child) -> bool {
     child.wait().unwrap().success()
 }
 
-/// A site whose control socket and configuration the group may open.
+/// Creates a site whose control socket and configuration the group may open.
 fn open_site() -> Operated {
     let site = site(&["a.one"]);
     site.edit(|text| text.replacen("[site]\n", &format!("[site]\ncontrol_group = \"{GROUP}\"\n"), 1));
@@ -129,7 +130,7 @@ fn open_site() -> Operated {
 }
 
 #[test]
-fn a_member_of_the_group_mounts_the_spool_and_can_do_no_harm() {
+fn group_member_mounts_the_spool_without_further_rights() {
     let site = open_site();
     let Some(view) = View::new(&site.home().join("view")) else { return };
     let serving = site.serve();
@@ -137,12 +138,12 @@ fn a_member_of_the_group_mounts_the_spool_and_can_do_no_harm() {
     let (dir, point) = (site.dir().to_str().unwrap().to_owned(), own_dir(site.home().join("news, mine")));
     let spool = ["--spool", &point, "--dir", &dir];
     let path = format!("{point}/a/one/1");
-    // As /proc/self/mounts writes it.
+    // As /proc/self/mounts shows it.
     let point_shown = point.replace(' ', "\\040");
     let mount = view.mount(&point_shown, &spool);
     assert!(view.done(USER, &["cat", &path]).ends_with("\n\n.body\n"));
     assert!(!view.by(0, 0, &["cat", &path]).status.success(), "root was not allowed");
-    // What changes something is not for members.
+    // Members may not change anything.
     let newsreel = env!("CARGO_BIN_EXE_newsreel");
     let refused = view.by(USER, GROUP, &[newsreel, "cancel", "<1@x.example>", "--dir", &dir]);
     assert!(!refused.status.success());
@@ -151,14 +152,14 @@ fn a_member_of_the_group_mounts_the_spool_and_can_do_no_harm() {
     assert!(view.done(USER, &["cat", &path]).contains("<1@x.example>"));
     let stranger = view.by(USER, GROUP - 1, &[newsreel, "status", "--dir", &dir]);
     assert!(!stranger.status.success());
-    // The user, and a signal, end it.
+    // The user, and a signal, end the mount.
     view.done(USER, &["fusermount3", "-u", "--", &point]);
     assert!(ended(mount));
     let mount = view.mount(&point_shown, &[&spool[..], &["--allow-others"]].concat());
     assert!(view.done(0, &["cat", &path]).contains("<1@x.example>"));
     kill_process(Pid::from_child(&mount), Signal::TERM).unwrap();
     assert!(ended(mount) && !view.is_mounted(&point_shown));
-    // A killed command leaves a mount that works; a killed server a dead one, which the next one clears.
+    // A killed command leaves a working mount; a killed server a dead one, which the next one clears.
     let mut mount = view.mount(&point_shown, &spool);
     mount.kill().unwrap();
     assert!(!ended(mount));
@@ -178,7 +179,7 @@ fn a_member_of_the_group_mounts_the_spool_and_can_do_no_harm() {
 }
 
 #[test]
-fn a_user_mounts_a_tree_of_their_own() {
+fn user_mounts_an_own_tree() {
     let dir = tempfile::TempDir::new().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let Some(view) = View::new(&dir.path().join("view")) else { return };
@@ -195,7 +196,7 @@ fn a_user_mounts_a_tree_of_their_own() {
     assert!(!view.by(0, 0, &["ls", &point]).status.success(), "root was not allowed");
     kill_process(Pid::from_child(&mount), Signal::TERM).unwrap();
     assert!(ended(mount) && !view.is_mounted(&point));
-    // Not on what is somebody else's.
+    // Mounting on a directory of another user is refused.
     fs::create_dir(dir.path().join("roots")).unwrap();
     let roots = dir.path().join("roots").to_str().unwrap().to_owned();
     let refused = view.by(USER, GROUP, &[newsreel, "mount", &lower, &roots]);

@@ -1,4 +1,4 @@
-//! The changes that `load` makes, in order, and what shows that each has taken effect.
+//! The changes that `load` makes, in order, and checks that each has taken effect.
 
 use super::load::{GUEST, OTHER, PEER, READER, Site};
 use std::time::{Duration, Instant};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 /// A change of the configuration.
 pub struct Case {
     pub name: &'static str,
-    /// The file after it.
+    /// Returns the file after the change.
     pub edit: fn(&str) -> String,
-    /// What the server says against it; `None`: it takes it.
+    /// The server's objection; `None` if it accepts the change.
     pub refusal: Option<&'static str>,
-    /// Shows that it holds, or that nothing has changed.
+    /// Checks that the change is in effect, or that nothing has changed.
     pub check: fn(&Site),
 }
 
@@ -27,7 +27,7 @@ const fn refused(
     Case { name, edit, refusal: Some(reason), check }
 }
 
-/// The text with a line in front of a mark.
+/// Returns the text with a line before a mark.
 fn add(text: &str, mark: &str, lines: &str) -> String {
     assert!(text.contains(mark), "{mark}");
     text.replacen(mark, &format!("{lines}\n{mark}"), 1)
@@ -46,7 +46,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Nothing to look at but that the server's configuration is the file's, which is looked at always.
+/// Checks nothing further; that the server's configuration is the file's is always checked.
 fn holds(_: &Site) {}
 
 pub fn all() -> Vec<Case> {
@@ -400,7 +400,7 @@ fn posting() -> Vec<Case> {
     ]
 }
 
-/// Whether an article can be cancelled.
+/// Returns whether an article can be cancelled.
 fn cancelled(s: &Site) -> bool {
     let (id, _) = s.feed("misc.test", "", "x");
     assert_eq!(s.feed("misc.test", &format!("Control: cancel {id}\r\n"), "x").1, "239");

@@ -1,4 +1,5 @@
-//! Every kind of change, one after the other, under 200 readers and 20 feeders of whom none may notice.
+//! Every kind of change, one after the other, under 200 readers and 20 feeders, none of which may be
+//! affected.
 
 use super::cases::{self, Case};
 use crate::client::{Client, article};
@@ -13,10 +14,10 @@ const READERS: usize = 200;
 const READER_THREADS: usize = 8;
 const FEEDERS: usize = 20;
 
-/// Addresses of this machine: who the load's readers and feeders are.
+/// Addresses of the load's readers and feeders.
 pub const READER: u8 = 3;
 pub const FEEDER: u8 = 2;
-/// A peer, a reader and a stranger for the checks.
+/// Addresses of a peer, a reader and a stranger for the checks.
 pub const PEER: u8 = 4;
 pub const GUEST: u8 = 5;
 pub const OTHER: u8 = 6;
@@ -82,19 +83,19 @@ read = "*"
 # guest
 "#;
 
-/// The server, and what checks do with it.
+/// The server, and helpers for the checks.
 pub struct Site {
     pub server: Server,
     next_id: AtomicU64,
 }
 
 impl Site {
-    /// A connection from 127.0.0.`host`.
+    /// Returns a connection from 127.0.0.`host`.
     pub fn at(&self, host: u8) -> Client {
         Client::connect_from(IpAddr::from([127, 0, 0, host]), self.server.address)
     }
 
-    /// The same past its greeting.
+    /// Like [`at`](Self::at), after the greeting.
     pub fn greeted(&self, host: u8) -> Client {
         let mut client = self.at(host);
         let greeting = client.line();
@@ -102,7 +103,7 @@ impl Site {
         client
     }
 
-    /// The same where connections that have gone may still be counted.
+    /// Like [`greeted`](Self::greeted), where closed connections may still be counted.
     pub fn greeted_at_last(&self, host: u8) -> Client {
         let begun = Instant::now();
         loop {
@@ -115,12 +116,12 @@ impl Site {
         }
     }
 
-    /// The first line of the answer to a command on a new connection.
+    /// Returns the first line of the response to a command on a new connection.
     pub fn ask(&self, host: u8, command: &str) -> String {
         self.greeted(host).ask(command)
     }
 
-    /// All lines of the answer to a command.
+    /// Returns all lines of the response to a command.
     pub fn lines(&self, host: u8, command: &str) -> String {
         let mut client = self.greeted(host);
         let first = client.ask(command);
@@ -131,20 +132,20 @@ impl Site {
         format!("<{}@x.example>", self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Feeds an article of a group, with more header lines, as the peer; its Message-ID and the answer's
-    /// code.
+    /// Feeds an article of a group as the peer, with more header lines; returns its Message-ID and the
+    /// response code.
     pub fn feed(&self, group: &str, headers: &str, body: &str) -> (String, String) {
         let id = self.id();
         let wire = article(&id, group, body).replacen("\r\n\r\n", &format!("\r\n{headers}\r\n"), 1);
         let mut client = self.greeted(PEER);
         client.send(format!("TAKETHIS {id}\r\n{wire}"));
         let code = client.line()[..3].to_owned();
-        // Answered once what the article withdraws is withdrawn.
+        // Answered once the withdrawals of the article are carried out.
         client.ask("QUIT");
         (id, code)
     }
 
-    /// Posts as the guest; the answer.
+    /// Posts as the guest; returns the response.
     pub fn post(&self, group: &str, body: &str) -> String {
         let mut client = self.greeted(GUEST);
         let sends = client.ask("POST");
@@ -155,7 +156,7 @@ impl Site {
         client.line()
     }
 
-    /// Logs in on a new connection; the answer.
+    /// Logs in on a new connection; returns the response.
     pub fn login(&self, host: u8, name: &str) -> (Client, String) {
         let mut client = self.greeted(host);
         client.ask(&format!("AUTHINFO USER {name}"));
@@ -163,13 +164,13 @@ impl Site {
         (client, answer)
     }
 
-    /// A value of the server's status.
+    /// Returns a value of the server's status.
     pub fn status(&self, path: &str) -> serde_json::Value {
         let (replies, _) = self.server.control(&serde_json::json!({ "do": "status" }));
         replies[0]["status"].pointer(path).cloned().unwrap_or_default()
     }
 
-    /// What the server says a file would change.
+    /// Returns the server's description of what the file would change.
     fn compare(&self) -> String {
         let file = self.server.file();
         let text = std::fs::read_to_string(&file).unwrap();
@@ -203,7 +204,7 @@ impl Site {
     }
 }
 
-/// One reader's next question, and how its answer begins.
+/// Sends one reader's next command, and checks the beginning of the response.
 fn read(client: &mut Client, turn: usize) {
     let (command, code) =
         [("DATE", "111 "), ("GROUP misc.test", "211 "), ("STAT <none@x>", "430 ")][turn % 3];
@@ -217,7 +218,7 @@ fn feed(client: &mut Client, id: &str) {
     assert!(answer.starts_with("239 ") || answer.starts_with("439 "), "{answer}");
 }
 
-/// Uses the connections until all is done; each is still there then.
+/// Uses the connections until everything is done; each must still be open then.
 fn use_all(mut clients: Vec<Client>, done: &AtomicBool, mut one: impl FnMut(&mut Client, usize)) {
     for turn in 0.. {
         if done.load(Ordering::Relaxed) {
@@ -232,7 +233,7 @@ fn use_all(mut clients: Vec<Client>, done: &AtomicBool, mut one: impl FnMut(&mut
 }
 
 #[test]
-fn every_kind_of_change_takes_effect_and_drops_nobody_whom_it_allows() {
+fn every_kind_of_change_takes_effect_without_dropping_permitted_clients() {
     let server = Server::start_with(|text| {
         let data = text.lines().find(|line| line.starts_with("data = ")).unwrap();
         CONFIG.replace("\"{DATA}\"", data.trim_start_matches("data = "))
@@ -250,7 +251,7 @@ fn every_kind_of_change_takes_effect_and_drops_nobody_whom_it_allows() {
             let feed = move |client: &mut Client, turn| feed(client, &format!("<{turn}@feeder{feeder}>"));
             scope.spawn(move || use_all(clients, done, feed));
         }
-        // A check that fails must not leave the load running.
+        // A failing check must not leave the load running.
         let _end = AtEnd(|| done.store(true, Ordering::Relaxed));
         let cases = cases::all();
         assert!(cases.len() >= 50, "{}", cases.len());

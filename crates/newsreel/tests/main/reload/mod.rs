@@ -1,4 +1,4 @@
-//! A new configuration under a server that serves: what changes, for whom, and what stays as it was.
+//! A new configuration in a running server: the changes, the clients they affect, and what stays as it was.
 
 mod cases;
 mod load;
@@ -6,7 +6,7 @@ mod load;
 use crate::client::{Client, article};
 use crate::running::Server;
 
-/// The line of the peer that a test client is at first.
+/// Configuration of the peer that a test client initially is.
 const PEER: &str = "name = \"peer.example\"\naddresses = [\"127.0.0.1\"]";
 
 fn take(client: &mut Client, id: &str, group: &str) -> String {
@@ -15,7 +15,7 @@ fn take(client: &mut Client, id: &str, group: &str) -> String {
 }
 
 #[test]
-fn a_peer_goes_on_with_its_new_rights_and_one_that_is_gone_is_told() {
+fn connected_peer_gets_new_rights_and_a_removed_one_is_closed() {
     let server = Server::start();
     let mut feed = server.client();
     assert_eq!(take(&mut feed, "<1@x.example>", "misc.test"), "239 <1@x.example>");
@@ -31,14 +31,14 @@ fn a_peer_goes_on_with_its_new_rights_and_one_that_is_gone_is_told() {
     server.reload(elsewhere).unwrap();
     assert_eq!(feed.line(), "400 You are no longer a peer here");
     assert_eq!(feed.line_or_end(), None);
-    // What it was counted for stays.
+    // The peer's counters are kept.
     let (status, _) = server.control(&serde_json::json!({ "do": "status" }));
     let peer = &status[0]["status"]["server"]["peers"][0];
     assert_eq!((&peer["offered"], &peer["accepted"]), (&3.into(), &2.into()));
 }
 
 #[test]
-fn rights_of_readers_change_at_the_next_command_and_strangers_are_told() {
+fn readers_rights_change_at_the_next_command() {
     let server = Server::start_with(|text| text.replace(PEER, "name = \"p\"\naddresses = [\"192.0.2.1\"]"));
     let mut reader = server.client();
     assert!(reader.ask("GROUP misc.test").starts_with("211 "));
@@ -60,7 +60,7 @@ fn rights_of_readers_change_at_the_next_command_and_strangers_are_told() {
 }
 
 #[test]
-fn whoever_is_connected_stays_when_limits_shrink() {
+fn connected_clients_stay_when_limits_shrink() {
     let server = Server::start_with(|text| text.replace(PEER, "name = \"p\"\naddresses = [\"192.0.2.1\"]"));
     let mut readers = [(); 3].map(|()| server.client());
     let max = |old: &'static str, new: &'static str| {
@@ -79,7 +79,7 @@ fn whoever_is_connected_stays_when_limits_shrink() {
 }
 
 #[test]
-fn what_is_due_by_a_new_rule_goes_at_once() {
+fn articles_due_by_a_new_rule_expire_at_once() {
     let server = Server::start_with(|text| {
         text.replace("buffers = [\"text0\"]", "method = \"tradspool\"\npath = \"tree\"")
             .replace("[[buffer]]\nname = \"text0\"\npath = \"text0.cyc\"\nsize = \"32 MiB\"\n", "")
@@ -96,7 +96,7 @@ fn what_is_due_by_a_new_rule_goes_at_once() {
 }
 
 #[test]
-fn a_file_with_faults_changes_nothing_and_all_of_them_are_said() {
+fn faulty_file_changes_nothing_and_all_faults_are_reported() {
     let server = Server::start();
     let before = std::fs::read_to_string(server.file()).unwrap();
     let mut feed = server.client();
@@ -117,12 +117,12 @@ fn a_file_with_faults_changes_nothing_and_all_of_them_are_said() {
         })
         .unwrap_err();
     assert!(said.contains("newsreel buffer move") && said.ends_with("1 error"), "{said}");
-    // Not one of the other changes was made: the article is 23 years too old.
+    // None of the other changes was made: the article is 23 years too old.
     assert_eq!(take(&mut feed, "<1@x.example>", "misc.test"), "239 <1@x.example>");
 }
 
 #[test]
-fn reloads_without_a_change_disturb_nobody() {
+fn reloads_without_change_have_no_effect() {
     let server = Server::start();
     let mut client = server.client();
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -147,7 +147,7 @@ fn reloads_without_a_change_disturb_nobody() {
 }
 
 #[test]
-fn a_user_who_is_removed_is_told_at_the_next_reload() {
+fn removed_user_is_disconnected_at_the_next_reload() {
     let server = Server::start_with(|text| {
         text.replace(PEER, "name = \"p\"\naddresses = [\"192.0.2.1\"]")
             .replace("[[access]]", "[[access]]\nusers = \"*\"")

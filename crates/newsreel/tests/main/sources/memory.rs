@@ -1,40 +1,41 @@
-//! News in memory, as a source of its own that knows no spool's types: it copies what a server's spool holds
+//! News in memory, as a source independent of the spool's types: it copies the contents of a server's spool
 //! before it answers.
 //!
-//! It is as slow as a source may be: it answers after a turn of other tasks, a few overview rows at a time,
-//! and an article's body comes in pieces. With a [`Gate`] every piece after the first waits until the test
-//! lets it through.
+//! The source is as slow as a source may be: it answers after other tasks have run, a few overview rows at a
+//! time, and an article's body comes in pieces. With a [`Gate`] every piece after the first waits until the
+//! test lets it through.
 
+use disk::Patience;
 use netnews::overview_row::{Fields, append_fields, append_row};
 use netnews::{Article, MessageId, article};
-use newsreel::source::{
-    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, More, NewsSource, Part,
-    Place, Remainder, Side, SourceError, Wanted, Which,
-};
 use parking_lot::Mutex;
-use spool::{ArticleBuf, Patience, Spool};
+use spool::{ArticleBuf, Spool};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
+use upstreams::{
+    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, More, NewsSource, Part,
+    Place, Remainder, Side, SourceError, Wanted, Which,
+};
 
-/// Rows that are at hand at once.
+/// Rows available at once.
 const ROWS_AT_ONCE: usize = 2;
-/// Groups that are at hand at once.
+/// Groups available at once.
 pub const GROUPS_AT_ONCE: usize = 3;
 /// Octets of an article that come at once.
 const PIECE_BYTES: usize = 16 << 10;
-/// What may pass between a change of a group and its note, in seconds.
+/// Time that may pass between a change of a group and its record, in seconds.
 const CHANGE_SLACK_SECS: u64 = 2;
 
-/// What a test lets through.
+/// Controls what a test lets through.
 #[derive(Debug)]
 pub struct Gate {
-    /// Pieces that may still come.
+    /// Permits for further pieces.
     pub pieces: Semaphore,
-    /// Nothing can be told.
+    /// Set if nothing is available.
     pub closed: AtomicBool,
 }
 
@@ -62,7 +63,7 @@ impl Gate {
     }
 }
 
-/// An article and when it arrived.
+/// An article and its time of arrival.
 #[derive(Debug)]
 struct Stored {
     id: Vec<u8>,
@@ -73,7 +74,7 @@ struct Stored {
 /// A group with its articles by number.
 #[derive(Debug, Default)]
 struct Group {
-    /// Tells a group from an older one of its name.
+    /// Distinguishes a group from an older one of its name.
     made: u32,
     high: u64,
     flag: String,
@@ -110,23 +111,23 @@ pub struct Selected {
 pub struct Memory {
     news: Arc<Mutex<News>>,
     spool: Arc<Spool>,
-    /// Which groups are here.
+    /// Returns whether a group is here.
     has: fn(&[u8]) -> bool,
     gate: Option<Arc<Gate>>,
 }
 
 impl Memory {
-    /// The groups of `spool` that `has` says yes to.
+    /// Returns a source with the groups of `spool` for which `has` returns true.
     pub fn of(spool: &Arc<Spool>, has: fn(&[u8]) -> bool) -> Self {
         Self { news: Arc::default(), spool: spool.clone(), has, gate: None }
     }
 
-    /// Pieces of which come as `gate` lets them through.
+    /// Returns this source with a gate for its pieces.
     pub fn gated(self, gate: &Arc<Gate>) -> Self {
         Self { gate: Some(gate.clone()), ..self }
     }
 
-    /// Copies what is new in the spool and forgets what has left it.
+    /// Copies new articles from the spool and drops those that have left it.
     pub fn refresh(&self) {
         let mut news = self.news.lock();
         let News { groups, by_id } = &mut *news;
@@ -166,7 +167,7 @@ impl Memory {
         })
     }
 
-    /// What is there now, after other tasks had their turn.
+    /// Returns what is there now, after other tasks have run.
     async fn look<T>(&self, look: impl FnOnce(&News) -> T) -> Answer<T> {
         yield_now().await;
         self.gate.as_ref().map_or(Ok(()), |gate| gate.ask())?;
@@ -199,7 +200,7 @@ impl Remainder for Arriving {
     }
 }
 
-/// A group as it was when a list was asked for.
+/// A group at the time when a list was requested.
 struct Listed {
     name: Vec<u8>,
     marks: Marks,

@@ -1,18 +1,19 @@
 //! Readers served from other sources than the local spool: news in memory, two sources side by side, and one
-//! that cannot tell now or has its answers only piece by piece.
+//! that is unavailable or answers only piece by piece.
 //!
-//! Articles arrive in the server's spool as ever, and the sources copy them from there.
+//! Articles arrive in the server's spool as usual, and the sources copy them from there.
 
 mod memory;
 
 use crate::client::{Client, article};
 use crate::running::Server;
 use crate::transcripts::play_all;
+use disk::RealDisk;
 use memory::{GROUPS_AT_ONCE, Gate, Memory};
-use newsreel::source::{Beside, LocalSpool, NewsSource};
-use spool::{RealDisk, Spool};
+use spool::Spool;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use upstreams::{Beside, LocalSpool, NewsSource};
 
 /// Octets of the body of a large article.
 const LARGE_BYTES: usize = 750_000;
@@ -22,12 +23,12 @@ fn is_local(group: &[u8]) -> bool {
     group.starts_with(b"local.")
 }
 
-/// The test site, read from another source.
+/// Starts the test site with another source for readers.
 fn start<S: NewsSource>(source: impl FnOnce(&Arc<Spool>) -> S) -> Server {
     Server::start_from(Arc::new(RealDisk::new()), |text| text, source)
 }
 
-/// The test site with large articles, read from memory through a gate that lets nothing more through yet.
+/// Starts the test site with large articles, read from memory through a closed gate.
 fn start_gated() -> (Server, Arc<Gate>) {
     let gate = Arc::<Gate>::default();
     let change = |text: String| text.replace("\"128 KiB\"", "\"4 MiB\"");
@@ -42,7 +43,7 @@ fn file(client: &mut Client, id: &str, body: &str) {
 }
 
 #[test]
-fn a_memory_source_passes_the_transcripts() {
+fn memory_source_passes_the_transcripts() {
     play_all(|| start(|spool| Memory::of(spool, |_| true)));
 }
 
@@ -69,7 +70,7 @@ fn memory_beside_the_local_spool_passes_the_transcripts() {
 }
 
 #[test]
-fn what_a_source_cannot_tell_now_is_403_and_the_connection_stays() {
+fn unavailable_source_gives_403_and_keeps_the_connection() {
     let (server, gate) = start_gated();
     let mut client = server.client();
     file(&mut client, "<a@x.example>", "body");
@@ -108,8 +109,8 @@ fn what_a_source_cannot_tell_now_is_403_and_the_connection_stays() {
     ] {
         assert_eq!(client.ask(command), UNAVAILABLE, "{command}");
     }
-    // What the source is not needed for is answered, articles still arrive, and nothing of the session is
-    // lost.
+    // Commands that do not need the source are answered, articles still arrive, and the session's state is
+    // kept.
     assert!(client.ask("DATE").starts_with("111 "));
     file(&mut client, "<b@x.example>", "body");
     gate.closed.store(false, Ordering::SeqCst);
@@ -118,7 +119,7 @@ fn what_a_source_cannot_tell_now_is_403_and_the_connection_stays() {
 }
 
 #[test]
-fn an_article_is_sent_while_it_arrives() {
+fn article_is_sent_while_it_arrives() {
     let (server, gate) = start_gated();
     let mut client = server.client();
     let body = ("x".repeat(62) + "\r\n").repeat(LARGE_BYTES / 64);
@@ -142,7 +143,7 @@ fn an_article_is_sent_while_it_arrives() {
         assert_eq!(lines, LARGE_BYTES / 64, "{command}");
         gate.pieces.forget_permits(usize::MAX);
     }
-    // What needs only the head does not wait for the body; what counts its octets does.
+    // Commands that need only the head do not wait for the body; those that count its octets do.
     assert!(client.ask("HEAD <large@x.example>").starts_with("221 "));
     assert!(client.block().iter().any(|line| line == "Subject: test <large@x.example>"));
     assert!(client.ask("HDR Subject <large@x.example>").starts_with("225 "));
@@ -153,7 +154,7 @@ fn an_article_is_sent_while_it_arrives() {
 }
 
 #[test]
-fn a_list_is_sent_while_it_arrives() {
+fn list_is_sent_while_it_arrives() {
     let (server, gate) = start_gated();
     let mut client = server.client();
     assert!(client.ask("LIST").starts_with("215 "));
@@ -164,7 +165,7 @@ fn a_list_is_sent_while_it_arrives() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_ends_the_connection_without_a_final_dot() {
+fn interrupted_answer_ends_the_connection_without_a_final_dot() {
     let (server, gate) = start_gated();
     let mut client = server.client();
     file(&mut client, "<large@x.example>", &("x".repeat(62) + "\r\n").repeat(LARGE_BYTES / 64));
@@ -178,6 +179,6 @@ fn an_answer_that_breaks_off_ends_the_connection_without_a_final_dot() {
         assert!(!rest.is_empty() && !rest.contains("\r\n.\r\n"), "{command}: {rest}");
         gate.closed.store(false, Ordering::SeqCst);
     }
-    // Others are not disturbed.
+    // Other connections are not disturbed.
     assert_eq!(client.ask("GROUP misc.test"), "211 1 1 1 misc.test");
 }

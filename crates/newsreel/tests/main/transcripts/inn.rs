@@ -1,8 +1,8 @@
-//! Plays the transcripts to INN, which must answer as they say, or as their `I[...]` lines say.
+//! Plays the transcripts to INN, which must answer as they specify, or as their `I[...]` lines do.
 //!
 //! A private INN with the groups, the texts for LIST and the rights of the test site is set up by `inn.sh` in
-//! the directory that `INN` names; each transcript finds it empty. Peers speak to innd, readers to nnrpd. Run
-//! by `make transcripts-inn`; without INN, or not as root, it says so and passes.
+//! the directory that `INN` names; it is empty for each transcript. Peers connect to innd, readers to nnrpd.
+//! Run by `make transcripts-inn`; without INN, or not as root, the test prints a message and passes.
 
 use super::play::{Answers, Report, Stage, play};
 use super::script::Who;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Where Debian has innd.
+/// Path of innd in Debian.
 const INND: &str = "/usr/lib/news/bin/innd";
 
 /// A private INN.
@@ -33,7 +33,7 @@ pub(crate) struct Inn {
 }
 
 impl Inn {
-    /// One that has the groups of the test site; `None`, aloud, if it cannot be.
+    /// Returns an INN with the groups of the test site; returns `None` and prints a message if not available.
     pub(crate) fn found() -> Option<Self> {
         script().map(Self::set_up)
     }
@@ -59,12 +59,12 @@ impl Inn {
         inn
     }
 
-    /// Its directory.
+    /// Returns INN's directory.
     pub(crate) fn site(&self) -> PathBuf {
         self.dir.path().join("inn")
     }
 
-    /// Groups, rights and texts of the test site.
+    /// Configures groups, rights and texts of the test site.
     fn configure(&self) {
         let etc = self.site().join("etc");
         let active: String =
@@ -97,7 +97,7 @@ impl Inn {
         self.run("start", &[]);
     }
 
-    /// Writes a file that belongs to the user of its directory, as INN wants.
+    /// Writes a file that belongs to the user of its directory, as INN requires.
     pub(crate) fn write(&self, path: &Path, text: &str) {
         use std::os::unix::fs::MetadataExt;
         fs::write(path, text).unwrap();
@@ -105,12 +105,12 @@ impl Inn {
         chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
     }
 
-    /// Where peers connect.
+    /// Returns the address for peers.
     pub(crate) fn peer_address(&self) -> SocketAddr {
         self.address(Who::Peer)
     }
 
-    /// Where readers connect.
+    /// Returns the address for readers.
     pub(crate) fn reader_address(&self) -> SocketAddr {
         self.address(Who::Reader)
     }
@@ -121,7 +121,7 @@ impl Inn {
         self.write(&file, &change(fs::read_to_string(&file).unwrap()));
     }
 
-    /// Starts it again after a kill, as it was.
+    /// Starts it after a kill, as it was.
     pub(crate) fn start(&self) {
         self.run("start", &[]);
     }
@@ -136,7 +136,7 @@ impl Inn {
         for name in ["innd.pid", "innfeed.pid", &format!("nnrpd-{}.pid", self.port + 1)] {
             let Ok(text) = fs::read_to_string(self.site().join("run").join(name)) else { continue };
             let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else { continue };
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ended = kill_process(pid, Signal::KILL);
             let begun = Instant::now();
             while test_kill_process(pid).is_ok() {
@@ -146,7 +146,7 @@ impl Inn {
         }
     }
 
-    /// Runs one of its programs, with standard input; what that printed.
+    /// Runs one of its programs, with standard input; returns the output.
     pub(crate) fn tool(&self, words: &[&str], input: &[u8]) -> Vec<u8> {
         let mut command = Command::new(&self.script);
         command.arg("news").arg(self.site()).args(words);
@@ -158,12 +158,12 @@ impl Inn {
         output.stdout
     }
 
-    /// How a shell runs one of its programs.
+    /// Returns the shell command that runs one of its programs.
     pub(crate) fn command(&self, program: &str) -> String {
         format!("{} news {} {program}", self.script.display(), self.site().display())
     }
 
-    /// How a shell stops it.
+    /// Returns the shell command that stops it.
     pub(crate) fn stop_command(&self) -> String {
         format!("{} stop {}", self.script.display(), self.site().display())
     }
@@ -196,7 +196,7 @@ impl Stage for Inn {
     }
 }
 
-/// An INN whose groups this server shows: peers speak to the one, readers to the other.
+/// An INN whose groups this server shows: peers connect to INN, readers to the server.
 struct Through<'a>(&'a Inn, Server);
 
 impl Stage for Through<'_> {
@@ -219,7 +219,7 @@ impl Drop for Inn {
     }
 }
 
-/// A port that is free, as is the one after it; another one each time, since INN takes it only later.
+/// Returns a free port whose successor is free, too; a different one each time, as INN binds it only later.
 pub(crate) fn free_ports() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(12_000);
     let free = |port: &u16| (0..2).all(|n| TcpListener::bind(("127.0.0.1", port + n)).is_ok());
@@ -227,7 +227,7 @@ pub(crate) fn free_ports() -> u16 {
     std::iter::from_fn(next).find(free).unwrap()
 }
 
-/// The script that sets INN up; `None`, aloud, if it cannot be.
+/// Returns the script that sets INN up; returns `None` and prints a message if that is not possible.
 fn script() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let dir = std::env::var_os("INN").unwrap_or_else(|| "../shared/peers/inn".into());
@@ -247,7 +247,7 @@ fn script() -> Option<PathBuf> {
 
 #[test]
 #[ignore = "needs INN and root: make transcripts-inn"]
-fn inn_answers_as_the_transcripts_say() {
+fn inn_answers_as_in_the_transcripts() {
     let Some(script) = script() else { return };
     let inn = Inn::set_up(script);
     let mut report = Report::default();
@@ -272,13 +272,13 @@ fn inn_answers_as_the_transcripts_say() {
     names.iter().for_each(|(name, times)| println!("  {name}: {times}"));
 }
 
-/// In the first two a reader reads what it has fed itself, which a cache in front of another server cannot
+/// In the first two a reader reads articles fed by itself, which a cache in front of another server cannot
 /// show; in the last one groups and articles come and go while the cache stays connected, and what INN shows
-/// to a connection that lasts depends on the moment.
+/// to a lasting connection depends on timing.
 const NOT_THROUGH: [&str; 3] = ["mixed.txt", "numbers.txt", "gone.txt"];
 
-/// What INN has comes through as it is there: where Xref stands and how Path begins, and a list of all groups
-/// in place of those that have changed, which INN cannot tell.
+/// INN's articles are passed on as they are: the position of Xref and the beginning of Path, and a list of
+/// all groups in place of the changed ones, which INN cannot determine.
 const INNS_OWN: [&str; 5] =
     ["articles.txt:78", "articles.txt:167", "articles.txt:181", "lists.txt:254", "lists.txt:258"];
 

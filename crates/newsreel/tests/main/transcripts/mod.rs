@@ -1,8 +1,8 @@
 //! Plays the transcripts in `tests/transcripts`, each to a fresh server.
 //!
 //! `script` reads them, `play` plays them, `inn` plays them to INN. With `NEWSREEL_TEST_ADDRESS=host:port`
-//! they are played to that server, which needs the groups of the test site and to be empty (transcripts in
-//! which the operator acts are passed over); `NEWSREEL_TEST_TRANSCRIPT=name` plays only one.
+//! they are played to that server, which must be empty and have the groups of the test site (transcripts with
+//! actions of the operator are skipped); `NEWSREEL_TEST_TRANSCRIPT=name` plays only one.
 
 pub(crate) mod inn;
 mod play;
@@ -14,10 +14,10 @@ use script::{Script, Step, Who};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-/// Exchanges (a command and its answer) that there must be.
+/// Least number of exchanges (a command and its response).
 const EXCHANGES_MIN: usize = 400;
 
-/// All transcripts, or the one asked for.
+/// Returns all transcripts, or the one requested.
 fn scripts() -> Vec<Script> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let only = std::env::var("NEWSREEL_TEST_TRANSCRIPT").ok();
@@ -44,7 +44,7 @@ impl Stage for Own {
     }
 }
 
-/// A server whose groups another one shows: peers speak to the one, readers to the other.
+/// A server whose groups another one shows: peers connect to the first, readers to the second.
 struct Through(Server, Server);
 
 impl Stage for Through {
@@ -70,14 +70,15 @@ impl Stage for Other {
     }
 }
 
-/// Plays all transcripts, each to a server of its own that `start` makes; all answers must be those expected.
+/// Plays all transcripts, each to a server of its own created by `start`; all responses must be as expected.
 pub fn play_all(start: impl Fn() -> Server) {
     let mut report = Report::default();
     scripts().iter().for_each(|script| play(script, &Own(start()), &mut report));
     check(&report);
 }
 
-/// Plays those transcripts that `is_meant`, each to readers of a server that shows the groups of another one.
+/// Plays the transcripts for which `is_meant` returns true, each to readers of a server that shows the groups
+/// of another one.
 pub fn play_through(
     start: impl Fn() -> Server,
     show: impl Fn(&Server) -> Server,
@@ -114,7 +115,7 @@ fn all() {
 }
 
 #[test]
-fn there_are_enough_exchanges() {
+fn transcripts_have_enough_exchanges() {
     let all: Vec<_> = scripts().iter().map(|script| (script.name.clone(), script.exchanges())).collect();
     let count: usize = all.iter().map(|(_, exchanges)| exchanges).sum();
     let only = std::env::var("NEWSREEL_TEST_TRANSCRIPT").is_ok();

@@ -1,37 +1,36 @@
-//! Plays a transcript to a server and tells where the server answers otherwise.
+//! Plays a transcript to a server and reports differing responses.
 //!
-//! Responses are read by their own codes, so a server that answers otherwise does not put the player out of
-//! step.
+//! Responses are read by their own codes, so a different response does not put the player out of step.
 
 use super::script::{Line, Script, Step, Turn, Who, is_multi_line, octets};
 use crate::client::Client;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// What a transcript is played to.
+/// Server that a transcript is played to.
 pub trait Stage {
-    /// Where this client connects to.
+    /// Returns the address that this client connects to.
     fn address(&self, who: Who) -> SocketAddr;
-    /// Does what an operator does; false if it can not.
+    /// Carries out an operator's action; returns false if that is not possible.
     fn operate(&self, words: &[&str]) -> bool;
-    /// Whose answers these must be.
+    /// Returns the kind of responses expected.
     fn answers(&self, _: Who) -> Answers {
         Answers::Ours
     }
 }
 
-/// Whose answers a server must give.
+/// Kind of responses that a server must give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
-    /// Those of this server.
+    /// Responses of this server.
     Ours,
-    /// Those given for INN, where they are others.
+    /// Responses given for INN, where they differ.
     Inns,
-    /// Ours, or INN's: what INN has is shown by this server.
+    /// Ours, or INN's: INN's articles are shown by this server.
     Either,
 }
 
-/// One turn whose answers are not those expected.
+/// One turn with unexpected responses.
 #[derive(Debug)]
 pub struct Otherwise {
     pub place: String,
@@ -40,16 +39,16 @@ pub struct Otherwise {
     pub came: String,
 }
 
-/// What playing came to.
+/// Result of playing.
 #[derive(Debug, Default)]
 pub struct Report {
     pub played: usize,
     pub otherwise: Vec<Otherwise>,
-    /// How often each explained difference was met.
+    /// Number of occurrences of each explained difference.
     pub explained: HashMap<String, usize>,
 }
 
-/// Plays `script` up to its end, or up to the point from where there is no going on.
+/// Plays `script` to its end, or as far as possible.
 pub fn play(script: &Script, stage: &dyn Stage, report: &mut Report) {
     let mut clients: HashMap<Who, Client> = HashMap::new();
     let mut skip_article = false;
@@ -106,7 +105,7 @@ pub fn play(script: &Script, stage: &dyn Stage, report: &mut Report) {
     }
 }
 
-/// The responses to a turn, and whether the connection is still open.
+/// Returns the responses to a turn, and whether the connection is still open.
 fn listen(client: &mut Client, turn: &Turn, responses: usize) -> (Vec<Vec<String>>, bool) {
     let mut came = Vec::new();
     for at in 0..responses {
@@ -144,7 +143,7 @@ impl std::fmt::Display for Otherwise {
     }
 }
 
-/// INN's response without what it may say in its own way (RFC 3977 sections 3.2 and 7.6.3): text after the
+/// Returns INN's response without permitted variations (RFC 3977 sections 3.2 and 7.6.3): text after the
 /// Message-ID of a status line, and zeros before numbers.
 fn plain(came: &[String]) -> Vec<String> {
     let mut lines: Vec<_> = came.to_vec();
@@ -164,8 +163,8 @@ fn plain(came: &[String]) -> Vec<String> {
     lines
 }
 
-/// Whether both refuse with the same code; the texts are each server's own. In streaming the argument comes
-/// back too.
+/// Returns whether both refuse with the same code; the texts may differ. In streaming the argument must be
+/// repeated too.
 fn same_refusal(expected: &[Line], came: &[String]) -> bool {
     let ([Line::Like(expected)], [came]) = (expected, came) else { return false };
     let words = match expected.get(..3) {
@@ -180,7 +179,7 @@ fn same_refusal(expected: &[Line], came: &[String]) -> bool {
     start(expected) == came.split(' ').take(words).collect::<Vec<_>>()
 }
 
-/// Whether the lines that came are those expected.
+/// Returns whether the lines are those expected.
 fn fits(expected: &[Line], came: &[String]) -> bool {
     match expected.split_first() {
         None => came.is_empty(),
@@ -191,7 +190,7 @@ fn fits(expected: &[Line], came: &[String]) -> bool {
     }
 }
 
-/// Whether `got` (octets as Latin 1) is `expected`, where `<any>` stands for any text.
+/// Returns whether `got` (octets as Latin 1) matches `expected`, where `<any>` stands for any text.
 pub fn matches(expected: &str, got: &str) -> bool {
     let latin = |text: &str| octets(text).iter().map(|b| char::from(*b)).collect::<String>();
     let mut parts = expected.split("<any>");

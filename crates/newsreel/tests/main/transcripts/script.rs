@@ -1,8 +1,8 @@
-//! A transcript as a value: turns of a client and the responses each must get.
+//! A transcript as a value: turns of a client and the expected responses.
 //!
-//! The grammar is described in `tests/transcripts/README.md`. Reading one checks that each command has its
-//! response and each multi-line response its final dot, so that a slip in a transcript is told as such.
-//! Called by the players.
+//! The grammar is described in `tests/transcripts/README.md`. The parser checks that each command has its
+//! response and each multi-line response its final dot, so that mistakes in a transcript are reported as
+//! such. Used by the players.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 const MULTI_LINE_CODES: &[&str] =
     &["100", "101", "202", "215", "220", "221", "222", "224", "225", "230", "231", "282"];
 
-/// Which of a transcript's connections.
+/// One of a transcript's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Who {
     /// A newsreader.
@@ -21,26 +21,26 @@ pub enum Who {
     Peer,
 }
 
-/// One line that must come.
+/// One expected line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// This one, in which `<any>` stands for any text.
+    /// A line in which `<any>` stands for any text.
     Like(String),
     /// Any number of lines up to the next one given.
     Any,
 }
 
-/// What must come for one command.
+/// Expected response to one command.
 pub type Response = Vec<Line>;
 
-/// Another server's different answers in a turn, and the name of the explanation.
+/// Different responses of another server in a turn, and the name of the explanation.
 #[derive(Debug, Clone)]
 pub struct Difference {
     pub name: String,
     pub responses: Vec<Response>,
 }
 
-/// What a client sends at once and what comes back.
+/// Input that a client sends at once, and the expected output.
 #[derive(Debug, Clone)]
 pub struct Turn {
     /// Line of the transcript, from 1.
@@ -55,7 +55,7 @@ pub struct Turn {
     pub is_article: bool,
     pub responses: Vec<Response>,
     pub inn: Option<Difference>,
-    /// The server closes the connection afterwards.
+    /// Set if the server closes the connection afterwards.
     pub end: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Turn {
 #[derive(Debug, Clone)]
 pub enum Step {
     Turn(Turn),
-    /// Something the operator does, as words.
+    /// An action of the operator, as words.
     Operator {
         line: usize,
         words: Vec<String>,
@@ -75,12 +75,12 @@ pub enum Step {
 pub struct Script {
     pub name: String,
     pub steps: Vec<Step>,
-    /// It is about what only newsreel has, or has otherwise on purpose: not played to INN.
+    /// Set for transcripts about features or deliberate differences of newsreel, which are not played to INN.
     pub newsreel_only: bool,
 }
 
 impl Script {
-    /// Reads a file; panics with the place of what is wrong in it.
+    /// Reads a file; panics with the position of an error in it.
     pub fn read(path: &Path) -> Self {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let text = std::fs::read_to_string(path).unwrap();
@@ -98,20 +98,20 @@ impl Script {
         })
     }
 
-    /// Whether a client posts in it.
+    /// Returns whether it contains posts by clients.
     pub fn posts(&self) -> bool {
         let is_post =
             |command: &Vec<u8>| command.get(..4).is_some_and(|verb| verb.eq_ignore_ascii_case(b"POST"));
         self.turns().any(|turn| turn.commands.iter().any(is_post))
     }
 
-    /// Command lines that are answered.
+    /// Returns the number of command lines that are answered.
     pub fn exchanges(&self) -> usize {
         self.turns().map(|turn| turn.commands.len()).sum()
     }
 }
 
-/// Whether a response with this status line to this command goes on up to a dot.
+/// Returns whether a response with this status line to this command continues up to a dot.
 pub fn is_multi_line(command: &[u8], status: &str) -> bool {
     let verb = command.split(u8::is_ascii_whitespace).find(|word| !word.is_empty()).unwrap_or_default();
     let code = status.get(..3).unwrap_or_default();
@@ -121,7 +121,7 @@ pub fn is_multi_line(command: &[u8], status: &str) -> bool {
     MULTI_LINE_CODES.contains(&code) || (code == "211" && verb.eq_ignore_ascii_case(b"LISTGROUP"))
 }
 
-/// `text` with `\xNN` as that octet and `\\` as a backslash.
+/// Returns `text` with `\xNN` as that octet and `\\` as a backslash.
 pub fn octets(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -148,7 +148,7 @@ struct Lines<'a> {
     who: Who,
     /// Connections that have been greeted.
     greeted: Vec<Who>,
-    /// The last response asked for an article.
+    /// Set if the last response asked for an article.
     article_next: bool,
 }
 
@@ -185,7 +185,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The text of the next line if it begins with one of `starts`.
+    /// Returns the text of the next line if it begins with `start`.
     fn text(&mut self, start: &str) -> Option<&'a str> {
         let (_, line) = self.lines.peek()?;
         let text = line.strip_prefix(start)?;
@@ -245,7 +245,7 @@ impl<'a> Lines<'a> {
         }));
     }
 
-    /// The lines that INN answers instead, if they are given.
+    /// Returns the lines that INN answers instead, if given.
     fn difference(&mut self, line: usize, commands: &[Vec<u8>]) -> Option<Difference> {
         let (mut name, mut lines) = (None, Vec::new());
         while let Some(text) = self.text("I[") {
@@ -260,7 +260,7 @@ impl<'a> Lines<'a> {
         name.map(|name| Difference { name, responses })
     }
 
-    /// Cuts lines into the responses to `commands`; those without an answer are empty.
+    /// Divides lines into the responses to `commands`; those without a response are empty.
     fn responses(&self, line: usize, commands: &[Vec<u8>], lines: Vec<Line>) -> Vec<Response> {
         let mut lines = lines.into_iter().peekable();
         let mut responses = Vec::new();

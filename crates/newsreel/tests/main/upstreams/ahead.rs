@@ -1,4 +1,4 @@
-//! What a client has sent ahead is fetched together: over a slow line it takes as long as it would there.
+//! Pipelined commands of a client are fetched together: over a slow link they take as long as directly.
 
 use super::fake::{Fake, Fault, id};
 use super::{fake_article, section, showing};
@@ -7,14 +7,14 @@ use crate::link::Link;
 use crate::running::Server;
 use std::time::{Duration, Instant};
 
-/// A line on which a question takes a fifth of a second.
+/// Delay of a link on which a request takes a fifth of a second.
 const ONE_WAY: Duration = Duration::from_millis(100);
-/// How much longer than there it may take, in tenths.
+/// Permitted duration relative to a direct connection, in tenths.
 const TENTHS_MAX: u32 = 13;
-/// What other tests may add on the same machine.
+/// Delay that other tests may add on the same machine.
 const BUSY_MAX: Duration = Duration::from_millis(150);
 
-/// A server in front of this upstream, over such a line, with a connection that was used before.
+/// Starts a server in front of this upstream, over such a link, with a connection that was used before.
 fn warm(fake: &Fake, more: &str) -> (Link, Server, Client) {
     let link = Link::to(fake.address, ONE_WAY);
     let own = section("fake", link.address(), more).replace("\"0 s\"", "\"1 h\"");
@@ -24,7 +24,7 @@ fn warm(fake: &Fake, more: &str) -> (Link, Server, Client) {
     (link, server, client)
 }
 
-/// Sends all commands in one go and takes their answers, with blocks; how long that took.
+/// Sends all commands in one write and reads their responses, with blocks; also returns the duration.
 fn pipelined(client: &mut Client, commands: &[String]) -> (Vec<(String, Vec<String>)>, Duration) {
     let begun = Instant::now();
     client.send(commands.concat());
@@ -37,7 +37,8 @@ fn pipelined(client: &mut Client, commands: &[String]) -> (Vec<(String, Vec<Stri
     (commands.iter().map(answer).collect(), begun.elapsed())
 }
 
-/// The same there and here; what was answered here, and how many round trips that took.
+/// Runs the commands directly and through the server; returns the server's responses, and the number of round
+/// trips.
 fn compared(
     (link, client): (&Link, &mut Client),
     fake: &Fake,
@@ -52,7 +53,7 @@ fn compared(
     let trips = link.round_trips(|| (answers, here) = pipelined(client, commands));
     println!("{} {what}: there {there:?}, here {here:?}", commands.len());
     assert_eq!(trips, 1, "{what}: {:?}", fake.take(""));
-    // A second round trip would take longer than what a busy machine is forgiven.
+    // A second round trip would exceed the allowance for a busy machine.
     assert!(here <= there * TENTHS_MAX / 10 + BUSY_MAX, "{what}: there {there:?}, here {here:?}");
     let codes = |answers: &[(String, Vec<String>)]| -> Vec<String> {
         answers.iter().map(|(line, _)| line.split(' ').next().unwrap_or_default().to_owned()).collect()
@@ -66,7 +67,7 @@ fn each(range: std::ops::RangeInclusive<u64>, command: impl Fn(u64) -> String) -
 }
 
 #[test]
-fn pipelined_articles_take_as_long_as_they_would_there() {
+fn pipelined_articles_take_as_long_as_directly() {
     let fake = Fake::with("comp.a", 200, 2_000);
     let (link, server, mut client) = warm(&fake, "");
     for (what, from, by_id) in [("ARTICLE", 1, false), ("ARTICLE", 41, true), ("HEAD", 81, false)] {
@@ -88,7 +89,7 @@ fn pipelined_articles_take_as_long_as_they_would_there() {
 }
 
 #[test]
-fn pipelined_groups_and_existence_take_as_long_as_they_would_there() {
+fn pipelined_group_and_stat_take_as_long_as_directly() {
     let fake = Fake::with("comp.a", 60, 500);
     (0..20).for_each(|at| fake.put(&format!("comp.g{at:02}"), at + 1, 500));
     let (link, _server, mut client) = warm(&fake, "");
@@ -100,14 +101,14 @@ fn pipelined_groups_and_existence_take_as_long_as_they_would_there() {
     let existence = each(41..=80, |number| format!("STAT {}", id("comp.a", number)));
     let answers = compared((&link, &mut client), &fake, "STAT", &existence);
     assert_eq!(answers.iter().filter(|(line, _)| line.starts_with("223 ")).count(), 20);
-    // What is not there is looked for once, and marks that are known are not asked for again.
+    // Missing articles are looked up once, and known marks are not requested again.
     fake.take("");
     pipelined(&mut client, &groups);
     assert_eq!(fake.take(""), [""; 0]);
 }
 
 #[test]
-fn articles_of_a_group_selected_in_the_same_breath_go_out_together() {
+fn articles_pipelined_after_group_are_requested_together() {
     let fake = Fake::with("comp.a", 1, 500);
     (1..=20).for_each(|number| fake.put("comp.b", number, 2_000));
     let (link, _server, mut client) = warm(&fake, "");
@@ -120,7 +121,7 @@ fn articles_of_a_group_selected_in_the_same_breath_go_out_together() {
 }
 
 #[test]
-fn each_pipelined_answer_is_its_own_whatever_becomes_of_the_others() {
+fn pipelined_responses_are_independent_of_each_other() {
     let (fake, other) = (Fake::with("comp.a", 60, 3_000), Fake::with("comp.a", 60, 3_000));
     fake.change(|groups| {
         let articles = &mut groups.get_mut("comp.a").unwrap().articles;
@@ -157,7 +158,7 @@ fn each_pipelined_answer_is_its_own_whatever_becomes_of_the_others() {
 }
 
 #[test]
-fn what_was_fetched_ahead_is_fetched_once_also_by_a_cache_that_keeps_nothing() {
+fn pipelined_articles_are_fetched_once_even_without_cache() {
     let fake = Fake::with("comp.a", 40, 200_000);
     let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
     let server = Server::start_showing(&[], |text| {

@@ -1,5 +1,5 @@
-//! How upstreams are asked: in few round trips, in the words that they know; and what has come of an answer
-//! is shown before the rest comes.
+//! Requests to upstreams: in few round trips, with the commands that they support; and partial responses are
+//! passed on before the rest arrives.
 
 use super::fake::{Fake, Fault};
 use super::{section, showing};
@@ -8,7 +8,7 @@ use crate::link::Link;
 use crate::operated::PATIENCE;
 use std::time::{Duration, Instant};
 
-/// A line on which a round trip takes long enough to be told from what a machine does meanwhile.
+/// Returns a link on which a round trip is long enough to be distinguished from local delays.
 fn slow_line(fake: &Fake) -> Link {
     Link::to(fake.address, Duration::from_millis(20))
 }
@@ -19,20 +19,20 @@ fn listed(client: &mut Client, command: &str, code: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_first_question_costs_one_round_trip_more_than_it_would_there() {
+fn first_request_costs_one_more_round_trip_than_directly() {
     let fake = Fake::with("comp.a", 3, 500);
     for command in ["LIST ACTIVE", "GROUP comp.a", "HEAD <1.comp.a@fake.example>"] {
         let link = slow_line(&fake);
         let server = showing(&[section("fake", link.address(), "")]);
         let mut client = server.client();
         let trips = link.round_trips(|| assert!(client.ask(command).starts_with('2'), "{command}"));
-        // Directly: the command. Through the cache MODE READER comes first, which must not go with others.
+        // Directly: the command. Through the cache MODE READER comes first, which must not be pipelined.
         assert_eq!(trips, 2, "{command}: {:?}", fake.take(""));
     }
 }
 
 #[test]
-fn later_questions_cost_as_many_round_trips_as_there() {
+fn later_requests_cost_as_many_round_trips_as_directly() {
     let fake = Fake::with("comp.a", 3, 500);
     let link = slow_line(&fake);
     let own = section("fake", link.address(), "").replace("\"0 s\"", "\"1 h\"");
@@ -60,7 +60,7 @@ fn later_questions_cost_as_many_round_trips_as_there() {
 }
 
 #[test]
-fn a_server_is_asked_in_words_that_it_knows() {
+fn upstream_gets_only_commands_it_supports() {
     const NEW: [&str; 5] = ["XOVER 2-3", "OVER 2-3", "OVER 1-1", "HDR Newsgroups 1-3", "HDR Path 1-3"];
     const OLD: [&str; 5] =
         ["XOVER 2-3", "XOVER 1-1", "HDR Newsgroups 1-3", "XHDR Newsgroups 1-3", "XHDR Path 1-3"];
@@ -76,12 +76,12 @@ fn a_server_is_asked_in_words_that_it_knows() {
         for name in ["Newsgroups", "Path"] {
             assert_eq!(listed(&mut client, &format!("HDR {name} 1-3"), "225 ").len(), 3, "{fault:?}");
         }
-        // What it has refused once it is not asked for again.
+        // A command that it has refused once is not sent again.
         let mut asked = fake.take("");
         asked.retain(|command| command.contains("OVER ") || command.contains("HDR "));
         assert_eq!(asked, expected, "{fault:?}");
     }
-    // A group that came since then is asked for in the way that was understood.
+    // A later group is requested by the command that was understood.
     let fake = Fake::with("comp.a", 3, 500);
     fake.put("comp.b", 7, 500);
     fake.fail(Fault::LacksNew);
@@ -94,7 +94,7 @@ fn a_server_is_asked_in_words_that_it_knows() {
 }
 
 #[test]
-fn a_list_is_passed_on_line_by_line_while_it_arrives() {
+fn list_is_passed_on_line_by_line_while_it_arrives() {
     let fake = Fake::start();
     (0..400).for_each(|at| fake.put(&format!("comp.g{at:03}"), 1, 100));
     let server = showing(&[section("fake", fake.address, "")]);
@@ -111,7 +111,7 @@ fn a_list_is_passed_on_line_by_line_while_it_arrives() {
 }
 
 #[test]
-fn a_list_that_breaks_off_is_not_taken_for_the_whole() {
+fn interrupted_list_is_not_taken_as_complete() {
     let fake = Fake::start();
     (0..50).for_each(|at| fake.put(&format!("comp.g{at:03}"), 1, 100));
     let own =
@@ -122,7 +122,8 @@ fn a_list_that_breaks_off_is_not_taken_for_the_whole() {
     for fault in [Fault::BreaksOff, Fault::Stalls, Fault::EndlessLine] {
         fake.fail(fault);
         let mut client = server.client();
-        // What came is shown, and then the connection ends; if nothing was shown yet, there is no list.
+        // The received part is shown, and then the connection ends; if nothing was shown yet, there is no
+        // list.
         let answer = client.ask("LIST ACTIVE");
         assert!(answer.starts_with("215 ") || fault == Fault::BreaksOff, "{fault:?}: {answer}");
         if !answer.starts_with("403 ") {
@@ -130,7 +131,7 @@ fn a_list_that_breaks_off_is_not_taken_for_the_whole() {
             assert!(rest.starts_with("comp.g000 1 1 y\r\n"), "{fault:?}: {rest}");
             assert!(!rest.ends_with("\r\n.\r\n") && rest.len() < 10_000, "{fault:?}: {rest}");
         }
-        // Then there is the one that came whole.
+        // Afterwards the complete list is shown.
         fake.fail(Fault::Dead);
         let mut client = server.client();
         assert_eq!(listed(&mut client, "LIST ACTIVE", "215 "), whole, "{fault:?}");

@@ -1,5 +1,5 @@
-//! What is asked of an upstream and what the cache keeps: each thing once; and the cache as its operator has
-//! it.
+//! Requests to an upstream and contents of the cache: each thing is fetched once; and the cache from its
+//! operator's view.
 
 use super::fake::{Fake, id};
 use super::{article_of, section, showing};
@@ -10,7 +10,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 #[test]
-fn each_selection_of_a_group_asks_once_for_its_marks() {
+fn each_group_selection_requests_the_marks_once() {
     let fake = Fake::with("comp.a", 3, 500);
     let server = showing(&[section("fake", fake.address, "")]);
     for _ in 0..3 {
@@ -20,7 +20,7 @@ fn each_selection_of_a_group_asks_once_for_its_marks() {
 }
 
 #[test]
-fn the_first_look_at_a_group_brings_all_of_its_overview_where_that_is_wanted() {
+fn first_selection_fetches_all_overview_if_configured() {
     let fake = Fake::with("comp.a", 1, 300);
     (2..=2_500).for_each(|number| fake.put("comp.a", number, 300));
     let own = section("fake", fake.address, "").replace("group_age = \"0 s\"", "group_age = \"1 h\"");
@@ -29,9 +29,9 @@ fn the_first_look_at_a_group_brings_all_of_its_overview_where_that_is_wanted() {
     assert!(client.ask("GROUP comp.a").starts_with("211 2500 "));
     assert!(client.ask("OVER 2401-2410").starts_with("224 "));
     assert_eq!(client.block().len(), 10);
-    // A thousand after the other, the newest first, until all have come.
+    // In ranges of a thousand, the newest first, until all have come.
     assert_eq!(ranges_asked(&fake, 5), ["2401-2410", "1501-2400", "2411-2500", "501-1500", "1-500"]);
-    // Rows that come backwards are served without another question.
+    // Rows that were fetched in reverse order are served without another request.
     for range in ["2001-2500", "1001-2000", "501-1000"] {
         assert!(client.ask(&format!("OVER {range}")).starts_with("224 "));
         client.block();
@@ -39,7 +39,7 @@ fn the_first_look_at_a_group_brings_all_of_its_overview_where_that_is_wanted() {
     assert_eq!(fake.take("XOVER"), [""; 0]);
 }
 
-/// The first ranges of which rows were asked for, as soon as there are so many.
+/// Returns the first ranges of which rows were requested, once there are so many.
 fn ranges_asked(fake: &Fake, count: usize) -> Vec<String> {
     let (begun, mut asked) = (Instant::now(), Vec::new());
     while asked.len() < count {
@@ -51,7 +51,7 @@ fn ranges_asked(fake: &Fake, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn who_asks_for_a_part_of_the_overview_has_no_more_than_a_twentieth_added() {
+fn partial_overview_requests_are_extended_by_at_most_a_twentieth() {
     let fake = Fake::with("comp.a", 1, 300);
     (2..=2_500).for_each(|number| fake.put("comp.a", number, 300));
     let own = section("fake", fake.address, "").replace("group_age = \"0 s\"", "group_age = \"1 h\"");
@@ -62,7 +62,7 @@ fn who_asks_for_a_part_of_the_overview_has_no_more_than_a_twentieth_added() {
         assert!(client.ask(&format!("OVER {range}")).starts_with("224 "));
         client.block();
     }
-    // What is left is less than a twentieth of that.
+    // The rest is less than a twentieth of that.
     let asked = ["2401-2410", "1-5", "100-600", "6-99", "601-2400", "2411-2500"];
     assert_eq!(ranges_asked(&fake, asked.len()), asked);
     assert!(client.ask("OVER 1-").starts_with("224 "));
@@ -71,7 +71,7 @@ fn who_asks_for_a_part_of_the_overview_has_no_more_than_a_twentieth_added() {
 }
 
 #[test]
-fn a_crosspost_is_brought_once_and_kept_once() {
+fn crosspost_is_fetched_and_stored_once() {
     let (isp, project) = (Fake::with("comp.a", 1, 3_000), Fake::with("project.a", 7, 3_000));
     // One article in three groups, on two servers.
     let mut article = String::new();
@@ -105,7 +105,7 @@ fn a_crosspost_is_brought_once_and_kept_once() {
 }
 
 #[test]
-fn the_log_of_accesses_names_the_client() {
+fn access_log_names_the_client() {
     let fake = Fake::with("comp.a", 3, 500);
     let own = section("fake", fake.address, "");
     let mut server = Server::start_showing(&[], |text| text + &own + "[cache]\nlog = \"access.log\"\n");
@@ -126,11 +126,11 @@ fn the_log_of_accesses_names_the_client() {
 }
 
 #[test]
-fn one_command_makes_a_cache_and_others_show_and_check_it() {
+fn cache_commands_create_show_and_verify_a_cache() {
     let (fake, site) = (Fake::with("comp.a", 3, 500), Operated::unmade());
     let host = fake.address.to_string();
     let up = ["cache", "up", "--upstream", &host, "--size", "16 MiB", "--listen", "127.0.0.1:0"];
-    // It is made, and served until it is asked where it listens.
+    // Created and served until its address is shown.
     let mut served = site.command(&up).spawn().unwrap();
     let mut said = String::new();
     let out = served.stdout.take().unwrap();
@@ -166,7 +166,7 @@ fn one_command_makes_a_cache_and_others_show_and_check_it() {
 }
 
 #[test]
-fn commands_that_are_unknown_here_are_passed_on_as_configured() {
+fn unknown_commands_are_passed_on_as_configured() {
     let fake = Fake::with("comp.a", 3, 500);
     let more = "pass_commands = [\"XMOTD 217\", \"XVERSION\"]";
     let server = showing(&[section("fake", fake.address, more)]);
@@ -182,7 +182,7 @@ fn commands_that_are_unknown_here_are_passed_on_as_configured() {
 }
 
 #[test]
-fn what_is_refused_is_not_there() {
+fn refused_articles_are_reported_as_absent() {
     let fake = Fake::with("comp.a", 3, 500);
     let server = showing(&[section("fake", fake.address, "")]);
     let mut client = server.client();
@@ -193,7 +193,7 @@ fn what_is_refused_is_not_there() {
     };
     assert_eq!(numbers(&mut client), ["1", "2", "3"]);
     assert!(article_of(&mut client, "ARTICLE 2").is_some());
-    // Also what is cached already.
+    // Including articles already cached.
     let refuse =
         "[cache]\nrefuse = [{ name = \"Subject\", matches = \"S 2\" }, { name = \"X-No\", matches = \"*\" }]";
     server.reload(|text| text.replace("[cache]", refuse)).unwrap();
@@ -205,7 +205,7 @@ fn what_is_refused_is_not_there() {
     assert!(article_of(&mut client, "ARTICLE 3").is_some());
 }
 
-/// Bytes of memory that a process occupies.
+/// Returns the resident memory of a process, in bytes.
 pub(super) fn resident_bytes(pid: u32) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -219,7 +219,7 @@ fn readers_of_large_cached_articles_cost_little_memory() {
     site.edit(|text| {
         text.replace("[site]", "[site]\narticle_bytes_max = \"16 MiB\"") + &section("fake", fake.address, "")
     });
-    // Its memory is that of a server that has not brought the article itself.
+    // The memory of a server that has not fetched the article itself.
     let right: Vec<_> = super::fake_article(&fake, 1).lines().map(str::to_owned).collect();
     let serving = site.serve();
     let mut client = serving.client();

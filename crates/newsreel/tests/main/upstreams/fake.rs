@@ -1,5 +1,5 @@
-//! An upstream of our own: it has the articles that a test gives it, records every command, and answers
-//! wrongly, slowly or not at all as it is told.
+//! A fake upstream: it has the articles that a test gives it, records every command, and answers wrongly,
+//! slowly or not at all as configured.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -7,46 +7,46 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// What it does wrong.
+/// Misbehaviour of the upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fault {
     #[default]
     None,
     /// The status line of an article has another number.
     OtherNumber,
-    /// It has another Message-ID.
+    /// The status line of an article has another Message-ID.
     OtherId,
     /// The article is another one.
     OtherArticle,
     /// The article and its status line are of another one.
     Exchanged,
-    /// Half of the article is missing, and it ends as if it were whole.
+    /// Half of the article is missing, but it ends as if it were complete.
     Truncated,
-    /// It ends in the middle, with the connection.
+    /// Articles end in the middle, with the connection.
     BreaksOff,
-    /// It ends in the middle once, with the connection.
+    /// An article ends in the middle once, with the connection.
     BreaksOffOnce,
-    /// As `BreaksOffOnce`; from then on articles have other bodies.
+    /// Like `BreaksOffOnce`; afterwards articles have other bodies.
     ContinuesOtherwise,
     /// Articles are refused with this code.
     Refuses(u16),
     /// NUL octets in place of the article.
     Garbage,
-    /// No answer.
+    /// No response.
     Silent,
     /// Connections are closed at once.
     Dead,
-    /// It has no articles by number or Message-ID.
+    /// No article is found by number or Message-ID.
     Forgetful,
     /// Rows of other numbers.
     OtherRows,
     /// Rows, numbers and values of headers come in descending order.
     Descending,
-    /// The first row comes again as the last, and one is missing.
+    /// The first row is repeated as the last, and one is missing.
     RowAgain,
-    /// Articles without their bodies, which end as if they were whole.
+    /// Articles without their bodies, which end as if they were complete.
     NoBody,
-    /// A post is taken, and the connection ends before it is answered.
+    /// A post is accepted, but the connection ends before the response.
     TakesSilently,
     /// Posts are refused.
     RefusesPosts,
@@ -54,17 +54,17 @@ pub enum Fault {
     TakesPostsLater,
     /// A list stops after some lines, with the connection left open.
     Stalls,
-    /// A list has a line without end.
+    /// A list has an endless line.
     EndlessLine,
-    /// Lists of groups and of numbers go on and on.
+    /// Lists of groups and of numbers are endless.
     EndlessList,
-    /// It has no command that is not in RFC 3977.
+    /// Only commands of RFC 3977 are supported.
     LacksOld,
-    /// It has no command of RFC 3977 that is not in RFC 2980.
+    /// Commands of RFC 3977 that are not in RFC 2980 are not supported.
     LacksNew,
 }
 
-/// Lines of a list before a fault of it.
+/// Lines of a list before its fault.
 const LIST_LINES: usize = 5;
 
 /// One group: articles by number, and the high mark.
@@ -80,16 +80,16 @@ struct State {
     groups: BTreeMap<String, Group>,
     commands: Vec<String>,
     posts: Vec<String>,
-    /// How long each answer takes to begin.
+    /// Delay before each response.
     delay: Duration,
-    /// Times that all logins have lapsed.
+    /// Number of times that all logins have expired.
     lapses: usize,
-    /// No login is honoured any more.
+    /// Set if logins are no longer accepted.
     honours_none: bool,
-    /// The most connections at once, and how many there are.
+    /// Maximum and current number of connections.
     connections_max: Option<usize>,
     connections: usize,
-    /// Articles stop after this many bytes, lists after this many lines, until it is lifted.
+    /// Limit in bytes of articles and lines of lists, until it is lifted.
     held: Option<usize>,
 }
 
@@ -108,7 +108,7 @@ impl Fake {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let own = own.clone();
-                // Its end is the client's matter.
+                // The client ends the connection.
                 std::thread::spawn(move || {
                     if own.counted(1) {
                         own.serve(stream).unwrap_or_default();
@@ -122,7 +122,7 @@ impl Fake {
         fake
     }
 
-    /// One with a group of `count` articles of so many bytes.
+    /// Starts an upstream with a group of `count` articles of this size.
     pub fn with(group: &str, count: u64, bytes: usize) -> Self {
         let fake = Self::start();
         (1..=count).for_each(|number| fake.put(group, number, bytes));
@@ -146,14 +146,14 @@ impl Fake {
         self.state.0.lock().unwrap().fault = fault;
     }
 
-    /// The logins of the connections that are open lapse; `honours_none`: and those to come at once.
+    /// Expires the logins of open connections, and with `honours_none` also later ones.
     pub fn log_out(&self, honours_none: bool) {
         let mut state = self.state.0.lock().unwrap();
         state.lapses += 1;
         state.honours_none = honours_none;
     }
 
-    /// Whether a login, made after so many lapses, does not count any more.
+    /// Returns whether a login made after so many expiries is no longer valid.
     fn has_lapsed(&self, login: Option<usize>) -> bool {
         let state = self.state.0.lock().unwrap();
         login.is_some_and(|after| state.honours_none || state.lapses > after)
@@ -163,7 +163,7 @@ impl Fake {
         self.state.0.lock().unwrap().delay = delay;
     }
 
-    /// Further connections are refused.
+    /// Refuses further connections.
     pub fn allow(&self, connections: usize) {
         self.state.0.lock().unwrap().connections_max = Some(connections);
     }
@@ -173,18 +173,18 @@ impl Fake {
         self.state.1.notify_all();
     }
 
-    /// The commands so far that begin with this, and forgets them all.
+    /// Returns the commands so far that begin with this word, and drops all.
     pub fn take(&self, word: &str) -> Vec<String> {
         let commands = std::mem::take(&mut self.state.0.lock().unwrap().commands);
         commands.into_iter().filter(|command| command.starts_with(word)).collect()
     }
 
-    /// The posts that it has taken, in their order.
+    /// Returns the posts accepted, in order.
     pub fn posts(&self) -> Vec<String> {
         self.state.0.lock().unwrap().posts.clone()
     }
 
-    /// Counts connections; false: these are too many.
+    /// Counts connections; returns false if there are too many.
     fn counted(&self, more: isize) -> bool {
         let mut state = self.state.0.lock().unwrap();
         state.connections = state.connections.saturating_add_signed(more);
@@ -292,7 +292,7 @@ impl Fake {
         Ok(())
     }
 
-    /// Whether it lacks what is asked for.
+    /// Returns whether a command is not supported.
     fn lacks(&self, words: &[&str]) -> bool {
         match self.fault() {
             Fault::LacksOld => matches!(words, ["XOVER" | "XHDR", ..]),
@@ -301,7 +301,7 @@ impl Fake {
         }
     }
 
-    /// The answer to a post; `None`: none comes.
+    /// Returns the response to a post, if any.
     fn posted(&self, text: &[String]) -> Option<&'static str> {
         let id = |text: &str| text.lines().find(|line| line.starts_with("Message-ID:")).map(str::to_owned);
         let text = text.join("\n");
@@ -483,7 +483,7 @@ fn endless(stream: &mut TcpStream, line: impl Fn(u64) -> String) -> std::io::Res
     Ok(())
 }
 
-/// The lists of it that are no lists of groups.
+/// Returns its lists other than those of groups.
 fn text_of(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "MOTD" => "hello\r\n..dot",
@@ -505,7 +505,7 @@ fn group_line(name: &str, group: &Group) -> String {
     format!("211 {} {low} {} {name}\r\n", group.articles.len(), group.high)
 }
 
-/// The Message-ID of a fake's article.
+/// Returns the Message-ID of a fake's article.
 pub fn id(group: &str, number: u64) -> String {
     format!("<{number}.{group}@fake.example>")
 }

@@ -1,4 +1,4 @@
-//! HDR of headers that overview rows do not have, through an upstream.
+//! HDR through an upstream for headers that overview rows do not have.
 
 use super::fake::{Fake, Fault};
 use super::{article_of, section, showing, wait_for};
@@ -11,7 +11,7 @@ fn header(client: &mut Client, command: &str) -> Vec<String> {
 }
 
 #[test]
-fn headers_of_a_range_are_asked_for_at_once_and_come_whole_or_not_at_all() {
+fn headers_of_a_range_are_requested_at_once_and_answered_completely() {
     let fake = Fake::with("comp.a", 3, 500);
     let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
     let server = showing(&[own]);
@@ -25,10 +25,10 @@ fn headers_of_a_range_are_asked_for_at_once_and_come_whole_or_not_at_all() {
         let none = [if verb == "HDR" { "3 " } else { "3 (none)" }];
         assert_eq!(header(&mut client, &format!("{verb} Keywords 3")), none);
     }
-    // What was answered once is not asked for again.
+    // Answered headers are not requested again.
     let asked = fake.take("");
     assert_eq!(asked, ["HDR Newsgroups 1-3", "HDR Keywords 3-3"]);
-    // The upstream goes away in the middle of its answer.
+    // The upstream closes in the middle of its response.
     fake.fail(Fault::BreaksOff);
     assert!(client.ask("HDR Path 1-").starts_with("403 "));
     fake.fail(Fault::None);
@@ -40,7 +40,7 @@ fn headers_of_a_range_are_asked_for_at_once_and_come_whole_or_not_at_all() {
 }
 
 #[test]
-fn of_a_long_range_only_what_is_new_is_asked_for() {
+fn only_new_headers_of_a_range_are_requested() {
     let fake = Fake::with("comp.a", 1, 100);
     (2..=100).for_each(|number| fake.put("comp.a", number, 100));
     let server = showing(&[section("fake", fake.address, "")]);
@@ -51,21 +51,21 @@ fn of_a_long_range_only_what_is_new_is_asked_for() {
     for (range, count) in asked {
         assert_eq!(header(&mut client, &format!("HDR {range}")).len(), count, "{range}");
     }
-    // What overview rows have comes from them.
+    // Headers in overview rows come from there.
     for name in ["Subject", "From", "Message-ID", ":bytes"] {
         assert_eq!(header(&mut client, &format!("HDR {name} 1-")).len(), 100, "{name}");
     }
     let mut asked = fake.take("");
     asked.retain(|command| command.contains("HDR") || command.contains("OVER"));
     assert_eq!(asked, ["HDR Newsgroups 1-80", "HDR Newsgroups 81-100", "XOVER 1-100"]);
-    // An article that is cancelled there, and one that comes.
+    // One article is cancelled there, and another arrives.
     fake.change(|groups| _ = groups.get_mut("comp.a").unwrap().articles.remove(&50));
     fake.put("comp.a", 101, 100);
     let values = header(&mut client, "HDR Newsgroups 49-");
     assert_eq!(values.len(), 52);
     assert_eq!(values[..2], ["49 comp.a", "51 comp.a"]);
     assert_eq!(fake.take("HDR"), ["HDR Newsgroups 101-101"]);
-    // Where its numbers are others, nothing of it is used any more.
+    // After renumbering, nothing of the old group is used.
     fake.change(|groups| _ = groups.remove("comp.a"));
     (1..=70).for_each(|number| fake.put("comp.a", number, 100));
     assert!(client.ask("GROUP comp.a").starts_with("211 70 "));

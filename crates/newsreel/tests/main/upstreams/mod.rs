@@ -1,5 +1,5 @@
 //! Groups of other servers: shown as they are there, beside local ones, and with servers that are away, slow,
-//! or lie.
+//! or wrong.
 
 mod ahead;
 mod asking;
@@ -23,10 +23,10 @@ use fake::{Fake, Fault, id};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// A cache that asks again for what was not there.
+/// Configuration of a cache that does not remember missing articles.
 const CACHE: &str = "[cache]\nnegative_age = \"0 s\"\n";
 
-/// A section of an upstream that is always asked.
+/// Returns the section of an upstream whose lists and marks are never taken from the cache.
 fn section(name: &str, address: SocketAddr, more: &str) -> String {
     format!(
         "[[upstream]]\nname = \"{name}\"\nhost = \"{address}\"\nactive_age = \"0 s\"\ngroup_age = \"0 s\"\n\
@@ -34,7 +34,7 @@ fn section(name: &str, address: SocketAddr, more: &str) -> String {
     )
 }
 
-/// A site that shows the groups of these upstreams, and no others.
+/// Starts a site that shows only the groups of these upstreams.
 fn showing(sections: &[String]) -> Server {
     Server::start_showing(&[], |text| text + &sections.concat() + CACHE)
 }
@@ -44,17 +44,17 @@ fn article_of(client: &mut Client, command: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn the_transcripts_pass_through_an_upstream() {
+fn transcripts_pass_through_an_upstream() {
     play_through(
         Server::start,
         |upstream| showing(&[section("site", upstream.address, "")]),
-        // In two a reader reads what it has fed itself.
+        // In two of them a reader reads articles fed by itself.
         |script| !script.posts() && !["mixed.txt", "numbers.txt"].contains(&script.name.as_str()),
     );
 }
 
 #[test]
-fn upstreams_stand_beside_local_groups_and_each_other() {
+fn upstreams_coexist_with_local_groups_and_each_other() {
     let (first, second) = (Fake::with("comp.a", 3, 500), Fake::with("comp.b", 2, 500));
     first.put("misc.x", 7, 500);
     second.put("misc.test", 1, 500);
@@ -69,10 +69,10 @@ fn upstreams_stand_beside_local_groups_and_each_other() {
     assert_eq!(client.ask("GROUP comp.b"), "211 2 1 2 comp.b");
     assert_eq!(client.ask("GROUP misc.x"), "211 1 7 7 misc.x");
     assert_eq!(client.ask("GROUP comp.c"), "411 No such newsgroup");
-    // What several upstreams have is asked of one after the other, by Message-ID.
+    // Articles that several upstreams may have are requested from each in turn, by Message-ID.
     assert!(client.ask(&format!("STAT {}", id("comp.b", 2))).starts_with("223 "));
     assert!(client.ask(&format!("STAT {}", id("comp.b", 9))).starts_with("430 "));
-    // Numbers of groups that another server numbers are not shown.
+    // Article numbers of another server are not shown.
     second.change(|groups| {
         let article = groups.get_mut("comp.b").unwrap().articles.get_mut(&2).unwrap();
         *article = article.replace("comp.b:2", "misc.x:1 comp.b:2 misc.test:1");
@@ -82,7 +82,7 @@ fn upstreams_stand_beside_local_groups_and_each_other() {
 }
 
 #[test]
-fn a_reload_brings_and_removes_upstreams() {
+fn reload_adds_and_removes_upstreams() {
     let fake = Fake::with("comp.a", 3, 500);
     let server = showing(&[]);
     let mut client = server.client();
@@ -94,7 +94,7 @@ fn a_reload_brings_and_removes_upstreams() {
 }
 
 #[test]
-fn what_is_cancelled_reinstated_or_renumbered_there_is_so_here() {
+fn cancels_reinstatements_and_renumbering_there_apply_here() {
     let fake = Fake::with("comp.a", 5, 500);
     let server = showing(&[section("fake", fake.address, "")]);
     let mut client = server.client();
@@ -114,14 +114,14 @@ fn what_is_cancelled_reinstated_or_renumbered_there_is_so_here() {
     fake.change(|groups| _ = groups.get_mut("comp.a").unwrap().articles.insert(3, kept));
     assert_eq!(listed(&mut client), "1 2 3 4 5");
     assert!(client.ask("STAT 3").starts_with("223 "));
-    // Other numbers: who has the group selected learns of it, and selects it again.
+    // After renumbering, a client with the group selected gets an error, and selects it again.
     fake.change(|groups| groups.clear());
     fake.put("comp.a", 2, 700);
     assert!(client.ask("STAT").starts_with("403 "));
     assert_eq!(client.ask("GROUP comp.a"), "211 1 2 2 comp.a");
     assert!(client.ask("OVER 1-").starts_with("224 "));
     assert_eq!(client.block().len(), 1);
-    // The same number is another article now.
+    // The number now belongs to another article.
     assert!(client.ask("STAT 2").starts_with("223 "));
     fake.change(|groups| {
         let article = groups.get_mut("comp.a").unwrap().articles.get_mut(&2).unwrap();
@@ -148,7 +148,7 @@ fn fake_article(fake: &Fake, number: u64) -> String {
 }
 
 #[test]
-fn no_reader_sees_what_a_liar_says() {
+fn wrong_responses_are_never_shown() {
     let (liar, honest) = (Fake::with("comp.a", 20, 3_000), Fake::with("comp.a", 20, 3_000));
     let alone = showing(&[section("liar", liar.address, "")]);
     let filled =
@@ -163,13 +163,13 @@ fn no_reader_sees_what_a_liar_says() {
         Fault::Garbage,
         Fault::Forgetful,
     ];
-    // Another article for each: what was found to be right stays in the cache.
+    // A different article for each, as correct ones stay in the cache.
     for (fault, number) in faults.into_iter().zip(2..) {
         let right: Vec<_> = fake_article(&honest, number).lines().map(str::to_owned).collect();
         for (server, is_filled) in [(&alone, false), (&filled, true)] {
             liar.fail(Fault::None);
             let mut client = server.client();
-            // A broken connection costs a pause.
+            // A broken connection causes a pause.
             wait_for(&mut client);
             assert!(client.ask("GROUP comp.a").starts_with("211 "));
             assert!(client.ask("OVER 1-").starts_with("224 "));
@@ -180,7 +180,7 @@ fn no_reader_sees_what_a_liar_says() {
                 assert!(answer.starts_with(&format!("220 {number} ")), "{fault:?}: {answer}");
                 assert_eq!(client.block(), right, "{fault:?}");
             } else if fault == Fault::OtherNumber {
-                // By its Message-ID the server has it.
+                // The server has it by its Message-ID.
                 assert_eq!(client.block(), right, "{answer}");
             } else {
                 let code = if fault == Fault::Forgetful { "423 " } else { "403 " };
@@ -196,7 +196,7 @@ fn no_reader_sees_what_a_liar_says() {
 }
 
 #[test]
-fn an_upstream_that_is_away_costs_an_answer_and_no_time() {
+fn unavailable_upstream_causes_403_without_delay() {
     let fake = Fake::with("comp.a", 3, 500);
     let server = Server::start_showing(&[("misc.test", "y", "Ours")], |text| {
         text + &section("fake", fake.address, "groups = \"*\"").replace("1 min", "2 s")
@@ -208,21 +208,21 @@ fn an_upstream_that_is_away_costs_an_answer_and_no_time() {
     for fault in [Fault::Silent, Fault::Dead] {
         fake.fail(fault);
         let mut client = server.client();
-        // The first one finds out, the others are told.
+        // The first client detects the failure, the others get the result.
         assert!(client.ask("GROUP comp.b").starts_with("403 "), "{fault:?}");
         let begun = Instant::now();
         fake.take("");
         assert!(client.ask("GROUP comp.b").starts_with("403 "));
         assert!(client.ask("STAT <no@where.example>").starts_with("403 "));
         assert!(client.ask("LIST ACTIVE").starts_with("403 "));
-        // What is known is shown.
+        // Known data is shown.
         assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
         assert!(client.ask("OVER 1-").starts_with("224 "));
         assert_eq!(client.block(), rows);
         assert_eq!(client.ask("GROUP misc.test"), "211 0 1 0 misc.test");
         assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
         assert!(client.ask("ARTICLE 1").starts_with("403 "));
-        // It is asked again after pauses, of which the first is the shortest, and not for each of these.
+        // The upstream is asked again after pauses, the first being the shortest, and not for each command.
         let (asked, pauses) = (fake.take(""), begun.elapsed().as_secs());
         assert!(asked.len() as u64 <= pauses, "{fault:?}: {asked:?} in {pauses} s");
         let mut client = server.client();
@@ -232,7 +232,7 @@ fn an_upstream_that_is_away_costs_an_answer_and_no_time() {
 }
 
 #[test]
-fn a_login_that_has_lapsed_is_made_again_and_one_that_is_not_honoured_is_shown() {
+fn expired_login_is_repeated_and_an_ignored_one_reported() {
     let fake = Fake::with("comp.a", 9, 500);
     let password = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&password, "secret\n").unwrap();
@@ -259,7 +259,7 @@ fn a_login_that_has_lapsed_is_made_again_and_one_that_is_not_honoured_is_shown()
         assert!(begun.elapsed() < PATIENCE, "the post does not arrive");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The new connection is no better.
+    // The new connection fails as well.
     fake.log_out(true);
     assert!(client.ask("ARTICLE 5").starts_with("403 "));
     let upstream = server.status()["upstreams"][0].clone();
@@ -270,7 +270,7 @@ fn a_login_that_has_lapsed_is_made_again_and_one_that_is_not_honoured_is_shown()
 }
 
 #[test]
-fn what_is_cached_costs_no_octet_from_upstream_and_survives_a_restart() {
+fn cached_articles_need_no_upstream_and_survive_a_restart() {
     let fake = Fake::with("comp.a", 30, 2_000);
     fake.put("comp.a", 31, 100_000);
     let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
@@ -293,7 +293,7 @@ fn what_is_cached_costs_no_octet_from_upstream_and_survives_a_restart() {
     fake.take("");
     assert_eq!(read(&server), first);
     assert_eq!(fake.take(""), [""; 0]);
-    // After a restart marks are asked for again, and where the upstream is away nothing is.
+    // After a restart marks are requested again, and while the upstream is away nothing is.
     server = server.again_as_configured();
     assert_eq!(read(&server), first);
     let asked = fake.take("");
@@ -307,7 +307,7 @@ fn what_is_cached_costs_no_octet_from_upstream_and_survives_a_restart() {
 }
 
 #[test]
-fn a_miss_is_not_asked_for_again_for_a_while() {
+fn miss_is_remembered_for_a_while() {
     let fake = Fake::with("comp.a", 1, 500);
     let server = Server::start_showing(&[], |text| text + &section("fake", fake.address, ""));
     let mut client = server.client();
@@ -319,7 +319,7 @@ fn a_miss_is_not_asked_for_again_for_a_while() {
 }
 
 #[test]
-fn several_readers_ask_once_and_read_while_it_arrives() {
+fn simultaneous_readers_share_one_fetch_while_it_arrives() {
     let fake = Fake::with("comp.a", 1, 300_000);
     let own = section("fake", fake.address, "").replace("group_age = \"0 s\"", "group_age = \"1 h\"");
     let server = Server::start_showing(&[], |text| text.replace("128 KiB", "4 MiB") + &own);
@@ -330,7 +330,7 @@ fn several_readers_ask_once_and_read_while_it_arrives() {
             std::thread::spawn(move || {
                 assert!(client.ask("GROUP comp.a").starts_with("211 "));
                 assert!(client.ask("ARTICLE 1").starts_with("220 1 "));
-                // The first part is here, the rest is not there yet.
+                // The first part is here, the rest has not arrived.
                 (0..500).for_each(|_| _ = client.line());
                 client
             })
@@ -347,7 +347,7 @@ fn several_readers_ask_once_and_read_while_it_arrives() {
 }
 
 #[test]
-fn what_one_server_of_an_owner_lacks_is_not_asked_for_at_another() {
+fn misses_are_shared_by_servers_of_one_owner() {
     let servers: Vec<_> = (0..4).map(|_| Fake::with("comp.a", 1, 500)).collect();
     let owners =
         ["fill = true\nowner = \"one\"", "fill = true\nowner = \"one\"", "fill = true\npriority = 5"];
@@ -363,7 +363,7 @@ fn what_one_server_of_an_owner_lacks_is_not_asked_for_at_another() {
     assert_eq!(asked, [1, 1, 0, 1]);
 }
 
-/// Four that have the same articles: one slow, one dead, one a liar, and the best one.
+/// Starts four servers with the same articles, later one slow, one dead, one wrong, and the best one.
 fn four(articles: u64, delay: Duration) -> Vec<Fake> {
     let servers: Vec<_> = (0..4).map(|_| Fake::with("comp.a", articles, 3_000)).collect();
     servers[0].delay(Duration::from_secs(1));
@@ -372,7 +372,7 @@ fn four(articles: u64, delay: Duration) -> Vec<Fake> {
     servers
 }
 
-/// A site in front of these, all of them equals: the first numbers the group.
+/// Starts a site in front of these, all with equal priority: the first numbers the group.
 fn in_front_of(servers: &[&Fake]) -> Server {
     let sections: Vec<_> = servers
         .iter()
@@ -385,7 +385,7 @@ fn in_front_of(servers: &[&Fake]) -> Server {
     Server::start_showing(&[], |text| text + &sections.concat() + "[cache]\nnegative_age = \"1 h\"\n")
 }
 
-/// Reads all articles; how long each took, sorted. Before each one `before` is done.
+/// Reads all articles; returns the sorted durations. Calls `before` before each one.
 fn times_of_all(client: &mut Client, fake: &Fake, articles: u64, before: impl Fn(u64)) -> Vec<Duration> {
     assert!(client.ask("GROUP comp.a").starts_with(&format!("211 {articles} ")));
     assert!(client.ask("OVER 1-").starts_with("224 "));
@@ -404,27 +404,27 @@ fn times_of_all(client: &mut Client, fake: &Fake, articles: u64, before: impl Fn
     times
 }
 
-/// The liar lies in another way for each article.
+/// Makes the server give a different wrong response for each article.
 fn lie(liar: &Fake, number: u64) {
     let faults = [Fault::OtherNumber, Fault::OtherId, Fault::Truncated, Fault::Garbage, Fault::Exchanged];
     liar.fail(faults[number as usize % faults.len()]);
 }
 
 #[test]
-fn of_four_upstreams_one_dead_one_slow_and_one_a_liar_the_best_one_is_asked() {
+fn best_of_four_upstreams_is_used() {
     const ARTICLES: u64 = 40;
     let servers = four(ARTICLES, Duration::ZERO);
     let [slow, dead, liar, best] = &servers[..] else { unreachable!() };
     let server = in_front_of(&[slow, dead, liar, best]);
     times_of_all(&mut server.client(), best, ARTICLES, |number| lie(liar, number));
-    // So all but a twentieth have taken no longer than the best one takes.
+    // All but a twentieth have taken no longer than with the best server.
     let upstreams = server.status()["upstreams"].clone();
     let others = slow.take("ARTICLE").len() + liar.take("ARTICLE").len();
     assert!(others <= 2 && best.take("ARTICLE").len() == ARTICLES as usize, "{others}: {upstreams}");
     let count = |at: usize, of: &str| upstreams[at][of].as_u64().unwrap();
     assert!((1..10).contains(&count(1, "failures")) && count(2, "wrong") >= 1, "{upstreams}");
     assert!(count(3, "wrong") == 0 && count(3, "failures") == 0, "{upstreams}");
-    // What nobody has is asked for once.
+    // An article that no server has is requested once.
     let missing = id("comp.a", 99);
     for _ in 0..3 {
         let answer = server.client().ask(&format!("STAT {missing}"));
@@ -435,7 +435,7 @@ fn of_four_upstreams_one_dead_one_slow_and_one_a_liar_the_best_one_is_asked() {
 
 #[test]
 #[ignore = "long: part of `make soak`"]
-fn with_four_upstreams_readers_wait_as_long_as_for_the_best_one() {
+fn four_upstreams_are_as_fast_as_the_best_one() {
     const ARTICLES: u64 = 100;
     let servers = four(ARTICLES, Duration::from_millis(100));
     let [slow, dead, liar, best] = &servers[..] else { unreachable!() };
@@ -448,7 +448,7 @@ fn with_four_upstreams_readers_wait_as_long_as_for_the_best_one() {
 }
 
 #[test]
-fn a_server_that_does_not_begin_to_answer_is_not_waited_for_if_another_one_has_the_article() {
+fn silent_server_is_skipped_if_another_has_the_article() {
     let (silent, other) = (Fake::with("comp.a", 2, 500), Fake::with("comp.a", 2, 500));
     let patient = section("silent", silent.address, "").replace("\"2 s\"", "\"10 min\"");
     let own = patient.replace("group_age = \"0 s\"", "group_age = \"1 h\"");
@@ -459,7 +459,7 @@ fn a_server_that_does_not_begin_to_answer_is_not_waited_for_if_another_one_has_t
     client.block();
     silent.fail(Fault::Silent);
     assert!(article_of(&mut client, "ARTICLE 1").is_some());
-    // Where it is the only one that may have it, it is asked as soon as it answers, however slowly.
+    // If no other may have the article, the server is asked as soon as it answers, however slowly.
     other.fail(Fault::Forgetful);
     silent.fail(Fault::None);
     silent.delay(Duration::from_secs(3));
@@ -475,7 +475,7 @@ fn a_server_that_does_not_begin_to_answer_is_not_waited_for_if_another_one_has_t
 }
 
 #[test]
-fn a_head_costs_no_body_from_upstream() {
+fn head_fetches_no_body_of_a_large_article() {
     let fake = Fake::with("comp.a", 3, 500);
     fake.put("comp.a", 2, 300_000);
     let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
@@ -494,20 +494,20 @@ fn a_head_costs_no_body_from_upstream() {
     let by_id = head(&mut client, &id("comp.a", 2), &format!("0 {}", id("comp.a", 2)));
     assert_eq!(by_id, of_large);
     assert!(client.ask(&format!("STAT {}", id("comp.a", 2))).starts_with("223 "));
-    // What is fetched once is kept, whatever it is asked by.
+    // Fetched articles are kept for all commands.
     assert_eq!(fake.take(""), ["HEAD 2"]);
-    // A small one is fetched whole, as its body is likely to be asked for next.
+    // A small one is fetched whole, as its body is likely to be requested next.
     head(&mut client, "1", &format!("1 {}", id("comp.a", 1)));
     assert!(client.ask("BODY 1").starts_with("222 "));
     client.block();
     assert_eq!(fake.take(""), ["ARTICLE 1"]);
-    // Heads are looked at as articles are.
+    // Heads are verified like articles.
     fake.fail(Fault::OtherId);
     assert!(server.client().ask(&format!("HEAD {}", id("comp.a", 3))).starts_with("403 "));
 }
 
 #[test]
-fn heads_are_kept_also_where_no_row_names_their_article() {
+fn heads_are_cached_without_overview_rows() {
     let fake = Fake::with("comp.a", 2, 100_000);
     let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
     let mut server = showing(&[own]);
@@ -524,7 +524,7 @@ fn heads_are_kept_also_where_no_row_names_their_article() {
         drop(client);
         server = server.again_as_configured();
     }
-    // All of it comes when it is asked for.
+    // The whole article is fetched on request.
     let mut client = server.client();
     assert!(client.ask("GROUP comp.a").starts_with("211 2 "));
     let right: Vec<_> = fake_article(&fake, 1).lines().map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! What honest servers do that is odd, and what no server may cost.
+//! Unusual behaviour of correct servers, and limits on what any server may cost.
 
 use super::caching::resident_bytes;
 use super::fake::{Fake, Fault, id};
@@ -6,11 +6,11 @@ use super::{article_of, section, showing};
 use crate::operated::{Operated, PATIENCE};
 use std::time::{Duration, Instant};
 
-/// More than this no list may cost, in bytes of memory.
+/// Memory that a list may use at most, in bytes.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
 #[test]
-fn a_group_renumbered_upwards_is_noticed_while_all_of_it_is_cached() {
+fn upward_renumbering_of_a_cached_group_is_noticed() {
     for with_rows in [true, false] {
         let fake = Fake::with("comp.a", 12, 500);
         let server = showing(&[section("fake", fake.address, "")]);
@@ -38,7 +38,7 @@ fn a_group_renumbered_upwards_is_noticed_while_all_of_it_is_cached() {
 }
 
 #[test]
-fn articles_with_a_bare_cr_or_lf_are_not_there_and_their_server_is_no_liar() {
+fn articles_with_bare_cr_or_lf_are_absent_without_blaming_the_server() {
     let fake = Fake::with("comp.a", 6, 500);
     fake.put("comp.a", 5, 100_000);
     fake.change(|groups| {
@@ -59,7 +59,7 @@ fn articles_with_a_bare_cr_or_lf_are_not_there_and_their_server_is_no_liar() {
     for number in [1, 6] {
         assert!(article_of(&mut client, &format!("ARTICLE {number}")).is_some(), "{number}");
     }
-    // Of a large one some was shown before that was found out: it does not end.
+    // Part of a large one was shown before the detection, so it does not end.
     fake.hold(Some(90_000));
     assert!(client.ask("ARTICLE 5").starts_with("220 "));
     fake.hold(None);
@@ -70,7 +70,7 @@ fn articles_with_a_bare_cr_or_lf_are_not_there_and_their_server_is_no_liar() {
 }
 
 #[test]
-fn a_large_article_with_a_bare_cr_near_its_start_is_not_begun() {
+fn large_article_with_an_early_bare_cr_is_not_started() {
     let fake = Fake::with("comp.a", 1, 500);
     (2..=3).for_each(|number| fake.put("comp.a", number, 100_000));
     fake.change(|groups| {
@@ -84,7 +84,7 @@ fn a_large_article_with_a_bare_cr_near_its_start_is_not_begun() {
     let mut client = server.client();
     assert!(client.ask("GROUP comp.a").starts_with("211 3 "));
     for number in 2..=3 {
-        // More has arrived than is held back of a large one.
+        // More has arrived than is held back of a large article.
         fake.hold(Some(90_000));
         let answer = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -111,7 +111,7 @@ fn nothing_is_kept_of_a_refused_answer() {
             let mut client = server.client();
             assert!(client.ask("GROUP comp.a").starts_with("211 10 "));
             fake.fail(fault);
-            // Where some was shown before, the connection ends.
+            // If a part was shown before, the connection ends.
             let answer = client.ask(refused);
             assert!(
                 answer.starts_with("403 ") || !client.rest().ends_with("\r\n.\r\n"),
@@ -131,7 +131,7 @@ fn nothing_is_kept_of_a_refused_answer() {
 }
 
 #[test]
-fn an_article_without_its_body_is_not_shown_and_not_kept() {
+fn article_without_body_is_not_shown_or_kept() {
     let (liar, honest) = (Fake::with("comp.a", 2, 200), Fake::with("comp.a", 2, 200));
     let alone = showing(&[section("liar", liar.address, "")]);
     let filled =
@@ -152,7 +152,7 @@ fn an_article_without_its_body_is_not_shown_and_not_kept() {
 }
 
 #[test]
-fn a_list_without_end_costs_little_memory_and_time() {
+fn endless_list_costs_little_memory_and_time() {
     let (fake, site) = (Fake::with("comp.a", 6, 500), Operated::new());
     site.edit(|text| text + &section("fake", fake.address, ""));
     let serving = site.serve();
@@ -172,7 +172,7 @@ fn a_list_without_end_costs_little_memory_and_time() {
 }
 
 #[test]
-fn a_group_has_the_marks_that_a_list_has_just_brought() {
+fn group_uses_the_marks_of_a_recent_list() {
     let fake = Fake::with("comp.a", 6, 500);
     (1..=20).for_each(|number| fake.put(&format!("comp.g{number}"), number, 500));
     let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
@@ -188,14 +188,14 @@ fn a_group_has_the_marks_that_a_list_has_just_brought() {
     }
     assert_eq!(client.ask("GROUP comp.a"), "211 6 1 6 comp.a");
     assert_eq!(fake.take("GROUP"), [""; 0]);
-    // What the list does not have is asked for.
+    // A group missing in the list is requested.
     fake.put("comp.new", 1, 500);
     assert_eq!(client.ask("GROUP comp.new"), "211 1 1 1 comp.new");
     assert_eq!(fake.take("GROUP"), ["GROUP comp.new"]);
 }
 
 #[test]
-fn what_can_be_no_message_id_is_asked_of_nobody() {
+fn invalid_message_ids_are_not_requested() {
     let fake = Fake::with("comp.a", 1, 500);
     let server = showing(&[section("fake", fake.address, "")]);
     let mut client = server.client();
@@ -222,7 +222,7 @@ fn texts_of_an_upstream_are_passed_on_as_configured() {
     client.ask("CAPABILITIES");
     let lists = client.block().into_iter().find(|line| line.starts_with("LIST ")).unwrap();
     assert!(lists.contains(" DISTRIBUTIONS ") && lists.contains(" DISTRIB.PATS "), "{lists}");
-    // By default nobody else is asked.
+    // By default no upstream is asked.
     let server = showing(&[section("fake", fake.address, "")]);
     server.client().ask("LIST DISTRIBUTIONS");
     assert_eq!(fake.take("LIST DISTRIBUTIONS").len(), 1);

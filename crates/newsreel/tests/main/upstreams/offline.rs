@@ -1,4 +1,4 @@
-//! Upstreams that are away, or offline by the configuration: what readers are answered.
+//! Responses to readers while upstreams are away, or offline by configuration.
 
 use super::fake::{Fake, Fault, id};
 use super::{CACHE, article_of, section};
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A site whose upstream has a group of ten articles, of which all rows and the third article were read, and
-/// then two more, of which only the marks are known.
+/// Returns a site whose upstream has a group of ten articles, of which all rows and the third article were
+/// read, and then two more, of which only the marks are known.
 fn partly_read() -> (Fake, Server) {
     let fake = Fake::with("comp.a", 10, 500);
     fake.put("comp.b", 1, 500);
@@ -32,8 +32,8 @@ fn partly_read() -> (Fake, Server) {
     (fake, server)
 }
 
-/// What is answered to each command in a session of its own, in which comp.a is selected; the third is the
-/// current article.
+/// Returns the response to each command in a session of its own, in which comp.a is selected and the third
+/// article is current.
 fn answers(server: &Server, commands: &[&str]) -> Vec<String> {
     let answer = |command: &&str| {
         let mut client = server.client();
@@ -47,7 +47,7 @@ fn answers(server: &Server, commands: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_neither_here_nor_reachable_is_never_said_not_to_exist() {
+fn unreachable_articles_are_never_reported_as_absent() {
     let (fake, server) = partly_read();
     let (kept, other, none) = (
         format!("STAT {}", id("comp.a", 3)),
@@ -85,7 +85,7 @@ fn what_is_neither_here_nor_reachable_is_never_said_not_to_exist() {
     ];
     let commands: Vec<&str> = expected.iter().map(|line| &line[4..]).collect();
     fake.fail(Fault::Dead);
-    // The first one finds out.
+    // The first client detects the failure.
     assert!(server.client().ask(none).starts_with("403 "));
     assert_eq!(answers(&server, &commands), expected, "away");
     fake.fail(Fault::None);
@@ -95,8 +95,8 @@ fn what_is_neither_here_nor_reachable_is_never_said_not_to_exist() {
     assert_eq!(fake.take(""), [""; 0]);
 }
 
-/// A site that refuses articles by a header that overview rows do not have: the second of three, and the
-/// twelfth, which is large.
+/// Returns a site that refuses articles by a header that overview rows do not have: the second of three, and
+/// the twelfth, which is large.
 fn refusing(more: &str) -> (Fake, Server) {
     let fake = Fake::with("comp.a", 3, 500);
     fake.put("comp.a", 12, 300_000);
@@ -112,7 +112,7 @@ fn refusing(more: &str) -> (Fake, Server) {
     let mut client = server.client();
     assert!(client.ask("GROUP comp.a").starts_with("211 4 "));
     assert!(client.ask("OVER 1-").starts_with("224 "));
-    // Rows do not say it.
+    // Rows do not have the header.
     assert_eq!(client.block().len(), 4);
     assert!(client.ask("LISTGROUP").starts_with("211 "));
     client.block();
@@ -121,7 +121,7 @@ fn refusing(more: &str) -> (Fake, Server) {
 }
 
 #[test]
-fn what_is_refused_is_not_there_for_stat_either() {
+fn refused_articles_are_absent_for_stat() {
     let (fake, server) = refusing("");
     let mut client = server.client();
     assert!(client.ask("GROUP comp.a").starts_with("211 4 "));
@@ -141,7 +141,7 @@ fn what_is_refused_is_not_there_for_stat_either() {
 }
 
 #[test]
-fn stat_has_nothing_fetched_later() {
+fn stat_causes_no_later_fetch() {
     let (fake, server) = refusing("[prefetch]\nfetch_later = true\n");
     let mut client = server.client();
     assert!(client.ask("GROUP comp.a").starts_with("211 4 "));
@@ -149,7 +149,7 @@ fn stat_has_nothing_fetched_later() {
     fake.fail(Fault::Dead);
     assert!(client.ask("STAT <no@where.example>").starts_with("403 "));
     let expected = [
-        // What is kept says that it is refused.
+        // Cached articles show that they are refused.
         ("STAT 2", "423 "),
         (&format!("STAT {}", id("comp.a", 2)), "430 "),
         // As last known, or not known at all.
@@ -163,7 +163,7 @@ fn stat_has_nothing_fetched_later() {
     }
     fake.take("");
     fake.fail(Fault::None);
-    // Only what somebody wanted to read comes when it can be had.
+    // Only articles that a client wanted to read are fetched later.
     let (begun, mut asked) = (Instant::now(), Vec::new());
     while !asked.iter().any(|command: &String| command.starts_with("ARTICLE")) {
         assert!(begun.elapsed() < PATIENCE, "{asked:?}");
@@ -175,7 +175,7 @@ fn stat_has_nothing_fetched_later() {
 }
 
 #[test]
-fn tin_starts_while_no_list_is_known() {
+fn tin_starts_without_any_known_list() {
     if !installed(tin::PROGRAMS) {
         return;
     }
@@ -189,7 +189,7 @@ fn tin_starts_while_no_list_is_known() {
     client.block();
     fake.fail(Fault::Dead);
     assert!(client.ask("STAT <no@where.example>").starts_with("403 "));
-    // What other servers copy is whole or not told at all.
+    // Lists that other servers copy are complete or refused.
     assert!(client.ask("LIST ACTIVE").starts_with("403 "));
     assert!(client.ask("LIST COUNTS").starts_with("215 "));
     assert_eq!(client.block(), ["comp.a 3 1 3 y", "misc.test 0 1 0 y"]);
@@ -202,7 +202,7 @@ fn tin_starts_while_no_list_is_known() {
     assert_eq!(read_in(&home.join(".newsrc")), "comp.a:");
 }
 
-/// The line of comp.a in a file of what was read.
+/// Returns the line of comp.a in a .newsrc.
 fn read_in(newsrc: &Path) -> String {
     let text = fs::read_to_string(newsrc).unwrap();
     text.lines().find(|line| line.starts_with("comp.a")).unwrap().trim_end().to_owned()

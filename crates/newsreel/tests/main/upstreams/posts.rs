@@ -1,4 +1,5 @@
-//! Posts to groups of other servers: to each server once, also while it is away, and told to the poster.
+//! Posts to groups of other servers: sent once to each server, even after an outage, and reported to the
+//! poster.
 
 use super::fake::{Fake, Fault};
 use super::{CACHE, section, showing};
@@ -9,13 +10,13 @@ use crate::running::Server;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Posts an article; the answer.
+/// Posts an article; returns the response.
 fn post(client: &mut Client, id: &str, groups: &str) -> String {
     let id = if id.is_empty() { String::new() } else { format!("Message-ID: {id}\r\n") };
     posting::post(client, &posting::headers(groups, &id), "body\r\n..stuffed")
 }
 
-/// The posts that the operator sees: upstream, refused or not, and why.
+/// Returns the posts that the operator sees: upstream, refused or not, and the reason.
 fn listed(server: &Server) -> Vec<(String, bool, String)> {
     let (replies, ok) = server.control(&json!({ "do": "posts", "command": { "list": {} } }));
     assert!(ok, "{replies:?}");
@@ -40,7 +41,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_crosspost_goes_once_to_each_upstream_that_numbers_one_of_its_groups() {
+fn crosspost_is_sent_once_to_each_numbering_upstream() {
     let (isp, project, block) =
         (Fake::with("comp.a", 1, 500), Fake::with("project.a", 1, 500), Fake::with("comp.a", 1, 500));
     isp.put("comp.b", 1, 500);
@@ -58,7 +59,7 @@ fn a_crosspost_goes_once_to_each_upstream_that_numbers_one_of_its_groups() {
     let answer = post(&mut client, "", "comp.a,misc.test,comp.b,project.a,no.where");
     assert!(answer.starts_with("240 Article received OK <"), "{answer}");
     let id = answer.rsplit(' ').next().unwrap().to_owned();
-    // One article for all, without the traces of its way through here.
+    // One article for all, without traces of its way through here.
     let (at_isp, at_project) = (isp.posts(), project.posts());
     assert_eq!((at_isp.len(), &at_isp, block.posts().len()), (1, &at_project, 0));
     let text = &at_isp[0];
@@ -72,11 +73,11 @@ fn a_crosspost_goes_once_to_each_upstream_that_numbers_one_of_its_groups() {
     assert_eq!(client.ask("GROUP misc.test"), "211 1 1 1 misc.test");
     assert!(client.ask("ARTICLE 1").starts_with(&format!("220 1 {id}")));
     assert!(client.block().iter().any(|line| line.starts_with("Injection-Info: site.example")));
-    // The next look at a group asks again, though its marks are not old.
+    // The next selection of the group asks again, though its marks are recent.
     isp.take("");
     assert_eq!(client.ask("GROUP comp.a"), "211 1 1 1 comp.a");
     assert_ne!(isp.take("GROUP comp.a"), [""; 0]);
-    // Another one takes what the numbering server does not; what nobody takes is refused.
+    // Another upstream accepts what the numbering one does not; a post that none accepts is refused.
     assert!(post(&mut client, "", "comp.announce").starts_with("240 Article received OK <"));
     assert_eq!((isp.posts().len(), block.posts().len()), (1, 1));
     for (groups, refused) in [
@@ -85,15 +86,15 @@ fn a_crosspost_goes_once_to_each_upstream_that_numbers_one_of_its_groups() {
     ] {
         assert_eq!(post(&mut client, "", groups), refused);
     }
-    // What a moderator must see first goes nowhere else.
+    // A post for a moderator is sent nowhere else.
     assert!(post(&mut client, "", "local.moderated,comp.a").starts_with("240 Queued for the moderator"));
-    // What is refused here is sent nowhere.
+    // A post refused here is sent nowhere.
     assert!(post(&mut client, &id, "misc.test,comp.a").starts_with("441 "));
     assert_eq!((isp.posts().len(), listed(&server)), (1, vec![]));
 }
 
 #[test]
-fn a_post_is_shown_at_once_though_a_list_has_brought_older_marks() {
+fn post_is_visible_at_once_despite_older_marks() {
     let isp = Fake::with("comp.a", 1, 500);
     let section = section("isp", isp.address, "").replace("_age = \"0 s\"", "_age = \"1 h\"");
     let server = Server::start_showing(&[], |text| text + &section + CACHE);
@@ -102,13 +103,13 @@ fn a_post_is_shown_at_once_though_a_list_has_brought_older_marks() {
     assert_eq!(client.block(), ["comp.a 1 1 y"]);
     let answer = post(&mut client, "<new@x.example>", "comp.a");
     assert!(answer.starts_with("240 "), "{answer}");
-    // As the server files it.
+    // The upstream files the post.
     isp.put("comp.a", 2, 500);
     assert_eq!(client.ask("GROUP comp.a"), "211 2 1 2 comp.a");
 }
 
 #[test]
-fn posts_wait_while_an_upstream_is_away_and_arrive_once() {
+fn posts_wait_for_an_upstream_and_arrive_once() {
     let (isp, project) = (Fake::with("comp.a", 1, 500), Fake::with("project.a", 1, 500));
     let sections =
         [section("isp", isp.address, ""), section("project", project.address, "groups = \"project.*\"")];
@@ -124,14 +125,14 @@ fn posts_wait_while_an_upstream_is_away_and_arrive_once() {
     assert!(post(&mut client, "<1@x.example>", "comp.a").starts_with("441 "), "it waits already");
     let upstream = |server: &Server| server.status()["upstreams"][0].clone();
     assert_eq!(upstream(&server)["posts_waiting"], 2);
-    // They wait over a restart, and one of them arrives though its answer does not.
+    // Posts survive a restart, and one of them arrives though its response does not.
     isp.fail(Fault::TakesSilently);
     let server = server.again_as_configured();
     wait_until("a post arrives", || !isp.posts().is_empty());
     isp.fail(Fault::None);
     wait_until("both posts arrive", || listed(&server).is_empty());
     assert_eq!((isp.posts().len(), project.posts().len()), (2, 1));
-    // Offline, they wait until the configuration says otherwise.
+    // While offline, posts wait until the configuration changes.
     server.reload(|text| text.replacen("answer_timeout", "offline = true\nanswer_timeout", 1)).unwrap();
     let mut client = server.client();
     assert_eq!(post(&mut client, "<3@x.example>", "comp.a"), queued("<3@x.example>"));
@@ -142,7 +143,7 @@ fn posts_wait_while_an_upstream_is_away_and_arrive_once() {
 }
 
 #[test]
-fn what_an_upstream_refuses_is_told_to_the_poster_or_the_operator() {
+fn refusals_are_reported_to_the_poster_or_operator() {
     let (isp, project) = (Fake::with("comp.a", 1, 500), Fake::with("project.a", 1, 500));
     let sections =
         [section("isp", isp.address, ""), section("project", project.address, "groups = \"project.*\"")];
@@ -156,11 +157,11 @@ fn what_an_upstream_refuses_is_told_to_the_poster_or_the_operator() {
     assert_eq!(answer, "240 Article received OK; refused by isp: 441 Not in my house <2@x.example>");
     let kept = ("isp".to_owned(), true, "441 Not in my house".to_owned());
     assert_eq!(listed(&server), [kept]);
-    // A refusal that passes is none.
+    // A temporary refusal is not final.
     isp.fail(Fault::TakesPostsLater);
     assert!(post(&mut client, "<3@x.example>", "comp.a").starts_with("240 Article queued for isp"));
     assert_eq!(listed(&server)[1].2, "441 436 Not now");
-    // Posts whose posters were told that they wait.
+    // The posters of these posts were informed that they wait.
     isp.fail(Fault::RefusesPosts);
     wait_until("the third post is refused", || listed(&server).iter().all(|(_, is_refused, _)| *is_refused));
     isp.fail(Fault::None);
@@ -172,9 +173,9 @@ fn what_an_upstream_refuses_is_told_to_the_poster_or_the_operator() {
     assert_eq!(isp.posts().len(), 1);
 }
 
-/// As after leafnode: articles are fetched by a [[pull]], and posts go to the server that they come from.
+/// As after a migration from leafnode: articles are fetched by a [[pull]], and posts go to the same server.
 #[test]
-fn posts_to_groups_that_are_carried_here_go_to_an_upstream_as_well() {
+fn posts_to_local_groups_are_also_sent_to_an_upstream() {
     let isp = Fake::with("comp.a", 1, 500);
     let own = "groups = \"\"\npost_carried = \"*,!local.*\"";
     let groups = [("comp.a", "y", ""), ("comp.m", "m", ""), ("local.a", "y", "")];
@@ -187,10 +188,10 @@ fn posts_to_groups_that_are_carried_here_go_to_an_upstream_as_well() {
     let posts = isp.posts();
     assert!(posts.len() == 1 && posts[0].contains("Message-ID: <1@x.example>"), "{posts:?}");
     assert!(!posts[0].contains("Path:"), "{posts:?}");
-    // Its moderator sees it first.
+    // The moderator gets it first.
     assert!(post(&mut client, "<3@x.example>", "comp.m,comp.a").starts_with("240 Article received OK"));
     assert_eq!((isp.posts().len(), client.ask("GROUP comp.a").as_str()), (2, "211 1 1 1 comp.a"));
-    // It is never read: nothing is asked for lists, nor for articles that are not here.
+    // The upstream is not used for reading: neither for lists, nor for missing articles.
     isp.take("");
     assert!(client.ask("LIST ACTIVE").starts_with("215 "));
     client.block();

@@ -1,4 +1,4 @@
-//! What is fetched before a reader asks for it, and what is fetched later.
+//! Prefetching: articles fetched before a reader asks for them, and those fetched later.
 
 use super::fake::{Fake, Fault, id};
 use super::{article_of, section, wait_for};
@@ -6,7 +6,7 @@ use crate::operated::PATIENCE;
 use crate::running::Server;
 use std::time::{Duration, Instant};
 
-/// A site with this upstream, and these keys of [prefetch].
+/// Starts a site with this upstream, and these keys of [prefetch].
 fn prefetching(fake: &Fake, group_age: &str, keys: &str) -> Server {
     let own = section("fake", fake.address, "")
         .replace("group_age = \"0 s\"", &format!("group_age = \"{group_age}\""))
@@ -15,7 +15,7 @@ fn prefetching(fake: &Fake, group_age: &str, keys: &str) -> Server {
     Server::start_showing(&[], |text| text + &own + &keys)
 }
 
-/// The articles that the upstream is asked for until this one is.
+/// Returns the articles requested from the upstream until this one is.
 fn asked_until(fake: &Fake, last: &str) -> Vec<String> {
     let begun = Instant::now();
     let mut asked = Vec::new();
@@ -28,7 +28,7 @@ fn asked_until(fake: &Fake, last: &str) -> Vec<String> {
 }
 
 #[test]
-fn listed_groups_are_fetched_at_the_rate_and_then_cost_nothing() {
+fn listed_groups_are_prefetched_at_the_configured_rate() {
     let fake = Fake::with("comp.a", 4, 3_000);
     fake.put("comp.a", 5, 50_000);
     fake.put("comp.a", 6, 3_000);
@@ -38,7 +38,7 @@ fn listed_groups_are_fetched_at_the_rate_and_then_cost_nothing() {
     let server = prefetching(&fake, "1 h", keys);
     let asked = asked_until(&fake, "ARTICLE 6");
     assert_eq!(asked, ["ARTICLE 1", "ARTICLE 2", "ARTICLE 3", "ARTICLE 4", "ARTICLE 6"]);
-    // Before the last of them came rows and four times three thousand bytes, of which 5 KiB may come at once.
+    // Before the last of them came rows and four times three thousand bytes, with a burst of 5 KiB.
     assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
     let mut client = server.client();
     assert_eq!(client.ask("GROUP comp.a"), "211 6 1 6 comp.a");
@@ -49,12 +49,12 @@ fn listed_groups_are_fetched_at_the_rate_and_then_cost_nothing() {
 }
 
 #[test]
-fn what_is_read_is_fetched_from_then_on() {
+fn groups_are_prefetched_once_read() {
     let fake = Fake::with("comp.a", 2, 3_000);
     fake.put("comp.b", 1, 3_000);
     let server = prefetching(&fake, "0 s", "read_within = \"1 h\"\ninterval = \"1 s\"");
     let mut client = server.client();
-    // A group that is only selected is not read.
+    // A group that is only selected does not count as read.
     assert!(client.ask("GROUP comp.b").starts_with("211 "));
     assert!(client.ask("GROUP comp.a").starts_with("211 "));
     assert!(article_of(&mut client, "ARTICLE 1").is_some());
@@ -64,7 +64,7 @@ fn what_is_read_is_fetched_from_then_on() {
 }
 
 #[test]
-fn followed_threads_are_fetched_and_others_are_not() {
+fn only_followed_threads_are_prefetched() {
     let fake = Fake::with("comp.a", 5, 3_000);
     let refers = |number: u64, to: u64| {
         fake.change(|groups| {
@@ -80,12 +80,12 @@ fn followed_threads_are_fetched_and_others_are_not() {
     let mut client = server.client();
     assert!(client.ask("GROUP comp.a").starts_with("211 "));
     assert!(article_of(&mut client, "ARTICLE 1").is_some());
-    // The follow-up, and what follows up to that.
+    // The follow-up, and the follow-up to that.
     assert_eq!(asked_until(&fake, "ARTICLE 5"), ["ARTICLE 1", "ARTICLE 3", "ARTICLE 5"]);
 }
 
 #[test]
-fn what_is_asked_for_while_an_upstream_is_away_is_fetched_later() {
+fn articles_requested_during_an_outage_are_fetched_later() {
     let fake = Fake::with("comp.a", 2, 3_000);
     let mut server = prefetching(&fake, "1 h", "fetch_later = true");
     let mut client = server.client();

@@ -1,5 +1,5 @@
-//! Providers with limits and bad days: few connections, articles that are refused, transfers that break off,
-//! and servers that take connections and stay silent.
+//! Providers with limits and failures: few connections, refused articles, interrupted transfers, and servers
+//! that accept connections and stay silent.
 
 use super::fake::{Fake, Fault, id};
 use super::{CACHE, article_of, fake_article, section, showing};
@@ -9,14 +9,14 @@ use crate::posting::{headers, post};
 use crate::running::Server;
 use std::time::{Duration, Instant};
 
-/// Less than a silent server is waited for, and more than two seconds.
+/// Shorter than the wait for a silent server, and longer than two seconds.
 const SOON: Duration = Duration::from_secs(20);
 
 fn lines_of(fake: &Fake, number: u64) -> Vec<String> {
     fake_article(fake, number).lines().map(str::to_owned).collect()
 }
 
-/// An article, as soon as it is shown.
+/// Returns an article as soon as it is available.
 fn wait_for_article(client: &mut Client, command: &str) -> Vec<String> {
     let begun = Instant::now();
     loop {
@@ -29,7 +29,7 @@ fn wait_for_article(client: &mut Client, command: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_article_that_is_refused_costs_no_connection() {
+fn refused_article_does_not_break_the_connection() {
     let fake = Fake::with("comp.a", 10, 500);
     let server = showing(&[section("fake", fake.address, "")]);
     let mut client = server.client();
@@ -39,7 +39,7 @@ fn an_article_that_is_refused_costs_no_connection() {
         (451, "423 ", "430 "),
         (403, "423 ", "430 "),
         (503, "423 ", "430 "),
-        // These say nothing of the article.
+        // These codes say nothing about the article.
         (480, "403 ", "403 "),
         (500, "403 ", "403 "),
         (502, "403 ", "403 "),
@@ -53,13 +53,13 @@ fn an_article_that_is_refused_costs_no_connection() {
         fake.fail(Fault::None);
         wait_for_article(&mut client, &format!("ARTICLE {}", code % 7 + 4));
     }
-    // It is there again when it is shown again.
+    // The article is available again once it is served again.
     let shown = wait_for_article(&mut client, &format!("ARTICLE {}", id("comp.a", 3)));
     assert_eq!(shown, lines_of(&fake, 3));
 }
 
 #[test]
-fn an_article_that_one_server_refuses_comes_from_another_before_any_row_is_read() {
+fn refused_article_is_fetched_from_another_server() {
     let (main, fill) = (Fake::with("comp.a", 3, 500), Fake::with("comp.a", 3, 500));
     let server = showing(&[section("main", main.address, ""), section("fill", fill.address, "fill = true")]);
     let mut client = server.client();
@@ -76,7 +76,7 @@ fn an_article_that_one_server_refuses_comes_from_another_before_any_row_is_read(
 }
 
 #[test]
-fn the_connections_that_a_provider_allows_are_learned() {
+fn connection_limit_of_a_provider_is_learned() {
     const ARTICLES: u64 = 120;
     let fake = Fake::with("comp.a", ARTICLES, 2_000);
     fake.delay(Duration::from_millis(5));
@@ -102,7 +102,7 @@ fn the_connections_that_a_provider_allows_are_learned() {
 }
 
 #[test]
-fn an_article_that_breaks_off_is_continued_on_another_connection() {
+fn interrupted_article_is_continued_on_another_connection() {
     for bytes in [3_000, 300_000] {
         let fake = Fake::with("comp.a", 3, bytes);
         let own = section("fake", fake.address, "");
@@ -120,7 +120,7 @@ fn an_article_that_breaks_off_is_continued_on_another_connection() {
 }
 
 #[test]
-fn an_article_that_continues_otherwise_is_not_shown_as_whole() {
+fn article_continued_with_other_text_is_not_completed() {
     let fake = Fake::with("comp.a", 1, 300_000);
     let own = section("fake", fake.address, "");
     let server = Server::start_showing(&[], |text| text.replace("128 KiB", "4 MiB") + &own + CACHE);
@@ -132,7 +132,7 @@ fn an_article_that_continues_otherwise_is_not_shown_as_whole() {
     assert!(rest.contains("xx\r\n") && !rest.contains("xy\r\n") && !rest.ends_with("\r\n.\r\n"));
 }
 
-/// Waits until the upstream with this number in the configuration is asked again.
+/// Waits until the upstream with this index in the configuration is used again.
 fn wait_until_back(server: &Server, at: usize) {
     let begun = Instant::now();
     while server.status()["upstreams"][at]["problem"] != "" {
@@ -142,7 +142,7 @@ fn wait_until_back(server: &Server, at: usize) {
 }
 
 #[test]
-fn a_silent_provider_is_waited_for_once_and_tried_in_the_background() {
+fn silent_provider_is_awaited_once_and_retried_in_the_background() {
     const ARTICLES: u64 = 12;
     let (silent, fill) = (Fake::with("comp.a", ARTICLES, 500), Fake::with("comp.a", ARTICLES, 500));
     let sections =
@@ -155,7 +155,7 @@ fn a_silent_provider_is_waited_for_once_and_tried_in_the_background() {
         let article = article_of(&mut client, &format!("ARTICLE {}", id("comp.a", number)));
         assert!(article.is_some(), "{number}");
     }
-    // An article that the silent server may have is not denied, and the answer takes no longer.
+    // An article that the silent server may have is not reported as absent, and the response takes no longer.
     assert!(client.ask("STAT <no@where.example>").starts_with("403 "));
     assert!(client.ask("ARTICLE <no@where.example>").starts_with("403 "));
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
@@ -168,7 +168,7 @@ fn a_silent_provider_is_waited_for_once_and_tried_in_the_background() {
 }
 
 #[test]
-fn a_silent_fill_server_does_not_hold_up_what_the_others_lack() {
+fn silent_fill_server_does_not_delay_misses() {
     let (main, silent) = (Fake::with("comp.a", 1, 500), Fake::with("comp.a", 2, 500));
     let server =
         showing(&[section("main", main.address, ""), section("silent", silent.address, "fill = true")]);
@@ -182,7 +182,7 @@ fn a_silent_fill_server_does_not_hold_up_what_the_others_lack() {
 }
 
 #[test]
-fn an_upstream_that_never_answered_hides_no_other_groups() {
+fn upstream_that_never_answered_hides_no_other_groups() {
     let (silent, dead) = (Fake::with("never.a", 1, 500), Fake::with("dead.a", 1, 500));
     let well = Fake::with("comp.a", 3, 500);
     silent.fail(Fault::Silent);
@@ -202,7 +202,7 @@ fn an_upstream_that_never_answered_hides_no_other_groups() {
 }
 
 #[test]
-fn a_silent_upstream_does_not_hold_up_what_is_cached() {
+fn silent_upstream_does_not_delay_cached_articles() {
     let fake = Fake::with("comp.a", 3, 500);
     let mut server = showing(&[section("fake", fake.address, "")]);
     let read = |client: &mut Client| {
@@ -224,7 +224,7 @@ fn a_silent_upstream_does_not_hold_up_what_is_cached() {
 }
 
 #[test]
-fn a_silent_upstream_does_not_hold_up_a_poster() {
+fn silent_upstream_does_not_delay_posters() {
     let fake = Fake::with("comp.a", 1, 500);
     let server = showing(&[section("isp", fake.address, "")]);
     let mut client = server.client();

@@ -1,4 +1,4 @@
-//! Rights of readers and posters where groups of other servers are concerned.
+//! Rights of readers and posters in groups of other servers.
 
 use super::fake::{Fake, Fault, id};
 use super::{CACHE, section};
@@ -6,7 +6,7 @@ use crate::client::{Client, article};
 use crate::posting::{headers, post};
 use crate::running::Server;
 
-/// A site of these upstreams with a group of its own, whose readers may read and post to `groups`.
+/// Starts a site of these upstreams with a group of its own, whose readers may read and post to `groups`.
 fn narrow(groups: &str, sections: &str) -> Server {
     let rights = format!("read = \"{groups}\"\npost = \"{groups}\"");
     Server::start_showing(&[("misc.test", "y", "Ours")], |text| {
@@ -14,7 +14,7 @@ fn narrow(groups: &str, sections: &str) -> Server {
     })
 }
 
-/// The codes that commands are answered with.
+/// Returns the response codes of commands.
 fn codes(client: &mut Client, commands: &[String]) -> Vec<String> {
     let code = |command: &String| {
         let answer = client.ask(command);
@@ -36,7 +36,7 @@ fn without_xref(fake: &Fake) {
 }
 
 #[test]
-fn rights_go_by_newsgroups_where_an_upstream_sends_no_xref() {
+fn rights_follow_newsgroups_without_xref() {
     let fake = Fake::with("comp.a", 4, 500);
     fake.put("private.a", 1, 500);
     without_xref(&fake);
@@ -61,7 +61,7 @@ fn rights_go_by_newsgroups_where_an_upstream_sends_no_xref() {
 }
 
 #[test]
-fn rights_go_by_newsgroups_for_what_a_fill_server_has() {
+fn rights_follow_newsgroups_for_articles_of_fill_servers() {
     let (main, fill) = (Fake::with("comp.a", 3, 500), Fake::with("comp.a", 3, 500));
     main.fail(Fault::Forgetful);
     let sections = section("main", main.address, "") + &section("fill", fill.address, "fill = true");
@@ -71,7 +71,7 @@ fn rights_go_by_newsgroups_for_what_a_fill_server_has() {
 }
 
 #[test]
-fn a_post_that_names_a_closed_group_of_an_upstream_is_refused() {
+fn post_to_a_closed_group_of_an_upstream_is_refused() {
     let fake = Fake::with("comp.a", 1, 500);
     fake.put("comp.secret", 1, 500);
     fake.put("private.a", 1, 500);
@@ -96,7 +96,7 @@ fn a_post_that_names_a_closed_group_of_an_upstream_is_refused() {
 }
 
 #[test]
-fn what_is_hidden_or_cancelled_here_is_430_whatever_upstreams_have() {
+fn articles_hidden_or_cancelled_here_are_430_despite_upstreams() {
     let fake = Fake::with("comp.a", 1, 500);
     let server = Server::start_showing(&[("misc.test", "y", "Ours")], |text| {
         text + &section("fake", fake.address, "") + CACHE

@@ -1,13 +1,13 @@
-//! Seeded rounds of trouble for a cache that is read from: killed, with damaged files, with an upstream that
-//! stalls, breaks off and lies, with a reader that stalls, on a full disk. No reader is ever sent what is
-//! wrong or torn, the cache stays within its size, and works again when the trouble is over.
+//! Seeded rounds of trouble for a cache in use: killed, with damaged files, with an upstream that stalls,
+//! breaks off and lies, with a reader that stalls, on a full disk. No reader ever gets wrong or torn data,
+//! the cache stays within its size, and works again when the trouble is over.
 
 use super::fake::{Fake, Fault, id};
 use super::{CACHE, article_of, fake_article, section};
 use crate::client::Client;
 use crate::operated::{Operated, PATIENCE, Serving};
 use crate::running::Server;
-use spool::SimDisk;
+use disk::SimDisk;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const ARTICLES: u64 = 40;
-/// So much less than all articles that some leave all the time.
+/// Size of the cache, small enough that articles are replaced all the time.
 const SIZE_BYTES: u64 = 1 << 20;
-/// Times that the server is killed in a round.
+/// Number of times that the server is killed in a round.
 const LIVES: usize = 3;
 const READERS: u64 = 3;
 const READS: u64 = 24;
-/// Not those that only an overview row gives away: rows leave the cache, too.
+/// Faults, except those detected only by an overview row, as rows leave the cache, too.
 const FAULTS: [Fault; 8] = [
     Fault::None,
     Fault::None,
@@ -47,12 +47,12 @@ fn bytes_of(number: u64) -> usize {
     if number.is_multiple_of(5) { 150_000 } else { 3_000 }
 }
 
-/// The line that came; `None`: the connection has ended. Nobody waits for an answer without end.
+/// Returns the line read; `None` if the connection has ended. Fails on a timeout.
 fn come(line: std::io::Result<String>) -> Option<String> {
     line.map_err(|error| assert!(error.kind() != ErrorKind::WouldBlock, "a reader was left waiting")).ok()
 }
 
-/// Reads a random article from a server that may end at any time; what comes whole is right.
+/// Reads a random article from a server that may end at any time; a complete one must be right.
 fn read_one(address: SocketAddr, fake: &Fake, random: &mut Random) -> std::io::Result<()> {
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -62,12 +62,12 @@ fn read_one(address: SocketAddr, fake: &Fake, random: &mut Random) -> std::io::R
     write!(&stream, "GROUP comp.a\r\nARTICLE {which}\r\n")?;
     let answer = lines.by_ref().nth(2).unwrap_or_default();
     if !answer.starts_with("220 ") {
-        // The upstream may be left alone for a while.
+        // The upstream may be unused for a while after a failure.
         std::thread::sleep(Duration::from_millis(50));
         return Ok(());
     }
     let mut block: Vec<String> = lines.by_ref().take_while(|line| line != ".").collect();
-    // Whether the last line came is seen by what the next command does: of a part nothing is known.
+    // Only the response to the next command shows whether the last line was complete.
     write!(&stream, "DATE\r\n")?;
     let is_whole = lines.next().is_some_and(|line| line.starts_with("111 "));
     let right: Vec<String> = fake_article(fake, number).lines().map(str::to_owned).collect();
@@ -79,7 +79,7 @@ fn read_one(address: SocketAddr, fake: &Fake, random: &mut Random) -> std::io::R
     Ok(())
 }
 
-/// Asks for an article and does not read it.
+/// Requests an article and does not read it.
 fn stalled(address: SocketAddr) -> Option<TcpStream> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.write_all(b"GROUP comp.a\r\nARTICLE 5\r\n").ok()?;
@@ -95,7 +95,7 @@ fn bytes_in(dir: &Path) -> u64 {
     files(dir).iter().filter_map(|path| fs::metadata(path).ok()).map(|about| about.len()).sum()
 }
 
-/// Some files have other octets, are cut, or are gone.
+/// Alters, truncates or removes some files.
 fn damage(dir: &Path, random: &mut Random) {
     let all = files(dir);
     for _ in 0..random.below(4) {
@@ -127,7 +127,7 @@ fn round(seed: u64, lives: usize) {
         let serving = site.serve();
         live(&serving, &fake, &mut random);
         assert!(bytes_in(&dir) <= SIZE_BYTES + SIZE_BYTES / 20, "seed {seed}: {} bytes", bytes_in(&dir));
-        // kill -9.
+        // Killed by SIGKILL.
         drop(serving);
         damage(&dir, &mut random);
     }
@@ -147,7 +147,7 @@ fn round(seed: u64, lives: usize) {
     site.done(&["cache", "verify"]);
 }
 
-/// Readers read, one stalls, and the upstream has one fault after the other.
+/// Reads with several readers, one of which stalls, while the upstream has one fault after the other.
 fn live(serving: &Serving, fake: &Fake, random: &mut Random) {
     let address = serving.address;
     let _stalled = stalled(address);
@@ -163,18 +163,18 @@ fn live(serving: &Serving, fake: &Fake, random: &mut Random) {
         fake.fail(FAULTS[random.below(FAULTS.len() as u64) as usize]);
         std::thread::sleep(Duration::from_millis(20 + random.below(60)));
     }
-    // What a reader has found to be wrong fails the test.
+    // A wrong article seen by a reader fails the test.
     readers.into_iter().for_each(|reader| reader.join().unwrap());
 }
 
 #[test]
-fn a_round_of_kills_stalls_and_damage() {
+fn cache_survives_kills_stalls_and_damage() {
     round(1, 1);
 }
 
 #[test]
 #[ignore = "long: part of `make soak`"]
-fn twenty_rounds_of_kills_stalls_and_damage() {
+fn cache_survives_twenty_rounds_of_kills_stalls_and_damage() {
     (1..=20).for_each(|seed| round(seed, LIVES));
 }
 
@@ -196,7 +196,7 @@ fn on_a_full_disk(seed: u64) {
         let number = 1 + random.below(ARTICLES);
         read_right(&mut client, &fake, number, seed);
     }
-    // There is room again: what is read twice is asked for once.
+    // With room again, an article read twice is requested once.
     sim.free();
     (1..=5).for_each(|number| read_right(&mut client, &fake, number, seed));
     fake.take("");
@@ -211,18 +211,18 @@ fn read_right(client: &mut Client, fake: &Fake, number: u64, seed: u64) {
 }
 
 #[test]
-fn a_full_disk_costs_only_what_could_not_be_kept() {
+fn full_disk_costs_only_uncached_articles() {
     on_a_full_disk(1);
 }
 
 #[test]
 #[ignore = "long: part of `make soak`"]
-fn twenty_rounds_on_a_full_disk() {
+fn cache_survives_twenty_rounds_on_a_full_disk() {
     (1..=20).for_each(on_a_full_disk);
 }
 
 #[test]
-fn the_log_names_who_lies_and_who_is_away() {
+fn log_names_wrong_and_unavailable_upstreams() {
     let (liar, dead) = (Fake::with("comp.a", 3, 3_000), Fake::with("comp.a", 3, 3_000));
     let site = Operated::new();
     let sections = section("liar", liar.address, "") + &section("dead", dead.address, "fill = true");

@@ -1,4 +1,4 @@
-//! Alert rules and the board against what a server says: whatever they name is there.
+//! Alert rules and the dashboard against a server's metrics: every metric they name exists.
 
 use super::http::get;
 use super::site;
@@ -12,7 +12,7 @@ fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
 }
 
-/// The names of metrics of ours in a text.
+/// Returns the names of our metrics in a text.
 fn names(text: &str) -> BTreeSet<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c| !is_word(c)).filter(|word| word.starts_with("newsreel_"));
@@ -20,10 +20,10 @@ fn names(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn alerts_and_the_board_name_metrics_that_are_there() {
+fn alerts_and_dashboard_name_existing_metrics() {
     let (_server, address) = site("");
     let scraped = get(address, "/metrics").body;
-    // Of families without samples yet, such as archives, there is the type.
+    // Families without samples yet, such as archives, have a type.
     let typed = scraped.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let suffixes = |kind: &str| match kind {
         "counter" => vec!["_total"],
@@ -45,7 +45,7 @@ fn alerts_and_the_board_name_metrics_that_are_there() {
 }
 
 #[test]
-fn the_board_is_one_that_grafana_takes() {
+fn dashboard_is_valid_for_grafana() {
     let text = fs::read_to_string(packaging("grafana/newsreel.json")).unwrap();
     let board: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(board["schemaVersion"].as_u64().unwrap() >= 36 && board["title"] == "newsreel");
@@ -69,7 +69,7 @@ fn the_board_is_one_that_grafana_takes() {
 }
 
 #[test]
-fn promtool_takes_metrics_and_alerts() {
+fn promtool_accepts_metrics_and_alerts() {
     if !installed(&[("promtool", "prometheus")]) {
         return;
     }
@@ -80,11 +80,12 @@ fn promtool_takes_metrics_and_alerts() {
     let mut child = Command::new("promtool");
     child.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
-    // It reads the older form, which has no end mark and no type for information.
+    // promtool reads the older form, which has no end mark and no type for information.
     let text = get(address, "/metrics").body.replace("# EOF\n", "").replace(" info\n", " gauge\n");
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
     let checked = child.wait_with_output().unwrap();
-    // What it cannot parse is 1. It would have units in full, and the help of a counter under its full name.
+    // Exit code 1 means a parse error. Complaints about abbreviated units and the help of counters are
+    // ignored.
     let said = String::from_utf8(checked.stderr).unwrap();
     let is_taste = |line: &str| line.ends_with("no help text") || line.ends_with("abbreviated units");
     assert!(checked.status.code() == Some(3) && said.lines().all(is_taste), "{said}");

@@ -1,4 +1,4 @@
-//! What one page or one client may cost the others over HTTP: time, and memory.
+//! Limits on the time and memory that one page or client may use over HTTP.
 
 use super::http::{address, connect, get};
 use crate::client::Client;
@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Hands in these articles in misc.test: further header lines, and a body.
+/// Feeds these articles to misc.test: additional header lines, and a body.
 fn hand_in(client: &mut Client, articles: impl Iterator<Item = (String, String)>) {
     for (n, (head, body)) in articles.enumerate() {
         client.send(format!(
@@ -21,7 +21,7 @@ fn hand_in(client: &mut Client, articles: impl Iterator<Item = (String, String)>
     }
 }
 
-/// The test site with pages and these articles.
+/// Starts the test site with pages and these articles.
 fn site(web_keys: &str, articles: impl Iterator<Item = (String, String)>) -> (Server, SocketAddr) {
     let server = Server::start();
     hand_in(&mut server.client(), articles);
@@ -31,7 +31,7 @@ fn site(web_keys: &str, articles: impl Iterator<Item = (String, String)>) -> (Se
 }
 
 #[test]
-fn a_page_of_many_colons_and_brackets_holds_up_nobody() {
+fn page_with_many_colons_and_brackets_is_fast() {
     let line = format!("{}{} \r\n", "abc:".repeat(250), ")".repeat(1_000));
     let urls = format!("{}{} \r\n", "http:".repeat(200), ")".repeat(1_000));
     let articles = [line, urls].map(|line| ("Subject: x\r\n".to_owned(), line.repeat(16)));
@@ -45,12 +45,12 @@ fn a_page_of_many_colons_and_brackets_holds_up_nobody() {
         }
         assert!(server.client().ask("DATE").starts_with("111 "));
     });
-    // Some milliseconds; with a line looked through again for each colon it is a minute.
+    // Takes some milliseconds; rescanning a line for each colon would take a minute.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 #[test]
-fn a_thread_of_absent_ancestors_takes_time_by_its_articles() {
+fn thread_with_absent_ancestors_takes_linear_time() {
     let references = |n: usize| {
         let ids: Vec<String> = (49 * n..49 * n + 50).map(|id| format!("<{id:x}@a>")).collect();
         (format!("Subject: x\r\nReferences: {}\r\n", ids.join(" ")), "x\r\n".to_owned())
@@ -63,14 +63,14 @@ fn a_thread_of_absent_ancestors_takes_time_by_its_articles() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
-/// The `n`th article of one thread, of some 32 KB.
+/// Returns the `n`th article of one thread, about 32 KB.
 fn large_article(n: usize) -> (String, String) {
     let references = if n == 0 { String::new() } else { "References: <0@x.example>\r\n".to_owned() };
     (format!("Subject: x\r\n{references}"), format!("{}\r\n", "x".repeat(78)).repeat(400))
 }
 
 #[test]
-fn downloads_that_nobody_reads_wait_within_the_memory_and_are_whole_in_the_end() {
+fn unread_downloads_stay_within_the_memory_limit_and_complete_later() {
     const ARTICLES: usize = 40;
     let (server, address) =
         site("memory_max = \"1 MiB\"\npage_timeout = \"30 s\"", (0..ARTICLES).map(large_article));
@@ -97,9 +97,9 @@ fn downloads_that_nobody_reads_wait_within_the_memory_and_are_whole_in_the_end()
 }
 
 #[test]
-fn answers_for_which_there_is_no_memory_are_asked_for_again_later() {
+fn requests_without_memory_get_retry_after() {
     let keys = "memory_max = \"1 MiB\"\npage_timeout = \"100 ms\"\nconnections_per_address_max = 500";
-    // More than the sockets take.
+    // More than the sockets buffer.
     let (_server, address) = site(keys, (0..400).map(large_article));
     let mbox = format!("GET /groups/misc.test/thread/1%40x.example/mbox HTTP/1.1\r\nHost: {address}\r\n\r\n");
     let mut unread = Vec::new();
@@ -123,7 +123,7 @@ fn answers_for_which_there_is_no_memory_are_asked_for_again_later() {
     }
 }
 
-/// Asks for the mbox of the thread of article 1, and reads no more than the status.
+/// Requests the mbox of the thread of article 1, and reads only the status.
 fn unread_mbox(address: SocketAddr) -> TcpStream {
     let mut socket = connect(address);
     rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
@@ -141,11 +141,11 @@ fn unread_downloads_of_large_articles_stay_within_the_memory() {
     const DOWNLOADS: usize = 60;
     let large = |n: usize| {
         let references = if n == 0 { "" } else { "References: <0@x.example>\r\n" };
-        // The one that is named is small, so that there is room to look it up.
+        // The requested one is small, so that there is room to look it up.
         let lines = if n == 1 { 1 } else { 13_000 };
         (format!("Subject: x\r\n{references}"), format!("{}\r\n", "x".repeat(78)).repeat(lines))
     };
-    // In a process of its own, whose memory can be measured.
+    // In a separate process, whose memory can be measured.
     let site = Operated::unmade();
     site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
     site.done(&["group", "add", "misc.test"]);
@@ -155,7 +155,7 @@ fn unread_downloads_of_large_articles_stay_within_the_memory() {
     hand_in(&mut server.client(), (0..4).map(large));
     let status: serde_json::Value = serde_json::from_str(&site.done(&["status", "--json"])).unwrap();
     let address: SocketAddr = status["server"]["web"][0].as_str().unwrap().parse().unwrap();
-    // What was used for filing is there already.
+    // Memory used for filing is included.
     let before = server.memory_kib();
     let mut unread: Vec<TcpStream> = (0..DOWNLOADS).map(|_| unread_mbox(address)).collect();
     let begun = Instant::now();
@@ -164,7 +164,7 @@ fn unread_downloads_of_large_articles_stay_within_the_memory() {
         most = most.max(server.memory_kib());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The budget, and for each connection its buffers. With an article for each it is 60 MiB.
+    // The budget, and for each connection its buffers. One article per connection would be 60 MiB.
     assert!(most.saturating_sub(before) < 24 << 10, "{before} KiB, then {most} KiB");
     let mut first = unread.swap_remove(0);
     drop(unread);
@@ -200,7 +200,7 @@ fn thread_of_an_article_is_found_after_large_rows() {
 }
 
 #[test]
-fn thread_page_mbox_and_feed_of_a_long_thread_have_the_article_that_was_asked_for() {
+fn page_mbox_and_feed_of_a_long_thread_contain_the_requested_article() {
     const ARTICLES: usize = 620;
     let answer = |n: usize| {
         let references = if n == 0 { "" } else { "References: <0@x.example>\r\n" };

@@ -1,11 +1,11 @@
-//! HTTP as octets: requests are written as they are, answers taken apart.
+//! HTTP as octets: requests are sent literally, responses are parsed.
 
 use crate::operated::PATIENCE;
 use crate::running::Server;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub status: u16,
@@ -14,7 +14,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The value of a header; one that comes twice is an error.
+    /// Returns the value of a header; panics if it occurs twice.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(own, _)| own.eq_ignore_ascii_case(name));
         let value = values.next();
@@ -23,14 +23,14 @@ impl Answer {
     }
 }
 
-/// A connection.
+/// Opens a connection.
 pub fn connect(address: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
-/// Sends `request` and reads the answer, to the end of the connection.
+/// Sends `request` and reads the response, to the end of the connection.
 pub fn exchange(address: SocketAddr, request: &str) -> Answer {
     let mut socket = connect(address);
     socket.write_all(request.as_bytes()).unwrap();
@@ -39,7 +39,7 @@ pub fn exchange(address: SocketAddr, request: &str) -> Answer {
     taken_apart(&octets)
 }
 
-/// The parts of an answer.
+/// Parses a response.
 pub fn taken_apart(octets: &[u8]) -> Answer {
     let text = String::from_utf8(octets.to_vec()).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
@@ -52,18 +52,18 @@ pub fn taken_apart(octets: &[u8]) -> Answer {
     Answer { status, headers: lines.map(header).collect(), body: body.to_owned() }
 }
 
-/// A page, asked for with these further header lines.
+/// Requests a page with these additional header lines.
 pub fn get_with(address: SocketAddr, path: &str, headers: &str) -> Answer {
     let host = if headers.contains("Host:") { String::new() } else { format!("Host: {address}\r\n") };
     exchange(address, &format!("GET {path} HTTP/1.1\r\n{host}Connection: close\r\n{headers}\r\n"))
 }
 
-/// A page.
+/// Requests a page.
 pub fn get(address: SocketAddr, path: &str) -> Answer {
     get_with(address, path, "")
 }
 
-/// Where a server's pages are.
+/// Returns the address of a server's pages.
 pub fn address(server: &Server) -> SocketAddr {
     server.status()["web"][0].as_str().unwrap_or_else(|| panic!("{}", server.status())).parse().unwrap()
 }

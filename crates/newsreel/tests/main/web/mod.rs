@@ -1,4 +1,4 @@
-//! HTTP from outside: what is answered to whom, and what hostile clients get.
+//! HTTP from the outside: responses to permitted and hostile clients.
 
 mod boards;
 mod bounds;
@@ -15,13 +15,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// `[web]` on a free port; what follows are further keys of it.
+/// `[web]` on a free port; further keys of it may follow.
 const WEB: &str = "\n[web]\nlisten = [\"127.0.0.1:0\"]\n";
 
-/// The test site with pages, which the last of its `[[access]]` sections may operate.
+/// Starts the test site with pages, and the right to operate in the last of its `[[access]]` sections.
 fn site(web_keys: &str) -> (Server, SocketAddr) {
     let server = Server::start();
-    // It serves once it greets.
+    // The server serves pages once it greets.
     drop(server.client());
     let operating = |text: String| format!("{}operator = true\n{WEB}{web_keys}\n", text);
     server.reload(operating).unwrap();
@@ -30,7 +30,7 @@ fn site(web_keys: &str) -> (Server, SocketAddr) {
 }
 
 #[test]
-fn health_and_readiness_are_told_to_everyone() {
+fn health_and_readiness_are_public() {
     let (server, address) = site("");
     let health = get(address, "/health");
     assert_eq!((health.status, health.body.as_str()), (200, "ok\n"));
@@ -43,7 +43,7 @@ fn health_and_readiness_are_told_to_everyone() {
 }
 
 #[test]
-fn figures_are_scraped_by_whom_an_access_section_names() {
+fn metrics_are_served_to_clients_with_the_right() {
     let (server, address) = site("");
     let answer = get(address, "/metrics");
     assert_eq!(answer.status, 200);
@@ -70,7 +70,7 @@ fn figures_are_scraped_by_whom_an_access_section_names() {
 }
 
 #[test]
-fn every_answer_keeps_pages_apart_from_other_sites() {
+fn every_response_has_security_headers() {
     let (_server, address) = site("");
     for path in ["/health", "/metrics", "/no/such/page", "/%2e%2e/%2e%2e/etc/passwd", "/assets/../../x"] {
         let answer = get(address, path);
@@ -86,7 +86,7 @@ fn every_answer_keeps_pages_apart_from_other_sites() {
 }
 
 #[test]
-fn pages_are_not_answered_under_names_of_others() {
+fn foreign_host_names_are_rejected() {
     let (_server, address) = site("names = [\"www.site.example\"]");
     let host = |host: &str| get_with(address, "/health", &format!("Host: {host}\r\n")).status;
     assert_eq!(host("127.0.0.1"), 200);
@@ -100,7 +100,7 @@ fn pages_are_not_answered_under_names_of_others() {
 fn checks_without_a_host_are_answered() {
     let (_server, address) = site("");
     for path in ["/health", "/ready", "/metrics", "/"] {
-        // As HAProxy asks.
+        // As HAProxy sends it.
         assert_eq!(exchange(address, &format!("GET {path} HTTP/1.0\r\n\r\n")).status, 200, "{path}");
         let empty = format!("GET {path} HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n");
         assert_eq!(exchange(address, &empty).status, 200, "{path}");
@@ -111,7 +111,7 @@ fn checks_without_a_host_are_answered() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn invalid_requests_are_rejected() {
     let (_server, address) = site("");
     let status = |request: &str| exchange(address, request).status;
     let host = format!("Host: {address}\r\nConnection: close\r\n");
@@ -119,12 +119,13 @@ fn what_is_no_request_is_refused() {
     assert_eq!(status("what is this\r\n\r\n"), 400);
     assert_eq!(status(&format!("GET /health HTTP/1.1\r\n{host}X: {}\r\n\r\n", "x".repeat(40_000))), 431);
     assert_eq!(status(&format!("GET /health HTTP/1.1\r\n{host}{}\r\n", "X: x\r\n".repeat(100))), 431);
-    // Two lengths, or a length and chunks, are how requests are smuggled past a proxy.
+    // Two lengths, or a length and chunks, are used to smuggle requests past a proxy.
     let lengths = "Content-Length: 1\r\nContent-Length: 2\r\n";
     assert_eq!(status(&format!("GET /health HTTP/1.1\r\n{host}{lengths}\r\n")), 400);
 }
 
-/// The answer to a connection for which there is no room; another one sends nothing until it is cut off.
+/// Returns the response to a connection for which there is no room; an accepted one sends nothing until it is
+/// cut off.
 fn turned_away(address: SocketAddr) -> Option<Answer> {
     let mut octets = Vec::new();
     let _reset = connect(address).read_to_end(&mut octets);
@@ -133,9 +134,9 @@ fn turned_away(address: SocketAddr) -> Option<Answer> {
 }
 
 #[test]
-fn a_slow_client_is_cut_off() {
+fn slow_client_is_cut_off() {
     let (_server, address) = site("request_timeout = \"1 s\"\nconnections_max = 2");
-    // Both places are taken. A machine that stands still for a second has them free again.
+    // Both places are taken; on a machine that stalls for a second they are free again.
     let begun = Instant::now();
     let (mut slow, mut silent) = loop {
         let (mut slow, silent) = (connect(address), connect(address));
@@ -154,7 +155,7 @@ fn a_slow_client_is_cut_off() {
     }
     let _reset = slow.read_to_end(&mut rest);
     let _reset = silent.read_to_end(&mut rest);
-    // Their places are free soon after their connections have ended.
+    // The places are free soon after the connections have ended.
     while turned_away(address).is_some() {
         assert!(begun.elapsed() < 2 * PATIENCE, "the places are not given back");
         std::thread::sleep(Duration::from_millis(20));
@@ -162,14 +163,14 @@ fn a_slow_client_is_cut_off() {
     assert_eq!(get(address, "/health").status, 200);
 }
 
-/// A form's token in a page, and the cookie that goes with it.
+/// Returns a form's token in a page, and the cookie that belongs to it.
 fn form_of(answer: &Answer) -> (String, String) {
     let (_, rest) = answer.body.split_once("name=\"form_token\" value=\"").expect("no form");
     let token = rest.split_once('"').unwrap().0.to_owned();
     (token, cookie_of(answer).expect("no cookie"))
 }
 
-/// The cookie that an answer sets, as the browser sends it.
+/// Returns the cookie that a response sets, as the browser sends it.
 fn cookie_of(answer: &Answer) -> Option<String> {
     Some(answer.header("Set-Cookie")?.split(';').next().unwrap().to_owned())
 }
@@ -185,14 +186,14 @@ fn post(address: SocketAddr, path: &str, cookie: &str, body: &str, more: &str) -
     )
 }
 
-/// Logs in: the answer.
+/// Logs in; returns the response.
 fn log_in(address: SocketAddr, name: &str, password: &str, next: &str) -> Answer {
     let (token, cookie) = form_of(&get(address, "/login"));
     let body = format!("user={name}&password={password}&next={next}&form_token={token}");
     post(address, "/login", &cookie, &body, "")
 }
 
-/// The test site with a user, whom alone the figures are for.
+/// Starts the test site with a user, who alone may read the metrics.
 fn site_with_fred() -> (Server, SocketAddr) {
     let (server, address) = site("");
     assert!(server.operate(&["user", "fred", "secretive"]));
@@ -204,7 +205,7 @@ fn site_with_fred() -> (Server, SocketAddr) {
 }
 
 #[test]
-fn who_logs_in_sees_more_until_the_login_ends() {
+fn login_grants_rights_until_it_ends() {
     let (server, address) = site_with_fred();
     assert_eq!(get(address, "/metrics").status, 403);
     let answer = log_in(address, "fred", "secretive", "%2Foperator");
@@ -213,7 +214,7 @@ fn who_logs_in_sees_more_until_the_login_ends() {
     assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{set}");
     let cookie = format!("Cookie: {}\r\n", cookie_of(&answer).unwrap());
     assert_eq!(get_with(address, "/metrics", &cookie).status, 200);
-    // A page knows him, and has a form by which he goes.
+    // The page shows the user, and has a form to log out.
     let page = get_with(address, "/login", &cookie);
     assert!(page.body.contains("fred") && page.header("Set-Cookie").is_none(), "{}", page.body);
     let token = page.body.split_once("form_token\" value=\"").unwrap().1.split_once('"').unwrap().0;
@@ -221,13 +222,13 @@ fn who_logs_in_sees_more_until_the_login_ends() {
     let gone = post(address, "/logout", &own, &format!("form_token={token}"), "");
     assert_eq!((gone.status, gone.header("Location")), (303, Some("/")));
     assert_eq!(get_with(address, "/metrics", &cookie).status, 403);
-    // A new password ends what began with the old one.
+    // A new password ends logins with the old one.
     let old = cookie_of(&log_in(address, "fred", "secretive", "/")).unwrap();
     assert_eq!(get_with(address, "/metrics", &format!("Cookie: {old}\r\n")).status, 200);
     server.user(&["passwd", "fred"], "another one\n").unwrap();
     server.reload(|text| text).unwrap();
     assert_eq!(get_with(address, "/metrics", &format!("Cookie: {old}\r\n")).status, 403);
-    // Who is no longer a user is logged in no longer.
+    // A removed user is no longer logged in.
     let again = cookie_of(&log_in(address, "fred", "another+one", "/")).unwrap();
     assert_eq!(get_with(address, "/metrics", &format!("Cookie: {again}\r\n")).status, 200);
     server.user(&["remove", "fred"], "").unwrap();
@@ -236,7 +237,7 @@ fn who_logs_in_sees_more_until_the_login_ends() {
 }
 
 #[test]
-fn a_wrong_password_is_refused_and_counted_like_one_of_authinfo() {
+fn wrong_password_is_rejected_and_counted_as_with_authinfo() {
     let (server, address) = site_with_fred();
     server
         .reload(|text| {
@@ -254,7 +255,7 @@ fn a_wrong_password_is_refused_and_counted_like_one_of_authinfo() {
     let locked = log_in(address, "fred", "secretive", "/");
     assert_eq!(locked.status, 429);
     assert!(locked.header("Retry-After").unwrap().parse::<u32>().unwrap() > 3_000);
-    // NNTP knows of it.
+    // NNTP logins are locked out as well.
     let mut client = server.client();
     client.send("AUTHINFO USER fred\r\nAUTHINFO PASS secretive\r\n");
     client.line();
@@ -263,7 +264,7 @@ fn a_wrong_password_is_refused_and_counted_like_one_of_authinfo() {
 }
 
 #[test]
-fn a_form_of_another_site_is_refused() {
+fn form_of_another_site_is_rejected() {
     let (_server, address) = site_with_fred();
     let (token, cookie) = form_of(&get(address, "/login"));
     let body = format!("user=fred&password=secretive&next=/&form_token={token}");
@@ -280,16 +281,16 @@ fn a_form_of_another_site_is_refused() {
     }
     let same = post(address, "/login", &cookie, &body, "Sec-Fetch-Site: same-origin\r\n");
     assert_eq!(same.status, 303);
-    // A form is sent by POST, as a form, and is not large.
+    // A form must be sent by POST, as a form, and must be small.
     assert_eq!(get(address, &format!("/logout?form_token={token}")).status, 405);
     let long = post(address, "/login", &cookie, &format!("{body}&x={}", "x".repeat(20_000)), "");
     assert_eq!(long.status, 413);
 }
 
 #[test]
-fn a_login_never_keeps_an_identifier_that_was_there_before() {
+fn login_never_keeps_an_earlier_session_identifier() {
     let (_server, address) = site_with_fred();
-    // An attacker's identifier, put into the browser of a victim, who then logs in.
+    // An attacker's identifier is planted in the browser of a victim, who then logs in.
     let (token, planted) = form_of(&get(address, "/login"));
     let body = format!("user=fred&password=secretive&next=/&form_token={token}");
     let answer = post(address, "/login", &planted, &body, "");
@@ -300,7 +301,7 @@ fn a_login_never_keeps_an_identifier_that_was_there_before() {
 }
 
 #[test]
-fn no_line_of_a_request_becomes_a_header() {
+fn request_lines_cannot_inject_headers() {
     let (_server, address) = site_with_fred();
     for next in
         ["%2Fa%0D%0ASet-Cookie:%20x=y", "https://evil.example/", "//evil.example", "%5C%5Cevil.example"]
@@ -314,7 +315,7 @@ fn no_line_of_a_request_becomes_a_header() {
 }
 
 #[test]
-fn passwords_are_taken_where_authinfo_takes_them() {
+fn passwords_are_accepted_where_authinfo_accepts_them() {
     let (server, address) = site_with_fred();
     let keys =
         "proxies = [\"127.0.0.1\"]\nnames = [\"www.site.example\"]\n\n[auth]\nplain_passwords_from = []\n";
@@ -332,7 +333,7 @@ fn passwords_are_taken_where_authinfo_takes_them() {
 }
 
 #[test]
-fn the_operators_page_is_for_whom_it_is_and_shows_what_there_is() {
+fn operators_page_is_restricted_and_complete() {
     let (server, address) = site_with_fred();
     let stranger = get(address, "/operator");
     assert_eq!(stranger.status, 403);
@@ -345,7 +346,7 @@ fn the_operators_page_is_for_whom_it_is_and_shows_what_there_is() {
     {
         assert!(page.body.contains(shown), "{shown} is not in {}", page.body);
     }
-    // Nothing in it that the policy forbids, and nothing from elsewhere.
+    // The page contains nothing that the policy forbids, and nothing from elsewhere.
     for forbidden in ["style=", "<style", " onclick", "http://", "https://", "javascript:"] {
         assert!(!page.body.contains(forbidden), "{forbidden} in {}", page.body);
     }
@@ -364,7 +365,7 @@ fn the_operators_page_is_for_whom_it_is_and_shows_what_there_is() {
 }
 
 #[test]
-fn limits_of_access_sections_hold_over_http_too() {
+fn limits_of_access_sections_apply_to_http() {
     let limits = "connections_per_address_max = 2\nbytes_per_sec_max = 20000\n";
     let server = Server::start();
     drop(server.client());
@@ -384,7 +385,7 @@ fn limits_of_access_sections_hold_over_http_too() {
         socket.read_exact(&mut head).unwrap();
         String::from_utf8(head.to_vec()).unwrap()
     };
-    // A connection of a newsreader and one of a browser are the two that there may be.
+    // A connection of a newsreader and one of a browser are the two permitted.
     let mut first = connect(address);
     assert_eq!(ask(&mut first), "HTTP/1.1 200");
     let told = get(address, "/groups");
@@ -392,7 +393,7 @@ fn limits_of_access_sections_hold_over_http_too() {
     assert!(told.body.contains("from your address"), "{}", told.body);
     assert_eq!(get(address, "/health").status, 200, "what everybody may see has no place to take");
     drop((nntp, first));
-    // The server sees a little later that a connection has ended.
+    // The server notices the end of a connection with a delay.
     let patient = Instant::now() + Duration::from_secs(20);
     let held = loop {
         let mut socket = connect(address);
@@ -401,7 +402,7 @@ fn limits_of_access_sections_hold_over_http_too() {
             refused => assert!(refused.ends_with("429") && Instant::now() < patient, "{refused}"),
         }
     };
-    // 20,000 bytes at once, then as many a second, for all connections together.
+    // A burst of 20,000 bytes, then as many per second, for all connections together.
     let begun = Instant::now();
     let mut bytes = 0;
     while bytes < 60_000 {
@@ -416,7 +417,7 @@ fn limits_of_access_sections_hold_over_http_too() {
 }
 
 #[test]
-fn https_has_the_certificate_of_tls_and_a_cookie_that_stays_there() {
+fn https_uses_the_tls_certificate_and_secure_cookies() {
     let site = Site::start();
     drop(site.server.client());
     let web = "\n[web]\ntls_listen = [\"127.0.0.1:0\"]\nnames = [\"news.example.org\"]\n";
@@ -429,7 +430,7 @@ fn https_has_the_certificate_of_tls_and_a_cookie_that_stays_there() {
         let mut stream = rustls::StreamOwned::new(client, connect(address));
         stream.write_all(request.as_bytes()).unwrap();
         let mut octets = Vec::new();
-        // Whether it says that it ends does not matter to HTTP.
+        // HTTP does not depend on a closing alert.
         let _ended = stream.read_to_end(&mut octets);
         assert_eq!(stream.conn.alpn_protocol(), None);
         taken_apart(&octets)
@@ -447,7 +448,7 @@ fn https_has_the_certificate_of_tls_and_a_cookie_that_stays_there() {
          Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{body}"
     ));
     assert_eq!((login.status, login.header("Location")), (303, Some("/groups")), "{}", login.body);
-    // Who does not encrypt gets no answer.
+    // A client that does not encrypt gets no response.
     let mut plain = connect(address);
     plain.write_all(format!("GET /health HTTP/1.1\r\n{HOST}\r\n").as_bytes()).unwrap();
     let mut octets = Vec::new();

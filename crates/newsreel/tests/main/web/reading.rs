@@ -1,11 +1,11 @@
-//! Reading on the web: what is there and for whom, and writing.
+//! Reading on the web: visible groups and articles by rights, and posting.
 
 use super::http::{address, get};
 use super::{cookie_of, form_of, post};
 use crate::running::Server;
 use std::net::SocketAddr;
 
-/// The test site with pages and articles.
+/// Starts the test site with pages and articles.
 fn site() -> (Server, SocketAddr) {
     let server = Server::start();
     let mut client = server.client();
@@ -94,7 +94,7 @@ fn raw_source_files_feeds_and_mboxes_are_for_programs() {
 }
 
 #[test]
-fn what_a_reader_may_not_read_is_not_there() {
+fn unreadable_groups_and_articles_are_absent() {
     let (server, address) = site();
     let closed = "/article/4%2Fa%40x.example";
     assert_eq!(get(address, closed).status, 200);
@@ -110,7 +110,7 @@ fn what_a_reader_may_not_read_is_not_there() {
         assert_eq!(get(address, hidden).status, 404, "{hidden}");
     }
     assert!(!get(address, "/groups").body.contains("local.closed"));
-    // Nobody reads where reading is off.
+    // With reading disabled there are no pages for anyone.
     server.reload(|text| format!("{text}reading = false\n")).unwrap();
     for path in ["/groups", FIRST, "/groups/misc.test"] {
         assert_eq!(get(address, path).status, 404, "{path}");
@@ -118,7 +118,7 @@ fn what_a_reader_may_not_read_is_not_there() {
 }
 
 #[test]
-fn robots_are_asked_to_stay_away_unless_a_key_lets_them_in() {
+fn robots_are_excluded_unless_configured() {
     let (server, address) = site();
     assert_eq!(get(address, "/robots.txt").body, "User-agent: *\nDisallow: /\n");
     assert_eq!(get(address, FIRST).header("X-Robots-Tag"), Some("noindex, nofollow"));
@@ -128,7 +128,7 @@ fn robots_are_asked_to_stay_away_unless_a_key_lets_them_in() {
 }
 
 #[test]
-fn who_may_post_writes_and_follows_up() {
+fn users_with_posting_rights_post_and_follow_up() {
     let (_server, address) = site();
     let form = get(address, &format!("{FIRST}/follow-up"));
     let quoted = form.body.contains("value=\"Re: First &lt;b&gt;\"") && form.body.contains("&gt; one");
@@ -141,7 +141,7 @@ fn who_may_post_writes_and_follows_up() {
         )
     };
     let send = |cookie: &str, body: &str| post(address, "/groups/misc.test/write", cookie, body, "");
-    // Not without the token of the form, and no header by the back door.
+    // Rejected without the token of the form, and with a header hidden in a field.
     assert_eq!(send(&cookie, &written("x", "")).status, 403);
     assert_eq!(send("", &written(&token, "")).status, 403);
     let smuggled = send(&cookie, &written(&token, "%0D%0AApproved:+me%40x.example"));
@@ -154,7 +154,7 @@ fn who_may_post_writes_and_follows_up() {
     for part in ["J\u{fc}rgen &lt;j@x.example&gt;", "Gr\u{fc}\u{df}e", ".dot\nend", FIRST] {
         assert!(article.contains(part), "{part} is not in {article}");
     }
-    // What the injecting agent refuses is said, and the text is not lost.
+    // Refusals by the injecting agent are shown, and the text is not lost.
     let refused = send(&cookie, &written(&token, "").replace("misc.test", "no.such.group"));
     assert_eq!(refused.status, 422);
     let is_told = refused.body.contains(".dot") && refused.body.contains("class=\"problem\"");
@@ -162,7 +162,7 @@ fn who_may_post_writes_and_follows_up() {
 }
 
 #[test]
-fn who_may_not_post_sees_no_form() {
+fn users_without_posting_rights_see_no_form() {
     let (server, address) = site();
     server.reload(|text| text.replace("post = \"*,!control\"", "post = \"local.empty\"")).unwrap();
     assert!(!get(address, FIRST).body.contains("follow-up"));

@@ -1,8 +1,8 @@
-//! How articles become a part of the index: a segment, in tantivy's words.
+//! Writing of articles as a part of the index: a segment, in tantivy's terms.
 //!
-//! The words are sorted by term: into buckets of some neighbouring terms each, then each bucket by itself,
-//! which fits into the processor's caches. Within a term they are in the order of articles and positions
-//! from the beginning. Called by `part`.
+//! Words are sorted by term: into buckets of some neighbouring terms each, then within each bucket, which
+//! fits into the processor's caches. Within a term they are already in the order of articles and positions.
+//! Called by `part`.
 
 use tantivy::directory::TerminatingWrite;
 use tantivy::fastfield::FastFieldsWriter;
@@ -16,27 +16,27 @@ use tantivy::{TantivyDocument, TantivyError};
 
 use super::{BEGIN, GAP, Part};
 
-/// Positions of words of one field; further ones are not indexed.
+/// Bits of a word's position in a field; words beyond are not indexed.
 const POSITION_BITS: u32 = 24;
-/// Articles of a part.
+/// Bits of the article's number in a part.
 const ARTICLE_BITS: u32 = 26;
-/// Buckets that are filled at the same time.
+/// log2 of the number of buckets that are filled at the same time.
 const BUCKETS_BITS: u32 = 10;
-/// Of an article that is not written.
+/// Number of an article that is not written.
 const NOT_WRITTEN: u32 = u32::MAX;
 
 /// Words sorted by term.
 struct Lists {
-    /// Numbers of the terms, in order.
+    /// Term numbers, in order.
     terms: Vec<u32>,
-    /// Where the words of each term end, in that order.
+    /// End of each term's words, in that order.
     ends: Vec<usize>,
-    /// Of each word the article and the position, below what it was sorted by.
+    /// Article and position of each word, below the bits by which it was sorted.
     words: Vec<u64>,
 }
 
 impl Part {
-    /// Writes what there is, if anything, and returns the keys of the articles, in their order.
+    /// Writes the articles, if there are any, and returns their keys, in order.
     pub fn write(&self, segment: &Segment) -> Result<Vec<u64>, TantivyError> {
         let mut written = 0;
         let numbers: Vec<u32> = self
@@ -60,7 +60,7 @@ impl Part {
         Ok(self.articles.iter().filter(|article| !article.is_gone).map(|article| article.key).collect())
     }
 
-    /// The words of all articles in order, as ranks of terms.
+    /// Calls `take` with the words of all articles in order, as ranks of terms.
     fn each_place(&self, numbers: &[u32], ranks: &[u32], mut take: impl FnMut(u32, u32, u32)) {
         let mut start = 0;
         for (article, number) in self.articles.iter().zip(numbers) {
@@ -180,7 +180,7 @@ impl Part {
         Ok(())
     }
 
-    /// What is not looked up by terms.
+    /// Writes the fields that are not looked up by terms.
     fn write_columns(&self, segment: &Segment) -> Result<(), TantivyError> {
         let (schema, settings) = (segment.schema(), segment.index().settings());
         let mut columns =
@@ -207,7 +207,7 @@ impl Part {
     }
 }
 
-/// Writes a term and its words; `deltas`: with their positions.
+/// Writes a term and its words; `deltas` are their positions.
 fn write_list(
     serializer: &mut FieldSerializer<'_>,
     term: &[u8],
@@ -215,7 +215,7 @@ fn write_list(
     mut deltas: Option<&mut Vec<u32>>,
 ) -> Result<(), TantivyError> {
     let article = |word: u64| (word >> POSITION_BITS) as u32 & ((1 << ARTICLE_BITS) - 1);
-    // How many articles there are is for ranking alone.
+    // The number of articles is for ranking alone.
     serializer.new_term(term, 0, deltas.is_some())?;
     for words in words.chunk_by(|word, next| article(*word) == article(*next)) {
         let number = words.first().map_or(0, |word| article(*word));

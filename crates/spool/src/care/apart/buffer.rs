@@ -1,18 +1,18 @@
-//! A cyclic buffer read apart from its spool: by a second machine, or from a copy, while its server writes or
-//! not (CNFS-06). Nothing is locked, mapped or changed.
+//! A cyclic buffer read independently of its spool: by a second machine, or from a copy, whether its server
+//! writes to it or not (CNFS-06). Nothing is locked, mapped or changed.
 //!
-//! Which articles there are is taken from the usage bitmap, and believed of none until it is read: the record
-//! must be the one that was listed, whole, and its key that of its Message-ID. Whatever else lies there by
-//! then is either gone or damaged. `docs/formats/cnfs.md`, "Reading a buffer apart from its server", says
-//! what may be relied on. Called by `newsreel import newsreel`.
+//! The articles are listed from the usage bitmap, but only trusted once read: the record must be the one that
+//! was listed, whole, and its key that of its Message-ID. Anything else that lies there by then is
+//! overwritten or damaged. The guarantees are described in `docs/formats/cnfs.md`, "Reading a buffer apart
+//! from its server". Called by `newsreel import newsreel`.
 
 use crate::base::error::{ReadError, SpoolError};
 use crate::base::key::{Key, KeyHasher};
-use crate::disk::{Disk, DiskFile, read_around};
 use crate::method::cnfs::header::BufferHeader;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::cnfs::{Found, Geometry};
 use crate::method::packing::Packing;
+use disk::{Disk, DiskFile, read_around};
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// Bytes of the usage bitmap read at a time.
 const BITMAP_READ_BYTES: usize = 64 << 10;
-/// How often a buffer is listed that grows while it is.
+/// Number of attempts to list a buffer that grows meanwhile.
 const LISTINGS_MAX: u32 = 3;
 
 /// A buffer of another server, or a copy of one.
@@ -37,36 +37,36 @@ pub struct BufferApart {
 /// A record that a buffer had when it was listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordApart {
-    /// Counts the bytes written to the buffer before it; no two records of a buffer have the same.
+    /// Number of bytes written to the buffer before it; unique among the records of a buffer.
     pub place: u64,
-    /// Where it begins in the file; that stays so when the buffer grows.
+    /// Offset in the file; stays the same when the buffer grows.
     at: u64,
-    /// Key of its Message-ID, by its own site's secret.
+    /// Key of the Message-ID, by the secret of its own site.
     pub key: Key,
-    /// Its length after the record's header, in bytes.
+    /// Length after the record's header, in bytes.
     pub data_bytes: u32,
-    /// Whether that is compressed.
+    /// Whether the data is compressed.
     pub is_packed: bool,
-    /// Unix seconds.
+    /// Time of arrival, in Unix seconds.
     pub arrived: u32,
 }
 
-/// What became of a record that was listed.
+/// Result of reading a listed record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fetched {
-    /// It was read, and is what was filed.
+    /// The record was read, and is what was filed.
     Whole,
-    /// It was overwritten or withdrawn since.
+    /// The record was overwritten or withdrawn since it was listed.
     Gone,
-    /// It should be there, and cannot be read.
+    /// The record should be there, but cannot be read.
     Damaged(String),
 }
 
 impl BufferApart {
-    /// Opens a buffer for reading only. `dictionaries` is where those of its server are.
+    /// Opens a buffer for reading only. `dictionaries` is the directory of its server's dictionaries.
     ///
     /// # Errors
-    /// A file that is no buffer, or whose headers are both damaged; a disk that fails.
+    /// A file that is not a buffer, or whose headers are both damaged; errors of the disk.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, dictionaries: Option<&Path>) -> Result<Self, SpoolError> {
         let (found, header, _) = look(&**disk, path)?;
         let secret = u128::from_str_radix(&header.secret, 16).map_err(|_| damaged(path))?;
@@ -82,16 +82,16 @@ impl BufferApart {
         })
     }
 
-    /// The name in its header.
+    /// Returns the name in its header.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The articles that it has now, in the order in which they were stored; those of `hidden` are counted
-    /// and left out. The second value is how many, the third how many bits lead to no record.
+    /// Lists the current articles in the order in which they were stored, without those in `hidden`. The
+    /// second value is the number of hidden ones, the third the number of bits that lead to no record.
     ///
     /// # Errors
-    /// A disk that fails; a buffer that grows all the time, or is none any more.
+    /// Any error of the disk; a buffer that keeps growing, or is no longer a buffer.
     pub fn list(&self, hidden: &HashSet<Key>) -> Result<(Vec<RecordApart>, u64, u64), SpoolError> {
         for _ in 0..LISTINGS_MAX {
             let (_, header, geometry) = look(&*self.disk, &self.path)?;
@@ -103,7 +103,7 @@ impl BufferApart {
                 continue;
             }
             let head = self.head(&geometry, after.head, &records).map_err(failed())?;
-            // From the write position to the end of its step nothing lives, and bits are still set.
+            // Bits between the write position and the end of its step are still set, but nothing lives there.
             records.retain(|record| record.place >= geometry.tail_at(head));
             let all = records.len();
             records.retain(|record| !hidden.contains(&record.key));
@@ -113,8 +113,8 @@ impl BufferApart {
         Err(SpoolError::Unfit(format!("{} keeps growing while it is read", self.path.display())))
     }
 
-    /// The write position, as far as it is known: the header has that of the last checkpoint, and the newest
-    /// record is before it; one that is not whole might lie about its place.
+    /// Returns the write position as far as it is known: the header has that of the last checkpoint, and the
+    /// newest record ends before it; a record that is not whole might have a wrong place.
     fn head(&self, geometry: &Geometry, saved: u64, records: &[RecordApart]) -> io::Result<u64> {
         for record in records.iter().rev().take_while(|record| record.place >= saved) {
             if let Some((header, _)) = self.whole(record)? {
@@ -124,7 +124,7 @@ impl BufferApart {
         Ok(saved)
     }
 
-    /// The records where bits are set, and how many bits have none.
+    /// Returns the records at set bits, and the number of bits without a record.
     fn marked(&self, geometry: &Geometry) -> io::Result<(Vec<RecordApart>, u64)> {
         let (mut records, mut damaged) = (Vec::new(), 0);
         let mut bits = vec![0; BITMAP_READ_BYTES];
@@ -146,7 +146,7 @@ impl BufferApart {
         Ok((records, damaged))
     }
 
-    /// Whether an offset where no record is should have one. Bits of what is about to be overwritten stay set
+    /// Reports whether a record is missing at an offset. Bits of records about to be overwritten stay set
     /// while zeros are written ahead there; all others are cleared before anything is written.
     fn is_damaged(&self, geometry: &Geometry, offset: u64) -> io::Result<bool> {
         let mut raw = [0; HEADER_BYTES];
@@ -156,7 +156,7 @@ impl BufferApart {
         Ok(read == 1 && byte[0] >> (block % 8) & 1 == 1 && raw.iter().any(|byte| *byte != 0))
     }
 
-    /// The record that begins at an offset of the area, as far as its header says so.
+    /// Returns the record that begins at an offset of the area according to its header.
     fn record_at(&self, geometry: &Geometry, offset: u64) -> io::Result<Option<RecordApart>> {
         let at = geometry.area_start + offset;
         let mut raw = [0; HEADER_BYTES];
@@ -175,11 +175,11 @@ impl BufferApart {
         }))
     }
 
-    /// Reads a record that was listed: into `out` its Xref line, the article in wire format and the final
-    /// `.` line. Nothing is in `out` unless it is whole.
+    /// Reads a listed record into `out`: its Xref line, the article in wire format and the final `.` line.
+    /// `out` stays empty unless the record is whole.
     ///
     /// # Errors
-    /// A disk that fails.
+    /// Any error of the disk.
     pub fn read(&self, record: &RecordApart, out: &mut Vec<u8>) -> io::Result<Fetched> {
         out.clear();
         let Some((header, mut raw)) = self.whole(record)? else {
@@ -213,7 +213,7 @@ impl BufferApart {
         Ok(Fetched::Whole)
     }
 
-    /// Header and bytes of a record that is still the one listed, and whole.
+    /// Returns header and bytes of a record that is still the one listed, and whole.
     fn whole(&self, record: &RecordApart) -> io::Result<Option<(RecordHeader, Vec<u8>)>> {
         let mut raw = vec![0; HEADER_BYTES + record.data_bytes as usize];
         let read = read_around(&*self.file, &mut raw, record.at)?;
@@ -228,18 +228,18 @@ impl BufferApart {
         Ok(header.map(|(header, _)| (header, raw)))
     }
 
-    /// Whether a record that is not there should be.
+    /// Reports whether a missing record should exist.
     fn should_be(&self, record: &RecordApart) -> io::Result<bool> {
-        // The bitmap is elsewhere when the buffer has grown.
+        // The bitmap has moved if the buffer has grown.
         let Ok((_, _, geometry)) = look(&*self.disk, &self.path) else { return Ok(false) };
         let Some(offset) = record.at.checked_sub(geometry.area_start) else { return Ok(false) };
-        // Another one may begin at the same block by now.
+        // Another record may begin at the same block by now.
         let another = self.record_at(&geometry, offset)?.is_some_and(|found| found.place != record.place);
         Ok(!another && self.is_damaged(&geometry, offset)?)
     }
 }
 
-/// The file, its newer header, and where its parts are.
+/// Returns the file, its newer header, and its layout.
 fn look(disk: &dyn Disk, path: &Path) -> Result<(Found, BufferHeader, Geometry), SpoolError> {
     let found = Found::look(disk, path)?;
     let found =

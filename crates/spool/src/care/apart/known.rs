@@ -1,55 +1,55 @@
-//! What the directory of another server's spool says that its buffers do not: groups, what is hidden, and
-//! where else articles are.
+//! Information in the directory of another server's spool that its buffers do not have: groups, hidden
+//! articles, and the locations of other articles.
 //!
-//! From the last checkpoint and the journal rows after it. While that server writes, a checkpoint may replace
-//! the one that was read, and rows go with it; then it is all read once more.
+//! Read from the last checkpoint and the journal rows after it. While that server writes, a checkpoint may
+//! replace the one that was read, and rows be removed with it; then everything is read once more.
 
 use crate::base::error::SpoolError;
 use crate::base::ids::{Flag, GroupId};
 use crate::base::key::Key;
 use crate::base::token::MethodKind;
-use crate::disk::Disk;
 use crate::index::checkpoint::Checkpoint;
 use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
 use crate::open::paths::Paths;
+use disk::Disk;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How often a directory is read that changes meanwhile.
+/// Number of attempts to read a directory that changes meanwhile.
 const READINGS_MAX: u32 = 5;
 
-/// What is known of another server's spool.
+/// Information about another server's spool.
 #[derive(Debug, Default)]
 pub struct SpoolApart {
-    /// Its groups, in order of id.
+    /// Groups, in order of id.
     pub groups: Vec<GroupApart>,
     /// Keys of the articles that are hidden there.
     pub hidden: HashSet<Key>,
-    /// Its volumes: how they store articles, and their names.
+    /// Volumes: storage method and name.
     pub volumes: Vec<(MethodKind, String)>,
-    /// Where its dictionaries are.
+    /// Directory of the dictionaries.
     pub dictionaries: PathBuf,
 }
 
 /// A group of another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupApart {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Its flag.
+    /// Flag.
     pub flag: Flag,
-    /// Its description; empty: none.
+    /// Description; empty: none.
     pub description: String,
-    /// Who made it; empty: not known.
+    /// Creator; empty: unknown.
     pub creator: String,
-    /// When it was made, Unix seconds; 0: not known.
+    /// Time of creation, in Unix seconds; 0: unknown.
     pub created: u64,
-    /// The highest number given out in it.
+    /// Highest number assigned in the group.
     pub high: u64,
 }
 
-/// What is collected on the way.
+/// State while rows are applied.
 #[derive(Default)]
 struct Known {
     groups: BTreeMap<u32, GroupRow>,
@@ -59,16 +59,16 @@ struct Known {
 }
 
 impl SpoolApart {
-    /// Whether a directory is that of a spool (`site.data` of a server).
+    /// Reports whether a directory is that of a spool (`site.data` of a server).
     pub fn is_one(disk: &dyn Disk, dir: &Path) -> bool {
         let paths = Paths::new(dir);
         disk.has_dir(&paths.journal).unwrap_or(false) && disk.has_dir(&paths.index).unwrap_or(false)
     }
 
-    /// Reads what is known of the spool in `dir`.
+    /// Reads the information about the spool in `dir`.
     ///
     /// # Errors
-    /// A checkpoint or journal that cannot be read, or whose server wrote faster than it could be read.
+    /// A checkpoint or journal that cannot be read, or whose server writes faster than it can be read.
     pub fn read(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Self, SpoolError> {
         let paths = Paths::new(dir);
         for _ in 0..READINGS_MAX {
@@ -99,10 +99,10 @@ impl Known {
         }
     }
 
-    /// Applies the journal from a position on; false if that is not in it any more.
+    /// Applies the journal from a position on; returns false if that is no longer in the journal.
     fn follow(&mut self, disk: &Arc<dyn Disk>, paths: &Paths, from: Option<u64>) -> Result<bool, SpoolError> {
         let failed = || SpoolError::io("read journal in", &paths.journal);
-        // A file that went since the directory was listed.
+        // A file was removed since the directory was listed.
         let lost = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
         let mut rows = match JournalReader::open(disk, &paths.journal, from) {
             Err(error) if lost(&error) => return Ok(false),
@@ -160,7 +160,7 @@ impl Known {
     }
 
     fn told(self, dictionaries: PathBuf) -> SpoolApart {
-        // What is to be hidden may be written before its row is.
+        // Articles to be hidden may be recorded before their row is.
         let hidden = self.hidden.into_iter().chain(self.ahead).collect();
         let group = |row: GroupRow| GroupApart {
             name: row.name,

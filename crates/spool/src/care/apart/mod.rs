@@ -1,5 +1,5 @@
-//! Another server's spool, read apart from it: its buffers, and what its directory says of its groups and of
-//! what is hidden. Changes and locks nothing, whether the other server runs or not (CNFS-06).
+//! Reading another server's spool: its buffers, and its directory's information about groups and hidden
+//! articles. Changes and locks nothing, whether the other server runs or not (CNFS-06).
 
 mod buffer;
 mod known;

@@ -1,12 +1,10 @@
-//! When one article goes, and why.
+//! Explanations of when and why an article expires.
 
 use super::survey::{List, lives};
-use crate::base::clock::unix_now;
 use crate::base::config::{ExpireConfig, Keep, NEVER, Order};
 use crate::base::error::Trouble;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::kept::KeptEntry;
 use crate::index::weights::Weight;
@@ -16,82 +14,85 @@ use crate::spool::Spool;
 use crate::write::expire::{Judge, unreadable};
 use crate::write::policy::Policy;
 use crate::write::threads::Threads;
+use disk::Patience;
+use disk::clock::unix_now;
 
 const DAY_SECS: u64 = 86_400;
-/// Over a shorter time there is no rate to foretell from, in seconds.
+/// Minimum time span from which a rate is estimated, in seconds.
 const RATE_SECS_MIN: u64 = 3_600;
 
-/// When an article that is here goes.
+/// Expiry of a stored article.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expiry {
-    /// The buffer or class that has it.
+    /// Buffer or class that stores it.
     pub volume: String,
-    /// Name of its method.
+    /// Name of its storage method.
     pub method: &'static str,
-    /// Unix seconds.
+    /// Time of arrival, in Unix seconds.
     pub arrived: u64,
-    /// Its Expires date, Unix seconds; 0: none.
+    /// Expires date, in Unix seconds; 0: none.
     pub expires: u64,
-    /// How it goes.
+    /// Way in which it expires.
     pub fate: ExpiryFate,
 }
 
-/// How an article goes.
+/// Way in which an article expires.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExpiryFate {
-    /// It is overwritten when the write position has come round to it.
+    /// The article is overwritten when the write position reaches it.
     Overwritten {
-        /// Where it is in the buffer.
+        /// Offset of the article in the buffer.
         offset: u64,
-        /// Where the write position is.
+        /// Offset of the write position.
         head: u64,
-        /// Room for records in the buffer, in bytes.
+        /// Space for records in the buffer, in bytes.
         area: u64,
         /// Bytes to be written until then.
         bytes_left: u64,
-        /// The seconds that this takes at the rate of the last day, if there is one to tell from.
+        /// Seconds that this takes at the rate of the last day, if the rate is known.
         secs_left: Option<u64>,
     },
-    /// It stays until the rules say otherwise.
+    /// The article stays until the rules end it.
     Kept {
-        /// Its living numbers; it goes with the last of them.
+        /// Living numbers; the article is removed with the last of them.
         numbers: Vec<ExpiryOfNumber>,
         /// Arrival of the newest article of its thread, Unix seconds; absent: no rule asks for it.
         thread_newest: Option<u64>,
-        /// When it may be given up if there is too little room on its file system, Unix seconds; absent:
-        /// never.
+        /// Time from which it may be given up if there is too little space on its file system, Unix seconds;
+        /// absent: never.
         given_up_from: Option<u64>,
-        /// Bytes free there, and the least that its class leaves free; absent: no matter how many.
+        /// Bytes free there, and the minimum that its class leaves free; absent: no minimum.
         room: Option<(u64, u64)>,
     },
-    /// Its class keeps it, but it is not in the list of what is kept: it never goes.
+    /// The class retains the article, but it is missing from the list of retained articles: it never expires.
     Unlisted,
 }
 
-/// When an article leaves a group.
+/// Expiry of an article in one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiryOfNumber {
     /// Name of the group.
     pub group: String,
-    /// The article's number there.
+    /// Number of the article there.
     pub number: u64,
-    /// Which `[[expire]]` section decides, from 0; absent: none.
+    /// Index of the deciding `[[expire]]` section, from 0; absent: none.
     pub rule: Option<usize>,
-    /// When it is due, Unix seconds; absent: never.
+    /// Time when it is due, Unix seconds; absent: never.
     pub due: Option<u64>,
-    /// Articles with higher numbers about which the same section decides, and their bytes as stored.
+    /// Number and stored bytes of the articles with higher numbers about which the same section decides.
     pub newer: (u64, u64),
-    /// With these and itself the group has more than the section allows.
+    /// Whether these and the article itself exceed the cap of the section.
     pub is_capped: bool,
 }
 
 impl Spool {
-    /// The expiry rules that hold now.
+    /// Returns the current expiry rules.
     pub fn expire_rules(&self) -> Vec<ExpireConfig> {
         self.shared.current.load().expire.clone()
     }
 
-    /// When the article with a Message-ID goes, and why; without one that is here, what is known of it.
+    /// Explains when the article with a Message-ID expires, and why; for an article that is not stored,
+    /// returns its state.
     pub fn explain_expiry(&self, message_id: &[u8]) -> Result<Result<Expiry, Lookup>, Trouble> {
         let key = self.key(message_id);
         let token = match self.lookup(&key) {
@@ -127,7 +128,7 @@ impl Spool {
         let age = rates::oldest(volume).map_or(0, |(_, arrived)| now.saturating_sub(arrived.into()));
         let written = rates::written_since(volume, now.saturating_sub(DAY_SECS));
         let current = self.shared.current.load();
-        // Of buffers that are filled one after the other each is written to in its turn only.
+        // A buffer that is filled sequentially with others is written to only in its turn.
         let is_alone = current.classes.iter().all(|class| {
             let has = class.buffers.iter().any(|name| name == volume.name());
             !has || class.order == Order::Interleave || class.buffers.len() == 1
@@ -195,7 +196,8 @@ impl Spool {
     }
 }
 
-/// An article that leaves one group by a rule that takes it out of all leaves them then.
+/// Combines the dates of numbers: an article that leaves one group by a rule with `from_all_groups` leaves
+/// all.
 fn leave_together(numbers: &mut [ExpiryOfNumber], policy: &Policy) {
     let of_all = |number: &&ExpiryOfNumber| number.rule.is_some_and(|rule| policy.leaves_all_groups(rule));
     let ends = |number: &ExpiryOfNumber| if number.is_capped { Some(0) } else { number.due };
@@ -207,7 +209,7 @@ fn leave_together(numbers: &mut [ExpiryOfNumber], policy: &Policy) {
     }
 }
 
-/// The entry of the article at a place of a volume.
+/// Returns the entry of the article at a place of a volume.
 fn find(lists: &[List], volume: &dyn Volume, (key, place): (Key, u64)) -> Result<Option<KeptEntry>, Trouble> {
     let mut found = None;
     for list in lists.iter().filter(|list| list.volume.id() == volume.id()) {

@@ -1,9 +1,8 @@
-//! What a pass of expiry must know of all articles, read from the lists of what is kept.
+//! Data about many articles that a pass of expiry needs, read from the lists of retained articles.
 
 use super::Counted;
 use crate::base::error::Trouble;
 use crate::base::ids::{Flag, GroupId};
-use crate::base::progress::Progress;
 use crate::index::groups::GroupTable;
 use crate::index::kept::{KeptEntry, KeptSnapshot};
 use crate::index::weights::{Weight, Weights};
@@ -13,18 +12,19 @@ use crate::write::caps::Search;
 use crate::write::expire::{ExpireReport, Judge, Judged, unreadable};
 use crate::write::room::Candidates;
 use crate::write::threads::Threads;
+use disk::Progress;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// The list of a volume, as of a moment.
+/// List of a volume at one moment.
 pub(super) struct List {
     pub index: usize,
     pub volume: Arc<dyn Volume>,
     pub entries: KeptSnapshot,
 }
 
-/// Stands for which groups there are, and which of them are moderated.
+/// Returns a hash of the set of groups, and of which of them are moderated.
 pub(super) fn fingerprint(table: &GroupTable) -> u64 {
     let mut hasher = DefaultHasher::new();
     for group in table.sorted().iter() {
@@ -33,13 +33,13 @@ pub(super) fn fingerprint(table: &GroupTable) -> u64 {
     hasher.finish()
 }
 
-/// Whether an article lives in any of its groups.
+/// Reports whether an article lives in any of its groups.
 pub(super) fn lives(table: &GroupTable, e: &KeptEntry) -> bool {
     e.numbers.iter().any(|(id, n)| table.get(*id).is_some_and(|g| g.state().live.contains(*n)))
 }
 
 impl Spool {
-    /// All lists of what is kept.
+    /// Returns all lists of retained articles.
     pub(super) fn lists(&self) -> Vec<List> {
         let writer = self.writer.lock();
         let volumes = self.shared.volumes.load();
@@ -51,7 +51,7 @@ impl Spool {
             .collect()
     }
 
-    /// The lowest numbers that caps let stay, where there is more than a cap allows.
+    /// Returns the lowest numbers that caps let stay, where a cap is exceeded.
     pub(super) fn cuts(
         &self,
         judge: &mut Judge,
@@ -92,7 +92,7 @@ impl Spool {
         if wanted { self.lists() } else { Vec::new() }
     }
 
-    /// The groups that may have more than their caps allow.
+    /// Returns searches for the groups that may exceed their caps.
     fn searches(&self, judge: &mut Judge) -> HashMap<(usize, GroupId), Search> {
         if !judge.policy.has_caps() {
             return HashMap::new();
@@ -123,7 +123,7 @@ impl Spool {
         sums.into_keys().filter_map(search).collect()
     }
 
-    /// When the newest articles of all threads arrived.
+    /// Returns the arrivals of the newest articles of all threads.
     pub(super) fn threads(&self, progress: &dyn Progress) -> Result<Threads, Trouble> {
         let (table, lists) = (self.shared.groups.snapshot(), self.lists());
         let entries = lists.iter().map(|list| list.entries.entries).sum();
@@ -141,7 +141,8 @@ impl Spool {
         Ok(threads)
     }
 
-    /// Chooses what a volume gives up for room, if it must: as much as is wanted beyond what is due.
+    /// Chooses the articles of a volume to be given up for space, if necessary: as much as is wanted beyond
+    /// what is due.
     pub(super) fn choose_to_give_up(
         &self,
         index: usize,

@@ -1,36 +1,37 @@
-//! What another policy would remove, now and later; nothing is changed, and the writer is not held.
+//! Preview of what another policy would remove, now and later; nothing is changed, and the writer is not
+//! held.
 
 use super::Counted;
 use super::survey::List;
-use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
 use crate::base::error::{SpoolError, Trouble, TroubleKind};
-use crate::base::progress::Progress;
 use crate::index::kept::KeptEntry;
 use crate::spool::Spool;
 use crate::write::expire::{ExpireReport, Judge, Judged, unreadable};
 use crate::write::policy::Policy;
+use disk::Progress;
+use disk::clock::unix_now;
 use std::sync::Arc;
 
-/// What a policy would remove of what is there now.
+/// Articles that a policy would remove from the current ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WhatIf {
-    /// By `[[expire]]` section, in their order; last, the articles that none of them decides about.
+    /// Results by `[[expire]]` section, in order; last, for the articles that no section decides about.
     pub rows: Vec<WhatIfRow>,
 }
 
-/// What becomes of the articles that a section keeps longest.
+/// Result for the articles that a section keeps longest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WhatIfRow {
-    /// Now.
+    /// Removals now.
     pub now: ExpireReport,
-    /// At the later time, with those that go now.
+    /// Removals until the later time, including those now.
     pub later: ExpireReport,
 }
 
 impl Spool {
-    /// What the policy of a configuration would remove now, and by `secs` later, if nothing arrived until
-    /// then. What it would give up for room is not foretold.
+    /// Computes what the policy of a configuration would remove now, and by `secs` later, if nothing arrived
+    /// until then. Articles given up for space are not predicted.
     pub fn what_if(
         &self,
         config: &SpoolConfig,

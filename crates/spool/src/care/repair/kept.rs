@@ -1,8 +1,7 @@
-//! Repairs of what volumes keep: names, lists, files left behind.
+//! Repairs in volumes of retained articles: names, lists, remaining files.
 
 use super::{Damage, text};
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::fold::Folds;
 use crate::index::history::Found;
@@ -15,6 +14,7 @@ use crate::open::recovery::unjournaled::take_record;
 use crate::spool::Spool;
 use crate::write::commit::{Writer, trouble};
 use crate::write::syncer::failed_sync;
+use disk::Patience;
 use netnews::article::{Article, Known};
 use std::collections::HashMap;
 use std::io;
@@ -70,7 +70,8 @@ impl Spool {
         }
     }
 
-    /// Gives a whole article that no index knows its row, if its numbers are later than all given out.
+    /// Writes a row for a whole article that no index knows, if its numbers are higher than all assigned
+    /// ones.
     fn take_in(&self, writer: &mut Writer, volume: &dyn Retained, path: &Path) -> Result<(), String> {
         let table = self.shared.groups.snapshot();
         let place = volume.place_of_file(path, &mut |name| table.id(name)).map_err(text)?;
@@ -86,7 +87,7 @@ impl Spool {
         let Writer { folds, journal, sync, .. } = writer;
         let mut put = |folds: &mut Folds, row: &Row<'_>| {
             journal.push(row);
-            // The row is durable before its numbers are shown.
+            // The row must be durable before its numbers are shown.
             journal.write().map_err(|e| trouble("write journal", &e))?;
             journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
             folds.apply(row).map_err(|e| trouble("read residents", &e))
@@ -106,7 +107,7 @@ impl Spool {
         }
     }
 
-    /// The thread of an article, from its record; one of its own if that cannot be unpacked.
+    /// Returns the thread of an article, from its record; a thread of its own if that cannot be unpacked.
     fn thread_in(&self, header: &RecordHeader, mut record: Vec<u8>) -> u64 {
         let mut unpacked = Vec::new();
         if header.packed && self.shared.packing.unpack(header, &mut record, &mut unpacked).is_ok() {
@@ -123,8 +124,8 @@ impl Spool {
         path.parent().map_or(Ok(()), |dir| self.shared.disk.sync_dir(dir))
     }
 
-    /// The entry that a volume's list should have for an article, as far as the article shows; `None` if it
-    /// does not exist.
+    /// Reconstructs an article's entry in its volume's list, as far as possible from the article; `None` if
+    /// the article does not exist.
     fn kept_entry(&self, key: Key, token: &Token) -> Result<Option<KeptEntry>, String> {
         if !matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == *token) {
             return Ok(None);

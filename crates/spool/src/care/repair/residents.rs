@@ -1,4 +1,4 @@
-//! Repairs of residents: damaged pages are written again from the volume.
+//! Repairs of residents: damaged pages are rewritten from the volume.
 
 use super::text;
 use crate::index::residents::residents_between;

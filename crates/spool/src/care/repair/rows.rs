@@ -1,12 +1,11 @@
 //! Overview rows rebuilt from the articles, for damaged blocks.
 //!
-//! The lists of the volumes' articles (residents, and the lists of what is kept) show which articles have the
-//! wanted numbers. If rows of living numbers are missing after that, everything that may have them is read:
-//! whole buffers, and all other articles that history leads to.
+//! The lists of the volumes' articles (residents, and lists of retained articles) show which articles have
+//! the wanted numbers. If rows of living numbers are missing after that, all articles that may have them are
+//! read: whole buffers, and all other articles that history leads to.
 
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::progress::Progress;
 use crate::base::token::Token;
 use crate::index::history::Found;
 use crate::index::overview::{RowEntry, Rows};
@@ -14,11 +13,12 @@ use crate::method::Volume;
 use crate::method::scan::Scan;
 use crate::open::rebuild::Region;
 use crate::spool::Spool;
+use disk::Progress;
 use netnews::overview_row::append_row;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Articles read together.
+/// Number of articles read together.
 const READ_TOGETHER: usize = 256;
 
 /// Whether a repair may end numbers that no readable article has.
@@ -26,11 +26,11 @@ const READ_TOGETHER: usize = 256;
 pub(in crate::care) enum Loss {
     /// A block with such numbers stays as it is.
     Refused,
-    /// They end.
+    /// Such numbers end.
     Accepted,
 }
 
-/// The numbers whose rows are needed.
+/// Numbers whose rows are needed.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     ranges: BTreeMap<GroupId, Vec<RangeInclusive<u64>>>,
@@ -71,7 +71,7 @@ impl RowsFound {
 }
 
 impl Spool {
-    /// Reads the rows wanted from the articles; all articles, if need be, where losses are accepted.
+    /// Reads the wanted rows from the articles; if losses are accepted, from all articles if necessary.
     pub(super) fn read_rows(&self, wanted: &Wanted, loss: Loss, progress: &dyn Progress) -> RowsFound {
         let mut found = RowsFound::default();
         if wanted.ranges.is_empty() {
@@ -89,8 +89,8 @@ impl Spool {
         found
     }
 
-    /// Places by volume, of the articles that have wanted numbers according to the volumes' lists. Damaged
-    /// pages of these are left out.
+    /// Returns the places, by volume, of the articles that have wanted numbers according to the volumes'
+    /// lists, except for damaged pages.
     fn places_listed(&self, wanted: &Wanted) -> BTreeMap<u16, Vec<u64>> {
         let mut listed = BTreeMap::<u16, Vec<u64>>::new();
         let volumes = self.shared.volumes.load();
@@ -103,7 +103,7 @@ impl Spool {
                     listed.entry(volume.id()).or_default().push(place);
                 }
             };
-            // What cannot be read here is missed afterwards.
+            // Unreadable entries are noticed later as missing rows.
             _ = match kept {
                 Some(list) => list.verify(&mut |entry| enter(entry.place, &entry.numbers)).map(drop),
                 None => residents.peek_before(u64::MAX, &mut |r| enter(r.place, &r.numbers)),
@@ -112,7 +112,7 @@ impl Spool {
         listed
     }
 
-    /// Places by volume, of all articles that history leads to outside of the buffers.
+    /// Returns the places, by volume, of all articles outside of the buffers that history leads to.
     fn places_in_history(&self) -> BTreeMap<u16, Vec<u64>> {
         let mut places = BTreeMap::<u16, Vec<u64>>::new();
         let (history, volumes) = (&self.shared.history, self.shared.volumes.load());
@@ -152,7 +152,7 @@ impl Spool {
         }
     }
 
-    /// Whether living numbers have no row among those found.
+    /// Reports whether living numbers have no row among those found.
     fn lacks_rows(&self, wanted: &Wanted, found: &RowsFound) -> bool {
         wanted.ranges.iter().any(|(id, ranges)| {
             let Some(group) = self.group(*id) else { return false };

@@ -1,8 +1,6 @@
-//! The buffers record by record, against usage bitmaps and history.
+//! Checks of the buffers, record by record, against usage bitmaps and history.
 
 use super::VerifyReport;
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::care::repair::Damage;
 use crate::index::history::Found;
@@ -10,6 +8,8 @@ use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use crate::method::scan::Scan;
 use crate::method::{Cyclic, Volume};
 use crate::spool::Spool;
+use disk::Patience;
+use disk::Progress;
 
 /// Progress is reported after this many records.
 const RECORDS_PER_STEP: u64 = 16_384;
@@ -39,11 +39,11 @@ impl Spool {
         }
     }
 
-    /// Between two records, and within one, none may live.
+    /// Checks that no record lives between two records, or within one.
     fn verify_gap(&self, volume: &dyn Cyclic, from: u64, to: u64, report: &mut VerifyReport) {
         let mut place = from;
         while place < to {
-            // The volume may have moved on since. In one that has grown two places may share a bit for a
+            // The volume may have advanced since. In one that has grown, two places may share a bit for a
             // while.
             if volume.is_alive(place) && !is_anothers(volume, place) {
                 let what = "the buffer's bitmap says that an article lives here, but there is none, or it \
@@ -59,9 +59,9 @@ impl Spool {
         let token = self.token_at(volume, header.place, header.class);
         let known = match self.shared.history.lookup(&header.key) {
             Found::At(at, _) => at.volume == token.volume && at.place == token.place,
-            // Cancelled.
+            // Cancelled article.
             Found::Remembered { .. } => return,
-            // If it does not live either it was never accepted: a crash came between its bytes and its row.
+            // If it does not live either, it was never accepted: a crash came between its bytes and its row.
             Found::None => false,
         };
         let alive = volume.is_alive(header.place);
@@ -83,7 +83,7 @@ impl Spool {
     }
 }
 
-/// Whether a place has the living record of another article.
+/// Reports whether a place has the living record of another article.
 fn is_anothers(volume: &dyn Cyclic, place: u64) -> bool {
     let mut raw = [0; HEADER_BYTES];
     let read = volume.read_at(place, Patience::Wait, &mut raw).unwrap_or(0);

@@ -1,20 +1,20 @@
-//! The files that have checksums of their own: secret, buffers' headers, checkpoint, journal, residents,
-//! dictionaries, and the files of the journal's readers.
+//! Checks of the files that have checksums of their own: secret, buffers' headers, checkpoint, journal,
+//! residents, dictionaries, and the files of the journal's readers.
 
 use super::VerifyReport;
 use crate::base::status::CursorDamage;
 use crate::care::repair::Damage;
-use crate::disk::Open;
 use crate::index::checkpoint::{Checkpoint, NAMES};
 use crate::journal::{JournalReader, ReaderDamage};
 use crate::method::Volume;
 use crate::open::paths::Paths;
 use crate::open::recovery::read_secret;
 use crate::spool::Spool;
+use disk::Open;
 use std::io;
 use std::sync::Arc;
 
-/// How often a file that may just have been replaced is read again.
+/// Number of attempts to read a file that may just have been replaced.
 const TRIES: usize = 3;
 
 impl Spool {
@@ -52,14 +52,14 @@ impl Spool {
 
     fn verify_checkpoint(&self, paths: &Paths, report: &mut VerifyReport) {
         let is_there = |name: &str| self.shared.disk.open(&paths.index.join(name), Open::ReadOnly).is_ok();
-        // One may be on its way; before the first is taken there is none.
+        // A checkpoint may be in progress; before the first one is taken there is no file.
         self.await_checkpoint();
         if !NAMES.iter().any(|name| is_there(name)) {
             return;
         }
         for name in NAMES {
             let path = paths.index.join(name);
-            // It is replaced by rename: each try sees a whole file.
+            // Files are replaced by rename: each attempt reads a whole file.
             let whole = || Checkpoint::read_copy(&*self.shared.disk, &path).ok().flatten().is_some();
             if !(0..TRIES).any(|_| whole()) {
                 let what = "is damaged or missing; a start uses the other copy, or rebuilds the indexes";
@@ -75,7 +75,7 @@ impl Spool {
         }
     }
 
-    /// Every file of the journal must be whole, and the last one reach as far as it was written.
+    /// Checks that every file of the journal is whole, and that the last one reaches the written position.
     fn verify_journal(&self, paths: &Paths, report: &mut VerifyReport) {
         for _ in 0..TRIES {
             // A checkpoint may remove files while they are read.
@@ -100,7 +100,7 @@ impl Spool {
         }
     }
 
-    /// The damaged files: where each begins, and where its damage is.
+    /// Returns the damaged files: the start of each, and the position of its damage.
     fn look_over_journal(&self, paths: &Paths) -> io::Result<Vec<(u64, u64)>> {
         let disk = Arc::clone(&self.shared.disk);
         let starts = JournalReader::open(&disk, &paths.journal, None)?.starts().to_vec();
@@ -108,7 +108,7 @@ impl Spool {
         for (i, start) in starts.iter().enumerate() {
             let written = self.ticket().0;
             let (end, bad) = JournalReader::look_over(&disk, &paths.journal, *start)?;
-            // In the last file a row may just be on its way; it must reach as far as was written before.
+            // In the last file a row may be incomplete at the moment; the rows written before must be there.
             let last = i + 1 == starts.len();
             if if last { end < written || bad && end == *start } else { bad } {
                 damaged.push((*start, end));
@@ -131,7 +131,7 @@ impl Spool {
         }
     }
 
-    /// Cursors, the articles that were put off, and what was set aside of both.
+    /// Checks cursors, deferred articles, and files of both that were set aside.
     fn verify_readers(&self, paths: &Paths, report: &mut VerifyReport) {
         let damaged = match self.readers.damaged() {
             Ok(damaged) => damaged,

@@ -1,13 +1,13 @@
-//! The indexes alone, for a start: damage that would hide articles is mended before anything is served.
+//! Checks of the indexes alone, at a start: damage that would hide articles is repaired before serving.
 //!
-//! Records and index of history, usage bits of the articles that history leads to, lists of what is kept,
-//! residents, blocks of overview. An article is read only where its usage bit is clear or its block of
-//! overview is damaged; further passes come only after damage. A start ends no number: a damaged block stays
-//! as it is if not all of its articles are found. What else has a checksum is checked where it is opened.
+//! Covers records and index of history, usage bits of the articles that history leads to, lists of retained
+//! articles, residents, blocks of overview. An article is read only if its usage bit is clear or its block of
+//! overview is damaged; further passes follow only after damage. A start ends no number: a damaged block
+//! stays as it is if not all of its articles are found. Other files with checksums are checked when they are
+//! opened.
 
 use super::VerifyReport;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::care::repair::{Damage, Loss};
 use crate::index::groups::Group;
@@ -16,19 +16,20 @@ use crate::method::cnfs::record;
 use crate::method::{Cyclic, Volume};
 use crate::read::Lookup;
 use crate::spool::Spool;
+use disk::Patience;
 use std::sync::atomic::Ordering;
 use tracing::warn;
 
-/// With more entries of history than this the indexes are looked over while serving, not before.
+/// Number of history entries above which the indexes are checked while serving, not before.
 const ENTRIES_BEFORE_SERVING_MAX: u64 = 1 << 17;
-/// Findings that are logged one by one.
+/// Maximum number of findings that are logged one by one.
 const LOGGED_MAX: usize = 20;
-/// Mending uncovers what damage hid: so often the indexes are looked over.
+/// Maximum number of rounds: repairs may uncover hidden damage.
 const ROUNDS_MAX: usize = 4;
 
 impl Spool {
-    /// Looks over the indexes of a spool that has just been opened, if that takes no more than a moment, and
-    /// mends what is damaged. Returns how much that was.
+    /// Checks the indexes of a spool that has just been opened, if that takes no more than a moment, and
+    /// repairs damage. Returns the number of repairs.
     pub(crate) fn look_over_at_opening(&self) -> u64 {
         if self.shared.history.entries() > ENTRIES_BEFORE_SERVING_MAX {
             return 0;
@@ -36,8 +37,8 @@ impl Spool {
         self.look_over_indexes()
     }
 
-    /// Looks over the indexes and mends what is damaged, unless the opening has done so. Returns how much
-    /// that was. Serving continues meanwhile.
+    /// Checks the indexes and repairs damage, unless that was done at opening. Returns the number of repairs.
+    /// Serving continues meanwhile.
     pub fn look_over_indexes(&self) -> u64 {
         if self.is_looked_over.swap(true, Ordering::AcqRel) {
             return 0;
@@ -60,7 +61,7 @@ impl Spool {
             if done == 0 {
                 break;
             }
-            // No damage to overview leads to an article that history lost.
+            // Damage to overview does not cause articles missing from history.
             let is_block = |damage: &Option<Damage>| matches!(damage, Some(Damage::Block { .. }));
             report = self.verify_indexes(!report.findings.iter().all(|f| is_block(&f.damage)));
         }
@@ -71,8 +72,8 @@ impl Spool {
         mended
     }
 
-    /// With `after_damage`, articles may have lost their entries in history: all rows of overview and all
-    /// records of buffers are compared with it.
+    /// Checks all indexes. With `after_damage`, articles may be missing from history: all rows of overview
+    /// and all records of buffers are compared with it.
     fn verify_indexes(&self, after_damage: bool) -> VerifyReport {
         let mut report = VerifyReport::keeping_all();
         self.verify_entries(&mut report);
@@ -87,7 +88,7 @@ impl Spool {
         report
     }
 
-    /// History, and the usage bits of what it leads to.
+    /// Checks history, and the usage bits of the articles that it leads to.
     fn verify_entries(&self, report: &mut VerifyReport) {
         let (history, volumes) = (&self.shared.history, self.shared.volumes.load_full());
         let is_dark = |token: &Token| {
@@ -102,7 +103,7 @@ impl Spool {
             dark.extend(token.map(|token| (record.key_bits, token)));
         });
         self.check_history_words(report);
-        // A bit may be clear since its page could not be read.
+        // A bit may be clear because its page could not be read.
         if let Err(trouble) = self.writer().lock().mend_lost_pages() {
             report.found("mapped files", trouble.to_string(), None);
         }
@@ -120,7 +121,7 @@ impl Spool {
         }
     }
 
-    /// The blocks of overview of a group; with `compare`, their rows against history.
+    /// Checks the blocks of overview of a group; with `compare`, compares their rows with history.
     fn verify_blocks(&self, group: &Group, compare: bool, report: &mut VerifyReport) {
         let (blocks, open) = {
             let state = group.state();
@@ -138,7 +139,7 @@ impl Spool {
         self.compare_rows(group, &open, report);
     }
 
-    /// History must lead to the article of each living row.
+    /// Checks that history leads to the article of each living row.
     fn compare_rows(&self, group: &Group, rows: &Rows, report: &mut VerifyReport) {
         for (i, entry) in rows.entries.iter().enumerate() {
             let id = rows.row(i).and_then(|row| netnews::overview_row::field(row, 4)).unwrap_or_default();

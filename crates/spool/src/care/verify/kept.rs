@@ -1,18 +1,18 @@
-//! The volumes that keep: the list of what is kept against history, files against articles, names of
-//! crossposts.
+//! Checks of volumes of retained articles: the list of each volume against history, files against articles,
+//! names of crossposts.
 //!
-//! Possible commits or expiries in progress are checked again with the writer held.
+//! Findings that may be commits or expiries in progress are checked again with the writer held.
 
 use super::VerifyReport;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::progress::Progress;
 use crate::base::token::Token;
 use crate::care::repair::Damage;
 use crate::index::history::{Found, Record};
 use crate::method::{Retained, Stray, StrayKind, tree_header};
 use crate::spool::Spool;
 use crate::write::commit::Writer;
+use disk::Progress;
 use std::collections::HashMap;
 use std::io;
 
@@ -46,7 +46,7 @@ impl Spool {
         }
     }
 
-    /// The lists of what is kept, without the files.
+    /// Checks the lists of retained articles, without the files.
     pub(super) fn verify_lists(&self, report: &mut VerifyReport) {
         let volumes = self.shared.volumes.load();
         for (index, volume) in volumes.all().iter().enumerate() {
@@ -61,7 +61,7 @@ impl Spool {
         }
     }
 
-    /// Places and keys of the articles in the list of a volume.
+    /// Returns places and keys of the articles in the list of a volume.
     fn listed(&self, index: usize, report: &mut VerifyReport) -> io::Result<HashMap<u64, Key>> {
         let mut writer = self.writer().lock();
         let (listed, damaged) = read_list(&mut writer, index)?;
@@ -75,7 +75,7 @@ impl Spool {
         Ok(listed)
     }
 
-    /// Every article must be in the list, or it never expires.
+    /// Checks that every article is in the list, without which it never expires.
     fn verify_listed(
         &self,
         index: usize,
@@ -107,7 +107,7 @@ impl Spool {
         }
     }
 
-    /// Files that no living article has.
+    /// Finds files that belong to no living article.
     fn verify_strays(
         &self,
         volume: &dyn Retained,
@@ -150,7 +150,7 @@ impl Spool {
         let mut strays = Vec::new();
         self.shared
             .with_living(volume, listed, |living| volume.strays(living, &mut |stray| strays.push(stray)))?;
-        // Articles are taken in as they came.
+        // Sorted by arrival, in which unknown articles are taken in.
         strays.sort_by_key(|stray| match stray.kind {
             StrayKind::Unknown { sequence } => sequence,
             StrayKind::Left | StrayKind::Foreign | StrayKind::Unreadable => 0,
@@ -158,7 +158,7 @@ impl Spool {
         Ok(strays)
     }
 
-    /// A crosspost must be found under the name of each of its numbers.
+    /// Checks that a crosspost is found under the name of each of its numbers.
     pub(super) fn verify_name(
         &self,
         place: &str,
@@ -171,7 +171,7 @@ impl Spool {
         match volume.has_name(token.place, at.0, at.1) {
             Ok(true) => {}
             Ok(false) => {
-                // It may be on its way.
+                // The name may be in the middle of a change.
                 let _writer = self.writer().lock();
                 let lives = self.group(at.0).is_some_and(|g| g.state().live.contains(at.1));
                 if lives && matches!(volume.has_name(token.place, at.0, at.1), Ok(false)) {

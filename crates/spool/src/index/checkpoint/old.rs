@@ -1,4 +1,4 @@
-//! Checkpoints as they were before they had sections; read only (`docs/formats/checkpoint.md`).
+//! Checkpoints of the old form without sections; read only (`docs/formats/checkpoint.md`).
 
 use super::Checkpoint;
 use super::sections::{read_group_state, read_kept};
@@ -7,7 +7,7 @@ use crate::index::history;
 use crate::index::residents::ResidentsState;
 use crate::journal::read_volume;
 
-/// Reads a body whose fields follow one another; `None` if it is damaged.
+/// Reads a body of consecutive fields; `None` if it is damaged.
 pub(super) fn read_all(body: &[u8]) -> Option<Checkpoint> {
     let r = &mut Reader(body);
     let mut c = Checkpoint::default();

@@ -1,8 +1,8 @@
 //! The body of a checkpoint: sections with a tag and a version (`docs/formats/checkpoint.md`).
 //!
-//! A section that may be ignored by a program that does not know it has [`MAY_BE_IGNORED`] in its tag; any
-//! other unknown one, or a known one of a later version, refuses the spool. Fields may be added at the end of
-//! a section, of a volume and of a group; whoever reads them passes over what follows the fields it knows.
+//! A section that may be ignored by a program that does not know it has [`MAY_BE_IGNORED`] in its tag; with
+//! any other unknown section, or a known one of a later version, the spool is refused. Fields may be added at
+//! the end of a section, of a volume and of a group; readers skip everything after the fields that they know.
 
 use super::{BlockState, Checkpoint, GroupCheckpoint, KeptCheckpoint, Taken};
 use crate::base::codec::{Reader, put_bytes, put_sized, put_u64, put_varint};
@@ -18,10 +18,10 @@ use crate::journal::{
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// Sections with this bit may be ignored by a program that does not know them.
+/// Bit of sections that a program may ignore if it does not know them.
 const MAY_BE_IGNORED: u8 = 0x80;
-/// The version of a section that is written here. That of what is kept tells versions before the second that
-/// its lists have pages with threads (`docs/formats/kept.md`), which they would not find.
+/// Returns the version in which a section is written. Version 2 of the section of retained articles keeps out
+/// programs that do not know about list pages with threads (`docs/formats/kept.md`).
 fn version(tag: u8) -> u8 {
     if tag == tag::KEPT { 2 } else { 1 }
 }
@@ -36,9 +36,9 @@ mod tag {
     pub const GONE_NAMES: u8 = 7;
     pub const SITES: u8 = 8;
     pub const HIDDEN: u8 = 9;
-    /// The greatest of those that must be known.
+    /// Highest tag that must be known.
     pub const LAST: u8 = HIDDEN;
-    /// Those that every checkpoint has.
+    /// Sections that every checkpoint has.
     pub const ALWAYS: [u8; 5] = [STATE, HISTORY, VOLUMES, SEGMENTS, GROUPS];
 }
 
@@ -55,7 +55,8 @@ fn put_section<T>(tag: u8, out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> 
     result
 }
 
-/// Fills `taken` with all sections, and with the files that must be synced before it or may go after it.
+/// Fills `taken` with all sections, and with the files to be synced before it and those to be removed after
+/// it.
 pub(super) fn put_all(folds: &mut Folds, taken: &mut Taken, kept_from: u64) -> io::Result<()> {
     let mut out = std::mem::take(&mut taken.bytes);
     let shared = folds.shared.clone();
@@ -155,7 +156,8 @@ fn put_groups(folds: &Folds, out: &mut Vec<u8>) {
 }
 
 fn put_group_state(folds: &Folds, group: &Group, out: &mut Vec<u8>) {
-    // Here the highest number given out has a field of its own.
+    // This row's field holds the highest number shown; the highest assigned number follows in a field of its
+    // own.
     let high = group.state().high;
     put_group(&GroupRow { high, ..folds.group_row(group) }, out);
     put_varint(folds.numbers.get(group.id.0 as usize).map_or(0, |n| n.assigned), out);
@@ -205,12 +207,12 @@ fn put_kept(folds: &mut Folds, taken: &mut Taken, out: &mut Vec<u8>) -> io::Resu
     Ok(())
 }
 
-/// Why a body cannot be read.
+/// Reason why a body cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// It is not what any version writes.
+    /// No version writes such a body.
     Damaged,
-    /// A later version wrote it; what of it is not known here.
+    /// Part that a later version wrote and that is not known here.
     Newer(String),
 }
 
@@ -302,7 +304,7 @@ impl Checkpoint {
         Some(())
     }
 
-    /// Removed groups, and the id of the next new one.
+    /// Reads the removed groups, and the id of the next new one.
     pub(super) fn read_retired(&mut self, r: &mut Reader<'_>) -> Option<()> {
         for _ in 0..r.count(2)? {
             self.retired.push((r.text()?, r.varint()?));
@@ -363,7 +365,7 @@ pub(super) fn read_group_state(r: &mut Reader<'_>) -> Option<GroupCheckpoint> {
 mod tests {
     use super::*;
 
-    /// A body with the sections that every checkpoint has, and then what `more` appends.
+    /// Encodes a body with the sections that every checkpoint has, followed by what `more` appends.
     fn body(more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let mut out = Vec::new();
         put_section(tag::STATE, &mut out, |out| {
@@ -391,7 +393,7 @@ mod tests {
         let mut later = body(|_| ());
         later[1] = version(tag::STATE) + 1;
         assert_eq!(read_all(&later).unwrap_err(), Unreadable::Newer("section 1 in version 2".into()));
-        // Both versions of what is kept are read.
+        // Both versions of the section of retained articles are read.
         let start = body(|_| ()).len();
         let mut kept = body(|out| put_section(tag::KEPT, out, |out| put_varint(0, out)));
         assert_eq!(kept[start..start + 2], [tag::KEPT, 2]);

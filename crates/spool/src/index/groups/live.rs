@@ -1,9 +1,9 @@
-//! Which numbers of a group name a living article: the single source for GROUP, LISTGROUP, OVER and LIST
-//! COUNTS.
+//! Article numbers of a group that name living articles: the single source for GROUP, LISTGROUP, OVER and
+//! LIST COUNTS.
 //!
-//! A sorted queue of 1,024-bit chunks; empty chunks are not kept, so memory follows the articles that live
-//! (one bit each, 144 bytes for the first of a chunk) and big gaps in the numbering cost nothing. Invariant:
-//! `count` is the number of set bits, and every chunk has at least one.
+//! A sorted queue of 1,024-bit chunks. Empty chunks are not kept, so memory is proportional to the living
+//! articles (one bit each, 144 bytes for the first of a chunk), and big gaps in the numbering cost nothing.
+//! Invariant: `count` is the number of set bits, and every chunk has at least one.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -23,7 +23,7 @@ impl Chunk {
         self.words.iter().all(|w| *w == 0)
     }
 
-    /// The first set bit at or after `bit`.
+    /// Returns the first set bit at or after `bit`.
     fn first_from(&self, bit: u64) -> Option<u64> {
         let start = (bit / 64) as usize;
         for (i, word) in self.words.iter().enumerate().skip(start) {
@@ -35,7 +35,7 @@ impl Chunk {
         None
     }
 
-    /// The last set bit at or before `bit`.
+    /// Returns the last set bit at or before `bit`.
     fn last_to(&self, bit: u64) -> Option<u64> {
         let start = (bit / 64) as usize;
         for (i, word) in self.words.iter().enumerate().take(start + 1).rev() {
@@ -58,11 +58,11 @@ pub(crate) struct LiveSet {
 impl LiveSet {
     fn find(&self, number: u64) -> Result<usize, usize> {
         let index = number / BITS;
-        // Nearly every number that is added is the next one.
+        // Nearly every added number is the next one.
         if self.chunks.back().is_some_and(|last| last.index == index) {
             return Ok(self.chunks.len() - 1);
         }
-        // Where no chunk is missing, the place of each follows from the first.
+        // If no chunk is missing, the position of each follows from the first.
         let at = self.chunks.front().and_then(|first| usize::try_from(index.checked_sub(first.index)?).ok());
         if let Some(at) = at.filter(|at| self.chunks.get(*at).is_some_and(|chunk| chunk.index == index)) {
             return Ok(at);
@@ -73,11 +73,11 @@ impl LiveSet {
         }
     }
 
-    /// Adds a number; false if it was there.
+    /// Adds a number; returns false if it was there.
     pub fn insert(&mut self, number: u64) -> bool {
         let at = self.find(number).unwrap_or_else(|at| {
             if self.chunks.is_empty() {
-                // Most groups never have a second one.
+                // Most groups never need a second chunk.
                 self.chunks.reserve_exact(1);
             }
             self.chunks.insert(at, Chunk { index: number / BITS, words: [0; WORDS] });
@@ -92,7 +92,7 @@ impl LiveSet {
         new
     }
 
-    /// Removes a number; false if it was not there.
+    /// Removes a number; returns false if it was not there.
     pub fn remove(&mut self, number: u64) -> bool {
         let Ok(at) = self.find(number) else { return false };
         let bit = number % BITS;
@@ -114,7 +114,7 @@ impl LiveSet {
         self.find(number).is_ok_and(|at| self.chunks[at].words[(bit / 64) as usize] & 1 << (bit % 64) != 0)
     }
 
-    /// Address of what adding the next number will change.
+    /// Returns the address that adding the next number will modify.
     pub fn next_write(&self) -> usize {
         self.chunks.back().map_or(0, |last| std::ptr::from_ref(last).addr())
     }
@@ -123,13 +123,13 @@ impl LiveSet {
         self.count
     }
 
-    /// The smallest number in the set.
+    /// Returns the smallest number in the set.
     pub fn low(&self) -> Option<u64> {
         let chunk = self.chunks.front()?;
         Some(chunk.index * BITS + chunk.first_from(0)?)
     }
 
-    /// The smallest number at or after `from`.
+    /// Returns the smallest number at or after `from`.
     pub fn at_or_after(&self, from: u64) -> Option<u64> {
         let at = self.find(from).unwrap_or_else(|at| at);
         for chunk in self.chunks.iter().skip(at) {
@@ -141,7 +141,7 @@ impl LiveSet {
         None
     }
 
-    /// The greatest number at or before `to`.
+    /// Returns the greatest number at or before `to`.
     pub fn at_or_before(&self, to: u64) -> Option<u64> {
         let end = self.find(to).map_or_else(|at| at, |at| at + 1);
         for chunk in self.chunks.iter().take(end).rev() {
@@ -153,13 +153,13 @@ impl LiveSet {
         None
     }
 
-    /// How many numbers are greater than `number`.
+    /// Returns how many numbers are greater than `number`.
     pub fn count_behind(&self, number: u64) -> u64 {
         let Some(from) = number.checked_add(1) else { return 0 };
         let at = self.find(from).unwrap_or_else(|at| at);
         let ones = |words: &[u64]| words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         let mut count = self.chunks.iter().skip(at).map(|chunk| ones(&chunk.words)).sum();
-        // In the chunk of `from`, numbers before it do not count.
+        // Numbers before `from` in the same chunk do not count.
         if let Some(chunk) = self.chunks.get(at).filter(|chunk| chunk.index == from / BITS) {
             let (word, bit) = ((from % BITS / 64) as usize, from % 64);
             count -= ones(&chunk.words[..word]) + ones(&[chunk.words[word] & !(u64::MAX << bit)]);
@@ -167,7 +167,7 @@ impl LiveSet {
         count
     }
 
-    /// The numbers in a range, ascending.
+    /// Returns the numbers in a range, ascending.
     pub fn range(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = u64> + '_ {
         let end = *range.end();
         let mut next = self.at_or_after(*range.start());
@@ -178,12 +178,12 @@ impl LiveSet {
         })
     }
 
-    /// The chunks as (first number, bits), for the checkpoint.
+    /// Returns the chunks as (first number, bits), for the checkpoint.
     pub fn save(&self) -> impl ExactSizeIterator<Item = (u64, &[u64; WORDS])> {
         self.chunks.iter().map(|c| (c.index * BITS, &c.words))
     }
 
-    /// Loads a saved chunk; false if it makes no sense.
+    /// Loads a saved chunk; returns false if it is invalid.
     pub fn load(&mut self, first: u64, words: [u64; WORDS]) -> bool {
         let index = first / BITS;
         let chunk = Chunk { index, words };
@@ -198,7 +198,7 @@ impl LiveSet {
         true
     }
 
-    /// Words in a chunk.
+    /// Number of words in a chunk.
     pub const CHUNK_WORDS: usize = WORDS;
 }
 

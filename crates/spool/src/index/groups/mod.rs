@@ -1,7 +1,8 @@
-//! Groups: names, flags, water marks, and per group which numbers live and where their overview rows are.
+//! Groups: names, flags, water marks, living article numbers, and the positions of overview rows.
 //!
 //! [`Groups`] is the table (replaced as a whole when a group is added or removed); each [`Group`] guards its
-//! own [`GroupState`] with a short lock, so that a reader of one group never waits for a feed into another.
+//! own [`GroupState`] with a short lock, so that a reader of one group never waits for articles filed in
+//! another.
 
 mod live;
 mod shown;
@@ -12,39 +13,39 @@ use crate::base::ordered::{Ordered, OrderedGuard, rank};
 pub(crate) use live::LiveSet;
 pub(crate) use shown::HiddenNumbers;
 
-use crate::base::clock::unix_now;
 use crate::base::xref::pairs_of_line;
 use crate::index::overview::GroupOverview;
 use arc_swap::ArcSwap;
+use disk::clock::unix_now;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Places in memory that filing an article changes: numbers, an entry and the first of its block, row text.
+/// Memory locations that filing an article modifies: numbers, an entry and the first of its block, row text.
 const NEXT_WRITES: usize = 4;
 
-/// A row of overview has so many bytes, more or less.
+/// Typical length of an overview row, in bytes.
 const ROW_BYTES_USUAL: usize = 320;
 
-/// A group to be made.
+/// A group to be created.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewGroup {
-    /// Its name; must pass `netnews::newsgroups::valid_name`.
+    /// Name; must pass `netnews::newsgroups::valid_name`.
     pub name: String,
-    /// Its flag.
+    /// Flag.
     pub flag: Flag,
-    /// One line for LIST NEWSGROUPS.
+    /// Description, one line for LIST NEWSGROUPS.
     pub description: String,
-    /// Its creator, for LIST ACTIVE.TIMES.
+    /// Creator, for LIST ACTIVE.TIMES.
     pub creator: String,
-    /// Unix seconds.
+    /// Time of creation, in Unix seconds.
     pub created: u64,
-    /// Numbers up to this one are taken as used (importing another server's active file); 0 for none.
+    /// Numbers up to this one count as used (for an import of another server's active file); 0 for none.
     pub high: u64,
 }
 
-/// A change to an existing group; `None` leaves a thing as it is.
+/// A change to an existing group; `None` leaves a property unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupChange {
     /// New flag.
@@ -56,7 +57,7 @@ pub struct GroupChange {
 /// Water marks and the exact number of living articles, all of one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marks {
-    /// Lowest living number, also of a hidden article, which may be shown again; `high + 1` in an empty
+    /// Lowest living number, including hidden articles, which may be shown again; `high + 1` in an empty
     /// group.
     pub low: u64,
     /// Highest number ever shown.
@@ -65,14 +66,14 @@ pub struct Marks {
     pub count: u64,
 }
 
-/// The changing part of a group. What every new article changes comes first, so that it is in few cache
-/// lines.
+/// The mutable part of a group. Fields that every new article changes come first, so that they share few
+/// cache lines.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct GroupState {
     /// Highest number ever shown.
     pub high: u64,
-    /// When its active entry last changed, Unix seconds; at first when it was made or opened.
+    /// Time of the last change of the active entry, in Unix seconds; initially that of creation or opening.
     pub changed: u64,
     pub live: LiveSet,
     pub overview: GroupOverview,
@@ -83,7 +84,8 @@ pub(crate) struct GroupState {
 
 impl GroupState {
     pub fn marks(&self) -> Marks {
-        // A hidden article may come back, so its number keeps the low mark from rising (RFC 3977 6.1.1.2).
+        // A hidden article may be shown again, so its number keeps the low mark from rising (RFC 3977
+        // 6.1.1.2).
         let low = self.live.low().unwrap_or(self.high + 1);
         Marks { low, high: self.high, count: self.live.count() - self.hidden.count() }
     }
@@ -92,17 +94,18 @@ impl GroupState {
 /// A group.
 #[derive(Debug)]
 pub struct Group {
-    /// Its number.
+    /// Number of the group.
     pub id: GroupId,
-    /// Its name.
+    /// Name of the group.
     pub name: Box<str>,
-    /// When it was made, Unix seconds.
+    /// Time of creation, in Unix seconds.
     pub created: u64,
-    /// Its creator.
+    /// Creator of the group.
     pub creator: Box<str>,
-    /// Whether its flag is `y`: checked for every article.
+    /// Whether the flag is `y`: checked for every article.
     open: AtomicBool,
-    /// Where filing its next article will write, as of the last one. The memory may be elsewhere by then.
+    /// Addresses that filing the next article will write to, as of the last one. The memory may have moved
+    /// since.
     next_writes: [AtomicUsize; NEXT_WRITES],
     state: Ordered<GroupState, { rank::GROUP }>,
 }
@@ -131,28 +134,28 @@ impl Group {
         self.state.lock()
     }
 
-    /// Has the processor fetch the group itself; [`Group::fetch_next_writes`] is to come a little later. With
-    /// thousands of groups none of what filing changes is in its cache, and waiting for one piece after the
-    /// other would take longer than all else that is done for an article under the writer's lock.
+    /// Prefetches the group itself; [`Group::fetch_next_writes`] follows a little later. With thousands of
+    /// groups, nothing that filing modifies is in the processor's cache, and waiting for one location after
+    /// the other would take longer than everything else that is done for an article under the writer's lock.
     pub(crate) fn fetch(&self) {
         fetch_all(self);
     }
 
-    /// Has the processor fetch what filing the next article will change.
+    /// Prefetches the locations that filing the next article will modify.
     pub(crate) fn fetch_next_writes(&self) {
         let [live, row, first, text] = self.next_writes.each_ref().map(|at| at.load(Ordering::Relaxed));
         [live, row, first].into_iter().for_each(fetch);
         fetch_bytes(text, ROW_BYTES_USUAL);
     }
 
-    /// An article has been filed: notes where the next one will be.
+    /// Records the locations for the next article, after one has been filed.
     pub(crate) fn note_next_writes(&self, state: &GroupState) {
         let [row, first, text] = state.overview.next_writes();
         let addresses = [state.live.next_write(), row, first, text];
         self.next_writes.iter().zip(addresses).for_each(|(slot, at)| slot.store(at, Ordering::Relaxed));
     }
 
-    /// What may be done in it.
+    /// Returns the current flag.
     pub fn flag(&self) -> Flag {
         if self.open.load(Ordering::Acquire) { Flag::Open } else { self.state().flag.clone() }
     }
@@ -165,24 +168,24 @@ impl Group {
         self.open.store(*flag == Flag::Open, Ordering::Release);
     }
 
-    /// One line about it.
+    /// Returns the one-line description.
     pub fn description(&self) -> String {
         self.state().description.clone()
     }
 
-    /// When its marks or its flag last changed, Unix seconds, give or take one; when the spool was opened if
-    /// nothing has changed since.
+    /// Returns the time of the last change of marks or flag, Unix seconds, give or take one; or the time of
+    /// opening if nothing has changed since.
     pub fn changed(&self) -> u64 {
         self.state().changed
     }
 
-    /// Its marks at this moment.
+    /// Returns the current water marks.
     pub fn marks(&self) -> Marks {
         self.state().marks()
     }
 
-    /// Its marks as they are for clients to which only the articles above a number exist, which follows from
-    /// the high mark.
+    /// Returns the water marks for clients that see only the articles above a base, which `base` computes
+    /// from the high mark.
     pub fn marks_above(&self, base: impl FnOnce(u64) -> u64) -> Marks {
         let state = self.state();
         let (all, base) = (state.marks(), base(state.high));
@@ -198,21 +201,21 @@ impl Group {
 /// The table of all groups, as of one moment.
 #[derive(Debug, Default)]
 pub struct GroupTable {
-    /// By the names that the groups themselves have: a look-up by name continues to the group.
+    /// Index by name; entries are compared with the names of the groups themselves.
     by_name: HashTable<GroupId>,
     hasher: DefaultHashBuilder,
-    /// Indexed by [`GroupId`]; `None` where a group was removed.
+    /// Groups by [`GroupId`]; `None` for removed groups.
     by_id: Vec<Option<Arc<Group>>>,
     sorted: Arc<[Arc<Group>]>,
 }
 
 impl GroupTable {
-    /// A group by number.
+    /// Returns a group by number.
     pub fn get(&self, id: GroupId) -> Option<&Arc<Group>> {
         self.by_id.get(id.0 as usize)?.as_ref()
     }
 
-    /// A group's number.
+    /// Returns the number of a group by name.
     pub fn id(&self, name: &[u8]) -> Option<GroupId> {
         self.by_name.find(self.hash(name), |id| self.is_called(*id, name)).copied()
     }
@@ -225,7 +228,7 @@ impl GroupTable {
         self.hasher.hash_one(name)
     }
 
-    /// The same with groups added and groups removed.
+    /// Returns a copy of the table with groups added and groups removed.
     fn changed(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) -> Self {
         let mut by_id = self.by_id.clone();
         for id in remove {
@@ -251,19 +254,19 @@ impl GroupTable {
         Self { by_name, hasher: self.hasher.clone(), by_id, sorted: sorted.into() }
     }
 
-    /// Groups and numbers of the Xref line that a stored article begins with; groups not carried are left
-    /// out.
+    /// Returns groups and numbers of the Xref line that a stored article begins with, except for groups that
+    /// are not carried.
     pub(crate) fn numbers_in(&self, head: &[u8]) -> Vec<(GroupId, u64)> {
         pairs_of_line(head).filter_map(|(name, number)| Some((self.id(name)?, number))).collect()
     }
 
-    /// All groups, by name.
+    /// Returns all groups, sorted by name.
     pub fn sorted(&self) -> &Arc<[Arc<Group>]> {
         &self.sorted
     }
 }
 
-/// The table, and how it is replaced.
+/// The current table of groups.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     table: ArcSwap<GroupTable>,
@@ -278,7 +281,7 @@ impl Groups {
         self.table.load_full()
     }
 
-    /// Adds and removes groups. Called by the one writer only.
+    /// Adds and removes groups. Called by the writer only.
     pub fn replace(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) {
         self.table.store(Arc::new(self.table.load().changed(add, remove)));
     }

@@ -1,11 +1,11 @@
-//! Which living numbers of a group are shown: all but those of hidden articles (`docs/hiding.md`).
+//! Shown numbers of a group: all living ones but those of hidden articles (`docs/hiding.md`).
 //!
-//! Invariant: each hidden number lives.
+//! Invariant: each hidden number is a living one.
 
 use super::{GroupState, LiveSet};
 use std::ops::RangeInclusive;
 
-/// Numbers of hidden articles. Most groups never have one.
+/// Numbers of hidden articles. Most groups never have any.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HiddenNumbers(Option<Box<LiveSet>>);
 
@@ -18,7 +18,7 @@ impl HiddenNumbers {
         self.0.as_ref().map_or(0, |numbers| numbers.count())
     }
 
-    /// How many are greater than `number`.
+    /// Returns how many hidden numbers are greater than `number`.
     pub fn count_above(&self, number: u64) -> u64 {
         self.0.as_ref().map_or(0, |numbers| numbers.count_behind(number))
     }
@@ -43,7 +43,7 @@ impl HiddenNumbers {
 }
 
 impl GroupState {
-    /// A number ends with its article; false if it did not live.
+    /// Removes a number whose article has ended; returns false if it did not live.
     pub fn end(&mut self, number: u64) -> bool {
         if !self.live.remove(number) {
             return false;
@@ -53,7 +53,7 @@ impl GroupState {
         true
     }
 
-    /// Hides a number; false if it does not live or is hidden already.
+    /// Hides a number; returns false if it does not live or is already hidden.
     pub fn hide(&mut self, number: u64) -> bool {
         self.live.contains(number) && self.hidden.insert(number)
     }
@@ -63,17 +63,17 @@ impl GroupState {
         self.hidden.remove(number)
     }
 
-    /// Whether a number names an article that is shown.
+    /// Reports whether a number names an article that is shown.
     pub fn shows(&self, number: u64) -> bool {
         self.live.contains(number) && !self.hidden.contains(number)
     }
 
-    /// Whether all living numbers of a range are shown.
+    /// Reports whether all living numbers of a range are shown.
     pub fn shows_all(&self, range: &RangeInclusive<u64>) -> bool {
         !self.hidden.any_in(range)
     }
 
-    /// The first number shown at or after `from`.
+    /// Returns the first shown number at or after `from`.
     pub fn shown_from(&self, from: u64) -> Option<u64> {
         let mut number = self.live.at_or_after(from)?;
         while self.hidden.contains(number) {
@@ -82,7 +82,7 @@ impl GroupState {
         Some(number)
     }
 
-    /// The last number shown at or before `to`.
+    /// Returns the last shown number at or before `to`.
     pub fn shown_to(&self, to: u64) -> Option<u64> {
         let mut number = self.live.at_or_before(to)?;
         while self.hidden.contains(number) {
@@ -91,7 +91,7 @@ impl GroupState {
         Some(number)
     }
 
-    /// The numbers shown of a range, ascending.
+    /// Returns the shown numbers of a range, ascending.
     pub fn shown(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = u64> + '_ {
         self.live.range(range).filter(|number| !self.hidden.contains(*number))
     }

@@ -1,10 +1,10 @@
 //! The index of the history log: shards in mapped files, one file per level; layout in
 //! `docs/formats/history.md`.
 //!
-//! Nothing here is ever synced: after a boot it is built again (`rebuild`). Readers take no lock; all that
-//! changes goes through a [`Growth`], which the history keeps behind its writer lock. Invariants: a shard's
-//! bit in a file is set only when the shard there is complete; the file of a shard's level is shown before
-//! the level, and taken away only after no shard is of it.
+//! Nothing here is ever synced: after a boot it is built again (`rebuild`). Readers take no lock; all changes
+//! of its structure go through a [`Growth`], which the history keeps behind its writer lock. Invariants: a
+//! shard's bit in a file is set only when the shard there is complete; the file of a shard's level is
+//! published before the level, and removed only after no shard uses it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,7 +18,7 @@ use arc_swap::{ArcSwap, Guard};
 use super::record::invalid_data;
 use super::shard::{BUCKET_SLOTS, BUCKET_WORDS, Shard, TAG_BITS};
 use crate::base::key::Key;
-use crate::disk::{Disk, Mapping, Open, touch};
+use disk::{Disk, Mapping, Open, touch};
 
 const PREFIX: &str = "index-";
 const MAGIC: u64 = u64::from_le_bytes(*b"NRHISIX2");
@@ -27,30 +27,30 @@ const MAGIC_WORD: usize = 0;
 const BOOT_ID_WORDS: [usize; 2] = [1, 2];
 const SHAPE_WORD: usize = 3;
 const BITS_WORD: usize = 8;
-/// log2 of the most shards that the header has bits for.
+/// log2 of the maximum number of shards that the header has bits for.
 pub(super) const SHARD_BITS_MAX: u32 = 14;
 
 /// A shard grows when counting finds at least this share of its slots used.
 const GROW_PERCENT: usize = 75;
-/// A shard is counted before more than this share of its slots can be used. Between two counts of a shard,
-/// then, lie inserts into at least a twentieth of its slots.
+/// A shard is counted before more than this share of its slots can be used. Between two counts, then, at
+/// least as many records are inserted as a twentieth of its slots.
 const COUNT_PERCENT: usize = 80;
-/// A rebuild chooses the level so that at most this share of the slots is used.
+/// Maximum share of used slots with which a rebuild chooses the level.
 const REBUILD_PERCENT: u64 = 60;
 
-/// Levels there can be.
+/// Number of possible levels.
 const LEVELS: usize = TAG_BITS as usize + 1;
 
-/// The index as readers see it.
+/// The index as seen by readers.
 #[derive(Debug)]
 pub(super) struct Index {
     shard_bits: u32,
-    /// By shard: the level of the file it is in.
+    /// Level of the file that holds each shard.
     levels: Box<[AtomicU8]>,
     files: ArcSwap<Files>,
 }
 
-/// The mapped files by level.
+/// Mapped files by level.
 #[derive(Debug, Default)]
 struct Files([Option<Arc<dyn Mapping>>; LEVELS]);
 
@@ -61,16 +61,16 @@ pub(super) struct Reader<'i> {
     files: Guard<Arc<Files>>,
 }
 
-/// What the writer needs for making shards larger.
+/// State that the writer needs to enlarge shards.
 #[derive(Debug)]
 pub(super) struct Growth {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     shard_bits: u32,
     files: Vec<LevelFile>,
-    /// For each shard: how many inserts it surely has room for.
+    /// For each shard: number of inserts that certainly fit.
     room: Box<[usize]>,
-    /// For each shard: inserts for which room was made and that have not come yet.
+    /// For each shard: inserts for which space was made and that have not happened yet.
     pending: Box<[usize]>,
 }
 
@@ -79,23 +79,23 @@ pub(super) struct Growth {
 struct LevelFile {
     level: u32,
     map: Arc<dyn Mapping>,
-    /// How many shards readers look for here: a file without any is of no use.
+    /// Number of shards that readers look for here: a file without any is unused.
     used_by: usize,
 }
 
 impl Index {
-    /// The shard of a key, its tag there.
+    /// Returns the shard of a key, and its tag there.
     pub fn place(&self, key: &Key) -> (usize, u32) {
         let tag = (key.0 << self.shard_bits >> (u128::BITS - TAG_BITS)) as u32;
         (self.shard_number(key), tag)
     }
 
     fn shard_number(&self, key: &Key) -> usize {
-        // No shift by all 128 bits where there is one shard only.
+        // A shift by all 128 bits would overflow with a single shard.
         (key.0 >> 1 >> (u128::BITS - 1 - self.shard_bits)) as usize
     }
 
-    /// For some look-ups. It holds on to files, so it is not to be kept.
+    /// Returns a reader for some look-ups, not to be kept: it holds on to files.
     pub fn reader(&self) -> Reader<'_> {
         Reader { index: self, files: self.files.load() }
     }
@@ -128,10 +128,10 @@ impl Files {
 }
 
 impl Reader<'_> {
-    /// A shard where it is now.
+    /// Returns a shard at its current location.
     fn shard(&mut self, number: usize) -> Option<Shard<'_>> {
         let mut level = self.index.level(number)?;
-        // Has it moved since the files were loaded, they are loaded again.
+        // If the shard has moved since the files were loaded, they are loaded again.
         for _ in 0..LEVELS {
             if self.files.get(level).is_some() {
                 break;
@@ -142,13 +142,13 @@ impl Reader<'_> {
         self.files.get(level).map(|map| shard_in(&**map, number, level))
     }
 
-    /// As [`Shard::touch`].
+    /// See [`Shard::touch`].
     pub fn touch(&mut self, key: &Key) -> u64 {
         let (shard, tag) = self.index.place(key);
         self.shard(shard).map_or(0, |shard| shard.touch(tag))
     }
 
-    /// As [`Shard::find`].
+    /// See [`Shard::find`].
     pub fn find<T>(
         &mut self,
         key: &Key,
@@ -159,7 +159,7 @@ impl Reader<'_> {
         self.shard(shard)?.find(tag, living, matches)
     }
 
-    /// As [`Shard::check`], for all shards: reports shard and position.
+    /// See [`Shard::check`]; covers all shards, and reports shard and position.
     pub fn check(
         &mut self,
         living: &Range<u64>,
@@ -174,7 +174,7 @@ impl Reader<'_> {
         }
     }
 
-    /// As [`Shard::mend`].
+    /// See [`Shard::mend`].
     pub fn mend(
         &mut self,
         (shard, at): (usize, usize),
@@ -187,7 +187,7 @@ impl Reader<'_> {
         }
     }
 
-    /// As [`Shard::insert`], for callers that have made room.
+    /// See [`Shard::insert`]; for callers that have made space.
     pub fn insert(&mut self, key: &Key, number: u64, living: &Range<u64>) -> bool {
         let (shard, tag) = self.index.place(key);
         self.shard(shard).is_some_and(|shard| shard.insert(tag, number, living))
@@ -222,8 +222,8 @@ impl Growth {
         Ok(Some((index, growth)))
     }
 
-    /// Removes all index files and makes an empty index with room for `living` records. It is not to be
-    /// trusted by a later [`Growth::load`] before [`Growth::complete`].
+    /// Removes all index files and creates an empty index with space for `living` records. A later
+    /// [`Growth::load`] does not trust it before [`Growth::complete`].
     pub fn make(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32, living: u64) -> io::Result<(Index, Self)> {
         let mut growth = Self::new(disk, dir, shard_bits);
         for level in growth.levels_present()? {
@@ -239,7 +239,7 @@ impl Growth {
         Ok((growth.index(levels), growth))
     }
 
-    /// Says that an index from [`Growth::make`] holds all it has to.
+    /// Marks an index from [`Growth::make`] as complete.
     pub fn complete(&mut self) {
         let boot_id = self.disk.boot_id();
         for file in &self.files {
@@ -283,7 +283,7 @@ impl Growth {
         HEADER_WORDS + (BUCKET_WORDS << (self.shard_bits + level))
     }
 
-    /// An index file of this boot and shape.
+    /// Opens an index file of this boot and shape.
     fn open_file(&self, level: u32) -> io::Result<Option<LevelFile>> {
         let file = self.disk.open(&self.path(level), Open::Existing)?;
         let words = self.file_words(level);
@@ -298,11 +298,11 @@ impl Growth {
         Ok(ours.then_some(file))
     }
 
-    /// A new index file without shards and without boot id.
+    /// Creates an index file without shards and without boot id.
     fn make_file(&self, level: u32) -> io::Result<LevelFile> {
         let path = self.path(level);
         match self.disk.remove(&path) {
-            // Left by an attempt for which there was no space.
+            // Left by an attempt that ran out of space.
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(e),
@@ -316,8 +316,8 @@ impl Growth {
         Ok(file)
     }
 
-    /// Makes sure that one more record with this key has a slot; moves its shard to the next level if need
-    /// be.
+    /// Ensures that one more record with this key has a slot, moving its shard to the next level if
+    /// necessary.
     pub fn make_room(&mut self, index: &Index, key: &Key, living: &Range<u64>) -> io::Result<()> {
         let number = index.shard_number(key);
         let missing = || invalid_data("no such history shard");
@@ -352,12 +352,12 @@ impl Growth {
         }
     }
 
-    /// Inserts for which room was made will not come.
+    /// Cancels the inserts for which space was made.
     pub fn release(&mut self) {
         self.pending.fill(0);
     }
 
-    /// As [`Shard::insert`]; there is always room after [`Growth::make_room`].
+    /// See [`Shard::insert`]; always fits after [`Growth::make_room`].
     pub fn insert(&mut self, index: &Index, key: &Key, number: u64, living: &Range<u64>) -> bool {
         let (shard, tag) = index.place(key);
         if let Some(pending) = self.pending.get_mut(shard) {
@@ -406,13 +406,13 @@ impl Growth {
         paths.iter().try_for_each(|path| self.disk.remove(path))
     }
 
-    /// Whether a page of it could not be read.
+    /// Reports whether a page of the index could not be read.
     pub fn has_lost_pages(&self) -> bool {
         self.files.iter().any(|file| !file.map.lost().is_empty())
     }
 
-    /// Writes the pages that could not be read, whose slots are empty now. Returns how many there were, and
-    /// the shards of which slots are missing.
+    /// Writes the lost pages, whose slots are now empty. Returns how many there were, and the shards with
+    /// missing slots.
     pub fn restore_lost_pages(&mut self, index: &Index) -> io::Result<(u64, BTreeSet<usize>)> {
         let (mut pages, mut shards) = (0, BTreeSet::new());
         let boot_id = self.disk.boot_id();
@@ -446,13 +446,13 @@ impl Growth {
         self.files.iter().for_each(|file| touch(&*file.map));
     }
 
-    /// Bytes of all index files.
+    /// Returns the total size of all index files in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.map.words().len() as u64 * 8).sum()
     }
 }
 
-/// A new index begins at this level: 1 MiB with 1,024 shards, room for some 86,000 records.
+/// Level of a new index: 1 MiB with 1,024 shards, for some 86,000 records.
 const LEVEL_MIN: u32 = 4;
 
 fn shape(level: u32, shard_bits: u32) -> u64 {
@@ -491,7 +491,8 @@ impl LevelFile {
         self.set_header(word, self.header(word) | 1 << (shard % 64));
     }
 
-    /// Whether what of the header means nothing is zero, as it was made: else something has been at it.
+    /// Reports whether the unused part of the header is zero, as it was created; otherwise it has been
+    /// damaged.
     fn is_rest_zero(&self, shard_bits: u32) -> bool {
         let shards = 1usize << shard_bits;
         let bits_end = BITS_WORD + shards.div_ceil(64);

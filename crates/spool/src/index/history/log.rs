@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 
 use super::record::{Checkpoint, RECORD_BYTES, RECORD_WORDS, Words, invalid_data};
-use crate::disk::{Disk, DiskFile, Mapping, Open, touch};
+use disk::{Disk, DiskFile, Mapping, Open, touch};
 
 const SUFFIX: &str = ".ring";
 const NAME_DIGITS: usize = 10;
@@ -25,7 +25,7 @@ pub(super) struct Segment {
     unsynced: AtomicBool,
 }
 
-/// The segment that the next record goes into; kept by the writer.
+/// The segment that the next record is written to; kept by the writer.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     segment: Option<Arc<Segment>>,
@@ -102,14 +102,13 @@ impl Log {
     }
 
     fn map_segment(&self, number: u64, file: Arc<dyn DiskFile>) -> io::Result<Segment> {
-        // Also where the file is there already: it may come from a crash between its making and its
-        // allocation.
+        // Needed for an existing file too: a crash may have separated its creation from its allocation.
         file.allocate(self.segment_bytes())?;
         let map = file.map_words(0, RECORD_WORDS << self.segment_bits)?;
         Ok(Segment { number, file, map, unsynced: AtomicBool::new(true) })
     }
 
-    /// Makes sure that record `number`, the next one, has a place, which is in `tail` then. Under the writer
+    /// Ensures that record `number`, the next one, has a place in the segment in `tail`. Under the writer
     /// lock.
     pub fn make_room(&self, number: u64, tail: &mut Tail) -> io::Result<()> {
         let wanted = number >> self.segment_bits;
@@ -123,7 +122,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes sure that there are segments up to record `number`. Under the writer lock.
+    /// Ensures that there are segments up to record `number`. Under the writer lock.
     pub fn make_room_to(&self, number: u64) -> io::Result<()> {
         while let Some(next) = self.segments.load().list.last().map(|last| last.number + 1)
             && next <= number >> self.segment_bits
@@ -156,8 +155,8 @@ impl Log {
         }
     }
 
-    /// Drops all segments that end at or before `first_record`. Under the writer lock. Returns their
-    /// paths, for removal after it.
+    /// Drops all segments that end at or before `first_record`. Under the writer lock. Returns their paths,
+    /// to be removed after releasing it.
     pub fn drop_before(&self, first_record: u64) -> Vec<PathBuf> {
         let held = self.segments.load();
         let (old, list): (Vec<_>, Vec<_>) =
@@ -168,34 +167,34 @@ impl Log {
         old.iter().map(|s| self.path(s.number)).collect()
     }
 
-    /// The words of a record; `None` if no segment has it.
+    /// Returns the words of a record; `None` if no segment has it.
     pub fn read(&self, number: u64) -> Option<Words> {
         self.segments.load().read(number)
     }
 
-    /// What is there now, for reading many records; not to be kept.
+    /// Returns the current segments, for reading many records; not to be kept.
     pub fn load(&self) -> Guard<Arc<Segments>> {
         self.segments.load()
     }
 
-    /// What is there now, for as long as need be.
+    /// Returns the current segments, to be kept as long as needed.
     pub fn snapshot(&self) -> Arc<Segments> {
         self.segments.load_full()
     }
 
-    /// Stores the record for which room was made last. Under the writer lock. False if there is none.
+    /// Stores the record for which space was made last. Under the writer lock. Returns false if there is
+    /// none.
     pub fn write_next(&self, number: u64, record: &Words, tail: &Tail) -> bool {
         tail.segment.as_ref().is_some_and(|segment| segment.store(number, self.segment_bits, record))
     }
 
-    /// Stores a record over one that is there. Under the writer lock. False if no segment has its place.
+    /// Overwrites an existing record. Under the writer lock. Returns false if no segment has its place.
     pub fn write_over(&self, number: u64, record: &Words) -> bool {
         let segments = self.segments.load();
         segments.segment(number).is_some_and(|segment| segment.store(number, self.segment_bits, record))
     }
 
-    /// Writes the pages that could not be read as they are in memory now; returns how many there were. Under
-    /// the writer lock.
+    /// Writes the lost pages as they are in memory now; returns how many there were. Under the writer lock.
     pub fn mend_lost_pages(&self) -> io::Result<u64> {
         let mut pages = 0;
         for segment in &self.segments.load().list {
@@ -233,7 +232,7 @@ impl Log {
         Ok(())
     }
 
-    /// Bytes of all segment files.
+    /// Returns the total size of all segment files in bytes.
     pub fn bytes(&self) -> u64 {
         self.segments.load().list.len() as u64 * self.segment_bytes()
     }
@@ -245,13 +244,14 @@ impl Segment {
         self.map.words().get(at..at + RECORD_WORDS)
     }
 
-    /// Stores a record, word by word; false if its place is not here.
+    /// Stores a record, word by word; returns false if its place is not here.
     fn store(&self, number: u64, segment_bits: u32, record: &Words) -> bool {
         let Some(words) = self.words(number, segment_bits) else { return false };
         for (to, word) in words.iter().zip(record) {
             to.store(word.to_le(), Ordering::Relaxed);
         }
-        // Always, and after the words: a sync that misses this store has left the flag set for the next one.
+        // Set always, and after the words: a sync that misses this store has left the flag set for the next
+        // one.
         self.unsynced.store(true, Ordering::Release);
         true
     }
@@ -264,7 +264,7 @@ impl Segments {
         self.list.get(at).map(|segment| &**segment)
     }
 
-    /// The words of a record; `None` if no segment has it.
+    /// Returns the words of a record; `None` if no segment has it.
     pub fn read(&self, number: u64) -> Option<Words> {
         let words = self.segment(number)?.words(number, self.segment_bits)?;
         let mut record = [0; RECORD_WORDS];
@@ -275,7 +275,7 @@ impl Segments {
     }
 }
 
-/// The number in a segment's file name.
+/// Returns the number in a segment's file name.
 pub(super) fn segment_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     if digits.len() != NAME_DIGITS { None } else { digits.parse().ok() }

@@ -1,9 +1,9 @@
-//! History: which Message-IDs have been seen, and where their articles are.
+//! History: the Message-IDs that have been seen, and the locations of their articles.
 //!
 //! A log of fixed records in arrival order and an index of it, both mapped: see `docs/formats/history.md`. A
-//! fold of the journal. Look-ups take no lock and run beside the one writer. Invariants: a number below
-//! `next_record` has a whole record (but for damage); a slot of the index is believed only if its record says
-//! the same. Called by the commit road, by readers that look for a Message-ID, and by recovery.
+//! fold of the journal. Look-ups take no lock and run concurrently with the only writer. Invariants: a number
+//! below `next_record` has a whole record (except for damage); a slot of the index is believed only if its
+//! record agrees. Used by the commit, by readers that look for a Message-ID, and by recovery.
 
 mod index;
 mod log;
@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::base::config::HistoryShape as Shape;
 use crate::base::key::Key;
 use crate::base::ordered::{Ordered, rank};
-use crate::base::progress::Progress;
 use crate::base::token::Token;
-use crate::disk::Disk;
+use disk::Disk;
+use disk::Progress;
 use index::{Growth, Index, Reader};
 use log::{Log, Tail};
 pub(crate) use old::OldLog;
@@ -34,26 +34,26 @@ pub use record::{Checkpoint, Record};
 use record::{Words, invalid_data};
 pub use reservation::{Reservation, Reservations};
 
-/// Records that can ever be numbered.
+/// Maximum number of records that can ever be numbered.
 const RECORDS_MAX: u64 = (1 << shard::NUMBER_BITS) - 1;
 
-/// What history knows about a Message-ID. Arrival times are Unix seconds.
+/// Result of a look-up in the history. Arrival times are Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
+    /// The Message-ID is unknown.
     None,
-    /// It was seen, but has no article: rejected, cancelled, or remembered on order.
+    /// The Message-ID was seen, but has no article: rejected, cancelled, or remembered on request.
     Remembered {
-        /// When it was seen.
+        /// Time of arrival.
         arrived: u32,
     },
-    /// Its article was stored here; it may have been overwritten since.
+    /// The article was stored here; it may have been overwritten since.
     At(Token, u32),
 }
 
 const _: () = assert!(Shape::USUAL.shard_bits <= index::SHARD_BITS_MAX);
 
-/// The history. One writer at a time (a lock inside sees to it), any number of readers.
+/// The history. One writer at a time (enforced by a lock inside), any number of readers.
 #[derive(Debug)]
 pub struct History {
     log: Log,
@@ -61,27 +61,27 @@ pub struct History {
     first_record: AtomicU64,
     next_record: AtomicU64,
     writer: Ordered<Writer, { rank::HISTORY }>,
-    /// Held while a record is written over, so that a reader that met it half-written can wait.
+    /// Held while a record is overwritten, so that a reader that found it half-written can wait.
     replacing: Ordered<(), { rank::REPLACING }>,
     disk: Arc<dyn Disk>,
 }
 
-/// State that only inserting needs.
+/// State needed for inserting only.
 #[derive(Debug)]
 struct Writer {
     growth: Growth,
     tail: Tail,
-    /// Inserts for which [`History::reserve`] has made room in the index.
+    /// Inserts for which [`History::reserve`] has made space in the index.
     reserved: usize,
 }
 
 impl History {
-    /// Opens the history in `dir`, making what is missing. Records from `from.next_record` on are forgotten:
+    /// Opens the history in `dir`, creating missing files. Records from `from.next_record` on are forgotten:
     /// the replay of the journal inserts them again.
     ///
     /// # Errors
-    /// `InvalidData` if part of the log is missing: then the caller empties the directory and builds the
-    /// history again. Else what the disk says.
+    /// `InvalidData` if part of the log is missing: then the caller empties the directory and rebuilds the
+    /// history. Otherwise the error of the disk.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -96,7 +96,7 @@ impl History {
         let log = Log::open(disk.clone(), dir, shape.segment_bits, from)?;
         let living = from.first_record..from.next_record;
         let loaded = Growth::load(&disk, dir, shape.shard_bits)?;
-        // For an empty history an old index would only be full of forgotten records.
+        // For an empty history, an old index would only be full of forgotten records.
         let loaded = loaded.filter(|(index, growth)| {
             !living.is_empty() && rebuild::goes_with(index, &log, &living) && !growth.has_lost_pages()
         });
@@ -123,11 +123,11 @@ impl History {
         })
     }
 
-    /// Removes the index of the history in `dir`, of which pages may be lost, so that [`History::open`]
-    /// builds it again.
+    /// Removes the index of the history in `dir`, which may have lost pages, so that [`History::open`] builds
+    /// it again.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Any error of the disk.
     pub fn remove_index(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         index::remove_files(disk, dir)
     }
@@ -136,7 +136,7 @@ impl History {
         self.first_record.load(Ordering::Acquire)..self.next_record.load(Ordering::Acquire)
     }
 
-    /// What is known of a Message-ID.
+    /// Looks up a Message-ID.
     pub fn lookup(&self, key: &Key) -> Found {
         let living = self.living();
         // An index without records need not be in memory.
@@ -146,8 +146,8 @@ impl History {
         self.look_up(key, &living, &mut self.index.reader(), |number| self.log.read(number))
     }
 
-    /// What is known of many. They are fetched together, so that the processor waits for memory once and not
-    /// for each.
+    /// Looks up many Message-IDs. They are fetched together, so that the processor waits for memory once and
+    /// not for each.
     pub fn lookup_all(&self, keys: &[Key], found: &mut Vec<Found>) {
         let (living, mut index, log) = (self.living(), self.index.reader(), self.log.load());
         touch(keys, &living, &mut index, |number| log.read(number));
@@ -155,12 +155,12 @@ impl History {
             .extend(keys.iter().map(|key| self.look_up(key, &living, &mut index, |number| log.read(number))));
     }
 
-    /// The number of the record that will be written next.
+    /// Returns the number of the record that will be written next.
     pub fn next_record(&self) -> u64 {
         self.next_record.load(Ordering::Acquire)
     }
 
-    /// Whether a Message-ID has a record of this number or a later one.
+    /// Reports whether a Message-ID has a record of this number or a later one.
     pub fn is_known_since(&self, key: &Key, number: u64) -> bool {
         let living = number..self.next_record();
         !living.is_empty()
@@ -182,27 +182,26 @@ impl History {
         }
     }
 
-    /// To be called before something is done for each of these keys: as [`History::lookup_all`] fetches what
-    /// that will read.
+    /// Prefetches the memory that an operation on these keys will read, as [`History::lookup_all`] does.
     pub fn touch(&self, keys: &[Key]) {
         touch(keys, &self.living(), &mut self.index.reader(), |number| self.log.read(number));
     }
 
-    /// The record at `number`, if it is one of `key` and whole.
+    /// Returns the record at `number`, if it belongs to `key` and is whole.
     fn record_of(&self, key: &Key, number: u64, read: impl Fn(u64) -> Option<Words>) -> Option<Record> {
         let words = read(number).filter(|words| record::raw_key_bits(words) == record::key_bits(key))?;
         record::decode(&words, number).or_else(|| {
-            // Damaged, or being written over just now.
+            // Damaged, or just being overwritten.
             let _whole = self.replacing.lock();
             record::decode(&read(number)?, number)
         })
     }
 
-    /// Enters a Message-ID that is not in the history, with its token or, without, as remembered. Gives the
-    /// record's number.
+    /// Inserts a Message-ID that is not in the history, with its token or, without one, as remembered.
+    /// Returns the record's number.
     ///
     /// # Errors
-    /// The disk's error when a file had to grow; then nothing was entered.
+    /// The disk's error when a file had to grow; then nothing was inserted.
     pub fn insert(&self, key: Key, token: Option<Token>, arrived: u32) -> io::Result<u64> {
         let mut writer = self.writer.lock();
         let Writer { growth, tail, reserved } = &mut *writer;
@@ -222,7 +221,7 @@ impl History {
         if !self.log.write_next(number, &record::encode(&key, token, arrived, number), tail) {
             return Err(invalid_data("the history log has no place for its next record"));
         }
-        // A stale slot may name this number already: the record comes first, then the bound, then the slot.
+        // A stale slot may hold this number already: the record comes first, then the bound, then the slot.
         self.next_record.store(number + 1, Ordering::Release);
         if !growth.insert(&self.index, &key, number, &living) {
             return Err(invalid_data("a shard of the history index is full"));
@@ -230,11 +229,11 @@ impl History {
         Ok(number)
     }
 
-    /// Makes room for the entries of these keys, which are the next to be inserted, so that none of the
-    /// inserts meets a full disk. If they will not come: [`History::release`].
+    /// Makes space for the entries of these keys, which are the next to be inserted, so that none of the
+    /// inserts fails on a full disk. [`History::release`] undoes it if they are not inserted.
     ///
     /// # Errors
-    /// The disk's error when a file had to grow; then no room is reserved.
+    /// The disk's error when a file had to grow; then no space is reserved.
     pub fn reserve(&self, keys: impl ExactSizeIterator<Item = Key>) -> io::Result<()> {
         let mut writer = self.writer.lock();
         let Writer { growth, tail, reserved } = &mut *writer;
@@ -251,15 +250,15 @@ impl History {
         Ok(())
     }
 
-    /// The entries for which room was made last will not come.
+    /// Cancels the inserts for which space was made last.
     pub fn release(&self) {
         let mut writer = self.writer.lock();
         writer.reserved = 0;
         writer.growth.release();
     }
 
-    /// Writes a new token (or none: remembered) over the entry of a Message-ID, which keeps its arrival time.
-    /// False if it is unknown.
+    /// Overwrites the token (or none: remembered) of a Message-ID's entry, which keeps its arrival time.
+    /// Returns false if the Message-ID is unknown.
     pub fn replace(&self, key: &Key, token: Option<Token>) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
@@ -272,7 +271,7 @@ impl History {
         self.log.write_over(number, &record::encode(key, token, arrived, number))
     }
 
-    /// Writes an empty entry over that of a Message-ID. False if it is unknown.
+    /// Overwrites the entry of a Message-ID with an empty one. Returns false if the Message-ID is unknown.
     pub fn forget(&self, key: &Key) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
@@ -285,7 +284,7 @@ impl History {
         self.log.write_over(number, &record::encode(&Key(0), None, arrived, number))
     }
 
-    /// Enters a record into the index that has no slot there. False if there is no room.
+    /// Adds a missing slot for a record to the index. Returns false if there is no space.
     pub fn enter_index(&self, key: &Key, number: u64) -> bool {
         let mut writer = self.writer.lock();
         let living = self.living();
@@ -293,11 +292,11 @@ impl History {
         found.is_some() || writer.growth.insert(&self.index, key, number, &living)
     }
 
-    /// Writes an empty entry over a damaged record: one of a key that no Message-ID has, remembered as of the
-    /// record before.
+    /// Overwrites a damaged record with an empty entry: one with a key that no Message-ID has, with the
+    /// arrival time of the record before.
     ///
     /// # Errors
-    /// If there is no such record.
+    /// If the record does not exist.
     pub fn empty(&self, number: u64) -> io::Result<()> {
         let _writer = self.writer.lock();
         let living = self.living();
@@ -315,19 +314,20 @@ impl History {
         Err(invalid_data("the history log has no place for this record"))
     }
 
-    /// Which records there are now. For a durable checkpoint: take it, then [`History::sync`], then store it.
+    /// Returns the range of current records. For a durable checkpoint: take it, call [`History::sync`], then
+    /// store it.
     pub fn checkpoint(&self) -> Checkpoint {
-        // Without the lock, a record could be counted whose slot is not there yet.
+        // Without the lock, a record without a slot could be counted.
         let _writer = self.writer.lock();
         let living = self.living();
         Checkpoint { first_record: living.start, next_record: living.end }
     }
 
-    /// Makes all that was inserted and replaced before the call durable, without holding up the writer. Also
-    /// makes the next file of the log when the present one is nearly full, so that no insert has to.
+    /// Makes everything inserted and replaced before the call durable, without blocking the writer. Also
+    /// creates the next file of the log when the current one is nearly full, so that no insert has to.
     ///
     /// # Errors
-    /// What the disk says; what was not synced stays marked so.
+    /// Any error of the disk; unsynced data stays marked as such.
     pub fn sync(&self) -> io::Result<()> {
         if let Some(segment) = self.log.make_next(self.living().end)? {
             let _writer = self.writer.lock();
@@ -337,11 +337,11 @@ impl History {
     }
 
     /// Forgets all records below `first_live_record` and removes the files of the log that hold no others.
-    /// Not beyond the `next_record` of the checkpoint stored last: files that a checkpoint's newest records
-    /// are in must not go.
+    /// Must not exceed the `next_record` of the checkpoint stored last: the files with a checkpoint's newest
+    /// records must stay.
     ///
     /// # Errors
-    /// What the disk says as a file is removed; the records are forgotten all the same.
+    /// Any error of removing a file; the records are forgotten nevertheless.
     pub fn expire_before(&self, first_live_record: u64) -> io::Result<()> {
         let old = {
             let _writer = self.writer.lock();
@@ -353,8 +353,8 @@ impl History {
         old.iter().try_for_each(|path| self.disk.remove(path))
     }
 
-    /// The first record that arrived at or after `arrived`; arrivals are taken to ascend. The next record's
-    /// number if there is none.
+    /// Returns the first record that arrived at or after `arrived`, assuming ascending arrivals, or the next
+    /// record's number if there is none.
     pub fn first_since(&self, arrived: u32) -> u64 {
         let Range { mut start, mut end } = self.living();
         while start < end {
@@ -368,7 +368,7 @@ impl History {
         start
     }
 
-    /// Arrival of the newest record; 0 without records.
+    /// Returns the arrival of the newest record; 0 without records.
     pub fn last_arrival(&self) -> u32 {
         let Range { start, end } = self.living();
         let newest =
@@ -376,7 +376,8 @@ impl History {
         newest.map_or(0, |words| record::raw_arrived(&words))
     }
 
-    /// The first record below `before` whose article `is_alive` says yes to; `before` if there is none.
+    /// Returns the first record below `before` whose article is alive according to `is_alive`; `before` if
+    /// there is none.
     pub fn first_living(&self, before: u64, is_alive: &dyn Fn(&Token) -> bool) -> u64 {
         let living = self.living();
         let segments = self.log.snapshot();
@@ -387,7 +388,7 @@ impl History {
         (living.start..before.min(living.end)).find(alive).unwrap_or(before)
     }
 
-    /// Number of living entries.
+    /// Returns the number of living entries.
     pub fn entries(&self) -> u64 {
         let living = self.living();
         living.end - living.start
@@ -403,39 +404,39 @@ impl History {
         }
     }
 
-    /// True if a look-up of this record's key passes it. For verify.
+    /// Reports whether a look-up of this record's key reaches the record. Used by `verify`.
     pub fn is_indexed(&self, number: u64, record: &Record) -> bool {
         let here = |candidate| (candidate == number).then_some(());
-        // An entry that was emptied needs no slot.
+        // An emptied entry needs no slot.
         record.key_bits == 0
             || self.index.reader().find(&Key(record.key_bits), &self.living(), here).is_some()
     }
 
-    /// Calls `found` with each word of the index that is damaged: which one, for [`History::mend_index`].
+    /// Calls `found` with the position of each damaged word of the index, for [`History::mend_index`].
     pub fn check_index(&self, found: &mut dyn FnMut((usize, usize))) {
         let segments = self.log.snapshot();
         let mut place = |number| self.place_of(&segments, number);
         self.index.reader().check(&self.living(), &mut place, &mut |shard, at| found((shard, at)));
     }
 
-    /// Where a record's slot belongs; `None` if it needs none, or is damaged itself.
+    /// Returns the proper position of a record's slot; `None` if it needs none, or is damaged itself.
     fn place_of(&self, segments: &log::Segments, number: u64) -> Option<(usize, u32)> {
         let record = record::decode(&segments.read(number)?, number).filter(|r| r.key_bits != 0)?;
         Some(self.index.place(&Key(record.key_bits)))
     }
 
-    /// Mends a word of the index.
+    /// Repairs a word of the index.
     pub fn mend_index(&self, word: (usize, usize)) {
         let _writer = self.writer.lock();
         let segments = self.log.snapshot();
         self.index.reader().mend(word, &self.living(), &mut |number| self.place_of(&segments, number));
     }
 
-    /// Makes good the pages of log and index that could not be read; returns how many there were. Records
-    /// that lay there are as damaged as if they had rotted; slots of the others are found again.
+    /// Repairs the lost pages of log and index; returns how many there were. Records on them count as
+    /// damaged; slots of other records are restored.
     ///
     /// # Errors
-    /// If a page cannot be written either.
+    /// If a page cannot be written.
     pub fn mend_lost_pages(&self) -> io::Result<u64> {
         let mut writer = self.writer.lock();
         let in_log = self.log.mend_lost_pages()?;
@@ -457,25 +458,25 @@ impl History {
         Ok(in_log + in_index)
     }
 
-    /// Reads all that is mapped, so that pages that cannot be read are known.
+    /// Reads everything that is mapped, to detect pages that cannot be read.
     pub fn touch_maps(&self) {
         self.log.touch_maps();
         self.writer.lock().growth.touch_maps();
     }
 
-    /// Bytes of the log's files.
+    /// Returns the total size of the log's files in bytes.
     pub fn log_bytes(&self) -> u64 {
         self.log.bytes()
     }
 
-    /// Bytes of the index's files. They are mapped: this is what should be in memory for quick look-ups.
+    /// Returns the total size of the index's files in bytes. They are mapped, and should be in memory for
+    /// fast look-ups.
     pub fn index_bytes(&self) -> u64 {
         self.writer.lock().growth.bytes()
     }
 }
 
-/// Brings what look-ups of these keys will read into the processor's cache: the buckets of all, then the
-/// records.
+/// Prefetches what look-ups of these keys will read: the buckets of all, then the records.
 fn touch(keys: &[Key], living: &Range<u64>, index: &mut Reader<'_>, read: impl Fn(u64) -> Option<Words>) {
     let buckets = keys.iter().fold(0, |sum, key| sum ^ index.touch(key));
     let first_word = |number| read(number).map(|words| words[0]);

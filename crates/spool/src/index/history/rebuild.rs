@@ -1,7 +1,7 @@
-//! Building the index from the log, and testing whether an index goes with a log.
+//! Builds the index from the log, and tests whether an index matches a log.
 //!
-//! Each thread reads the whole log and inserts the records of its own shards only: so each shard has one
-//! writer, its records come in order, and nothing is shared.
+//! Each thread reads the whole log and inserts only the records of its own shards. Each shard therefore has
+//! one writer, its records come in order, and nothing is shared.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,17 +10,17 @@ use super::index::{Index, Reader};
 use super::log::{Log, Segments};
 use super::record::raw_key_bits;
 use crate::base::key::Key;
-use crate::base::progress::Progress;
+use disk::Progress;
 
 const THREADS: usize = 2;
 /// Progress is reported after this many records.
 const RECORDS_PER_STEP: u64 = 1 << 16;
 /// Records whose buckets are fetched together.
 const RECORDS_PER_BATCH: usize = 64;
-/// Records that an index of the same boot must find before it is believed.
+/// Records that an index of the same boot must find before it is trusted.
 const SAMPLES: u64 = 1024;
 
-/// Inserts all records of the log into an empty index. False if one found no slot.
+/// Inserts all records of the log into an empty index. Returns false if a record found no slot.
 pub(super) fn fill(index: &Index, log: &Log, living: &Range<u64>, progress: &dyn Progress) -> bool {
     let segments = log.snapshot();
     progress.start("building the history index", living.end - living.start);
@@ -48,8 +48,8 @@ fn fill_shards(index: &Index, log: &Segments, living: &Range<u64>, part: usize, 
     while from < living.end {
         let to = living.end.min(from + RECORDS_PER_STEP);
         for number in from..to {
-            // A record that fails its check gets a slot all the same: a cancel was being written into it, and
-            // the journal's replay must find it. Look-ups do not believe it.
+            // A record that fails its check still gets a slot: a cancel may have been cut off, and the
+            // journal's replay must find the record. Look-ups do not believe it.
             let Some(key) = log.read(number).map(|words| Key(raw_key_bits(&words))) else { continue };
             if index.place(&key).0 % THREADS == part {
                 batch.push((key, number));
@@ -64,14 +64,14 @@ fn fill_shards(index: &Index, log: &Segments, living: &Range<u64>, part: usize, 
     insert_batch(&mut reader, &mut batch, living)
 }
 
-/// Inserts the records in their order. Their buckets are fetched first, so that the processor waits for
-/// memory once for many and not for each.
+/// Inserts the records in order. Their buckets are prefetched, so that the processor waits for memory once
+/// for many and not for each.
 fn insert_batch(index: &mut Reader<'_>, batch: &mut Vec<(Key, u64)>, living: &Range<u64>) -> bool {
     std::hint::black_box(batch.iter().fold(0, |all, (key, _)| all ^ index.touch(key)));
     batch.drain(..).all(|(key, number)| index.insert(&key, number, living))
 }
 
-/// True if the index finds records all over the log, the newest among them.
+/// Reports whether the index finds records all over the log, including the newest.
 pub(super) fn goes_with(index: &Index, log: &Log, living: &Range<u64>) -> bool {
     let count = living.end - living.start;
     let samples = SAMPLES.min(count);

@@ -1,6 +1,6 @@
 //! The 32-byte record of the history log as four words; layout in `docs/formats/history.md`.
 //!
-//! Invariant: [`decode`] accepts a record only at the number it was made for, and never all zeroes.
+//! Invariant: [`decode`] accepts a record only at the number for which it was written, and never all zeroes.
 
 use crate::base::key::Key;
 use crate::base::token::Token;
@@ -15,7 +15,7 @@ pub(super) const RECORD_BYTES: u64 = 32;
 
 /// First token byte of an entry without a token; no storage method has this number.
 const REMEMBERED: u8 = 0xFF;
-/// The low bits of a key that a record does not keep.
+/// Number of low bits of a key that a record does not keep.
 const KEY_BITS_LEFT_OUT: u32 = 32;
 
 /// One entry of the history.
@@ -23,18 +23,18 @@ const KEY_BITS_LEFT_OUT: u32 = 32;
 pub struct Record {
     /// The upper 96 bits of the key, in place; the lower 32 are zero.
     pub key_bits: u128,
-    /// Where the article is, or was; `None` if the Message-ID is only remembered.
+    /// Token of the article, which may be gone; `None` if the Message-ID is only remembered.
     pub token: Option<Token>,
-    /// Unix seconds.
+    /// Time of arrival, in Unix seconds.
     pub arrived: u32,
 }
 
-/// The part of a key that a record keeps.
+/// Returns the part of a key that a record keeps.
 pub(super) fn key_bits(key: &Key) -> u128 {
     key.0 >> KEY_BITS_LEFT_OUT << KEY_BITS_LEFT_OUT
 }
 
-/// The record for number `number`.
+/// Encodes the record with number `number`.
 pub(super) fn encode(key: &Key, token: Option<Token>, arrived: u32, number: u64) -> Words {
     let key = key.0.to_be_bytes();
     let token = token.map_or_else(
@@ -57,18 +57,18 @@ pub(super) fn encode(key: &Key, token: Option<Token>, arrived: u32, number: u64)
     words
 }
 
-/// The key bits of a record that need not be whole.
+/// Returns the key bits of a record that need not be whole.
 pub(super) fn raw_key_bits(words: &Words) -> u128 {
     let high = u128::from(words[0].swap_bytes()) << 64;
     high | u128::from(words[1].swap_bytes() >> 32) << KEY_BITS_LEFT_OUT
 }
 
-/// The arrival time of a record that need not be whole.
+/// Returns the arrival time of a record that need not be whole.
 pub(super) fn raw_arrived(words: &Words) -> u32 {
     words[3] as u32
 }
 
-/// The record, or `None` if it is torn, unwritten, damaged or belongs to another number.
+/// Decodes a record; `None` if it is torn, unwritten, damaged or belongs to another number.
 pub(super) fn decode(words: &Words, number: u64) -> Option<Record> {
     if words[3] >> 32 != u64::from(check(words, number)) {
         return None;
@@ -80,7 +80,7 @@ pub(super) fn decode(words: &Words, number: u64) -> Option<Record> {
     Some(Record { key_bits: raw_key_bits(words), token, arrived: words[3] as u32 })
 }
 
-/// CRC-32C of everything but the check, and of the number; never 0.
+/// Returns the CRC-32C of everything but the check, and of the number; never 0.
 fn check(words: &Words, number: u64) -> u32 {
     let mut bytes = [0; 36];
     let (parts, _) = bytes.as_chunks_mut::<4>();
@@ -92,15 +92,15 @@ fn check(words: &Words, number: u64) -> u32 {
         };
         *part = (half as u32).to_le_bytes();
     }
-    crate::base::crc::crc32c(&bytes).max(1)
+    disk::crc::crc32c(&bytes).max(1)
 }
 
-/// Which records there are: those from `first_record` up to, without, `next_record`.
+/// Range of existing records: from `first_record` up to, but without, `next_record`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Checkpoint {
-    /// The oldest living record.
+    /// Number of the oldest living record.
     pub first_record: u64,
-    /// The number of the record that will be written next.
+    /// Number of the record that will be written next.
     pub next_record: u64,
 }
 
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(bytes[24..28], 0xA1B2_C3D4_u32.to_le_bytes());
         let mut checked = bytes[..28].to_vec();
         checked.extend_from_slice(&5_u64.to_le_bytes());
-        assert_eq!(bytes[28..], crate::base::crc::crc32c(&checked).to_le_bytes());
+        assert_eq!(bytes[28..], disk::crc::crc32c(&checked).to_le_bytes());
         let remembered: Vec<u8> = encode(&KEY, None, 1, 5).iter().flat_map(|w| w.to_le_bytes()).collect();
         assert_eq!(remembered[12..24], [0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_and_unwritten_records_do_not_pass() {
+    fn torn_and_unwritten_records_are_rejected() {
         let old = encode(&KEY, Some(TOKEN), 77, 9);
         let new = encode(&KEY, None, 77, 9);
         for mask in 1..15_u32 {

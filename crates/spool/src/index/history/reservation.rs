@@ -1,8 +1,8 @@
-//! Message-IDs on offer: a peer was asked to send the article and it has not arrived yet.
+//! Message-IDs on offer: a peer was asked to send an article that has not arrived yet.
 //!
 //! Held by sessions from CHECK, IHAVE or POST until the commit; others are asked to try later. Only in
-//! memory. Invariants: a key has at most one holder whose time has not run out; a reservation that outlived
-//! its time and was taken over by another does not release the other's.
+//! memory. Invariants: a key has at most one holder whose time has not expired; an expired reservation that
+//! was taken over by another session does not release the other's.
 
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
@@ -16,7 +16,7 @@ use crate::base::ordered::{Ordered, rank};
 const SHARD_BITS: u32 = 6;
 const SHARDS: usize = 1 << SHARD_BITS;
 
-/// Who holds a key, and until when.
+/// Holder of a key, with its deadline.
 #[derive(Debug)]
 struct Holder {
     owner: u64,
@@ -26,7 +26,7 @@ struct Holder {
 type Shard = Ordered<Held, { rank::INNERMOST }>;
 type Held = std::collections::HashMap<Key, Holder, BuildHasherDefault<KeyBits>>;
 
-/// The table of ids on offer.
+/// Table of reserved keys.
 #[derive(Debug)]
 pub struct Reservations {
     shards: Box<[Shard]>,
@@ -35,8 +35,8 @@ pub struct Reservations {
     reservations_max: usize,
 }
 
-/// The right to bring the article of one Message-ID. Ends when dropped, or when its time has run out and
-/// somebody else asks.
+/// The right to bring the article of one Message-ID. Ends when dropped, or when its time has expired and
+/// another session asks.
 #[derive(Debug)]
 #[must_use = "dropping a reservation releases it"]
 pub struct Reservation {
@@ -46,7 +46,7 @@ pub struct Reservation {
 }
 
 impl Reservations {
-    /// An empty table that holds at most `reservations_max`.
+    /// Creates an empty table that holds at most `reservations_max`.
     pub fn new(reservations_max: usize) -> Arc<Self> {
         Arc::new(Self {
             shards: (0..SHARDS).map(|_| Ordered::default()).collect(),
@@ -56,7 +56,7 @@ impl Reservations {
         })
     }
 
-    /// Reserves a key for `ttl`. `None` if somebody holds it, or if the table is full.
+    /// Reserves a key for `ttl`. `None` if the key is held, or if the table is full.
     pub fn reserve(self: &Arc<Self>, key: Key, ttl: Duration) -> Option<Reservation> {
         self.reserve_at(key, ttl, Instant::now())
     }
@@ -81,18 +81,18 @@ impl Reservations {
         Some(Reservation { table: self.clone(), key, owner })
     }
 
-    /// True if somebody holds the key and has time left.
+    /// Reports whether the key is held and has time left.
     pub fn is_reserved(&self, key: &Key) -> bool {
         let now = Instant::now();
         self.shard(key).is_some_and(|held| held.lock().get(key).is_some_and(|h| h.deadline > now))
     }
 
-    /// How many are held, those among them whose time has run out but whose holders still live.
+    /// Returns the number of reservations, including expired ones whose holders still exist.
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// True if none is held.
+    /// Reports whether there are no reservations.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -118,7 +118,7 @@ impl Reservations {
 }
 
 impl Reservation {
-    /// What is reserved.
+    /// Returns the reserved key.
     pub fn key(&self) -> Key {
         self.key
     }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_threads_one_wins_each_key() {
+    fn one_of_many_threads_wins_each_key() {
         let table = Reservations::new(10_000);
         let won: Vec<Vec<Reservation>> = std::thread::scope(|scope| {
             let ask = || (0..1000).filter_map(|n| table.reserve(Key(n << 90 | n), TTL)).collect();

@@ -1,20 +1,19 @@
 //! One shard of the index: 2^level buckets of one cache line each; layout in `docs/formats/history.md`.
 //!
-//! Readers take no lock; one writer at a time (the history's writer lock). Invariant: a record that is not in
-//! the bucket where its look-up begins is named, or followed by a later one, in word 0 of each bucket before
-//! its own.
+//! Readers take no lock; one writer at a time (the history's writer lock). Invariant: if a record is not in
+//! the bucket where its look-up begins, word 0 of each bucket before its own names it or a later record.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bits of a key kept in its slot, from which also the bucket is taken.
+/// Bits of a key kept in its slot, from which the bucket is also derived.
 pub(super) const TAG_BITS: u32 = 24;
 /// Bits of a slot for the record number + 1.
 pub(super) const NUMBER_BITS: u32 = 40;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 /// Words in a bucket: a cache line.
 pub(super) const BUCKET_WORDS: usize = 8;
-/// Slots in a bucket; the other word says whether a look-up continues.
+/// Slots in a bucket; the remaining word says whether a look-up continues.
 pub(super) const BUCKET_SLOTS: usize = BUCKET_WORDS - 1;
 
 type Bucket = [AtomicU64; BUCKET_WORDS];
@@ -27,35 +26,35 @@ pub(super) struct Shard<'m> {
 }
 
 impl<'m> Shard<'m> {
-    /// The shard of 2^`level` buckets that begins at `first_word` of a file's words.
+    /// Returns the shard of 2^`level` buckets that begins at `first_word` of a file's words.
     pub fn new(words: &'m [AtomicU64], first_word: usize, level: u32) -> Self {
         let words = words.get(first_word..first_word + (BUCKET_WORDS << level)).unwrap_or_default();
         Self { buckets: words.as_chunks().0, level }
     }
 
-    /// log2 of the number of buckets.
+    /// Returns log2 of the number of buckets.
     pub fn level(&self) -> u32 {
         self.level
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub fn slots(&self) -> usize {
         BUCKET_SLOTS << self.level
     }
 
-    /// The buckets in the order of a look-up of `tag`, each once.
+    /// Returns the buckets in the order of a look-up of `tag`, each once.
     fn chain(&self, tag: u32) -> impl Iterator<Item = &Bucket> {
         let home = (u64::from(tag) << self.level >> TAG_BITS) as usize;
         let (before, after) = self.buckets.split_at(home.min(self.buckets.len()));
         after.iter().chain(before)
     }
 
-    /// Brings the first bucket of a look-up into the processor's cache. The value means nothing.
+    /// Brings the first bucket of a look-up into the processor's cache. The result is meaningless.
     pub fn touch(&self, tag: u32) -> u64 {
         self.chain(tag).next().map_or(0, |[passed_over, ..]| passed_over.load(Ordering::Relaxed))
     }
 
-    /// Passes the numbers of living records with this tag to `matches`, until it answers.
+    /// Passes the numbers of living records with this tag to `matches` until it returns `Some`.
     pub fn find<T>(
         &self,
         tag: u32,
@@ -81,8 +80,8 @@ impl<'m> Shard<'m> {
         None
     }
 
-    /// Puts a record into the first slot that is empty or not living. False if there is none in the whole
-    /// shard.
+    /// Puts a record into the first slot that is empty or not living. Returns false if the whole shard has
+    /// none.
     pub fn insert(&self, tag: u32, number: u64, living: &Range<u64>) -> bool {
         for [passed_over, slots @ ..] in self.chain(tag) {
             let free = slots.iter().find(|slot| number_of(load(slot)).is_none_or(|n| !living.contains(&n)));
@@ -91,7 +90,7 @@ impl<'m> Shard<'m> {
                 return true;
             }
             // Records move between shards in any order; the word names the youngest. A number from before a
-            // crash that is not living yet will not be waited for.
+            // crash that is not living yet is ignored.
             let last = number_of(load(passed_over)).filter(|n| living.contains(n));
             let last = last.map_or(number, |last| last.max(number));
             passed_over.store(bound(last).to_le(), Ordering::Release);
@@ -99,8 +98,8 @@ impl<'m> Shard<'m> {
         false
     }
 
-    /// Calls `found` with the position of each word that is damaged: a word 0 whose check is wrong, or a slot
-    /// that leads to a living record which is not of its tag, as `fits` says.
+    /// Calls `found` with the position of each damaged word: a word 0 whose check is wrong, or a slot that
+    /// leads to a living record of another tag, according to `fits`.
     pub fn check(
         &self,
         living: &Range<u64>,
@@ -115,7 +114,7 @@ impl<'m> Shard<'m> {
     }
 
     /// Repairs a word that [`Shard::check`] reported, if it is still wrong: a slot becomes empty, and a
-    /// look-up continues from the bucket for as long as any of the present records lives.
+    /// look-up continues from the bucket while any of the present records lives.
     pub fn mend(&self, at: usize, living: &Range<u64>, fits: &mut dyn FnMut(u64, u32) -> bool) {
         let Some(word) = self.buckets.iter().flatten().nth(at) else { return };
         if is_right(at, load(word), living, fits) {
@@ -126,8 +125,9 @@ impl<'m> Shard<'m> {
         word.store(safe.to_le(), Ordering::Release);
     }
 
-    /// Counts the slots that are in use or may come into use without an insert: those of living records and
-    /// those that a crash left of records to come. So this grows by at most one with each insert.
+    /// Counts the slots that are in use or may come into use without an insert: those of living records, and
+    /// those of future records that a crash has left. The count therefore grows by at most one with each
+    /// insert.
     pub fn count_used(&self, first_living: u64) -> usize {
         self.slots_within(&(first_living..u64::MAX)).count()
     }
@@ -146,7 +146,7 @@ impl<'m> Shard<'m> {
         }
     }
 
-    /// Inserts all living slots of this shard into an empty one. False if they do not fit.
+    /// Inserts all living slots of this shard into an empty one. Returns false if they do not fit.
     pub fn copy_into(&self, empty: &Shard<'_>, living: &Range<u64>) -> bool {
         self.slots_within(living).all(|(tag, number)| empty.insert(tag, number, living))
     }
@@ -156,23 +156,22 @@ fn load(word: &AtomicU64) -> u64 {
     u64::from_le(word.load(Ordering::Acquire))
 }
 
-/// Word 0 that names a record: its number + 1, and a check of that in the other bits, which is never 0.
+/// Returns word 0 for a record: its number + 1, and a check of that in the other bits, which is never 0.
 fn bound(number: u64) -> u64 {
-    let check =
-        u64::from(crate::base::crc::crc32c(&(number + 1).to_le_bytes()) >> (u32::BITS - TAG_BITS)).max(1);
+    let check = u64::from(disk::crc::crc32c(&(number + 1).to_le_bytes()) >> (u32::BITS - TAG_BITS)).max(1);
     check << NUMBER_BITS | (number + 1)
 }
 
 fn is_right(at: usize, word: u64, living: &Range<u64>, fits: &mut dyn FnMut(u64, u32) -> bool) -> bool {
     match number_of(word) {
-        // In word 0 a record is named with a check or not at all; a slot may have anything left over.
+        // Word 0 names a record with a check or not at all; a slot may hold remnants.
         None => word == 0 || !at.is_multiple_of(BUCKET_WORDS),
         Some(number) if at.is_multiple_of(BUCKET_WORDS) => word == bound(number),
         Some(number) => !living.contains(&number) || fits(number, (word >> NUMBER_BITS) as u32),
     }
 }
 
-/// The record number in a slot or in word 0.
+/// Returns the record number in a slot or in word 0.
 fn number_of(word: u64) -> Option<u64> {
     (word & NUMBER_MASK).checked_sub(1)
 }
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_bucket_goes_on_to_the_next_and_the_last_to_the_first() {
+    fn a_full_bucket_continues_in_the_next_and_the_last_in_the_first() {
         let words = words(1);
         let shard = Shard::new(&words, 0, 1);
         let tag = 0xFF_FFFF;
@@ -208,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn a_look_up_goes_on_while_what_passed_over_lives() {
+    fn a_look_up_continues_while_a_record_that_passed_over_lives() {
         let words = words(2);
         let shard = Shard::new(&words, 0, 2);
         for number in 0..8 {
             assert!(shard.insert(0, number, &(0..number)));
         }
-        // 0 to 6 are dead and their slots free, 7 in the next bucket is still found.
+        // Records 0 to 6 are dead and their slots free; 7 in the next bucket is still found.
         assert_eq!(found(&shard, 0, &(7..8)), [7]);
         assert!(shard.insert(1, 8, &(7..8)));
         assert_eq!(found(&shard, 0, &(7..9)), [7]);
@@ -230,7 +229,7 @@ mod tests {
         for number in 0..7 {
             assert!(shard.insert(5, number, &(0..number)));
         }
-        // After a crash the checkpoint says that only 0..3 exist; the replay brings 3..7 again.
+        // After a crash the checkpoint has only 0..3; the replay inserts 3..7 again.
         for number in 3..7 {
             assert!(shard.insert(5, number, &(0..number)));
         }
@@ -264,8 +263,8 @@ mod tests {
                 if at % BUCKET_WORDS == 0 {
                     assert_eq!(wrong(&shard), [at], "bit {bit}");
                 } else {
-                    // What no longer leads to its record is missed there; what leads to none is as good as
-                    // empty.
+                    // A slot that no longer leads to its record is noticed as missing; one that leads to no
+                    // record is as good as empty.
                     assert_eq!(lost, lives(before), "word {at} bit {bit}");
                     assert!(lost || !lives(now) || wrong(&shard) == [at], "word {at} bit {bit}");
                 }
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn moving_keeps_the_living_only() {
+    fn moving_a_shard_keeps_only_living_records() {
         let (small, large) = (words(2), words(3));
         let (old, new) = (Shard::new(&small, 0, 2), Shard::new(&large, 0, 3));
         let tag = |n: u64| (n as u32).wrapping_mul(0x9E_3779) & 0xFF_FFFF;

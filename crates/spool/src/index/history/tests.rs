@@ -1,5 +1,5 @@
-//! The history against a model under random operations, kills, reboots and damage; and its pace
-//! (NEWSREEL_BENCH=1).
+//! Compares the history with a model under random operations, kills, reboots and damage; and measures its
+//! speed (NEWSREEL_BENCH=1).
 
 use std::collections::{HashMap, HashSet};
 use std::io::{IoSlice, Write};
@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use super::*;
 use crate::base::token::MethodKind;
-use crate::disk::{CrashKind, Open, RealDisk, SimDisk};
+use disk::{CrashKind, Open, RealDisk, SimDisk};
 
-/// 64 records a segment and 4 shards: growth and expiry really happen.
+/// 64 records per segment and 4 shards, so that growth and expiry really happen.
 const SMALL: Shape = Shape { segment_bits: 6, shard_bits: 2 };
 
-/// A directory of its own for each test, removed at the end.
+/// A temporary directory for each test, removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -33,7 +33,7 @@ impl Scratch {
         RealDisk::new().list(&self.0).unwrap()
     }
 
-    /// Writes over a part of a file of the history.
+    /// Overwrites a part of a file of the history.
     fn overwrite(&self, name: &str, offset: u64, bytes: &[u8]) {
         let file = RealDisk::new().open(&self.0.join(name), Open::Existing).unwrap();
         file.write_all_at(&[IoSlice::new(bytes)], offset).unwrap();
@@ -46,7 +46,7 @@ impl Drop for Scratch {
     }
 }
 
-/// SplitMix64.
+/// SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
@@ -96,7 +96,7 @@ enum Row {
     Expire(u64),
 }
 
-/// What the history should be, and what the journal holds since the checkpoint.
+/// Expected state of the history, and the journal since the checkpoint.
 #[derive(Debug, Default, Clone)]
 struct Model {
     known: HashMap<u64, Known>,
@@ -151,7 +151,7 @@ fn check_all(history: &History, model: &Model, seed: u64) {
     assert_eq!(numbers.len() as u64, history.entries());
 }
 
-/// One random row that the model allows.
+/// Returns a random row that the model allows.
 fn random_row(random: &mut Random, model: &Model, checkpoint: Checkpoint) -> Option<Row> {
     let id = random.below(IDS);
     let some_token = (random.below(4) > 0).then(|| token(random.below(1 << 40)));
@@ -196,8 +196,8 @@ fn run_against_model(seed: u64, operations: u64) {
         if random.below(3000) > 0 {
             continue;
         }
-        // The process ends here. The page cache survives, or there is a new boot and the index is not
-        // trusted.
+        // The process ends here. Either the page cache survives, or the machine boots again and the index is
+        // not trusted.
         drop(history);
         let how = random.below(3);
         reopened[how as usize] += 1;
@@ -206,7 +206,7 @@ fn run_against_model(seed: u64, operations: u64) {
         }
         history = scratch.open(boot, checkpoint, SMALL).unwrap();
         if how == 0 {
-            // The journal has lost its tail: what it brought is forgotten, what was written in place is not.
+            // The journal has lost its tail: its inserts are forgotten, but not the changes written in place.
             model = at_checkpoint.clone();
             rows.retain(|row| !matches!(row, Row::Insert(..)));
             rows.retain(|row| !matches!(row, Row::Replace(id, _) if !model.known.contains_key(id)));
@@ -215,7 +215,7 @@ fn run_against_model(seed: u64, operations: u64) {
             model = at_checkpoint.clone();
         }
         for &row in &rows {
-            // A row may name a record whose segment went before the crash.
+            // A row may name a record whose segment was removed before the crash.
             match row {
                 Row::Replace(id, token) => {
                     let _ = history.replace(&key(id), token);
@@ -241,7 +241,7 @@ fn equals_a_model_under_random_operations() {
     }
 }
 
-/// 300 entries, all `sync`ed; every third is remembered.
+/// Creates 300 entries, all `sync`ed; every third is remembered.
 fn filled(scratch: &Scratch) -> Checkpoint {
     let history = scratch.open(1, Checkpoint::default(), SMALL).unwrap();
     for n in 0..300 {
@@ -276,7 +276,7 @@ fn a_torn_record_is_not_believed_and_a_replayed_cancel_heals_it() {
     assert!(!history.replace(&key(1_000_000), None));
 }
 
-/// Hears how often work was begun.
+/// Counts how often work was begun.
 #[derive(Default)]
 struct Count(AtomicU64, AtomicU64);
 
@@ -292,7 +292,7 @@ impl Progress for Count {
 }
 
 #[test]
-fn the_index_is_built_again_only_when_it_is_not_to_be_trusted() {
+fn the_index_is_rebuilt_only_when_it_cannot_be_trusted() {
     let scratch = Scratch::new();
     let checkpoint = filled(&scratch);
     let rebuilds = |boot: u8| {
@@ -333,7 +333,7 @@ fn missing_or_short_segments_are_damage() {
         assert!(error.to_string().contains(damaged), "{error}");
         disk.rename(&hidden, &scratch.0.join(damaged)).unwrap();
     }
-    // 300 records end within segment 4: as long as those are there it may be short.
+    // The 300 records end within segment 4: as long as those exist, the file may be short.
     let last = disk.open(&scratch.0.join("0000000004.ring"), Open::Existing).unwrap();
     last.set_len((300 - 256) * 32).unwrap();
     assert_eq!(scratch.open(2, checkpoint, SMALL).unwrap().lookup(&key(299)), expected(299));
@@ -354,7 +354,7 @@ fn expiry_by_time_removes_whole_segments() {
     assert_eq!((history.lookup(&key(129)), history.lookup(&key(130))), (Found::None, expected(130)));
     history.expire_before(5).unwrap();
     assert_eq!(history.checkpoint(), Checkpoint { first_record: 130, next_record: 300 });
-    // 150 is remembered only; 151 is the first with a token that still counts.
+    // Record 150 is remembered only; 151 is the first with a token that still counts.
     assert_eq!(history.first_living(250, &|t| t.place >= token(150).place), 151);
     assert_eq!(history.first_living(250, &|_| false), 250);
     history.expire_before(9999).unwrap();
@@ -363,9 +363,9 @@ fn expiry_by_time_removes_whole_segments() {
     assert_eq!(history.lookup(&key(5)), Found::Remembered { arrived: 7 });
 }
 
-/// Readers beside the writer: what was inserted is found, with one of its two tokens and never a mixture.
+/// Readers concurrent with the writer find every insert, with one of its two tokens and never a mixture.
 #[test]
-fn readers_run_beside_the_writer() {
+fn readers_run_concurrently_with_the_writer() {
     const COUNT: u64 = 60_000;
     let scratch = Scratch::new();
     let history = scratch.open(1, Checkpoint::default(), SMALL).unwrap();
@@ -406,7 +406,7 @@ fn readers_run_beside_the_writer() {
     assert_eq!(history.checkpoint().first_record, COUNT - 1 - 20_000);
 }
 
-/// `NEWSREEL_BENCH=1 cargo test --release -p spool history::tests::pace -- --nocapture` prints the pace.
+/// `NEWSREEL_BENCH=1 cargo test --release -p spool history::tests::pace -- --nocapture` prints the speed.
 #[test]
 fn pace() {
     let bench = std::env::var_os("NEWSREEL_BENCH").is_some();
@@ -454,7 +454,7 @@ fn pace() {
     }
 }
 
-/// What a start after a crash does: opens at the stored checkpoint, replays the journal.
+/// Starts after a crash: opens at the stored checkpoint and replays the journal.
 fn recover(disk: &SimDisk, checkpoint: Checkpoint, rows: &[Row]) -> History {
     let history = History::open(Arc::new(disk.clone()), Path::new("/h"), checkpoint, &(), SMALL).unwrap();
     for &row in rows {
@@ -484,7 +484,7 @@ fn run_until_crash(disk: &SimDisk, seed: u64) -> (Model, Checkpoint, Vec<Row>) {
             }
         }
         let Some(row) = random_row(&mut random, &model, checkpoint) else { continue };
-        // The journal's row comes first; what it says is to be true after recovery.
+        // The journal's row comes first, and must be in effect after recovery.
         model.apply(row);
         rows.push(row);
         if let Row::Expire(first) = row {
@@ -503,7 +503,7 @@ fn run_until_crash(disk: &SimDisk, seed: u64) -> (Model, Checkpoint, Vec<Row>) {
 }
 
 #[test]
-fn any_crash_leaves_what_the_replay_makes_whole() {
+fn the_replay_repairs_the_history_after_any_crash() {
     let quiet = SimDisk::new();
     run_until_crash(&quiet, 5);
     let steps = quiet.steps();
@@ -526,7 +526,7 @@ fn any_crash_leaves_what_the_replay_makes_whole() {
     }
 }
 
-/// G7: an insert that fails has entered nothing, and inserting works again when there is space.
+/// G7: a failed insert has entered nothing, and inserting works again once there is space.
 #[test]
 fn a_full_disk_fails_inserts_and_nothing_else() {
     let disk = SimDisk::new();

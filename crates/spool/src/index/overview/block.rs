@@ -1,6 +1,6 @@
 //! The block: overview rows of one group, in number order (`docs/formats/overview.md`).
 //!
-//! On disk: header (40 bytes), entries (24 bytes a row), row text; or the same compressed
+//! On disk: header (40 bytes), entries (24 bytes per row), row text; or the same compressed
 //! ([`super::packed`]). In memory an open block holds the same entries and text. Row text is in wire form:
 //! number, fields, Xref, CRLF.
 
@@ -12,27 +12,27 @@ use crate::base::token::Token;
 const MAGIC: &[u8; 4] = b"NOvB";
 /// Length of a block's header on disk.
 pub(crate) const HEADER_BYTES: usize = 40;
-/// Length of one entry.
+/// Length of one entry in bytes.
 pub(crate) const ENTRY_BYTES: usize = 24;
-/// Memory for the text of an open block grows in these steps: a busy site has many thousand open blocks, and
-/// doubling would leave as much memory unused as it frees. Without the one in the middle a feed of 100,000
-/// articles touches 8 % more pages.
+/// Steps in which the memory for an open block's text grows: a busy site has many thousand open blocks, and
+/// doubling would leave as much memory unused as it frees. Without the middle step a feed of 100,000 articles
+/// touches 8 % more pages.
 const TEXT_ROOM_BYTES: [usize; 3] = [1 << 10, 4 << 10, 16 << 10];
-/// Entries that go with each of them.
+/// Number of entries that go with each step.
 const ENTRIES_ROOM: [usize; 3] = [4, 12, 48];
 
-/// One row's entry.
+/// Entry of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowEntry {
     pub number: u64,
-    /// Where the row's text ends in the block's text.
+    /// End of the row's text in the block's text.
     pub end: u32,
     pub token: Token,
-    /// Unix seconds.
+    /// Time of arrival, in Unix seconds.
     pub arrived: u32,
 }
 
-/// Rows with their entries, decoded.
+/// Decoded rows with their entries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     pub entries: Vec<RowEntry>,
@@ -40,7 +40,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The text of the `i`th row.
+    /// Returns the text of the `i`th row.
     pub fn row(&self, i: usize) -> Option<&[u8]> {
         let start = match i {
             0 => 0,
@@ -49,14 +49,14 @@ impl Rows {
         self.text.get(start..self.entries.get(i)?.end as usize)
     }
 
-    /// Adds all rows of `other`, whose numbers are higher.
+    /// Appends all rows of `other`, whose numbers are higher.
     pub fn append(&mut self, other: &Self) {
         let end = self.text.len() as u32;
         self.text.extend_from_slice(&other.text);
         self.entries.extend(other.entries.iter().map(|e| RowEntry { end: end + e.end, ..*e }));
     }
 
-    /// Makes room for one more row of `row_bytes`.
+    /// Reserves memory for one more row of `row_bytes`.
     pub fn make_room(&mut self, row_bytes: usize) {
         let text = self.text.len() + row_bytes;
         if text > self.text.capacity() {
@@ -70,23 +70,23 @@ impl Rows {
         }
     }
 
-    /// Whether there is more room than a small block has.
+    /// Reports whether more memory is spare than a small block has.
     pub fn has_spare(&self) -> bool {
         self.text.capacity() - self.text.len() >= TEXT_ROOM_BYTES[0]
     }
 
-    /// Frees the memory that no row needs.
+    /// Frees unused memory.
     pub fn shrink(&mut self) {
         self.text.shrink_to_fit();
         self.entries.shrink_to_fit();
     }
 
-    /// Index of the row with this number.
+    /// Returns the index of the row with this number.
     pub fn find(&self, number: u64) -> Option<usize> {
         position(&self.entries, number)
     }
 
-    /// The on-disk form; rows must not be empty.
+    /// Appends the on-disk form; rows must not be empty.
     pub fn encode(&self, group: GroupId, out: &mut Vec<u8>) {
         let start = out.len();
         let first = self.entries.first().map_or(0, |e| e.number);
@@ -96,7 +96,7 @@ impl Rows {
         out.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
         out.extend_from_slice(&first.to_le_bytes());
         out.extend_from_slice(&(self.text.len() as u32).to_le_bytes());
-        out.extend_from_slice(&crate::base::crc::crc32c(&self.text).to_le_bytes());
+        out.extend_from_slice(&disk::crc::crc32c(&self.text).to_le_bytes());
         out.extend_from_slice(&[0; 8]);
         for e in &self.entries {
             out.extend_from_slice(&((e.number - first) as u32).to_le_bytes());
@@ -104,12 +104,13 @@ impl Rows {
             out.extend_from_slice(&e.token.to_bytes());
             out.extend_from_slice(&e.arrived.to_le_bytes());
         }
-        let crc = crate::base::crc::crc32c(&out[start + 8..]);
+        let crc = disk::crc::crc32c(&out[start + 8..]);
         out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&self.text);
     }
 
-    /// Reads the on-disk form, plain or packed, into `self`; false if it is damaged or another group's.
+    /// Decodes the on-disk form, plain or packed, into `self`; returns false if it is damaged or another
+    /// group's.
     pub fn decode(&mut self, group: GroupId, block: &[u8]) -> bool {
         if packed::is_packed(block) {
             return packed::decode(self, group, block);
@@ -118,12 +119,13 @@ impl Rows {
             .and_then(|(text_len, crc)| {
                 let text = block.get(head_bytes(self.entries.len())..)?;
                 self.text.extend_from_slice(text);
-                (text.len() == text_len as usize && crate::base::crc::crc32c(text) == crc).then_some(())
+                (text.len() == text_len as usize && disk::crc::crc32c(text) == crc).then_some(())
             })
             .is_some()
     }
 
-    /// Reads header and entries only; false if they are damaged or another group's. The text is left empty.
+    /// Decodes header and entries only, leaving the text empty; returns false if they are damaged or another
+    /// group's.
     pub fn decode_entries(&mut self, group: GroupId, block: &[u8]) -> bool {
         if packed::is_packed(block) {
             return packed::decode_entries(self, group, block).is_some();
@@ -131,7 +133,7 @@ impl Rows {
         self.decode_plain_entries(group, block).is_some()
     }
 
-    /// Returns the text's length and checksum.
+    /// Decodes header and entries of a plain block; returns the text's length and checksum.
     fn decode_plain_entries(&mut self, group: GroupId, block: &[u8]) -> Option<(u32, u32)> {
         self.entries.clear();
         self.text.clear();
@@ -142,7 +144,7 @@ impl Rows {
         let owner = r.u32()?;
         let count = r.u32()? as usize;
         let head = checked.get(..head_bytes(count).checked_sub(8)?)?;
-        if &magic != MAGIC || owner != group.0 || crate::base::crc::crc32c(head) != crc {
+        if &magic != MAGIC || owner != group.0 || disk::crc::crc32c(head) != crc {
             return None;
         }
         let first = r.u64()?;
@@ -162,30 +164,31 @@ impl Rows {
     }
 }
 
-/// Where a number's entry is. Numbers rarely lack, so it is looked for first where it is if none does.
+/// Returns the index of a number's entry. Numbers are rarely missing, so the index without gaps is tried
+/// first.
 pub(crate) fn position(entries: &[RowEntry], number: u64) -> Option<usize> {
     let behind = usize::try_from(number.checked_sub(entries.first()?.number)?).unwrap_or(usize::MAX);
     match entries.get(behind) {
         Some(e) if e.number == number => Some(behind),
-        // Each number that lacks puts it one place further to the front.
+        // Each missing number moves the entry one place towards the front.
         Some(_) => entries.get(..behind)?.binary_search_by_key(&number, |e| e.number).ok(),
         None => entries.binary_search_by_key(&number, |e| e.number).ok(),
     }
 }
 
-/// The entries of the numbers `from..=end`, and how much text stands before theirs.
+/// Returns the entries of the numbers `from..=end`, and the length of the text before theirs.
 pub(crate) fn between(entries: &[RowEntry], from: u64, end: u64) -> (&[RowEntry], usize) {
     let (before, rest) = entries.split_at(entries.partition_point(|e| e.number < from));
     let (wanted, _) = rest.split_at(rest.partition_point(|e| e.number <= end));
     (wanted, before.last().map_or(0, |e| e.end as usize))
 }
 
-/// Length of header and entries of a block of `count` rows.
+/// Returns the length of header and entries of a block of `count` rows.
 pub(crate) fn head_bytes(count: usize) -> usize {
     HEADER_BYTES.saturating_add(count.saturating_mul(ENTRY_BYTES))
 }
 
-/// Whether another number may join a block that starts at `first`: the entry's delta has 32 bits.
+/// Reports whether another number fits into a block that starts at `first`: an entry's delta has 32 bits.
 pub(crate) fn fits(first: u64, number: u64) -> bool {
     number.checked_sub(first).is_some_and(|d| d <= u64::from(u32::MAX))
 }
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_found_whichever_lack() {
+    fn every_number_is_found_despite_gaps() {
         let token = Token { method: MethodKind::Cnfs, class: 0, volume: 1, place: 0 };
         for lacking in 0..1 << 6 {
             let living = (0..6).filter(|i| lacking & 1 << i == 0).map(|i| 10 + i);

@@ -1,9 +1,9 @@
-//! Blocks that were read and checked lately: their entries, in a bounded amount of memory.
+//! Cache of recently read and checked blocks: their entries, in a bounded amount of memory.
 //!
-//! So an article's number leads to its place without a read, and rows are read without checking the whole
-//! block again. Invariant: a place in a segment has one content for as long as the process lives, since
-//! blocks are only ever appended and whatever replaces one has a place of its own; what is here is never
-//! stale, and which of its rows are alive and shown is not asked here. Called by [`crate::read`].
+//! With it an article's number leads to its place without a read, and rows are read without checking the
+//! whole block again. Invariant: a place in a segment keeps its content for the life of the process, since
+//! blocks are only appended, and a replacement has a place of its own. The cache is therefore never stale;
+//! the caller determines which rows are alive and shown. Used by [`crate::read`].
 
 use super::block::{RowEntry, between, position};
 use crate::base::ordered::{Ordered, rank};
@@ -14,34 +14,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// log2 of the number of sets.
 const SET_BITS: u32 = 10;
-/// Rows of all blocks of a set, at most: some five blocks of usual length. With 32 bytes a row this bounds
-/// all of it to 8 MiB.
+/// Maximum number of rows in all blocks of a set: some five blocks of usual length. With 32 bytes per row
+/// this limits the cache to 8 MiB.
 const SET_ROWS_MAX: usize = 256;
-/// Blocks of a set, at most.
+/// Maximum number of blocks in a set.
 const SET_BLOCKS_MAX: usize = 8;
-/// Text that was checked is read again without another check for so many seconds: for as long it may be taken
-/// for what the machine still has in memory.
+/// Number of seconds for which checked text is read again without another check: for this long the machine is
+/// assumed to have it in memory.
 const CHECKED_SECS: u64 = 30;
-/// A block that was not asked for in so many seconds is forgotten when the spool looks for memory to free.
+/// Number of seconds after which an unused block is forgotten when the spool frees memory.
 const UNUSED_SECS: u64 = 30;
 
-/// A block's entries, and when its text was checked.
+/// Entries of a block, with the time at which its text was checked.
 #[derive(Debug)]
 pub(crate) struct Checked {
     entries: Box<[RowEntry]>,
-    /// Unix seconds; 0: never.
+    /// Time in Unix seconds; 0: never.
     text_checked: AtomicU64,
-    /// Unix seconds of the last use.
+    /// Time of the last use, in Unix seconds.
     used: AtomicU64,
 }
 
 impl Checked {
-    /// As [`between`].
+    /// See [`between`].
     pub fn between(&self, from: u64, end: u64) -> (&[RowEntry], usize) {
         between(&self.entries, from, end)
     }
 
-    /// The entry of a number.
+    /// Returns the entry of a number.
     fn find(&self, number: u64) -> Option<&RowEntry> {
         position(&self.entries, number).and_then(|at| self.entries.get(at))
     }
@@ -52,18 +52,18 @@ impl Checked {
         }
     }
 
-    /// Whether the text was checked a moment before `now`, Unix seconds.
+    /// Reports whether the text was checked shortly before `now`, Unix seconds.
     pub fn is_text_checked(&self, now: u64) -> bool {
         self.text_checked.load(Ordering::Relaxed).abs_diff(now) <= CHECKED_SECS
     }
 }
 
-/// A block's place: id of the segment, and offset.
+/// Place of a block: id of the segment, and offset.
 type BlockPlace = (u64, u64);
 
 type Set = VecDeque<(BlockPlace, Arc<Checked>)>;
 
-/// The blocks, in sets by their place; in a set the oldest gives way.
+/// The cached blocks, in sets by their place; a full set drops its oldest.
 #[derive(Debug)]
 pub(crate) struct CheckedBlocks(Box<[Ordered<Set, { rank::INNERMOST }>]>);
 
@@ -80,7 +80,7 @@ impl CheckedBlocks {
         self.0.get((mix >> (u64::BITS - SET_BITS)) as usize)
     }
 
-    /// A block that was checked before; `now` in Unix seconds.
+    /// Returns a cached block; `now` in Unix seconds.
     pub fn get(&self, place: BlockPlace, now: u64) -> Option<Arc<Checked>> {
         let set = self.set(place)?.lock();
         let (_, checked) = set.iter().find(|(p, _)| *p == place)?;
@@ -88,8 +88,8 @@ impl CheckedBlocks {
         Some(checked.clone())
     }
 
-    /// The token of a number in a block that was checked before: `Some(None)` if the block has no such row.
-    /// `now` in Unix seconds.
+    /// Returns the token of a number in a cached block: `Some(None)` if the block has no such row. `now` in
+    /// Unix seconds.
     pub fn token(&self, place: BlockPlace, number: u64, now: u64) -> Option<Option<Token>> {
         let set = self.set(place)?.lock();
         let (_, checked) = set.iter().find(|(p, _)| *p == place)?;
@@ -97,7 +97,7 @@ impl CheckedBlocks {
         Some(checked.find(number).map(|e| e.token))
     }
 
-    /// Keeps the entries of a block that was just checked, with its text if `text` says so.
+    /// Caches the entries of a block that was just checked, including its text if `text` is true.
     pub fn put(&self, place: BlockPlace, entries: &[RowEntry], text: bool, now: u64) {
         let Some(set) = self.set(place).filter(|_| entries.len() <= SET_ROWS_MAX) else { return };
         let mut set = set.lock();
@@ -116,7 +116,7 @@ impl CheckedBlocks {
         set.push_back((place, Arc::new(checked)));
     }
 
-    /// Forgets what was not used lately.
+    /// Forgets blocks that were not used recently.
     pub fn rest(&self, now: u64) {
         for set in &self.0 {
             let mut set = set.lock();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_found_for_a_moment_with_its_text_and_until_it_rests() {
+    fn a_block_is_cached_until_unused_and_its_text_counts_as_checked_briefly() {
         let blocks = CheckedBlocks::default();
         assert!(blocks.get((1, 0), 100).is_none());
         blocks.put((1, 0), &entries(40), false, 100);
@@ -150,7 +150,7 @@ mod tests {
         blocks.put((1, 0), &entries(40), true, 110);
         let checked = blocks.get((1, 0), 110).unwrap();
         assert!(checked.is_text_checked(110 + CHECKED_SECS) && !checked.is_text_checked(111 + CHECKED_SECS));
-        // A clock that was put back does not make it checked for longer.
+        // A clock that was set back does not prolong the check.
         assert!(!checked.is_text_checked(0));
         blocks.rest(110 + UNUSED_SECS);
         assert!(blocks.get((1, 0), 110).is_some());
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_whatever_the_blocks_are_like() {
+    fn memory_is_bounded_for_all_kinds_of_blocks() {
         let blocks = CheckedBlocks::default();
         for (at, rows) in [1, 48, 192, 256, 257, 100_000].into_iter().cycle().take(60_000).enumerate() {
             if rows <= 257 || at < 100 {

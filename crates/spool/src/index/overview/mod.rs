@@ -1,9 +1,9 @@
-//! Overview: per group the rows of OVER, in blocks (`docs/formats/overview.md`).
+//! Overview: the rows of OVER by group, in blocks (`docs/formats/overview.md`).
 //!
-//! A new row goes into the group's open block in memory; at 16 KiB of text the block is closed, that is
+//! A new row goes into the group's open block in memory; at 16 KiB of text the block is closed, that is,
 //! written to the current segment. Blocks of cold segments are compressed later
-//! ([`crate::care::pack_overview`]). Which rows are alive is not decided here but by the group's
-//! [`crate::index::groups::LiveSet`].
+//! ([`crate::care::pack_overview`]). The group's [`crate::index::groups::LiveSet`] decides which rows are
+//! alive.
 
 mod block;
 mod checked;
@@ -16,20 +16,20 @@ pub(crate) use segment::{Kind, Segment, SegmentState, Segments};
 
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
-use crate::base::read_mode::Patience;
-use crate::disk::DiskFile;
 use crate::index::groups::LiveSet;
+use disk::DiskFile;
+use disk::Patience;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The open block of a quiet group is closed if this part of it is full: shorter blocks would take more time
-/// to read, and longer ones more memory while they wait.
+/// The open block of a quiet group is closed if at least this fraction of it is full: shorter blocks would
+/// take longer to read, and longer ones more memory while they wait.
 pub(crate) const REST_PART: usize = 4;
 
-/// A closed block: where it is and how much of it lives.
+/// Reference to a closed block, with the number of its living rows.
 #[derive(Debug, Clone)]
 pub(crate) struct BlockRef {
     pub first: u64,
@@ -38,9 +38,9 @@ pub(crate) struct BlockRef {
     pub offset: u64,
     pub len: u32,
     pub count: u32,
-    /// Rows whose article lives.
+    /// Number of rows whose article lives.
     pub live: u32,
-    /// Latest arrival in it, Unix seconds.
+    /// Latest arrival in the block, Unix seconds.
     pub arrived_max: u32,
 }
 
@@ -67,14 +67,14 @@ impl BlockRef {
     ) -> Result<(), ReadError> {
         let head = match self.segment.kind {
             Kind::Plain => block::head_bytes(self.count as usize),
-            // Only the block itself knows where its entries end.
+            // Only the block itself records where its entries end.
             Kind::Packed => self.len as usize,
         };
         self.read_bytes(head, patience, raw)?;
         if rows.decode_entries(group, raw) { Ok(()) } else { Err(self.damaged(group)) }
     }
 
-    /// Reads bytes of a plain block's text, as they are; `text` is a range of it.
+    /// Reads a range of a plain block's text without checking it.
     pub fn read_text(
         &self,
         group: GroupId,
@@ -98,7 +98,7 @@ impl BlockRef {
         patience: Patience,
         raw: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        // What is there already is overwritten, and need not be zeros.
+        // Old contents are overwritten, and need not be zeros.
         raw.resize(range.len(), 0);
         let (file, offset): (&dyn DiskFile, _) = (&*self.segment.file, self.offset + range.start as u64);
         let n = match patience {
@@ -109,7 +109,7 @@ impl BlockRef {
         Ok(())
     }
 
-    /// Where the block is: no other one ever has this place, and what is there never changes.
+    /// Returns the place of the block, which is never reused and whose contents never change.
     pub fn place(&self) -> (u64, u64) {
         (self.segment.id, self.offset)
     }
@@ -124,7 +124,7 @@ impl BlockRef {
     }
 }
 
-/// Where a block was written.
+/// Location at which a block was written.
 #[derive(Debug)]
 pub(crate) struct Placed {
     pub segment: Arc<Segment>,
@@ -149,32 +149,33 @@ impl GroupOverview {
         self.open.entries.push(RowEntry { end: self.open.text.len() as u32, ..entry });
     }
 
-    /// Whether a number follows those of all rows.
+    /// Reports whether a number is higher than those of all rows.
     pub fn is_followed_by(&self, number: u64) -> bool {
         let last = self.open.entries.last().map(|e| e.number).or(self.blocks.back().map(|b| b.last));
         last.is_none_or(|last| last < number)
     }
 
-    /// Whether the open block should be closed before a row of this size and number joins it, to hold no more
-    /// text than `block_text_bytes`.
+    /// Reports whether the open block should be closed before a row of this size and number is added, to hold
+    /// no more text than `block_text_bytes`.
     pub fn is_full(&self, number: u64, row_bytes_max: usize, block_text_bytes: usize) -> bool {
         let Some(first) = self.open.entries.first() else { return false };
         self.open.text.len() + row_bytes_max > block_text_bytes || !block::fits(first.number, number)
     }
 
-    /// Whether a number can join the open block, however much text that holds.
+    /// Reports whether a number fits into the open block, ignoring the amount of text.
     pub fn fits(&self, number: u64) -> bool {
         self.open.entries.first().is_none_or(|first| block::fits(first.number, number))
     }
 
-    /// Addresses of what adding the next row will change: its entry, the block's first one, its text.
+    /// Returns the addresses that adding the next row will modify: its entry, the block's first one, its
+    /// text.
     pub fn next_writes(&self) -> [usize; 3] {
         let Rows { entries, text } = &self.open;
         let spare = entries.as_ptr_range().end.addr();
         [spare, entries.as_ptr().addr(), text.as_ptr_range().end.addr()]
     }
 
-    /// Writes the open block to a segment, without rows whose article is gone if all are.
+    /// Writes the open block to a segment, or drops it if no row of it lives.
     pub fn close(&mut self, group: GroupId, live: &LiveSet, segments: &mut Segments) -> io::Result<()> {
         let living = self.open.entries.iter().filter(|e| live.contains(e.number)).count();
         let (Some(first), Some(last)) = (self.open.entries.first(), self.open.entries.last()) else {
@@ -200,8 +201,8 @@ impl GroupOverview {
         Ok(())
     }
 
-    /// Frees memory of the open block that is not needed while nothing is filed here: if it has enough
-    /// text it is closed, else it only loses its spare room.
+    /// Frees memory of the open block that is not needed while nothing is filed here: a block with enough
+    /// text is closed, otherwise only spare memory is freed.
     pub fn rest(
         &mut self,
         group: GroupId,
@@ -217,13 +218,13 @@ impl GroupOverview {
         closed
     }
 
-    /// Whether [`GroupOverview::rest`] would free anything worth it.
+    /// Reports whether [`GroupOverview::rest`] would free a worthwhile amount of memory.
     pub fn may_rest(&self, enough_bytes: usize) -> bool {
         self.open.text.len() >= enough_bytes || self.open.has_spare()
     }
 
-    /// Writes other rows in the place of a closed block's; its numbers are within those of the old ones, and
-    /// all live.
+    /// Replaces a closed block's rows with others; the numbers are within those of the old ones, and all
+    /// alive.
     pub fn renew(
         &mut self,
         group: GroupId,
@@ -241,8 +242,8 @@ impl GroupOverview {
         Ok(())
     }
 
-    /// The closed block that begins with this number, if it is in `segment` and a row of it lives; and the
-    /// neighbours after that do so too, at most `max` altogether.
+    /// Returns the closed block that begins with this number, if it is in `segment` and a row of it lives,
+    /// and its next neighbours for which the same holds, at most `max` altogether.
     pub fn blocks_in(&self, segment: u32, first: u64, max: usize) -> Vec<BlockRef> {
         let at = self.blocks.partition_point(|b| b.last < first);
         let is_there = |b: &&BlockRef| b.segment.number == segment && b.live > 0;
@@ -250,7 +251,7 @@ impl GroupOverview {
         self.blocks.iter().skip(at).take_while(is_there).take(max * usize::from(begins)).cloned().collect()
     }
 
-    /// Replaces neighbours by one block with the same rows; false if they are no longer as in `old`.
+    /// Replaces neighbouring blocks by one block with the same rows; returns false if they differ from `old`.
     pub fn moved(&mut self, group: GroupId, old: &[BlockRef], to: Placed) -> bool {
         let (Some(first), Some(last)) = (old.first(), old.last()) else { return false };
         let at = self.blocks.partition_point(|b| b.last < first.first);
@@ -294,12 +295,13 @@ impl GroupOverview {
         }
     }
 
-    /// The closed block that holds a number.
+    /// Returns the closed block that holds a number.
     pub fn block_of(&self, number: u64) -> Option<&BlockRef> {
         self.blocks.get(self.place_of(number)).filter(|b| b.first <= number && b.live > 0)
     }
 
-    /// Of the first closed block that does not end before a number. What is due is in the first one.
+    /// Returns the index of the first closed block that does not end before a number. Due numbers are in the
+    /// first.
     fn place_of(&self, number: u64) -> usize {
         match self.blocks.front() {
             Some(first) if first.last >= number => 0,
@@ -307,7 +309,7 @@ impl GroupOverview {
         }
     }
 
-    /// Drops everything (the group is removed).
+    /// Drops everything (the group was removed).
     pub fn clear(&mut self) {
         for block in self.blocks.drain(..).filter(|b| b.live > 0) {
             block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! The packed block: the rows of a plain one with short entries and compressed text
 //! (`docs/formats/overview.md`).
 //!
-//! Invariant: it decodes to what it was made from, row by row. Called by [`super::block`] for reading and by
+//! Invariant: a packed block decodes to its original rows. Used by [`super::block`] for reading and by
 //! [`crate::care::pack_overview`] for writing.
 
 use super::block::{HEADER_BYTES, RowEntry, Rows};
@@ -11,20 +11,20 @@ use crate::base::token::Token;
 use crate::method::packing::{put_frame, read_frame};
 
 const MAGIC: &[u8; 4] = b"NOvP";
-/// Higher levels make text of this length hardly shorter, at several times the time.
+/// Compression level. Higher ones hardly shorten text of this length, and take several times as long.
 const LEVEL: i32 = 3;
-/// Bytes of an entry, at least.
+/// Minimum length of an entry in bytes.
 const ENTRY_BYTES_MIN: usize = 5;
-/// Longest text that reading will make.
+/// Longest text that decompression will produce.
 const TEXT_BYTES_MAX: usize = 1 << 28;
 
-/// Whether a block is packed, by its magic.
+/// Reports whether a block is packed, by its magic.
 pub(super) fn is_packed(block: &[u8]) -> bool {
     block.starts_with(MAGIC)
 }
 
-/// Appends the packed form; rows must not be empty. False, and nothing usable after the end of `out`, if it
-/// cannot be made.
+/// Appends the packed form; rows must not be empty. Returns false, with garbage after the old end of `out`,
+/// if compression fails.
 pub(crate) fn encode(rows: &Rows, group: GroupId, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let first = rows.entries.first().map_or(0, |e| e.number);
@@ -42,33 +42,33 @@ pub(crate) fn encode(rows: &Rows, group: GroupId, out: &mut Vec<u8>) -> bool {
         return false;
     }
     let entries = (frame_at - start - HEADER_BYTES) as u32;
-    let (frame, frame_crc) = ((out.len() - frame_at) as u32, crate::base::crc::crc32c(&out[frame_at..]));
+    let (frame, frame_crc) = ((out.len() - frame_at) as u32, disk::crc::crc32c(&out[frame_at..]));
     for (at, value) in [(28, frame_crc), (32, entries), (36, frame)] {
         out[start + at..start + at + 4].copy_from_slice(&value.to_le_bytes());
     }
-    let crc = crate::base::crc::crc32c(&out[start + 8..frame_at]);
+    let crc = disk::crc::crc32c(&out[start + 8..frame_at]);
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
     true
 }
 
-/// Reads a whole block; false if it is damaged or another group's.
+/// Decodes a whole block; returns false if it is damaged or another group's.
 pub(super) fn decode(rows: &mut Rows, group: GroupId, block: &[u8]) -> bool {
     let Some(frame) = decode_entries(rows, group, block) else { return false };
     let text_bytes = rows.entries.last().map_or(0, |e| e.end as usize);
     rows.text.resize(text_bytes, 0);
-    frame.bytes.len() == frame.len && crate::base::crc::crc32c(frame.bytes) == frame.crc && {
+    frame.bytes.len() == frame.len && disk::crc::crc32c(frame.bytes) == frame.crc && {
         read_frame(frame.bytes, &mut rows.text)
     }
 }
 
-/// What follows the entries.
+/// Compressed text after the entries.
 pub(super) struct Frame<'a> {
     bytes: &'a [u8],
     len: usize,
     crc: u32,
 }
 
-/// Reads header and entries; `None` if they are damaged or another group's. The text is left empty.
+/// Decodes header and entries, leaving the text empty; `None` if they are damaged or another group's.
 pub(super) fn decode_entries<'a>(rows: &mut Rows, group: GroupId, block: &'a [u8]) -> Option<Frame<'a>> {
     rows.entries.clear();
     rows.text.clear();
@@ -81,7 +81,7 @@ pub(super) fn decode_entries<'a>(rows: &mut Rows, group: GroupId, block: &'a [u8
     let (entries_len, len) = (r.u32()? as usize, r.u32()? as usize);
     let head = checked.get(..entries_len.checked_add(HEADER_BYTES - 8)?)?;
     let sane = owner == group.0 && count <= entries_len / ENTRY_BYTES_MIN && text_bytes <= TEXT_BYTES_MAX;
-    if !sane || crate::base::crc::crc32c(head) != crc {
+    if !sane || disk::crc::crc32c(head) != crc {
         return None;
     }
     let mut entries = Reader(r.take(entries_len)?);
@@ -96,7 +96,7 @@ pub(super) fn decode_entries<'a>(rows: &mut Rows, group: GroupId, block: &'a [u8
     ends.then_some(Frame { bytes: r.0, len, crc: frame_crc })
 }
 
-/// The values that the next entry is relative to.
+/// Values that the next entry is relative to.
 struct Coder {
     number: u64,
     end: u32,
@@ -190,9 +190,9 @@ mod tests {
         (0..disk.len()).for_each(|cut| assert!(!Rows::default().decode(GroupId(3), &disk[..cut]), "{cut}"));
     }
 
-    /// As a writer with a bug would write it: right checksums around nonsense.
+    /// A block as a faulty writer might produce it: right checksums around invalid contents.
     #[test]
-    fn sense_is_asked_for_behind_the_checksums() {
+    fn invalid_contents_with_right_checksums_are_rejected() {
         let good = rows();
         for wrong in 0..3 {
             let mut rows = good.clone();

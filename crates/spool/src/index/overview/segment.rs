@@ -1,14 +1,14 @@
 //! Overview segments: append-only files of closed blocks, in time order.
 //!
-//! Two kinds: plain ones take blocks as they close, packed ones those of cold plain segments, compressed
-//! ([`crate::care::pack_overview`]). A segment is removed as a whole when its last block with a living row
-//! has died or moved and no checkpoint names it any more. The writer is the only one that appends to plain
+//! Two kinds: plain segments take blocks as they close, packed segments take the compressed blocks of cold
+//! plain ones ([`crate::care::pack_overview`]). A segment is removed as a whole when its last block with a
+//! living row has died or moved and no checkpoint refers to it any more. Only the writer appends to plain
 //! segments; readers hold the open file through an [`Arc`].
 
 use crate::base::config::OverviewShape;
 use crate::base::ids::GroupId;
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
+use disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// one.
 const COLD_PART: u64 = 64;
 
-/// How the blocks of a segment are stored.
+/// Form in which the blocks of a segment are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// As they are sent.
+    /// Rows as they are sent.
     Plain,
-    /// Compressed.
+    /// Compressed rows.
     Packed,
 }
 
@@ -43,14 +43,14 @@ impl Kind {
 pub(crate) struct Segment {
     pub number: u32,
     pub kind: Kind,
-    /// No other segment in this process has it, of whatever spool.
+    /// Id that no other segment of any spool has in this process.
     pub id: u64,
     pub file: Arc<dyn DiskFile>,
-    /// Blocks in it that have a living row.
+    /// Number of blocks that have a living row.
     pub live_blocks: AtomicU32,
-    /// For a plain one: group and first number of every block appended to it, until it has been packed.
+    /// For a plain segment: group and first number of every block appended to it, until it has been packed.
     blocks: Ordered<Vec<(GroupId, u64)>, { rank::BLOCKS }>,
-    /// Latest arrival in it, Unix seconds.
+    /// Latest arrival in the segment, Unix seconds.
     newest: AtomicU32,
     dirty: AtomicBool,
     ahead: Ahead,
@@ -72,7 +72,7 @@ impl Segment {
         })
     }
 
-    /// Records that it contains a block with a living row.
+    /// Records that the segment contains a block with a living row.
     pub fn holds(&self, group: GroupId, first: u64, arrived_max: u32) {
         self.live_blocks.fetch_add(1, Ordering::Relaxed);
         if self.kind == Kind::Plain {
@@ -81,7 +81,7 @@ impl Segment {
         }
     }
 
-    /// Returns what [`Segment::holds`] recorded: group by group, in number order.
+    /// Takes the blocks that [`Segment::holds`] recorded: group by group, in number order.
     pub fn take_blocks(&self) -> Vec<(GroupId, u64)> {
         let mut blocks = std::mem::take(&mut *self.blocks.lock());
         blocks.sort_unstable();
@@ -89,12 +89,12 @@ impl Segment {
         blocks
     }
 
-    /// Takes back blocks that could not be moved now.
+    /// Puts back blocks that could not be moved now.
     pub fn put_blocks_back(&self, blocks: &[(GroupId, u64)]) {
         self.blocks.lock().extend_from_slice(blocks);
     }
 
-    /// Writes `bytes` at `offset`; nothing of value is there or after it.
+    /// Writes `bytes` at `offset`; there is nothing of value at or after it.
     pub fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let spare = self.ahead.spare(offset, bytes.len() as u64, STEP_BYTES_MAX, STEP_BYTES_MAX);
         let written = self.file.write_all_at(&[IoSlice::new(bytes), IoSlice::new(spare)], offset);
@@ -111,7 +111,7 @@ impl Segment {
     }
 }
 
-/// A segment's state in a checkpoint.
+/// State of a segment in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentState {
     pub number: u32,
@@ -160,7 +160,7 @@ impl Segments {
             all.push((Segment::new(state.number, kind, file, false), state.len));
         }
         all.sort_by_key(|(s, _)| s.number);
-        // Above what was just removed, too: a power cut may bring it back.
+        // Numbers of removed files count as well: a power cut may restore them.
         let numbers = states.iter().map(|s| s.number).chain(names.iter().filter_map(|name| number_of(name)));
         let next = numbers.max().map_or(0, |number| number.saturating_add(1));
         let mut segments = Self {
@@ -186,7 +186,7 @@ impl Segments {
         self.all.get(at).map(|(s, _)| s)
     }
 
-    /// Appends one encoded block, made by `encode`; returns where it is. The caller records it in the
+    /// Appends one encoded block, produced by `encode`; returns its location. The caller records it in the
     /// segment.
     pub fn append(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<(Arc<Segment>, u64, u32)> {
         let limit = self.shape.segment_bytes;
@@ -211,8 +211,8 @@ impl Segments {
     }
 
     fn start_segment(&mut self, kind: Kind) -> io::Result<u32> {
-        // If it fails the number is used up all the same: its file may be there, and no segment of the other
-        // kind may have it.
+        // A failed attempt still uses up the number: its file may exist, and no segment of the other kind may
+        // have the same number.
         let number = self.next;
         self.next += 1;
         let file = self.disk.open(&self.dir.join(file_name(number, kind)), Open::Create)?;
@@ -221,8 +221,8 @@ impl Segments {
         Ok(number)
     }
 
-    /// The oldest plain segment that has blocks to be packed and holds no row that arrived after `before`
-    /// (Unix seconds). It accepts no more blocks.
+    /// Returns the oldest plain segment that has blocks to be packed and holds no row that arrived after
+    /// `before` (Unix seconds), and stops appending to it.
     pub fn cold(&mut self, before: u64) -> Option<Arc<Segment>> {
         let (open, enough) = (self.open, self.shape.segment_bytes / COLD_PART);
         let is_cold = |(s, len): &&(Arc<Segment>, u64)| {
@@ -238,7 +238,7 @@ impl Segments {
         Some(segment.clone())
     }
 
-    /// The packed segment that accepts blocks, and where its end is.
+    /// Returns the packed segment that accepts blocks, and its end.
     pub fn packed(&mut self) -> io::Result<(Arc<Segment>, u64)> {
         let limit = self.shape.segment_bytes;
         if self.last(Kind::Packed).is_none_or(|(_, len)| *len >= limit) {
@@ -249,14 +249,14 @@ impl Segments {
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Says that blocks lie in a packed segment up to `end`.
+    /// Records that blocks lie in a packed segment up to `end`.
     pub fn packed_up_to(&mut self, number: u32, end: u64) {
         if let Some((_, len)) = self.all.iter_mut().find(|(s, _)| s.number == number) {
             *len = end;
         }
     }
 
-    /// Whether a segment stays though no block in it lives.
+    /// Reports whether a segment accepts blocks, and so stays even without living ones.
     fn takes_blocks(&self, segment: &Segment) -> bool {
         match segment.kind {
             Kind::Plain => self.open == Some(segment.number),
@@ -267,7 +267,7 @@ impl Segments {
         }
     }
 
-    /// Bytes of segments that only wait for a checkpoint to be removed.
+    /// Returns the size of segments that only wait for a checkpoint to be removed.
     pub fn idle_bytes(&self) -> u64 {
         let idle = |s: &Segment| s.live_blocks.load(Ordering::Relaxed) == 0 && !self.takes_blocks(s);
         self.all.iter().filter(|(s, _)| idle(s)).map(|(_, len)| len).sum()
@@ -283,28 +283,28 @@ impl Segments {
         self.all.iter().map(|(s, len)| SegmentState { number: s.number, len: *len }).collect()
     }
 
-    /// The segments to sync before the checkpoint may be written.
+    /// Returns the segments to sync before the checkpoint may be written.
     pub fn to_sync(&self) -> Vec<Arc<Segment>> {
         self.all.iter().map(|(s, _)| s.clone()).filter(|s| s.dirty.load(Ordering::Acquire)).collect()
     }
 
-    /// Files that no checkpoint names any more once the one just made is durable.
+    /// Returns files that are unreferenced once the current checkpoint is durable.
     pub fn take_dead(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.dead)
     }
 
-    /// Bytes in all segments.
+    /// Returns the total size of all segments in bytes.
     pub fn bytes(&self) -> u64 {
         self.all.iter().map(|(_, len)| len).sum()
     }
 
-    /// Directory of the files, to be synced with them.
+    /// Returns the directory of the files, to be synced with them.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 }
 
-/// The number in a segment's file name.
+/// Returns the number in a segment's file name.
 fn number_of(name: &str) -> Option<u32> {
     let (number, suffix) = name.split_once('.')?;
     Kind::ALL.iter().any(|kind| kind.suffix() == suffix).then(|| number.parse().ok())?

@@ -7,8 +7,8 @@ use crate::method::cnfs::record::HEADER_BYTES;
 use crate::method::scan::Scan;
 use std::collections::VecDeque;
 
-/// The articles that lie in a volume from one place up to another, as residents. Without a place it is the
-/// volume's end on that side.
+/// Returns the articles that lie in a volume from one place up to another, as residents. Without a place, the
+/// range extends to the volume's end on that side.
 pub(crate) fn residents_between(
     groups: &GroupTable,
     volume: &dyn Cyclic,

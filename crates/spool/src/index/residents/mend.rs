@@ -1,4 +1,4 @@
-//! Damaged pages, written again in their places with what the volume has.
+//! Repair of damaged pages, which are rewritten in place with entries read from the volume.
 
 use super::page::PAGE_BYTES;
 use super::{Cursor, Resident, Residents};
@@ -7,9 +7,9 @@ use std::io;
 use std::ops::Range;
 
 impl Residents {
-    /// Whether a page is among the pages at the position of reading that cannot be read; they are skipped
-    /// then, as [`Residents::recover`] does. A checkpoint must be durable before they are mended, since the
-    /// last one may name a place in the middle of them.
+    /// Reports whether a page is among the unreadable pages at the read position, which are then skipped, as
+    /// by [`Residents::recover`]. A checkpoint must be durable before they are repaired, since the last one
+    /// may name a place in the middle of them.
     pub fn skip_damaged_front(
         &mut self,
         page: u64,
@@ -28,9 +28,8 @@ impl Residents {
         self.recover(read).map(|()| true)
     }
 
-    /// Writes a damaged page, and those around it that hold nothing readable, again, with the articles that
-    /// lie in the volume between those of the pages before and after them (`read`, as in
-    /// [`Residents::recover`]).
+    /// Rewrites a damaged page, and the unreadable ones around it, with the articles that lie in the volume
+    /// between those of the pages before and after them (`read`, as in [`Residents::recover`]).
     pub fn mend(
         &mut self,
         page: u64,
@@ -54,12 +53,12 @@ impl Residents {
         self.pages.rewrite(run, &entries)
     }
 
-    /// The pages whose entries were recovered.
+    /// Returns the pages whose entries were recovered.
     fn recovered_run(&self) -> Range<u64> {
         self.recovered_page..self.at.page
     }
 
-    /// A page and those next to it that hold nothing readable.
+    /// Returns the run of unreadable pages around a page.
     fn damaged_run(&mut self, page: u64) -> Range<u64> {
         let (mut start, mut end) = (page, page);
         while end < self.pages.open_at() && self.places_in(end).is_none() {
@@ -71,9 +70,9 @@ impl Residents {
         start..end
     }
 
-    /// The places of a page's first and last article.
+    /// Returns the places of a page's first and last article.
     fn places_in(&mut self, page: u64) -> Option<(u64, u64)> {
-        // Not from memory: the disk is in question.
+        // Read from the disk, not from memory: the disk may be damaged.
         if self.pages.check(page).is_err() {
             return None;
         }

@@ -1,26 +1,26 @@
 //! Pages of the residents stream: entries packed, checked, written and read back.
 //!
-//! Invariant: a page on disk is never written again, except a damaged one by a repair; one that is not full
-//! when a checkpoint is taken stays so.
+//! Invariant: a page on disk is never rewritten, except a damaged one by a repair; one that is not full when
+//! a checkpoint is taken is never extended.
 
 use super::{FILE_BYTES, Resident, damaged};
 use crate::base::codec::{Reader, put_varint, unzigzag, zigzag};
 use crate::base::ids::GroupId;
-use crate::disk::{Disk, DiskFile, Open};
+use disk::{Disk, DiskFile, Open};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Length of a page: holds the largest entry there may be (`GROUPS_MAX` groups, 15 bytes each).
+/// Length of a page: fits the largest possible entry (`GROUPS_MAX` groups, 15 bytes each).
 pub(super) const PAGE_BYTES: u64 = 16 << 10;
-/// Checksum and length at the beginning of a page.
+/// Length of checksum and length field at the beginning of a page.
 const HEAD_BYTES: usize = 6;
-/// Unwritten bytes at which the stream is written on.
+/// Number of unwritten bytes at which pages are written.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// The values that the entries of a page are relative to.
+/// Values that the entries of a page are relative to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Coder {
     place: u64,
@@ -39,7 +39,7 @@ impl Coder {
         }
     }
 
-    /// The entry at `offset`, which moves past it; `spare` is memory for its numbers.
+    /// Decodes the entry at `offset`, which moves past it; `spare` is memory for its numbers.
     pub fn get(
         &mut self,
         entries: &[u8],
@@ -68,9 +68,9 @@ pub(super) struct Pages {
     files: BTreeMap<u64, (Arc<dyn DiskFile>, bool)>,
     /// Stream position of `sealed`.
     written: u64,
-    /// Whole pages not yet written.
+    /// Whole pages that are not written yet.
     sealed: Vec<u8>,
-    /// Entries of the page after them.
+    /// Entries of the open page after them.
     open: Vec<u8>,
     coder: Coder,
     /// The page read last, checked.
@@ -78,7 +78,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Opens the pages from the one at `first` up to `written`; removes files of others.
+    /// Opens the pages from the one at `first` up to `written`; removes all other files.
     pub fn open(disk: &Arc<dyn Disk>, dir: PathBuf, first: u64, written: u64) -> io::Result<Self> {
         disk.create_dir(&dir)?;
         let numbers = first / FILE_BYTES..written.div_ceil(FILE_BYTES);
@@ -105,12 +105,12 @@ impl Pages {
         })
     }
 
-    /// Stream position of the page that entries are added to.
+    /// Returns the stream position of the page that entries are added to.
     pub fn open_at(&self) -> u64 {
         self.written + self.sealed.len() as u64
     }
 
-    /// Stream position after all entries.
+    /// Returns the stream position after all entries.
     pub fn end(&self) -> u64 {
         self.open_at() + self.open.len() as u64
     }
@@ -154,12 +154,12 @@ impl Pages {
         Ok(())
     }
 
-    /// Writes the pages that should have been written before.
+    /// Writes pages whose earlier write failed.
     pub fn write_late(&mut self) -> io::Result<()> {
         if self.sealed.len() >= WRITE_BYTES { self.write_sealed() } else { Ok(()) }
     }
 
-    /// Ends the open page and writes all.
+    /// Ends the open page and writes all pages.
     pub fn write_out(&mut self) -> io::Result<()> {
         self.seal();
         self.write_sealed()
@@ -174,7 +174,7 @@ impl Pages {
         Ok(file)
     }
 
-    /// The entries of a page, wherever it is.
+    /// Returns the entries of a page, from memory or disk.
     pub fn entries(&mut self, at: u64) -> io::Result<&[u8]> {
         if at >= self.open_at() {
             return Ok(&self.open);
@@ -202,7 +202,7 @@ impl Pages {
         let mut page = self.cached.take().map(|(_, page)| page).unwrap_or_default();
         page.resize(PAGE_BYTES as usize, 0);
         let file = self.file(at / FILE_BYTES, Open::Existing)?;
-        // What the disk cannot read is as good as damaged.
+        // An unreadable page is treated as damaged.
         file.read_exact_at(&mut page, at % FILE_BYTES).map_err(|_| damaged())?;
         let crc = page.first_chunk::<4>().map(|c| u32::from_le_bytes(*c));
         let whole =
@@ -210,9 +210,9 @@ impl Pages {
         if whole { Ok(page) } else { Err(damaged()) }
     }
 
-    /// Writes other entries over pages that are on disk, each durable before the next: whichever of the old
-    /// pages a crash leaves readable, no entry is missing. `InvalidData`, and nothing is written, if they do
-    /// not fit.
+    /// Overwrites pages on disk with other entries, each durable before the next, so that no entry is missing
+    /// whichever of the old pages a crash leaves readable. `InvalidData`, and nothing is written, if the
+    /// entries do not fit.
     pub fn rewrite(&mut self, run: Range<u64>, entries: &VecDeque<Resident>) -> io::Result<()> {
         let mut entries = entries.iter().peekable();
         let mut bytes = Vec::new();
@@ -246,7 +246,7 @@ impl Pages {
         dirty.map(|(file, dirty)| (file.clone(), *dirty = false).0).collect()
     }
 
-    /// Removes the files before a position.
+    /// Takes the files before a position, to be removed.
     pub fn take_dead(&mut self, before: u64) -> Vec<PathBuf> {
         let keep = self.files.split_off(&(before / FILE_BYTES));
         let names = std::mem::replace(&mut self.files, keep);
@@ -271,9 +271,9 @@ fn put_page(at: u64, entries: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Of the page's position and what follows the checksum.
+/// Returns the checksum of the page's position and everything after the checksum.
 fn checksum(at: u64, rest: &[u8]) -> u32 {
-    crate::base::crc::crc32c_of_two(&at.to_le_bytes(), rest)
+    disk::crc::crc32c_of_two(&at.to_le_bytes(), rest)
 }
 
 fn entries_of(page: &[u8]) -> Option<&[u8]> {

@@ -1,5 +1,5 @@
-//! What a file may be that is no buffer of ours, so that an operator is told what lies there before it is
-//! named again.
+//! Recognizes files that are not buffers of ours, so that an error can say what a path holds before the
+//! operator configures it again.
 //!
 //! Looks at the first 8 KiB only. Called by `Found::open`. Sources: INN's `cnfs-private.h`, the on-disk
 //! formats named.
@@ -20,7 +20,7 @@ const KNOWN: &[(usize, &[u8], &str)] = &[
     (0, b"SQLite format 3\0", "an SQLite database"),
 ];
 
-/// What the beginning of a file shows it to be.
+/// Describes a file by its first bytes.
 pub(super) fn describe(begin: &[u8]) -> &'static str {
     let is = |(at, magic, _): &&(usize, &[u8], &str)| begin.get(*at..at + magic.len()) == Some(*magic);
     KNOWN.iter().find(is).map_or("something that is not a newsreel buffer", |(_, _, what)| what)
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_there_is_told() {
+    fn foreign_files_are_described() {
         let mut begin = vec![0; 8192];
         begin[1080..1082].copy_from_slice(b"\x53\xef");
         assert!(describe(&begin).contains("ext4"));

@@ -1,18 +1,17 @@
-//! Where things lie in a buffer: bitmap and area in the file, places in the area.
+//! Layout of a buffer: bitmap and area in the file, places in the area.
 //!
-//! Pure arithmetic. A buffer that grows keeps the start of its area and gets a new bitmap at its new end;
-//! from the cycle that was being written then (its first place is `base`) cycles have the new length, and
-//! those before keep the old one (`before`), so that every token stays what it was (`docs/formats/cnfs.md`,
-//! Growing).
+//! Pure arithmetic. A buffer that grows keeps the start of its area and gets a new bitmap at its new end. The
+//! cycle that was being written then (its first place is `base`) and later ones have the new length; earlier
+//! cycles keep the old one (`before`), so that every token stays valid (`docs/formats/cnfs.md`, Growing).
 
 use super::header::{HEADERS_BYTES, SLOT_BYTES};
-use crate::disk::STEP_BYTES_MAX;
+use disk::STEP_BYTES_MAX;
 
-/// Smallest article area: room for a few articles.
+/// Smallest article area: enough for a few articles.
 const AREA_BYTES_MIN: u64 = 8 << 10;
-/// In small buffers a step is this part of what the first bitmap has room for.
+/// In small buffers a step is this fraction of the area that the first bitmap can describe.
 const STEP_PART: u64 = 8192;
-/// Mapped parts begin at multiples of this.
+/// Alignment of mapped parts.
 const PAGE_BYTES: u64 = 4096;
 
 /// The lengths and offsets of one buffer, in bytes.
@@ -20,17 +19,17 @@ const PAGE_BYTES: u64 = 4096;
 pub(crate) struct Geometry {
     /// Unit in which records start.
     pub block: u64,
-    /// Where the area begins in the file.
+    /// Offset of the area in the file.
     pub area_start: u64,
     /// Length of the area.
     pub area: u64,
-    /// Where the usage bitmap begins in the file.
+    /// Offset of the usage bitmap in the file.
     pub bitmap_at: u64,
-    /// Its length in words.
+    /// Length of the bitmap in words.
     pub bitmap_words: usize,
     /// First place of the cycle that was being written when the buffer last grew; 0 if it never did.
     pub base: u64,
-    /// That cycle's number.
+    /// Number of that cycle.
     pub base_cycle: u64,
     /// Length of the cycles before `base`.
     pub before: u64,
@@ -41,7 +40,7 @@ fn bitmap_bytes(len: u64, block: u64) -> u64 {
 }
 
 impl Geometry {
-    /// That of a buffer made with `len` bytes; `None` if it is too small.
+    /// Returns the geometry of a new buffer of `len` bytes; `None` if it is too small.
     pub fn new(len: u64, block: u64) -> Option<Self> {
         let bitmap = bitmap_bytes(len, block);
         let area_start = (HEADERS_BYTES + bitmap).next_multiple_of(block.max(PAGE_BYTES));
@@ -59,12 +58,12 @@ impl Geometry {
         (area >= AREA_BYTES_MIN).then_some(new)
     }
 
-    /// That after growing to `len` bytes with the write position at `head`; `None` if that is too little to
-    /// grow by: the new bitmap must be after the old one, and the area become longer.
+    /// Returns the geometry after growing to `len` bytes with the write position at `head`; `None` if the
+    /// growth is too small: the new bitmap must be after the old one, and the area must become longer.
     pub fn grown(&self, head: u64, len: u64) -> Option<Self> {
         let start = head - self.offset(head)?;
         let (base, base_cycle, before) = match start == self.base {
-            // It has not wrapped since it last grew: the cycle at `base` just gets longer still.
+            // The buffer has not wrapped since it last grew: the cycle at `base` becomes longer again.
             true => (self.base, self.base_cycle, self.before),
             false => (start, self.cycle(head), self.area),
         };
@@ -73,7 +72,7 @@ impl Geometry {
         grown.with_len(len).filter(|g| g.area > self.area && g.bitmap_at >= old_end)
     }
 
-    /// As [`Geometry::grown`], from the header of a buffer that has grown.
+    /// Like [`Geometry::grown`], from the header of a buffer that has grown.
     pub fn with_len(self, len: u64) -> Option<Self> {
         let bitmap = bitmap_bytes(len, self.block);
         let bitmap_at = Self::last_slot(len)?.checked_sub(bitmap)?;
@@ -82,12 +81,12 @@ impl Geometry {
         (area >= AREA_BYTES_MIN).then_some(Self { area, bitmap_at, bitmap_words, ..self })
     }
 
-    /// Where the last copy of the header is in a buffer of `len` bytes that has grown.
+    /// Returns the offset of the last copy of the header in a grown buffer of `len` bytes.
     pub fn last_slot(len: u64) -> Option<u64> {
         (len / PAGE_BYTES * PAGE_BYTES).checked_sub(SLOT_BYTES)
     }
 
-    /// Whether the buffer has ever grown.
+    /// Reports whether the buffer has ever grown.
     pub fn has_grown(&self) -> bool {
         self.base > 0
     }
@@ -108,8 +107,8 @@ impl Geometry {
         }
     }
 
-    /// See [`Volume::room`](crate::method::Volume::room). The cycle before `base` ends there, whatever room
-    /// there is now.
+    /// See [`Volume::room`](crate::method::Volume::room). The cycle before `base` ends there, even if the
+    /// area is larger now.
     pub fn room(&self, place: u64) -> u64 {
         let rest = self.offset(place).map_or(0, |offset| self.area.saturating_sub(offset));
         if place < self.base { rest.min(self.base - place) } else { rest }
@@ -131,34 +130,34 @@ impl Geometry {
     }
 
     /// See [`Volume::tail_at`](crate::method::Volume::tail_at). While the cycle at `base` is being written,
-    /// the one before goes as far as the write position has come; what the new room holds displaces nothing.
+    /// the write position displaces the cycle before it; the new part of the area displaces nothing.
     pub fn tail_at(&self, head: u64) -> u64 {
         let end = self.step_end(head);
         let before = end.saturating_sub(self.before).min(self.base);
         end.saturating_sub(self.area).max(before)
     }
 
-    /// The end of the step in which a place lies, or of its cycle: up to here nothing lives once the write
-    /// position is there.
+    /// Returns the end of the step in which a place lies, or of its cycle: nothing before it lives once the
+    /// write position is there.
     pub fn step_end(&self, place: u64) -> u64 {
         let Some(offset) = self.offset(place) else { return place };
         let at = self.area_start + offset;
         place + (at.next_multiple_of(self.step()) - at).min(self.room(place))
     }
 
-    /// A power of two, in bytes; stays the same when the buffer grows.
+    /// Returns the length of a step: a power of two, in bytes, that stays the same when the buffer grows.
     pub fn step(&self) -> u64 {
         let made_for = self.area_start.saturating_sub(HEADERS_BYTES).saturating_mul(8 * self.block);
         let most = (made_for / STEP_PART).clamp(1, STEP_BYTES_MAX);
         (1 << most.ilog2()).max(self.block)
     }
 
-    /// The first place that may ever have been written and whose offset is known.
+    /// Returns the first place that may ever have been written and whose offset is known.
     pub fn first(&self) -> u64 {
         if self.has_grown() { self.base.saturating_sub(self.before) } else { self.area }
     }
 
-    /// Word and mask of a place in the usage bitmap.
+    /// Returns word and mask of a place in the usage bitmap.
     pub fn bit(&self, place: u64) -> Option<(usize, u64)> {
         let block = self.offset(place)? / self.block;
         Some((usize::try_from(block / 64).ok()?, 1 << (block % 64)))
@@ -169,19 +168,19 @@ impl Geometry {
 mod tests {
     use super::*;
 
-    /// The write position at which all before `place` is displaced.
+    /// Returns the write position at which everything before `place` is displaced.
     fn head_past(g: &Geometry, place: u64) -> u64 {
         place.saturating_add(if place <= g.base { g.before } else { g.area })
     }
 
     #[test]
-    fn any_size_and_block_has_room_and_every_place_its_own_bit() {
+    fn every_size_and_block_has_space_and_every_place_its_own_bit() {
         for len in [64 << 10, 1 << 20, (1 << 30) + 12_345, 1 << 45, 1 << 52] {
             for block in (6..=14).map(|b| 1u64 << b) {
                 let g = Geometry::new(len, block).unwrap();
                 assert!(g.area_start + g.area <= len && g.area.is_multiple_of(block));
                 assert!(g.area_start.is_multiple_of(block) && g.area_start.is_multiple_of(4096));
-                // Overhead: the bitmap and some rounding.
+                // The overhead is the bitmap and some rounding.
                 assert!(len - g.area <= len / block / 8 + 8192 + 4 * 16_384, "{len} {block} {g:?}");
                 let last = g.area - block;
                 let (word, mask) = g.bit(7 * g.area + last).unwrap();
@@ -202,7 +201,7 @@ mod tests {
         assert_eq!(g.bit(g.area + (1 << 44)), Some((1 << 29, 1)));
     }
 
-    /// A model of the contents: each block of the area holds the place last written there.
+    /// Compares with a model of the contents: each block of the area holds the place last written there.
     #[test]
     fn growing_keeps_every_place_and_displaces_nothing_too_early() {
         let block = 512;
@@ -225,12 +224,12 @@ mod tests {
                     assert_eq!(g.tail_at(head), old.tail_at(head).max(g.first().min(head)), "{g:?}");
                     assert_eq!((g.offset(head), g.cycle(head)), (old.offset(head), old.cycle(head)));
                 }
-                // The write position may pass over places, as at the end of a cycle.
+                // The write position may skip places, as at the end of a cycle.
                 head += block * random(5);
                 lies.insert(g.offset(head).unwrap() / block, head);
                 written.push(head);
                 head += block;
-                // What writing ahead overwrites.
+                // Writing ahead overwrites these places.
                 for place in (head..g.step_end(head - 1).max(head)).step_by(block as usize) {
                     lies.remove(&(g.offset(place).unwrap() / block));
                 }
@@ -251,7 +250,7 @@ mod tests {
                         "{g:?} head {head}"
                     );
                 }
-                // Only what the write position passed is dead.
+                // Only places that the write position has passed are dead.
                 let end = g.step_end(head);
                 let passed =
                     |at: u64| at * block < g.offset(head).unwrap() + end - head || g.offset(head) == Some(0);

@@ -1,60 +1,60 @@
 //! The buffer's state header: two copies, written in turn, each with a checksum (CNFS-07).
 //!
-//! Lines of ASCII in a slot of 4096 bytes, so that `head -c 4096 FILE` shows what a file is, on any machine
+//! Lines of ASCII in a slot of 4096 bytes, so that `head -c 4096 FILE` identifies a file on any machine
 //! (CNFS-06). The journal is authoritative for the write position; the header lets a rebuild start and
-//! identifies foreign files.
+//! distinguishes buffers from other files.
 
 use super::geometry::Geometry;
 use std::fmt::Write;
 
 /// Length of one slot.
 pub(crate) const SLOT_BYTES: u64 = 4096;
-/// Both slots.
+/// Length of both slots.
 pub(crate) const HEADERS_BYTES: u64 = 2 * SLOT_BYTES;
 const MAGIC: &str = "newsreel cycbuff 1";
-/// Of a buffer that has grown: a program that knows only the first version must not take its lengths for the
-/// old ones.
+/// First line of a buffer that has grown: a program that knows only the first version must not misread its
+/// lengths.
 const MAGIC_GROWN: &str = "newsreel cycbuff 2";
-/// What both begin with.
+/// Common beginning of both first lines.
 const MAGIC_ANY: &str = "newsreel cycbuff ";
 
-/// What a file begins with that was a buffer; the reason follows.
+/// Beginning of a file that is no longer a buffer; the reason follows.
 pub(crate) const MAGIC_RETRACTED: &str = "newsreel cycbuff - ";
 
-/// Why a file is no buffer any more, if it was one.
+/// Returns the reason why a file is no longer a buffer, if it was one.
 pub(crate) fn retracted(slots: &[u8]) -> Option<String> {
     let text = slots.strip_prefix(MAGIC_RETRACTED.as_bytes())?;
     let end = memchr::memchr(b'\n', text)?;
     Some(String::from_utf8_lossy(text.get(..end)?).into_owned())
 }
 
-/// What a header says.
+/// Contents of a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BufferHeader {
     pub name: String,
     pub path: String,
     /// Number of the volume in tokens.
     pub volume: u16,
-    /// Size of the whole file.
+    /// Size of the whole file in bytes.
     pub len: u64,
     pub block: u32,
     /// Absolute write position.
     pub head: u64,
     /// Offset of the write position in the article area, as in the paper.
     pub free: u64,
-    /// Times wrapped, from 1.
+    /// Number of the cycle: times wrapped, from 1.
     pub cycle: u64,
-    /// Counts header writes; the greater of the two slots is valid.
+    /// Number of header writes; the slot with the greater number is valid.
     pub written: u64,
-    /// Unix seconds.
+    /// Time of the write, in Unix seconds.
     pub updated: u64,
     /// Secret of the Message-ID hash, hexadecimal.
     pub secret: String,
-    /// Where its parts lie since it last grew.
+    /// Layout since the buffer last grew.
     pub grown: Option<Grown>,
 }
 
-/// Where the parts of a buffer lie that has grown; see [`Geometry`].
+/// Layout of a buffer that has grown; see [`Geometry`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grown {
     pub area_start: u64,
@@ -64,13 +64,13 @@ pub(crate) struct Grown {
 }
 
 impl Grown {
-    /// The geometry fields of a header.
+    /// Returns the geometry fields of a header.
     pub fn of(g: &Geometry) -> Option<Self> {
         let Geometry { area_start, base, base_cycle, before, .. } = *g;
         g.has_grown().then_some(Self { area_start, base, base_cycle, before })
     }
 
-    /// The geometry it describes.
+    /// Returns the geometry that the fields describe.
     pub fn geometry(self, len: u64, block: u64) -> Option<Geometry> {
         let Self { area_start, base, base_cycle, before } = self;
         let told = Geometry {
@@ -89,7 +89,7 @@ impl Grown {
 }
 
 impl BufferHeader {
-    /// One slot.
+    /// Returns the bytes of one slot.
     pub fn encode(&self) -> Vec<u8> {
         let mut t = format!("{}\n", if self.grown.is_some() { MAGIC_GROWN } else { MAGIC });
         let _ = writeln!(t, "name {}\npath {}", self.name, self.path);
@@ -100,19 +100,19 @@ impl BufferHeader {
             let _ = writeln!(t, "area {}\nbase {:x}", g.area_start, g.base);
             let _ = writeln!(t, "basecycle {:x}\nbefore {}", g.base_cycle, g.before);
         }
-        let crc = crate::base::crc::crc32c(t.as_bytes());
+        let crc = disk::crc::crc32c(t.as_bytes());
         let _ = writeln!(t, "crc32c {crc:08x}");
         let mut slot = t.into_bytes();
         slot.resize(SLOT_BYTES as usize, 0);
         slot
     }
 
-    /// Reads one slot; `None` if it is damaged or something else.
+    /// Decodes one slot; `None` if it is damaged or something else.
     pub fn decode(slot: &[u8]) -> Option<Self> {
         let end = memchr::memchr(0, slot).unwrap_or(slot.len());
         let text = std::str::from_utf8(slot.get(..end)?).ok()?;
         let (body, crc) = text.split_once("crc32c ")?;
-        if u32::from_str_radix(crc.trim_end(), 16).ok()? != crate::base::crc::crc32c(body.as_bytes()) {
+        if u32::from_str_radix(crc.trim_end(), 16).ok()? != disk::crc::crc32c(body.as_bytes()) {
             return None;
         }
         let mut lines = body.lines();
@@ -147,24 +147,25 @@ impl BufferHeader {
         })
     }
 
-    /// Whether a slot claims to be a newsreel buffer's, damaged or not.
+    /// Reports whether a slot claims to be a newsreel buffer's, damaged or not.
     pub fn claims(slot: &[u8]) -> bool {
         slot.starts_with(MAGIC_ANY.as_bytes())
     }
 
-    /// Whether the making of a buffer was cut off in the first header written, which is that of slot 1.
+    /// Reports whether the creation of a buffer was cut off in the first header written, which is that of
+    /// slot 1.
     pub fn is_unfinished(slots: &[u8]) -> bool {
         let Some((a, b)) = slots.split_at_checked(SLOT_BYTES as usize) else { return false };
         let begins = b.iter().zip(MAGIC.as_bytes()).take_while(|(b, _)| **b != 0).all(|(b, m)| b == m);
         a.iter().all(|b| *b == 0) && begins && Self::decode(b).is_none()
     }
 
-    /// Whether both slots are valid.
+    /// Reports whether both slots are valid.
     pub fn both(slots: &[u8]) -> bool {
         slots.chunks(SLOT_BYTES as usize).filter_map(Self::decode).count() == 2
     }
 
-    /// The newer valid one of the two slots.
+    /// Returns the newer valid slot.
     pub fn newest(slots: &[u8]) -> Option<Self> {
         let (a, b) = slots.split_at_checked(SLOT_BYTES as usize)?;
         [a, b].into_iter().filter_map(Self::decode).max_by_key(|h| h.written)

@@ -1,8 +1,8 @@
 //! `cnfs`: articles in cyclic buffers (CNFS-01 to CNFS-14; `docs/formats/cnfs.md`).
 //!
-//! File: two header slots, usage bitmap, article area. Records are appended at the write position; what does
-//! not fit before the end goes to the beginning and the cycle number rises (CNFS-02). A place is cycle x area
-//! + offset.
+//! File: two header slots, usage bitmap, article area. Records are appended at the write position; a record
+//! that does not fit before the end goes to the beginning, and the cycle number increases (CNFS-02). A place
+//! is cycle x area + offset.
 
 mod foreign;
 mod geometry;
@@ -16,10 +16,10 @@ use crate::base::error::{ReadError, SpoolError};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::ordered::{Ordered, rank};
-use crate::base::read_mode::Patience;
 use crate::base::size::size_text;
 use crate::base::token::MethodKind;
-use crate::disk::{Ahead, Disk, DiskFile, Mapping, Open, touch};
+use disk::Patience;
+use disk::{Ahead, Disk, DiskFile, Mapping, Open, touch};
 pub(crate) use geometry::Geometry;
 use header::{BufferHeader, Grown, HEADERS_BYTES, SLOT_BYTES};
 use record::RecordHeader;
@@ -38,13 +38,13 @@ pub(crate) struct Cycbuff {
     len: u64,
     geometry: Geometry,
     file: Arc<dyn DiskFile>,
-    /// One bit a block: a living record starts here (CNFS-08).
+    /// One bit per block: a living record starts here (CNFS-08).
     bitmap: Arc<dyn Mapping>,
     state: Arc<State>,
     secret: String,
 }
 
-/// A file that somebody else has.
+/// Returns the error for a file that another process has open.
 pub(crate) fn in_use(path: &Path) -> SpoolError {
     SpoolError::Unfit(format!(
         "{} is in use: it is mounted, or another newsreel process or another [[buffer]] of this \
@@ -62,7 +62,7 @@ fn too_small(config: &BufferConfig) -> SpoolError {
     ))
 }
 
-/// The size of a buffer to be made: as configured, else that of the file or device that is there.
+/// Returns the size of a new buffer: as configured, else that of the existing file or device.
 fn size_of_new(disk: &dyn Disk, config: &BufferConfig) -> Result<u64, SpoolError> {
     let path = config.path.display();
     let there = match disk.open(&config.path, Open::ReadOnly) {
@@ -81,7 +81,7 @@ fn size_of_new(disk: &dyn Disk, config: &BufferConfig) -> Result<u64, SpoolError
     }
 }
 
-/// The geometry in a buffer's header, or that of a new one.
+/// Returns the geometry in a buffer's header, or that of a new buffer.
 fn geometry_of(config: &BufferConfig, header: Option<&BufferHeader>) -> Option<Geometry> {
     let (len, block) = (header.map_or(config.size_bytes, |h| h.len), u64::from(config.block_bytes));
     match header.and_then(|h| h.grown) {
@@ -90,7 +90,7 @@ fn geometry_of(config: &BufferConfig, header: Option<&BufferHeader>) -> Option<G
     }
 }
 
-/// What changes while serving; a buffer that grows or moves keeps it.
+/// State that changes while serving; a buffer that grows or moves keeps it.
 #[derive(Debug)]
 struct State {
     head: AtomicU64,
@@ -98,19 +98,18 @@ struct State {
     headers_written: AtomicU64,
     /// Length of the longest run of records written, in bytes.
     longest: AtomicU64,
-    /// Where the file has been written ahead to.
+    /// End of what has been written ahead.
     ahead: Ahead,
     /// Places cancelled while the buffer is being copied.
     cancelled: Ordered<Option<Vec<u64>>, { rank::TABLES }>,
-    /// Held during a sync: a sync that finds the buffer clean must know that the one that cleaned it has
-    /// finished.
+    /// Held during a sync: a sync that finds the buffer clean must know that the previous one has finished.
     syncing: Ordered<(), { rank::PLACE_SYNCING }>,
 }
 
-/// How much of a usage bitmap is read at once.
+/// Amount of a usage bitmap that is read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// A buffer found on disk, before it is known what the journal says about it.
+/// A buffer found on disk, before its journal is consulted.
 pub(crate) struct Found {
     pub file: Arc<dyn DiskFile>,
     pub header: Option<BufferHeader>,
@@ -118,8 +117,8 @@ pub(crate) struct Found {
     pub is_alone: bool,
 }
 
-/// The two header slots, each read by itself, and the errors met: a sector that cannot be read costs one of
-/// them, which is zeros then.
+/// Reads the two header slots, each by itself, and returns the errors met: an unreadable sector costs one of
+/// the slots, which is then zeros.
 fn read_slots(file: &dyn DiskFile) -> (Vec<u8>, Vec<io::Error>) {
     let (mut slots, mut errors, mut len) = (vec![0; HEADERS_BYTES as usize], Vec::new(), 0);
     for (slot, at) in slots.chunks_mut(SLOT_BYTES as usize).zip((0..).step_by(SLOT_BYTES as usize)) {
@@ -138,13 +137,13 @@ fn read_slots(file: &dyn DiskFile) -> (Vec<u8>, Vec<io::Error>) {
 }
 
 impl Found {
-    /// Opens a buffer's file for use and reads its headers; `Ok(None)` if there is no file, or it is empty or
-    /// not wholly made.
+    /// Opens a buffer's file for use and reads its headers; `Ok(None)` if the file does not exist, is empty,
+    /// or its creation was cut off.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, SpoolError> {
         Self::open_as(disk, path, Open::Existing)
     }
 
-    /// As [`Found::open`], only for inspection: it is neither locked nor writable.
+    /// Like [`Found::open`], for inspection only: the file is neither locked nor writable.
     pub fn look(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, SpoolError> {
         Self::open_as(disk, path, Open::ReadOnly)
     }
@@ -173,7 +172,7 @@ impl Found {
                 path.display()
             )));
         }
-        // Of a file whose both slots cannot be read only the configuration says what it is.
+        // If both slots of a file are unreadable, only the configuration says that it is a buffer.
         let ours = BufferHeader::claims(&slots)
             || slots.get(SLOT_BYTES as usize..).is_some_and(BufferHeader::claims)
             || unreadable.len() == 2;
@@ -191,14 +190,14 @@ impl Found {
         Ok((!blank).then_some(Self { file, header, is_alone }))
     }
 
-    /// Length of the area for articles, in bytes; `None` if its headers are damaged.
+    /// Returns the length of the area for articles, in bytes; `None` if the headers are damaged.
     pub fn area(&self, config: &BufferConfig) -> Option<u64> {
         let header = self.header.as_ref()?;
         geometry_of(&BufferConfig { block_bytes: header.block, ..config.clone() }, Some(header))
             .map(|g| g.area)
     }
 
-    /// Where its parts are, by its header alone; `None` if that is damaged.
+    /// Returns the layout according to the header alone; `None` if that is damaged.
     pub fn geometry(&self) -> Option<Geometry> {
         let header = self.header.as_ref()?;
         let block = Some(header.block).filter(|b| b.is_power_of_two() && (64..=16_384).contains(b))?;
@@ -212,8 +211,8 @@ impl Found {
         geometry_of(&config, Some(header))
     }
 
-    /// Whether it holds no article: it was just created, or emptied to be removed. Then its write position is
-    /// the start of a cycle, and no usage bit is set.
+    /// Reports whether the buffer holds no article: it was just created, or emptied to be removed. Then its
+    /// write position is the start of a cycle, and no usage bit is set.
     pub fn is_empty(&self, config: &BufferConfig) -> io::Result<bool> {
         let Some(header) = self.header.as_ref().filter(|header| header.free == 0) else { return Ok(false) };
         let config = &BufferConfig { block_bytes: header.block, ..config.clone() };
@@ -231,7 +230,7 @@ impl Found {
         Ok(true)
     }
 
-    /// Checks it against the configuration.
+    /// Checks the buffer against the configuration.
     pub fn check(&self, config: &BufferConfig) -> Result<(), SpoolError> {
         let path = config.path.display();
         let Some(h) = &self.header else {
@@ -274,7 +273,7 @@ impl Found {
 }
 
 impl Cycbuff {
-    /// Makes a new, empty buffer and reserves its space.
+    /// Creates an empty buffer and reserves its space.
     pub fn create(disk: &dyn Disk, config: &BufferConfig, id: u16, secret: &str) -> Result<Self, SpoolError> {
         let path = &config.path;
         if let Some(parent) = path.parent() {
@@ -284,7 +283,7 @@ impl Cycbuff {
         if geometry_of(config, None).is_none() {
             return Err(too_small(config));
         }
-        // What lay there before: nothing, or a blank file or device.
+        // A blank file or device may already exist.
         let before = disk.open(path, Open::ReadOnly).and_then(|file| file.len()).ok();
         let file = disk.open(path, Open::CreatePrivate).map_err(SpoolError::io("make buffer", path))?;
         match file.try_lock() {
@@ -292,7 +291,7 @@ impl Cycbuff {
             locked => locked.map_err(SpoolError::io("lock buffer", path))?,
         }
         Self::fill(disk, file.clone(), config, id, secret).inspect_err(|_| {
-            // This is the error to report, whether or not the room can be released.
+            // The error from `fill` is reported even if the space cannot be released.
             let _left = match before {
                 None => disk.remove(path),
                 Some(len) => file.set_len(len),
@@ -325,7 +324,7 @@ impl Cycbuff {
         Ok(buffer)
     }
 
-    /// Opens a found buffer; `head` is the journal's, else the header's is used.
+    /// Opens a found buffer at the journal's write position `head`, else at that of the header.
     pub fn open(found: &Found, config: &BufferConfig, head: Option<u64>) -> Result<Self, SpoolError> {
         found.check(config)?;
         let Some(header) = &found.header else {
@@ -339,8 +338,8 @@ impl Cycbuff {
         Ok(buffer)
     }
 
-    /// Opens a buffer whose headers are both damaged: name, size and block are what the configuration says,
-    /// and a rebuild finds the write position.
+    /// Opens a buffer whose headers are both damaged: name, size and block come from the configuration, and a
+    /// rebuild finds the write position.
     pub fn reconstruct(
         found: &Found,
         config: &BufferConfig,
@@ -359,7 +358,7 @@ impl Cycbuff {
                 config.size_bytes
             )));
         }
-        // One that has grown has a third copy, which says where its parts are.
+        // A buffer that has grown has a third copy, which describes its layout.
         let mut slot = vec![0; SLOT_BYTES as usize];
         let last = Geometry::last_slot(config.size_bytes).unwrap_or_default();
         let n = found.file.read_at(&mut slot, last).unwrap_or(0);
@@ -406,19 +405,19 @@ impl Cycbuff {
         Some((self.bitmap.words().get(word)?, mask))
     }
 
-    /// Where a place is in the file.
+    /// Returns the offset of a place in the file.
     fn file_offset(&self, place: u64) -> io::Result<u64> {
         let offset = self.geometry.offset(place).ok_or(io::ErrorKind::NotFound)?;
         Ok(self.geometry.area_start + offset)
     }
 
-    /// The parts of the area, as offsets, whose usage bits could not be read.
+    /// Returns the parts of the area, as offsets, whose usage bits could not be read.
     pub fn lost_bits(&self) -> Vec<Range<u64>> {
         let offset = |word: usize| (word as u64 * 64 * self.geometry.block).min(self.geometry.area);
         self.bitmap.lost().into_iter().map(|words| offset(words.start)..offset(words.end)).collect()
     }
 
-    /// Writes the usage bits that could not be read as they are in memory now.
+    /// Writes the unreadable usage bits as they are in memory now.
     pub fn restore_bitmap(&self) -> io::Result<()> {
         self.state.dirty.store(true, Ordering::Release);
         self.bitmap.restore()
@@ -506,14 +505,14 @@ impl Volume for Cycbuff {
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         self.state.longest.fetch_max(bytes.len() as u64, Ordering::AcqRel);
         let (offset, end) = (self.file_offset(place)?, place + bytes.len() as u64);
-        // Nothing lives up to the end of the step.
+        // Nothing lives before the end of the step.
         let room = self.geometry.step_end(end.saturating_sub(1)).saturating_sub(end);
         let spare = self.state.ahead.spare(offset, bytes.len() as u64, room, self.geometry.step());
         let written = self.file.write_all_at(&[IoSlice::new(bytes), IoSlice::new(spare)], offset);
         if written.is_err() {
             self.state.ahead.reset();
         }
-        // After the write: a sync going on meanwhile may have missed it.
+        // Set after the write: a sync in progress may have missed it.
         self.state.dirty.store(true, Ordering::Release);
         written
     }
@@ -535,7 +534,7 @@ impl Volume for Cycbuff {
         if !self.is_alive(place) {
             return Ok(());
         }
-        // A replay may come here when later articles lie over this one already.
+        // During a replay, later articles may already have overwritten this one.
         let mut raw = [0; record::HEADER_BYTES];
         let read = self.read_at(place, Patience::Wait, &mut raw);
         if let Ok(n) = read
@@ -628,7 +627,7 @@ impl Cyclic for Cycbuff {
     }
 
     fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
-        // A place whose offset is no longer known holds nothing any more.
+        // A place whose offset is no longer known holds no article.
         let Ok(offset) = self.file_offset(place) else { return Ok(0) };
         let n = buf.len().min(usize::try_from(self.room(place)).unwrap_or(usize::MAX));
         let buf = buf.get_mut(..n).unwrap_or_default();
@@ -645,7 +644,7 @@ impl Cyclic for Cycbuff {
             let (word, mask) = self.geometry.bit(at)?;
             let bits = u64::from_le(self.bitmap.words().get(word)?.load(Ordering::Acquire));
             let bits = bits & !(mask - 1);
-            // What is left of the word, or of the cycle.
+            // Bytes to the end of the word, or of the cycle.
             let here = self.geometry.offset(at)? / block % 64;
             let left = ((64 - here) * block).min(self.room(at));
             let ahead = u64::from(bits.trailing_zeros()).saturating_sub(here) * block;
@@ -663,7 +662,7 @@ impl Cyclic for Cycbuff {
 }
 
 impl Cycbuff {
-    /// Calls `found` with what is wrong with its own state on disk.
+    /// Calls `found` with each problem of the buffer's own state on disk.
     pub fn verify(&self, found: &mut dyn FnMut(String)) {
         let last = Geometry::last_slot(self.len).filter(|_| self.geometry.has_grown());
         for (slot, at) in [0, SLOT_BYTES].into_iter().chain(last).enumerate() {
@@ -672,29 +671,29 @@ impl Cycbuff {
                 self.file.read_exact_at(bytes, at).is_ok()
                     && BufferHeader::decode(bytes).is_some_and(|h| h.encode() == bytes)
             };
-            // It may just be written.
+            // The slot may be being written; the second read decides.
             if !whole(&mut bytes) && !whole(&mut bytes) {
                 found(format!("copy {slot} of its header is damaged; another one serves as well"));
             }
         }
     }
 
-    /// Its file, and where in it the records end that were written up to a write position.
+    /// Returns the file and the offset at which the records up to a write position end.
     pub fn file_at(&self, head: u64) -> Option<(&Arc<dyn DiskFile>, u64)> {
         Some((&self.file, self.file_offset(head).ok()?))
     }
 
-    /// Whether [`Cycbuff::grow`] to so many bytes is possible.
+    /// Reports whether [`Cycbuff::grow`] to `len` bytes is possible.
     pub fn can_grow(&self, len: u64) -> bool {
         self.geometry.grown(self.head(), len).is_some()
     }
 
-    /// Reserves space in its file, of which nothing is used yet.
+    /// Reserves space in the file without using it yet.
     pub fn reserve(&self, len: u64) -> io::Result<()> {
         self.file.allocate(len)
     }
 
-    /// Length of its file, in bytes.
+    /// Returns the length of the file in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.len
     }
@@ -709,9 +708,9 @@ impl Cycbuff {
         done
     }
 
-    /// This buffer in a file of `len` bytes, whose last part becomes the usage bitmap; every record keeps its
-    /// place. `None` if that is no growth. Until the first new header is written, which is the last step, the
-    /// file is still the old buffer.
+    /// Returns this buffer in a file of `len` bytes, whose last part becomes the usage bitmap; every record
+    /// keeps its place. `None` if that is no growth. The file stays the old buffer until the first new header
+    /// is written, which is the last step.
     pub fn grow(&self, len: u64, now: u64) -> io::Result<Option<Self>> {
         let Some(geometry) = self.geometry.grown(self.head(), len) else { return Ok(None) };
         self.file.allocate(len)?;
@@ -729,7 +728,7 @@ impl Cycbuff {
         Ok(Some(grown))
     }
 
-    /// The third copy of the header, of a buffer that has grown.
+    /// Writes the third copy of the header, which only a grown buffer has.
     fn write_last_copy(&self, now: u64) -> io::Result<()> {
         let Some(at) = Geometry::last_slot(self.len).filter(|_| self.geometry.has_grown()) else {
             return Ok(());
@@ -757,7 +756,7 @@ impl Cycbuff {
     }
 }
 
-/// The disk was full although `free_bytes` had seemed to be free before the attempt.
+/// Returns the error for a disk that was full although `free_bytes` had seemed to be free before the attempt.
 fn exhausted(buffer: &BufferConfig, free_bytes: Option<u64>, error: &io::Error) -> SpoolError {
     let free = free_bytes.map_or_else(|| "an unknown amount".to_owned(), size_text);
     SpoolError::Unfit(format!(

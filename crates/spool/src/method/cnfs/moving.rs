@@ -1,15 +1,15 @@
 //! Moving a buffer to another file or device while it is read and written.
 //!
-//! The whole area is copied first, then what was written meanwhile, then, with the writer held, the rest:
-//! last records, cancels, usage bitmap, and the headers at the very end, so that a copy that was cut off is
-//! no buffer. The caller says when the new file replaces the old one. Called by `crate::care::buffers`.
+//! The whole area is copied first, then the records written meanwhile, then, with the writer held, the rest:
+//! last records, cancels, usage bitmap, and finally the headers, so that an interrupted copy is not a buffer.
+//! The caller decides when the new file replaces the old one. Called by `crate::care::buffers`.
 
 use super::header::{HEADERS_BYTES, SLOT_BYTES};
 use super::{Cycbuff, record};
 use crate::base::limits::PART_BYTES_MAX;
-use crate::base::progress::Progress;
-use crate::disk::{Disk, DiskFile, Open};
 use crate::method::volume::{Cyclic, Volume};
+use disk::Progress;
+use disk::{Disk, DiskFile, Open};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use std::sync::atomic::Ordering;
 
 /// Bytes copied at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Catching up ends when so little is left, in bytes.
+/// Catching up ends when this much or less is left, in bytes.
 const REST_BYTES: u64 = 4 << 20;
-/// Most rounds of catching up.
+/// Maximum number of rounds of catching up.
 const ROUNDS_MAX: usize = 8;
 
-/// A copy that follows its buffer.
+/// A copy in progress that follows its buffer.
 #[derive(Debug)]
 pub(crate) struct Copying {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
-    /// Everything before this place is copied.
+    /// All places before this one are copied.
     upto: u64,
 }
 
@@ -37,7 +37,7 @@ impl Cycbuff {
         let file = disk.open(path, Open::CreatePrivate)?;
         file.try_lock()?;
         file.allocate(self.len)?;
-        // What was begun here before, and not finished, is no buffer.
+        // An unfinished earlier copy must not look like a buffer.
         file.write_all_at(&[IoSlice::new(&vec![0; HEADERS_BYTES as usize])], 0)?;
         *self.state.cancelled.lock() = Some(Vec::new());
         let mut copying = Copying { path: path.into(), file, upto: self.head() };
@@ -69,8 +69,8 @@ impl Cycbuff {
         to.write_all_at(&[IoSlice::new(&chunk)], at)
     }
 
-    /// Copies what was written since the last time; returns how much that was. A part that is being written
-    /// just now is copied again the next time.
+    /// Copies the records written since the last call; returns how many bytes that was. A part that is being
+    /// written at the moment is copied again the next time.
     fn catch_up(&self, copying: &mut Copying) -> io::Result<u64> {
         let head = self.head();
         let behind = 2 * PART_BYTES_MAX + self.state.longest.load(Ordering::Acquire);
@@ -88,7 +88,7 @@ impl Cycbuff {
     }
 
     /// Finishes a copy. Nothing may be written to the buffer meanwhile. Returns the buffer in its new file,
-    /// which is durable there.
+    /// where it is durable.
     pub fn finish_copy(&self, disk: &dyn Disk, mut copying: Copying, now: u64) -> io::Result<Self> {
         self.catch_up(&mut copying)?;
         let cancelled = self.state.cancelled.lock().take().unwrap_or_default();
@@ -118,7 +118,7 @@ impl Cycbuff {
         *self.state.cancelled.lock() = None;
     }
 
-    /// Marks the file as no longer a buffer; `text` says why.
+    /// Marks the file as no longer a buffer, for the reason in `text`.
     pub fn retract(&self, text: &str) -> io::Result<()> {
         let mut slot = format!("{}{text}\n", super::header::MAGIC_RETRACTED).into_bytes();
         slot.resize(SLOT_BYTES as usize, 0);

@@ -1,24 +1,24 @@
 //! The record: one stored article (`docs/formats/cnfs.md`).
 //!
-//! 64 bytes of header, then the Xref line, the article in wire format and the final `.`-line; padded to whole
+//! 64 bytes of header, then the Xref line, the article in wire format and the final `.` line; padded to whole
 //! blocks. The checksum covers everything but the magic word, of which a cancel overwrites one byte
 //! (CNFS-12).
 
 use crate::base::codec::Reader;
 use crate::base::key::Key;
-use crate::disk::DiskFile;
+use disk::DiskFile;
 use std::io::{self, IoSlice};
 
 /// Length of the header.
 pub(crate) const HEADER_BYTES: usize = 64;
 /// Magic word of a record.
 pub(crate) const MAGIC_LIVE: &[u8; 4] = b"NRec";
-/// Magic word of a cancelled record: one byte differs, so that no crash can leave half of it, and by two
-/// bits, so that no flipped one cancels an article.
+/// Magic word of a cancelled record. One byte differs, so that no crash can leave half of it, and by two
+/// bits, so that no flipped bit cancels an article.
 const MAGIC_CANCELLED: &[u8; 4] = b"NCec";
-/// Where in a record the byte is that a cancel writes.
+/// Offset in a record of the byte that a cancel writes.
 const CANCELLED_AT: usize = 1;
-/// What ends a stored article.
+/// End of a stored article.
 pub(crate) const END: &[u8] = b".\r\n";
 const VERSION: u8 = 1;
 const VERSION_PACKED: u8 = 2;
@@ -26,32 +26,32 @@ const VERSION_PACKED: u8 = 2;
 /// A record's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
-    /// Bytes after the header, padding not counted.
+    /// Length of the data after the header, without padding.
     pub data_bytes: u32,
-    /// Of them (once unpacked), Xref line and headers with the blank line.
+    /// Length of Xref line, headers and blank line in the (unpacked) data.
     pub header_bytes: u32,
-    /// Its absolute position in the volume.
+    /// Absolute position of the record in the volume.
     pub place: u64,
-    /// Its place in the order of all articles of the spool.
+    /// Position in the order of all articles of the spool.
     pub sequence: u64,
-    /// Keyed hash of its Message-ID.
+    /// Keyed hash of the Message-ID.
     pub key: Key,
-    /// Unix seconds.
+    /// Arrival time in Unix seconds.
     pub arrived: u32,
-    /// Unix seconds, 0 for none.
+    /// Value of the Expires header in Unix seconds, 0 for none.
     pub expires: u32,
-    /// Where in the data the Message-ID is.
+    /// Offset of the Message-ID in the data.
     pub message_id_at: u32,
     /// Length of the Message-ID.
     pub message_id_bytes: u16,
     /// Storage class.
     pub class: u8,
-    /// The data is compressed; offsets and `header_bytes` are those of the unpacked data.
+    /// Whether the data is compressed; offsets and `header_bytes` are those of the unpacked data.
     pub packed: bool,
 }
 
 impl RecordHeader {
-    /// Appends the header with room for magic and checksum; [`seal`] fills them in.
+    /// Appends the header with space for magic and checksum; [`seal`] fills them in.
     pub fn put(&self, out: &mut Vec<u8>) {
         let mut h = [0u8; HEADER_BYTES];
         h[8..12].copy_from_slice(&self.data_bytes.to_le_bytes());
@@ -68,7 +68,7 @@ impl RecordHeader {
         out.extend_from_slice(&h);
     }
 
-    /// Reads a header; the checksum is not verified. Returns whether it is a living record's.
+    /// Reads a header without verifying the checksum. Returns also whether the record lives.
     pub fn parse(bytes: &[u8]) -> Option<(Self, bool)> {
         let mut r = Reader(bytes.get(..HEADER_BYTES)?);
         let magic: [u8; 4] = r.array()?;
@@ -96,13 +96,13 @@ impl RecordHeader {
             .then_some((header, &magic == MAGIC_LIVE))
     }
 
-    /// The Message-ID in the record's data.
+    /// Returns the Message-ID in the record's data.
     pub fn message_id<'a>(&self, data: &'a [u8]) -> &'a [u8] {
         let at = self.message_id_at as usize;
         data.get(at..at + usize::from(self.message_id_bytes)).unwrap_or_default()
     }
 
-    /// Length of header and data.
+    /// Returns the length of header and data.
     pub fn record_bytes(&self) -> usize {
         HEADER_BYTES + self.data_bytes as usize
     }
@@ -116,24 +116,24 @@ pub(crate) fn cancel(file: &dyn DiskFile, offset: u64) -> io::Result<()> {
 
 /// Fills in magic and checksum of a whole record.
 pub(crate) fn seal(record: &mut [u8]) {
-    let crc = crate::base::crc::crc32c(&record[8..]);
+    let crc = disk::crc::crc32c(&record[8..]);
     record[..4].copy_from_slice(MAGIC_LIVE);
     record[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Whether a record that is not whole differs from what was written by one bit: a medium does that, no torn
-/// write does.
+/// Reports whether a damaged record differs by one bit from what was written: media cause that, torn writes
+/// do not.
 pub(crate) fn is_rotten(record: &[u8]) -> bool {
     match (record.get(4..8).and_then(|crc| crc.try_into().ok()), record.get(8..)) {
-        (Some(crc), Some(rest)) => crate::base::crc::one_bit_explains(rest, u32::from_le_bytes(crc)),
+        (Some(crc), Some(rest)) => disk::crc::one_bit_explains(rest, u32::from_le_bytes(crc)),
         _ => false,
     }
 }
 
-/// Whether a whole record (header and data, no padding) is as it was written.
+/// Reports whether a record (header and data, no padding) is as it was written.
 pub(crate) fn is_whole(record: &[u8]) -> bool {
     match (record.get(4..8), record.get(8..)) {
-        (Some(crc), Some(rest)) => crc == crate::base::crc::crc32c(rest).to_le_bytes(),
+        (Some(crc), Some(rest)) => crc == disk::crc::crc32c(rest).to_le_bytes(),
         _ => false,
     }
 }

@@ -1,15 +1,15 @@
-//! One article to and from its compressed form: zstd with the contexts of this thread.
+//! Compression and decompression of one article: zstd with per-thread contexts.
 
 use std::cell::RefCell;
 use zstd::zstd_safe::{CCtx, CDict, DCtx, DDict, compress_bound};
 
-/// Dictionary id and length before the Xref line.
+/// Length of the dictionary id and article length before the Xref line.
 pub(super) const PREFIX_BYTES: usize = 8;
-/// What every frame begins with, and what is left out of records (RFC 8878 3.1.1).
+/// Beginning of every frame, which is left out of records (RFC 8878 3.1.1).
 const FRAME_MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
-/// Articles shorter than this are not worth it.
+/// Articles shorter than this are not worth compressing.
 const ARTICLE_BYTES_MIN: usize = 128;
-/// Longest article that reading will make.
+/// Longest article that decompression will produce.
 const ARTICLE_BYTES_MAX: usize = 1 << 31;
 
 thread_local! {
@@ -17,7 +17,7 @@ thread_local! {
     static DECOMPRESSING: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
-/// Appends `text` as one zstd frame; false if it cannot be.
+/// Appends `text` as one zstd frame; returns false if compression fails.
 pub(crate) fn put_frame(text: &[u8], level: i32, out: &mut Vec<u8>) -> bool {
     COMPRESSING.with_borrow_mut(|(context, frame)| {
         frame.clear();
@@ -28,7 +28,7 @@ pub(crate) fn put_frame(text: &[u8], level: i32, out: &mut Vec<u8>) -> bool {
     })
 }
 
-/// Fills `target` from a frame; false if its content is not exactly so long, or makes no sense.
+/// Fills `target` from a frame; returns false if its content has another length, or is invalid.
 pub(crate) fn read_frame(frame: &[u8], target: &mut [u8]) -> bool {
     DECOMPRESSING.with_borrow_mut(|context| context.decompress(target, frame)) == Ok(target.len())
 }
@@ -36,16 +36,16 @@ pub(crate) fn read_frame(frame: &[u8], target: &mut [u8]) -> bool {
 /// A compressed article on its way to its record.
 #[derive(Debug)]
 pub(crate) struct Packed {
-    /// The class it was compressed for.
+    /// Class that it was compressed for.
     pub class: usize,
     dictionary: u32,
     wire_bytes: u32,
-    /// With the magic number.
+    /// Frame, including the magic number.
     frame: Vec<u8>,
 }
 
 impl Packed {
-    /// Length of the record's data, without the Xref line.
+    /// Returns the length of the record's data, without the Xref line.
     pub fn data_bytes(&self) -> usize {
         PREFIX_BYTES + self.frame.len() - FRAME_MAGIC.len()
     }
@@ -62,7 +62,7 @@ impl Packed {
     }
 }
 
-/// Compresses an article given in pieces; `None` if that does not make it shorter.
+/// Compresses an article passed in pieces; `None` if that does not make it shorter.
 pub(super) fn compress(
     class: usize,
     pieces: &[&[u8]],
@@ -90,16 +90,16 @@ pub(super) fn compress(
 /// The beginning of a compressed record's data.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prefix {
-    /// 0: none.
+    /// Id of the dictionary; 0: none.
     pub dictionary: u32,
     /// Length of the article.
     pub wire_bytes: usize,
-    /// Where the Xref line ends and the frame begins.
+    /// Offset at which the Xref line ends and the frame begins.
     pub xref_end: usize,
 }
 
 impl Prefix {
-    /// Reads it; `None` if it makes no sense.
+    /// Reads the prefix; `None` if it is invalid.
     pub fn of(data: &[u8]) -> Option<Self> {
         let (id, rest) = data.split_first_chunk::<4>()?;
         let (wire, rest) = rest.split_first_chunk::<4>()?;
@@ -110,8 +110,8 @@ impl Prefix {
     }
 }
 
-/// Appends the article to `out`; false if it makes no sense. The end of the Xref line in `data` is written
-/// over by the frame's magic number, so that the frame need not be copied.
+/// Appends the article to `out`; returns false if the data is invalid. The end of the Xref line in `data` is
+/// overwritten with the frame's magic number, so that the frame need not be copied.
 pub(super) fn decompress(
     data: &mut [u8],
     prefix: Prefix,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_data_is_refused() {
         let article = b"Subject: again and again\r\n".repeat(30);
         let packed = compress(0, &[&article], None, 3).unwrap();
         let mut data = Vec::new();

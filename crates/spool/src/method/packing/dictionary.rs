@@ -1,8 +1,8 @@
-//! The dictionary's two files (`docs/formats/dictionary.md`).
+//! Dictionaries, each in two files (`docs/formats/dictionary.md`).
 
 use super::DictionaryStatus;
 use crate::base::codec::{Reader, put_bytes, put_u64};
-use crate::disk::{Access, Disk, Open, durable_replace};
+use disk::{Access, Disk, Open, durable_replace};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const MAGIC: &[u8; 8] = b"NRZDict1";
 /// Suffix of the first copy.
 pub(super) const SUFFIX: &str = "dict";
 const COPY_SUFFIX: &str = "copy";
-/// zstd's own id in the dictionary it makes.
+/// Position of zstd's own id in the dictionary.
 const OWN_ID: std::ops::Range<usize> = 4..8;
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -22,14 +22,14 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 pub(super) struct Dictionary {
     pub id: u32,
     pub class: String,
-    /// Unix seconds.
+    /// Time of the training, in Unix seconds.
     pub trained: u64,
     pub bytes: Vec<u8>,
     pub ddict: DDict<'static>,
 }
 
 impl Dictionary {
-    /// Of what zstd made; `None` if zstd itself cannot use it.
+    /// Wraps the dictionary that zstd trained; `None` if zstd itself cannot use it.
     pub fn new(class: String, trained: u64, mut bytes: Vec<u8>) -> Option<Self> {
         bytes.get_mut(OWN_ID)?.fill(0);
         let id = id_of(&bytes)?;
@@ -41,13 +41,13 @@ impl Dictionary {
         put_u64(self.trained, &mut body);
         put_bytes(self.class.as_bytes(), &mut body);
         body.extend_from_slice(&self.bytes);
-        [MAGIC.as_slice(), &crate::base::crc::crc32c(&body).to_le_bytes(), &body].concat()
+        [MAGIC.as_slice(), &disk::crc::crc32c(&body).to_le_bytes(), &body].concat()
     }
 
     fn decode(file: &[u8]) -> Option<Self> {
         let mut r = Reader(file.strip_prefix(MAGIC)?);
         let crc = r.u32()?;
-        if crate::base::crc::crc32c(r.0) != crc {
+        if disk::crc::crc32c(r.0) != crc {
             return None;
         }
         let (id, trained, class) = (r.u32()?, r.u64()?, r.text()?);
@@ -67,13 +67,13 @@ impl Dictionary {
     /// Removes both copies of a dictionary that no article was compressed with.
     pub fn remove(&self, disk: &dyn Disk, dir: &Path) {
         for suffix in [SUFFIX, COPY_SUFFIX] {
-            // It may not have come to be; what stays does no harm but to be reported by `verify`.
+            // A copy may not exist; one that stays is harmless, and is only reported by `verify`.
             let _absent = disk.remove(&path(dir, self.id, suffix));
         }
         let _late = disk.sync_dir(dir);
     }
 
-    /// Writes the copies again that are not what they should be; returns how many.
+    /// Rewrites missing or damaged copies; returns how many.
     pub fn mend(&self, disk: &dyn Disk, dir: &Path) -> io::Result<u64> {
         let bytes = self.encode();
         let mut mended = 0;
@@ -93,10 +93,10 @@ impl Dictionary {
 }
 
 fn id_of(bytes: &[u8]) -> Option<u32> {
-    Some(crate::base::crc::crc32c(bytes)).filter(|id| *id != 0)
+    Some(disk::crc::crc32c(bytes)).filter(|id| *id != 0)
 }
 
-/// Path of a copy.
+/// Returns the path of a copy.
 pub(super) fn path(dir: &Path, id: u32, suffix: &str) -> PathBuf {
     dir.join(format!("{id:08x}.{suffix}"))
 }
@@ -112,10 +112,10 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The two copies of each dictionary: where, and what was read if it is whole.
+/// Copies of each dictionary: the path, and the contents if it is whole.
 type Copies = BTreeMap<u32, Vec<(PathBuf, Option<Dictionary>)>>;
 
-/// The ids that files are named for, each with the state of its copies.
+/// Returns the copies of all dictionaries, by the id in the file name.
 fn copies(disk: &dyn Disk, dir: &Path) -> io::Result<Copies> {
     let mut all = Copies::new();
     for name in disk.list(dir)? {
@@ -126,7 +126,7 @@ fn copies(disk: &dyn Disk, dir: &Path) -> io::Result<Copies> {
     for (id, found) in &mut all {
         for suffix in [SUFFIX, COPY_SUFFIX] {
             let path = path(dir, *id, suffix);
-            // What the disk cannot read is as good as damaged.
+            // An unreadable file is treated as damaged.
             let whole = read(disk, &path).ok().and_then(|bytes| Dictionary::decode(&bytes));
             found.push((path, whole.filter(|d| d.id == *id)));
         }
@@ -134,7 +134,7 @@ fn copies(disk: &dyn Disk, dir: &Path) -> io::Result<Copies> {
     Ok(all)
 }
 
-/// Reads all dictionaries; with `mend` writes again what has one good copy.
+/// Reads all dictionaries; with `mend`, rewrites a damaged copy from the good one.
 pub(super) fn load_all(disk: &dyn Disk, dir: &Path, mend: bool) -> io::Result<HashMap<u32, Arc<Dictionary>>> {
     let mut loaded = HashMap::new();
     for (id, found) in copies(disk, dir)? {
@@ -148,7 +148,7 @@ pub(super) fn load_all(disk: &dyn Disk, dir: &Path, mend: bool) -> io::Result<Ha
     Ok(loaded)
 }
 
-/// Reports every copy that is not whole.
+/// Calls `found` for every copy that is not whole.
 pub(super) fn verify(disk: &dyn Disk, dir: &Path, found: &mut dyn FnMut(String, String, bool)) {
     let all = match copies(disk, dir) {
         Ok(all) => all,

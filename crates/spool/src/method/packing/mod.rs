@@ -1,9 +1,9 @@
-//! Compressed articles (`compress = "zstd"`): each record by itself, with a dictionary trained from its
-//! class.
+//! Compressed articles (`compress = "zstd"`): each record by itself, with a dictionary trained from articles
+//! of its class.
 //!
-//! Invariants: a record says which dictionary it needs; a dictionary is durable, twice, before the first
-//! record needs it; it is never removed. Compressing happens before the writer's lock is taken
-//! ([`Packing::pack`]); reading gives back the exact wire bytes ([`Packing::unpack`]). Layout:
+//! Invariants: a record names the dictionary that it needs; a dictionary is durable, twice, before the first
+//! record needs it; it is never removed. Compression takes place before the writer's lock is taken
+//! ([`Packing::pack`]); reading restores the exact wire bytes ([`Packing::unpack`]). Layout:
 //! `docs/formats/dictionary.md` and `cnfs.md`.
 
 mod codec;
@@ -13,12 +13,12 @@ mod training;
 use crate::base::config::ClassConfig;
 use crate::base::error::ReadError;
 use crate::base::ordered::{Ordered, rank};
-use crate::disk::Disk;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use codec::{PREFIX_BYTES, Prefix, decompress};
 pub(crate) use codec::{Packed, put_frame, read_frame};
 use dictionary::Dictionary;
+use disk::Disk;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,38 +27,38 @@ use std::thread::JoinHandle;
 use tracing::{info, warn};
 use training::Samples;
 
-/// A dictionary that articles were compressed with, for people.
+/// Status of a dictionary that articles were compressed with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DictionaryStatus {
-    /// Its id, as in records and its file's name.
+    /// Id, as in records and in the file name.
     pub id: u32,
-    /// The class it was trained for.
+    /// Class that it was trained for.
     pub class: String,
-    /// When, Unix seconds.
+    /// Time of the training, in Unix seconds.
     pub trained: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// What a class compresses with.
+/// Dictionary that a class compresses with.
 struct Encoder {
     dictionary: Arc<Dictionary>,
     cdict: zstd::zstd_safe::CDict<'static>,
 }
 
-/// A class that compresses.
+/// A class that compresses its articles.
 struct PackedClass {
     name: String,
     level: i32,
-    /// Articles that a dictionary is trained from.
+    /// Number of articles that a dictionary is trained from.
     samples_wanted: u32,
     encoder: ArcSwapOption<Encoder>,
-    /// Articles to train from; `None` once there is a dictionary, or one is being trained.
+    /// Articles to train from; `None` if a dictionary exists or is being trained.
     samples: Ordered<Option<Samples>, { rank::SAMPLES }>,
 }
 
 impl PackedClass {
-    /// A class of these settings; `None` if it does not compress.
+    /// Creates a class with these settings; `None` if it does not compress.
     fn new(c: &ClassConfig, dictionaries: &HashMap<u32, Arc<Dictionary>>) -> Option<Arc<Self>> {
         let config = c.compress?;
         let own = dictionaries.values().filter(|d| d.class == c.name);
@@ -74,12 +74,12 @@ impl PackedClass {
     }
 }
 
-/// All dictionaries, and the classes that compress; part of what readers see.
+/// All dictionaries, and the classes that compress; shared with readers.
 pub(crate) struct Packing {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     dictionaries: ArcSwap<HashMap<u32, Arc<Dictionary>>>,
-    /// By class number.
+    /// Classes by number.
     classes: ArcSwap<Vec<Option<Arc<PackedClass>>>>,
     training: Ordered<Vec<JoinHandle<()>>, { rank::TRAINING }>,
 }
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Packing {
 }
 
 impl Packing {
-    /// Reads the dictionaries in `dir`; where one of the two copies is damaged it is written again.
+    /// Reads the dictionaries in `dir`; if one of the two copies is damaged, it is rewritten.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path, classes: &[ClassConfig]) -> io::Result<Self> {
         let dictionaries = dictionary::load_all(&**disk, dir, true)?;
         let class = |c: &ClassConfig| PackedClass::new(c, &dictionaries);
@@ -104,8 +104,8 @@ impl Packing {
         })
     }
 
-    /// Reads the dictionaries in another server's `dir`, if there is one, and changes nothing there. Nothing
-    /// is compressed with them.
+    /// Reads the dictionaries in another server's `dir`, if it exists, without changing anything there. They
+    /// are only used for decompression.
     pub fn read_only(disk: &Arc<dyn Disk>, dir: Option<&Path>) -> io::Result<Self> {
         let dictionaries = dir.map(|dir| dictionary::load_all(&**disk, dir, false)).transpose()?;
         Ok(Self {
@@ -117,7 +117,7 @@ impl Packing {
         })
     }
 
-    /// Switches to other classes; those that compress as before keep what they have.
+    /// Switches to other classes; those with unchanged settings keep their state.
     pub fn configure(&self, classes: &[ClassConfig]) {
         let before = self.classes.load();
         let dictionaries = self.dictionaries.load();
@@ -130,13 +130,13 @@ impl Packing {
         self.classes.store(Arc::new(classes.iter().map(class).collect()));
     }
 
-    /// Whether any class compresses.
+    /// Reports whether any class compresses.
     pub fn is_used(&self) -> bool {
         self.classes.load().iter().any(Option::is_some)
     }
 
     /// Compresses an article of a class; `None` if the class does not compress, or nothing is gained.
-    /// `pieces` is the article in wire format, without Xref and final `.`-line.
+    /// `pieces` is the article in wire format, without Xref and final `.` line.
     pub fn pack(self: &Arc<Self>, class: usize, pieces: &[&[u8]]) -> Option<Packed> {
         let classes = self.classes.load();
         let own = classes.get(class)?.as_ref()?;
@@ -148,7 +148,7 @@ impl Packing {
         codec::compress(class, pieces, with, own.level)
     }
 
-    /// Keeps an article to train from; the last one needed sets the training off, in its own thread.
+    /// Keeps an article to train from; the last one needed starts the training, in a thread of its own.
     fn sample(self: &Arc<Self>, class: &Arc<PackedClass>, pieces: &[&[u8]]) {
         let mut samples = class.samples.lock();
         if !samples.as_mut().is_some_and(|s| s.add(pieces)) {
@@ -157,7 +157,7 @@ impl Packing {
         let Some(samples) = samples.take() else { return };
         let (packing, class) = (self.clone(), class.clone());
         let train = move || packing.train(&class, &samples);
-        // Without a thread it is tried again after the next start.
+        // Without a thread, the training is repeated after the next start.
         if let Ok(thread) = std::thread::Builder::new().name("spool-dictionary".into()).spawn(train) {
             self.training.lock().push(thread);
         }
@@ -165,10 +165,10 @@ impl Packing {
 
     fn train(&self, class: &PackedClass, samples: &Samples) {
         let Some(bytes) = samples.train() else { return };
-        let dictionary = Dictionary::new(class.name.clone(), crate::base::clock::unix_now(), bytes);
+        let dictionary = Dictionary::new(class.name.clone(), disk::clock::unix_now(), bytes);
         let Some(dictionary) = dictionary.map(Arc::new) else { return };
-        // What cannot be written is not used, and nothing of it stays. It is trained again from later
-        // articles, when there may be room.
+        // A dictionary that cannot be written is removed and not used. Another one is trained from later
+        // articles, when there may be space.
         if let Err(error) = dictionary.store(&*self.disk, &self.dir) {
             warn!(class = class.name, %error, "a trained dictionary cannot be written; another one follows");
             dictionary.remove(&*self.disk, &self.dir);
@@ -186,14 +186,14 @@ impl Packing {
         );
     }
 
-    /// Waits for trainings that are under way.
+    /// Waits for trainings in progress.
     pub fn finish(&self) {
         let threads = std::mem::take(&mut *self.training.lock());
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
 
-    /// Turns a whole compressed record into what an uncompressed one would be: header (its bytes mean
-    /// nothing), Xref line, article, final `.`-line. `raw` is used up.
+    /// Turns a whole compressed record into its uncompressed form: header (its bytes are meaningless), Xref
+    /// line, article, final `.` line. Consumes the contents of `raw`.
     pub fn unpack(
         &self,
         header: &RecordHeader,
@@ -230,26 +230,26 @@ impl Packing {
         ))
     }
 
-    /// The dictionaries there are.
+    /// Returns the status of all dictionaries.
     pub fn status(&self) -> Vec<DictionaryStatus> {
         let mut all: Vec<_> = self.dictionaries.load().values().map(|d| d.status()).collect();
         all.sort_by_key(|d| (d.trained, d.id));
         all
     }
 
-    /// Checks all copies on disk; calls `found` with what is wrong, and whether it can be repaired.
+    /// Checks all copies on disk; calls `found` with each problem, and whether it can be repaired.
     pub fn verify(&self, found: &mut dyn FnMut(String, String, bool)) {
         dictionary::verify(&*self.disk, &self.dir, found);
     }
 
-    /// Writes damaged or missing copies again, from what is in memory; returns how many.
+    /// Rewrites damaged or missing copies from memory; returns how many.
     pub fn mend(&self) -> io::Result<u64> {
         let all = self.dictionaries.load_full();
         all.values().try_fold(0, |n, d| Ok(n + d.mend(&*self.disk, &self.dir)?))
     }
 }
 
-/// A compressed record's data from its Xref line on.
+/// Returns a compressed record's data from its Xref line on.
 pub(crate) fn xref_line(data: &[u8]) -> &[u8] {
     data.get(PREFIX_BYTES..).unwrap_or_default()
 }

@@ -1,13 +1,13 @@
-//! The first articles of a class, and the dictionary made of them.
+//! The first articles of a class, and the dictionary trained from them.
 
-/// Length of a dictionary: half as much makes articles 5 % longer, twice as much gains little.
+/// Length of a dictionary: half of it makes articles 5 % longer, twice as much gains little.
 const DICTIONARY_BYTES: usize = 256 << 10;
-/// At most this much of an article is used for training.
+/// Maximum amount of an article that is used for training.
 const SAMPLE_BYTES_MAX: usize = 16 << 10;
-/// At most this much is used for training in total.
+/// Maximum amount that is used for training in total.
 const SAMPLES_BYTES_MAX: usize = 8 << 20;
 
-/// Articles collected.
+/// Collected articles.
 #[derive(Debug)]
 pub(super) struct Samples {
     wanted: usize,
@@ -16,17 +16,17 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Room for this many articles.
+    /// Creates a collection for this many articles.
     pub fn new(wanted: u32) -> Self {
         Self { wanted: wanted as usize, bytes: Vec::new(), lengths: Vec::new() }
     }
 
-    /// Whether none are wanted.
+    /// Reports whether no articles are wanted.
     pub fn is_empty(&self) -> bool {
         self.wanted == 0
     }
 
-    /// Adds an article; true if there are enough now.
+    /// Adds an article; returns true if there are now enough.
     pub fn add(&mut self, pieces: &[&[u8]]) -> bool {
         let start = self.bytes.len();
         for piece in pieces {
@@ -37,9 +37,9 @@ impl Samples {
         self.lengths.len() >= self.wanted || self.bytes.len() >= SAMPLES_BYTES_MAX
     }
 
-    /// Makes the dictionary; `None` if the articles are too few or too different.
+    /// Trains the dictionary; `None` if the articles are too few or too different.
     pub fn train(&self) -> Option<Vec<u8>> {
-        // Of few articles there is only a short one to be made.
+        // Few articles yield only a short dictionary.
         let room = DICTIONARY_BYTES.min(self.bytes.len() / 4);
         let mut out = Vec::with_capacity(room);
         zstd::zstd_safe::train_from_buffer(&mut out, &self.bytes, &self.lengths).ok()?;

@@ -1,4 +1,4 @@
-//! A tree looked over: files that no article has, names that lead astray, articles found under another name.
+//! Checks of a tree: files without a living article, misleading names, articles found under another name.
 //!
 //! Called by `verify` and `repair` through [`Volume`](crate::method::Volume).
 
@@ -6,19 +6,19 @@ use super::{FILE_BYTES_MAX, FileTree, GLANCE_BYTES, form, paths};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::token::MethodKind;
-use crate::disk::{DiskFile, Open};
 use crate::method::cnfs::record;
 use crate::method::tree_header;
 use crate::method::volume::{Living, Stray, StrayKind};
+use disk::{DiskFile, Open};
 use std::io;
 use std::path::Path;
 
-/// What a file system's root has of its own.
+/// Directory that a file system itself has at its root.
 const FILE_SYSTEMS_OWN: &str = "lost+found";
 
-/// Whose a file is.
+/// Owner of a file.
 enum Whose {
-    /// It no longer exists, or holds a living article that has other names too.
+    /// The file no longer exists, or holds a living article that has other names too.
     Fine,
     Stray(StrayKind),
 }
@@ -70,7 +70,7 @@ impl FileTree {
         Ok(matches!(self.whose(&parts, &name, path, living), Whose::Stray(StrayKind::Left)))
     }
 
-    /// Whose a file is that no living article must have.
+    /// Returns the owner of a file that no living article must have.
     fn whose(&self, parts: &[String], name: &str, path: &Path, living: &Living<'_>) -> Whose {
         let mut bytes = vec![0; GLANCE_BYTES];
         match self.disk.open(path, Open::ReadOnly).and_then(|file| file.read_at(&mut bytes, 0)) {
@@ -92,14 +92,14 @@ impl FileTree {
                 Err(_) => StrayKind::Unreadable,
             });
         }
-        // Cut off by a crash: nothing, the beginning, or zeros, under a name of our form.
+        // Cut off by a crash: empty, the beginning, or zeros, under a name of our form.
         let any = Living { number: &|_, _| true, place: &|_| true, ..*living };
         let torn = bytes.first().is_none_or(|b| *b == 0) || form::begins(&bytes);
         let named = self.is_known(parts, name, path, &any) || self.is_held_name(parts, name, path);
         Whose::Stray(if torn && named { StrayKind::Left } else { StrayKind::Foreign })
     }
 
-    /// Whether an article whose first name was removed may be here.
+    /// Reports whether an article whose first name was removed may be here.
     fn is_held_name(&self, parts: &[String], name: &str, path: &Path) -> bool {
         let number = name.strip_prefix('.').filter(|_| self.has_links());
         let of = number.and_then(|number| paths::group_and_number(parts, number, self.is_bucketed()));
@@ -108,7 +108,7 @@ impl FileTree {
         })
     }
 
-    /// Whether a living article must be under this name, whatever is there.
+    /// Reports whether a living article must be under this name.
     fn is_known(&self, parts: &[String], name: &str, path: &Path, living: &Living<'_>) -> bool {
         if self.has_links() {
             let of = paths::group_and_number(parts, name, self.is_bucketed());
@@ -122,7 +122,7 @@ impl FileTree {
             .is_some_and(|place| self.path(place).is_some_and(|p| p == path) && (living.place)(place))
     }
 
-    /// Whether a file holds a whole article of ours.
+    /// Reports whether a file holds a whole article of ours.
     fn is_whole(&self, path: &Path) -> io::Result<bool> {
         let (Some(file), mut buf) = (self.content(path)?, Vec::new()) else { return Ok(false) };
         Ok(form::from_file(&file, &mut buf).is_some() && record::is_whole(&buf))

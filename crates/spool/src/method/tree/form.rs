@@ -1,9 +1,9 @@
-//! The form of an article that is a file of its own: the article itself, as C News and INN store it, with one
-//! header of ours after the Xref header with the content of a record's header (`docs/formats/tree.md`).
+//! Form of an article that is a file of its own: the article itself, as C News and INN store it, with a
+//! header of ours after the Xref header that has the content of a record's header (`docs/formats/tree.md`).
 //!
-//! Wire form is as sent; the form with LF has plain line ends, no dot-stuffing and no final dot. An article
-//! whose bytes would not come back from that form is stored in wire form; the first line end shows which it
-//! is.
+//! The wire form is the article as sent; the LF form has plain line ends, no dot-stuffing and no final dot.
+//! An article that the LF form could not restore byte by byte is stored in wire form; the first line end
+//! shows which form it is.
 
 use crate::base::key::Key;
 use crate::method::cnfs::record::{self, END, HEADER_BYTES, RecordHeader};
@@ -12,7 +12,7 @@ use crate::method::cnfs::record::{self, END, HEADER_BYTES, RecordHeader};
 const NAME: &[u8] = b"X-Newsreel-Record: ";
 const VERSION: &str = "1";
 
-/// The file of a record; the place in the record does not count.
+/// Returns the file of a record; the place in the record is ignored.
 pub(super) fn to_file(record: &[u8], lines_end_in_lf: bool) -> Option<Vec<u8>> {
     let (header, _) = RecordHeader::parse(record)?;
     let data = record.get(HEADER_BYTES..header.record_bytes())?;
@@ -39,8 +39,8 @@ pub(super) fn to_file(record: &[u8], lines_end_in_lf: bool) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// The record of a file, into `record`; `None` if it is none of ours or is damaged so that this shows before
-/// the checksum.
+/// Writes the record of a file into `record`; `None` if the file is none of ours or is damaged so that this
+/// shows before the checksum.
 pub(super) fn from_file(file: &[u8], record: &mut Vec<u8>) -> Option<RecordHeader> {
     let first_end = memchr::memchr(b'\n', file)?;
     let (xref, rest) = file.split_at_checked(first_end + 1)?;
@@ -66,19 +66,19 @@ pub(super) fn from_file(file: &[u8], record: &mut Vec<u8>) -> Option<RecordHeade
     RecordHeader::parse(record).map(|(header, _)| header)
 }
 
-/// Whether bytes are such as a file of ours begins with, however few they are.
+/// Reports whether bytes, however few, can be the beginning of a file of ours.
 pub(super) fn begins(bytes: &[u8]) -> bool {
     bytes.iter().zip(b"Xref: ").all(|(a, b)| a == b)
 }
 
-/// Whether a file that is no article of ours may be the beginning of one, as a crash leaves it: nothing,
-/// zeros, or not even our header.
+/// Reports whether a file that is no article of ours may be the beginning of one, as a crash leaves it:
+/// empty, zeros, or cut off before our header.
 pub(super) fn is_beginning(file: &[u8]) -> bool {
     let lines = file.iter().filter(|b| **b == b'\n').count();
     file.first().is_none_or(|b| *b == 0) || begins(file) && (lines < 2 || glance(file).is_some())
 }
 
-/// Only what a file's first bytes contain, for a walk through many: header, and Xref line without its end.
+/// Reads header and Xref line (without its end) from a file's first bytes, for a walk through many files.
 pub(super) fn glance(file: &[u8]) -> Option<(RecordHeader, &[u8])> {
     let first_end = memchr::memchr(b'\n', file)?;
     let (xref, rest) = file.split_at_checked(first_end + 1)?;
@@ -86,11 +86,11 @@ pub(super) fn glance(file: &[u8]) -> Option<(RecordHeader, &[u8])> {
     Some((parse_line(line)?.0, xref.trim_ascii_end()))
 }
 
-/// Checksum of the record at place 0: a rebuild may assign another place to the file.
+/// Returns the checksum of the record at place 0: a rebuild may assign another place to the file.
 fn checksum(header: &RecordHeader, data: &[u8]) -> u32 {
     let mut head = Vec::with_capacity(HEADER_BYTES);
     RecordHeader { place: 0, ..*header }.put(&mut head);
-    crate::base::crc::crc32c_of_two(head.get(8..).unwrap_or_default(), data)
+    disk::crc::crc32c_of_two(head.get(8..).unwrap_or_default(), data)
 }
 
 fn line_of(h: &RecordHeader, crc: u32) -> Vec<u8> {
@@ -136,11 +136,12 @@ fn parse_line(line: &[u8]) -> Option<(RecordHeader, u32)> {
         class,
         packed: false,
     };
-    // Exactly as it was written: numbers could be written in other ways, and a flipped bit would go unseen.
+    // The line must be exactly as written: numbers have several spellings, and a flipped bit would go
+    // unnoticed.
     (line_of(&header, crc) == text).then_some((header, crc))
 }
 
-/// Lines in wire format, without the final dot, as lines that end in LF.
+/// Converts lines in wire format, without the final dot, to lines that end in LF.
 fn put_plain(wire: &[u8], out: &mut Vec<u8>) {
     for line in wire.split_inclusive(|b| *b == b'\n') {
         let line = if line.starts_with(b"..") { line.get(1..).unwrap_or_default() } else { line };
@@ -154,7 +155,7 @@ fn put_plain(wire: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Lines that end in LF in wire format, with the final dot.
+/// Converts lines that end in LF to wire format, with the final dot.
 fn put_wire(plain: &[u8], out: &mut Vec<u8>) {
     for line in plain.split_inclusive(|b| *b == b'\n') {
         if line.starts_with(b".") {
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_give_the_same_record_back() {
+    fn the_record_can_be_restored_from_both_forms() {
         let bodies: [&[u8]; 5] =
             [b"plain\r\n", b"..dots\r\n...\r\n", b"", b"bare \n and \r here\r\n", b"\r\n\r\n\xff\0\r\n"];
         for body in bodies {

@@ -1,11 +1,11 @@
-//! `tradspool`, `bucketed`, `hashed`, `timehash`: a file an article (`docs/formats/tree.md`).
+//! `tradspool`, `bucketed`, `hashed`, `timehash`: one file per article (`docs/formats/tree.md`).
 //!
-//! A file is made with O_EXCL at once in its right place (CN-11, CN-19) and written by one call; crossposts
-//! are hard links. Directories are made when one is missing. A name that the spool never gave out and that is
-//! there all the same is passed over, unless what a crash left is under it ([`FileTree::is_free`]): indexes
-//! may be older than the files. Nothing here knows whether an article lives:
-//! history and numbers say so. Invariant: no file is removed before a row that says so is durable, and what
-//! was removed is never named again.
+//! A file is created with O_EXCL at once in its final place (CN-11, CN-19) and written by one call;
+//! crossposts are hard links. Directories are created when one is missing. If a name that the spool never
+//! assigned exists nevertheless, it is skipped, unless it holds a remnant of a crash ([`FileTree::is_free`]):
+//! indexes may be older than the files. This module does not know whether an article lives: history and
+//! numbers do. Invariant: no file is removed before a row recording that is durable, and a removed name is
+//! never used again.
 
 mod check;
 mod form;
@@ -20,10 +20,10 @@ use crate::base::error::ReadError;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::Key;
 use crate::base::ordered::{Ordered, rank};
-use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
 use crate::base::xref::pairs_of_line;
-use crate::disk::{Disk, DiskFile, Open};
+use disk::Patience;
+use disk::{Disk, DiskFile, Open};
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -32,13 +32,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Longest file that is read: far above any article.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// So many names of one second that other files have are passed over.
+/// Maximum number of names within one second that are skipped because other files have them.
 const TAKEN_NAMES_MAX: u64 = 1 << 16;
-/// What is read of a file to see what it is.
+/// Bytes of a file that are read to identify it.
 const GLANCE_BYTES: usize = 64 << 10;
 
-/// A file read, and its article written again, with CRLF and with LF; `None` where it is damaged or none of
-/// ours.
+/// Reads a file and writes its article again, with CRLF and with LF; `None` if it is damaged or none of ours.
 #[cfg(feature = "testing")]
 pub(crate) fn file_again(file: &[u8]) -> Option<[Vec<u8>; 2]> {
     let mut buf = Vec::new();
@@ -47,7 +46,7 @@ pub(crate) fn file_again(file: &[u8]) -> Option<[Vec<u8>; 2]> {
     files_of(&buf)
 }
 
-/// The files of a record, with CRLF and with LF.
+/// Returns the files of a record, with CRLF and with LF.
 #[cfg(feature = "testing")]
 pub(crate) fn files_of(record: &[u8]) -> Option<[Vec<u8>; 2]> {
     Some([form::to_file(record, false)?, form::to_file(record, true)?])
@@ -63,17 +62,17 @@ pub(crate) struct FileTree {
     lines_end_in_lf: AtomicBool,
     disk: Arc<dyn Disk>,
     names: Arc<GroupNames>,
-    /// For `timehash`: after the last place given out.
+    /// For `timehash`: one more than the last place assigned.
     head: AtomicU64,
     dirty: AtomicBool,
-    /// Held during a sync: a sync with nothing to do must know that the one before has finished.
+    /// Held during a sync: a sync with nothing to do must know that the previous one has finished.
     syncing: Ordered<(), { rank::PLACE_SYNCING }>,
-    /// Files made as the place was chosen; those of `timehash` are not.
+    /// Files that were created when the place was chosen; those of `timehash` are not.
     made: Ordered<HashMap<u64, io::Result<Arc<dyn DiskFile>>>, { rank::TABLES }>,
 }
 
 impl FileTree {
-    /// The tree in `root`, which must be there.
+    /// Opens the tree in `root`, which must exist.
     pub fn open(
         disk: &Arc<dyn Disk>,
         names: &Arc<GroupNames>,
@@ -116,15 +115,15 @@ impl FileTree {
         Some(paths::number_path(&self.root, &name, number, self.is_bucketed()))
     }
 
-    /// Where the article at a place is once the number of its first name is due; `None` for methods without
-    /// names.
+    /// Returns the path of the article at a place once the number of its first name is due; `None` for
+    /// methods without names.
     fn held_path(&self, place: u64) -> Option<PathBuf> {
         let (group, number) = paths::number_of(place);
         let name = self.names.get(group).filter(|_| self.has_links())?;
         Some(paths::held_path(&self.root, &name, number, self.is_bucketed()))
     }
 
-    /// The file of the article at a place.
+    /// Opens the file of the article at a place.
     fn open_own(&self, place: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
         for path in self.path(place).into_iter().chain(self.held_path(place)) {
             match self.disk.open(&path, Open::ReadOnly) {
@@ -135,7 +134,7 @@ impl FileTree {
         Ok(None)
     }
 
-    /// Whether there is a file of this name.
+    /// Reports whether a file of this name exists.
     fn is_there(&self, path: &Path) -> io::Result<bool> {
         match self.disk.open(path, Open::ReadOnly) {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
@@ -143,14 +142,14 @@ impl FileTree {
         }
     }
 
-    /// Removes an article's first name; the file stays under a name that is no number's.
+    /// Removes an article's first name; the file stays under a name that belongs to no number.
     fn hold(&self, name: &Path, held: &Path) -> io::Result<()> {
         self.dirty.store(true, Ordering::Release);
         match self.disk.rename(name, held) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             renamed => renamed?,
         }
-        // A rename leaves both names where they are links to one file.
+        // A rename leaves both names if they are links to one file.
         self.remove(name)
     }
 
@@ -162,17 +161,17 @@ impl FileTree {
         self.disk.make_dirs(path.parent().unwrap_or(&self.root), self.is_bucketed())
     }
 
-    /// Makes a new file for the article with a key.
+    /// Creates a file for the article with a key.
     fn make(&self, path: &Path, key: Key) -> io::Result<Arc<dyn DiskFile>> {
         self.make_as(path, key, &|| self.disk.open(path, Open::CreateNew))
     }
 
-    /// Makes another name for the file of the article with a key.
+    /// Creates another name for the file of the article with a key.
     fn link_new(&self, file: &Path, new: &Path, key: Key) -> io::Result<()> {
         self.make_as(new, key, &|| self.disk.link(file, new))
     }
 
-    /// Makes a name that is not there yet; only what a crash left under it is removed.
+    /// Creates a name that does not exist yet, removing only the remnant of a crash under it.
     fn make_as<T>(&self, path: &Path, key: Key, make: &dyn Fn() -> io::Result<T>) -> io::Result<T> {
         let mut tries = 0;
         loop {
@@ -190,7 +189,7 @@ impl FileTree {
         }
     }
 
-    /// Makes a name of an article that lives, in place of whatever is under it.
+    /// Creates a name of a living article, replacing any file that has it.
     fn link(&self, file: &Path, new: &Path) -> io::Result<()> {
         let mut tries = 0;
         loop {
@@ -203,14 +202,14 @@ impl FileTree {
         }
     }
 
-    /// Whether the article with a key may have a name that no row gave out: there is nothing, or what a crash
-    /// left, which is the beginning of a file or this very article. Whole articles that no index knows and
-    /// what is not ours stay.
+    /// Reports whether the article with a key may have a name that no row assigned: nothing has it, or a
+    /// remnant of a crash, which is the beginning of a file or this very article. Whole articles that no
+    /// index knows and foreign files stay.
     fn is_free(&self, path: &Path, key: Key) -> bool {
         let file = match self.content(path) {
             Ok(None) => return true,
             Ok(Some(file)) => file,
-            // A directory, or one that cannot be read.
+            // A directory, or an unreadable file.
             Err(_) => return false,
         };
         let mut buf = Vec::new();
@@ -220,7 +219,7 @@ impl FileTree {
         }
     }
 
-    /// The smallest number from `number` on whose name is free.
+    /// Returns the smallest number from `number` on whose name is free.
     fn next_free(&self, group: GroupId, number: u64, key: Key) -> io::Result<u64> {
         let Some(path) = self.number_path(group, number).filter(|_| self.has_links()) else {
             return Ok(number);
@@ -238,13 +237,13 @@ impl FileTree {
         for dir in dirs {
             taken.extend(self.disk.list(&dir)?.iter().filter_map(|name| name.parse::<u64>().ok()));
         }
-        // A directory, too, may have the name.
+        // A directory may have the name as well.
         let is_free = |n: &u64| self.number_path(group, *n).is_some_and(|path| self.is_free(&path, key));
         Ok((number + 1..).filter(|n| !taken.contains(n)).find(is_free).unwrap_or(number))
     }
 
-    /// For `tradspool` and `bucketed`: makes the file under the first number of the article whose name is
-    /// free, from `number` on. As a rule its name is looked up once.
+    /// For `tradspool` and `bucketed`: creates the file under the first free number of the article, from
+    /// `number` on. As a rule the name is looked up only once.
     fn settle_number(&self, group: GroupId, number: u64, key: Key) -> io::Result<u64> {
         let named = |number| self.number_path(group, number).zip(paths::number_place(group, number));
         let Some((path, place)) = named(number).filter(|_| self.has_links()) else { return Ok(number) };
@@ -260,7 +259,7 @@ impl FileTree {
         Ok(number)
     }
 
-    /// For `hashed`: makes the file under the first name of its digest that no living article has.
+    /// For `hashed`: creates the file under the first name of its digest that no living article has.
     fn settle_hashed(&self, p: &Placing<'_>) -> u64 {
         let first = paths::hashed_place(p.message_id);
         let mut last = first;
@@ -272,8 +271,8 @@ impl FileTree {
             let path = paths::hashed_path(&self.root, place);
             let made = match self.disk.open(&path, Open::CreateNew) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                    // It belongs to another article, or is too damaged to know: it stays. Else a crash left
-                    // it.
+                    // A file of another article, or one too damaged to know, stays. A remnant of a crash is
+                    // replaced.
                     let key = self.glance(&path).ok().flatten().map(|(header, _)| header.key);
                     if key.is_none_or(|key| key != p.key || (p.lives)(place, key)) {
                         continue;
@@ -290,7 +289,7 @@ impl FileTree {
         last
     }
 
-    /// For `timehash`: the first number of the second whose name is free.
+    /// For `timehash`: returns the first number of the second whose name is free.
     fn settle_timehash(&self, p: &Placing<'_>) -> u64 {
         // If the clock is set back, the second continues.
         let first = p.planned.max(u64::from(p.arrived) << 32);
@@ -298,14 +297,14 @@ impl FileTree {
         (first..first.saturating_add(TAKEN_NAMES_MAX)).find(is_free).unwrap_or(first)
     }
 
-    /// The fields in a file's first bytes, and its Xref line.
+    /// Returns the fields in a file's first bytes, and its Xref line.
     fn glance(&self, path: &Path) -> io::Result<Option<(RecordHeader, Vec<u8>)>> {
         let mut bytes = vec![0; GLANCE_BYTES];
         let n = self.disk.open(path, Open::ReadOnly)?.read_at(&mut bytes, 0)?;
         Ok(form::glance(bytes.get(..n).unwrap_or_default()).map(|(header, xref)| (header, xref.to_vec())))
     }
 
-    /// Whether the file at a place belongs there.
+    /// Reports whether the file at a place belongs there.
     fn belongs(&self, place: u64, header: &RecordHeader, record: &[u8]) -> bool {
         let data = record.get(record::HEADER_BYTES..).unwrap_or_default();
         match self.method {
@@ -329,7 +328,7 @@ impl FileTree {
         }
     }
 
-    /// Sequence and place of the article in a file, if it is there under its first name.
+    /// Returns sequence and place of the article in a file, if it is under its first name.
     fn own_place(
         &self,
         file: &Path,
@@ -345,7 +344,7 @@ impl FileTree {
             let parts: Vec<&str> = parts.iter().map(|part| &**part).collect();
             paths::place_of(&parts, self.method == MethodKind::Hashed)
         };
-        // A crosspost is found under each of its names, and taken under the first.
+        // A crosspost is found under each of its names, and counted under the first.
         let is_own = |place: &u64| {
             self.path(*place).is_some_and(|own| {
                 own == file
@@ -426,7 +425,7 @@ impl Volume for FileTree {
         let written = made.write_all_at(&[IoSlice::new(&file)], 0);
         self.dirty.store(true, Ordering::Release);
         if let Err(e) = written {
-            // Half an article would be taken for a damaged one.
+            // Half an article would look like a damaged one.
             let _ = self.remove(&path);
             return Err(e);
         }
@@ -455,7 +454,7 @@ impl Volume for FileTree {
         if self.method == MethodKind::Hashed
             && self.glance(&path).ok().flatten().is_none_or(|(header, _)| header.key != key)
         {
-            // Happens in a replay when another article has the name already.
+            // Happens in a replay if another article already has the name.
             return Ok(());
         }
         self.names_of(place, numbers).iter().try_for_each(|path| self.remove(path))
@@ -468,7 +467,7 @@ impl Volume for FileTree {
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
         if patience == Patience::CacheOnly {
-            // Whether a name is in memory cannot be known.
+            // Whether a directory entry is cached cannot be known.
             return Err(ReadError::WouldBlock);
         }
         let Some(file) = self.open_own(place)? else { return Ok(None) };
@@ -556,11 +555,11 @@ impl Retained for FileTree {
         if let Some(Ok(_)) = self.made.lock().remove(&place)
             && let Some(path) = self.path(place)
         {
-            // Nothing is in it yet.
+            // The file is still empty.
             let _ = self.remove(&path);
             return;
         }
-        // What cannot be removed now is replaced when its name is used again.
+        // Files that cannot be removed now are replaced when their name is used again.
         let links = numbers.iter().filter(|_| self.has_links());
         let links = links.filter_map(|(group, number)| self.number_path(*group, *number));
         for path in self.path(place).into_iter().chain(links).filter(|path| self.is_free(path, key)) {

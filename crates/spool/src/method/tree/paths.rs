@@ -1,4 +1,4 @@
-//! Where an article's file is, by method; and places, from which the path follows without a table.
+//! Paths of article files, by method; and places, from which the path follows without a table.
 //!
 //! Sources: INN's tradspool and timehash, CNFS-40 (hashed), UFS-02 to UFS-05 (bucketed).
 
@@ -7,24 +7,24 @@ use md5::{Digest, Md5};
 use netnews::bucket::{self, Scheme};
 use std::path::{Path, PathBuf};
 
-/// Bits of a place for the number; the rest is the group.
+/// Bits of a place that hold the number; the others hold the group.
 const NUMBER_BITS: u32 = 40;
-/// Bits of a hashed place for how many articles were there before.
+/// Bits of a hashed place that count earlier articles with the same digest.
 const COLLISION_BITS: u32 = 20;
 
-/// The place of a number in a group; `None` beyond 2^24 groups or 2^40 numbers.
+/// Returns the place of a number in a group; `None` beyond 2^24 groups or 2^40 numbers.
 pub(super) fn number_place(group: GroupId, number: u64) -> Option<u64> {
     (group.0 < 1 << (64 - NUMBER_BITS) && number < 1 << NUMBER_BITS)
         .then_some(u64::from(group.0) << NUMBER_BITS | number)
 }
 
-/// Group and number of a place.
+/// Returns group and number of a place.
 pub(super) fn number_of(place: u64) -> (GroupId, u64) {
     (GroupId((place >> NUMBER_BITS) as u32), place & ((1 << NUMBER_BITS) - 1))
 }
 
-/// The directory of a group. A name of digits alone would be taken for an article: in a plain spool it gets a
-/// final dot, in a bucketed one it lies in `aaa` like all that are no articles (UFS-05).
+/// Returns the directory of a group. A component of digits alone could be mistaken for an article: in a plain
+/// spool it gets a final dot, in a bucketed one it lies in `aaa` like all other non-articles (UFS-05).
 pub(super) fn group_dir(root: &Path, group: &str, bucketed: bool) -> PathBuf {
     let mut dir = root.to_path_buf();
     for (depth, part) in group.split('.').enumerate() {
@@ -37,7 +37,7 @@ pub(super) fn group_dir(root: &Path, group: &str, bucketed: bool) -> PathBuf {
     dir
 }
 
-/// An article's file by group and number.
+/// Returns the path of an article's file by group and number.
 pub(super) fn number_path(root: &Path, group: &str, number: u64, bucketed: bool) -> PathBuf {
     let mut path = group_dir(root, group, bucketed);
     if bucketed {
@@ -47,17 +47,17 @@ pub(super) fn number_path(root: &Path, group: &str, number: u64, bucketed: bool)
     path
 }
 
-/// An article's file once its number is due and others live: the number with a dot before it, which is no
-/// article's name. It is in the same directory, so that a power cut leaves the file under one name or the
-/// other.
+/// Returns the path of an article's file once its number is due while others live: the number with a dot
+/// before it, which is no article's name. It is in the same directory, so that a power cut leaves the file
+/// under one name or the other.
 pub(super) fn held_path(root: &Path, group: &str, number: u64, bucketed: bool) -> PathBuf {
     let mut path = number_path(root, group, number, bucketed);
     path.set_file_name(format!(".{number}"));
     path
 }
 
-/// Group and number of an article's file, by the directories it lies in and its name: what [`number_path`]
-/// made may be it.
+/// Returns group and number of an article's file from its directories and its name. The path may be one that
+/// [`number_path`] returns.
 pub(super) fn group_and_number(parts: &[String], name: &str, bucketed: bool) -> Option<(String, u64)> {
     let number = name.parse().ok()?;
     let names: Vec<&str> = if bucketed {
@@ -70,7 +70,7 @@ pub(super) fn group_and_number(parts: &[String], name: &str, bucketed: bool) -> 
     Some((names.join("."), number))
 }
 
-/// The first place that follows from a Message-ID's digest: that of the id with a newline (CNFS-41).
+/// Returns the first place for a Message-ID's digest: the MD5 of the id with a newline (CNFS-41).
 pub(super) fn hashed_place(message_id: &[u8]) -> u64 {
     let mut md5 = Md5::new();
     md5.update(message_id);
@@ -81,15 +81,16 @@ pub(super) fn hashed_place(message_id: &[u8]) -> u64 {
     ((byte(0) & 63) << 38 | (byte(1) & 63) << 32 | last) << COLLISION_BITS
 }
 
-/// How many places a digest has.
+/// Number of places per digest.
 pub(super) const COLLISIONS_MAX: u64 = 200;
 
-/// Whether a hashed place may be one of a Message-ID.
+/// Reports whether a hashed place may belong to a Message-ID.
 pub(super) fn is_hashed_of(place: u64, message_id: &[u8]) -> bool {
     place >> COLLISION_BITS == hashed_place(message_id) >> COLLISION_BITS
 }
 
-/// An article's file by digest: 6 bits, 6 bits, 4 bytes, a `+` for each that was there before (CNFS-40).
+/// Returns the path by digest: 6 bits, 6 bits, 4 bytes, and a `+` for each earlier article with the same
+/// (CNFS-40).
 pub(super) fn hashed_path(root: &Path, place: u64) -> PathBuf {
     let digest = place >> COLLISION_BITS;
     let collisions = (place & ((1 << COLLISION_BITS) - 1)).min(COLLISIONS_MAX) as usize;
@@ -97,8 +98,8 @@ pub(super) fn hashed_path(root: &Path, place: u64) -> PathBuf {
     root.join(format!("{:02x}", digest >> 38 & 63)).join(format!("{:02x}", digest >> 32 & 63)).join(name)
 }
 
-/// An article's file by arrival (seconds 0xaabbccdd) and number within the second: `time-nn/bb/cc/yyyy-aadd`,
-/// as INN has it; nn is the number of the volume (the class in INN).
+/// Returns the path by arrival (seconds 0xaabbccdd) and number within the second: `time-nn/bb/cc/yyyy-aadd`,
+/// as in INN; nn is the number of the volume (the class in INN).
 pub(super) fn timehash_path(root: &Path, volume: u16, place: u64) -> PathBuf {
     let (time, n) = (place >> 32, place & 0xffff_ffff);
     let (aa, bb, cc, dd) = (time >> 24 & 255, time >> 16 & 255, time >> 8 & 255, time & 255);
@@ -108,7 +109,7 @@ pub(super) fn timehash_path(root: &Path, volume: u16, place: u64) -> PathBuf {
         .join(format!("{n:04x}-{aa:02x}{dd:02x}"))
 }
 
-/// The place of a path that [`hashed_path`] or [`timehash_path`] made, by its last three parts.
+/// Returns the place of a path made by [`hashed_path`] or [`timehash_path`], from its last three components.
 pub(super) fn place_of(parts: &[&str], hashed: bool) -> Option<u64> {
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let [.., first, second, name] = parts else { return None };
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_digest() {
+    fn hashed_places_match_the_example_of_the_paper() {
         let place = hashed_place(b"<foo87692.bar85-97@no.where>");
         assert_eq!(hashed_path(Path::new("/s"), place), Path::new("/s/20/02/77ebdad1"));
         assert_eq!(hashed_path(Path::new("/s"), place + 2), Path::new("/s/20/02/77ebdad1++"));
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_and_groups() {
+    fn bucketed_paths_name_group_and_number() {
         let path = |group, number, bucketed| {
             number_path(Path::new("/s"), group, number, bucketed).display().to_string()
         };
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn timehash_as_inn_has_it() {
+    fn timehash_paths_are_those_of_inn() {
         let place = 0x12ab_34cd_u64 << 32 | 0x7;
         assert_eq!(timehash_path(Path::new("/s"), 3, place), Path::new("/s/time-03/ab/34/0007-12cd"));
         assert_eq!(place_of(&["time-03", "ab", "34", "0007-12cd"], false), Some(place));

@@ -1,7 +1,7 @@
 //! Removing the files of many articles, directory by directory.
 //!
 //! Called without the writer's lock ([`crate::index::removals`]): the articles have left the indexes, and
-//! their names are never given out again.
+//! their names are never used again.
 
 use super::FileTree;
 use crate::base::ids::GroupId;
@@ -29,7 +29,7 @@ impl FileTree {
         by_dir.iter().try_for_each(|(dir, names)| self.disk.remove_in(dir, names))
     }
 
-    /// All names that the file of an article may have.
+    /// Returns all names that the file of an article may have.
     pub(super) fn names_of(&self, place: u64, numbers: &[(GroupId, u64)]) -> Vec<PathBuf> {
         let (own, held) = (self.path(place), self.held_path(place));
         let first = super::paths::number_of(place);

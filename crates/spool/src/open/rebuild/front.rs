@@ -1,7 +1,6 @@
-//! How far a rebuild has come in each volume: the region whose records are published next.
+//! Progress of a rebuild in each volume: the region whose records are published next.
 
 use super::regions::{Record, Region, Regions};
-use crate::base::clock::unix_now;
 use crate::base::ids::{Flag, GroupId};
 use crate::base::key::Key;
 use crate::base::token::{MethodKind, Token};
@@ -9,15 +8,16 @@ use crate::base::xref::pairs_of;
 use crate::index::fold::{Folds, PublishContext, Published};
 use crate::journal::GroupRow;
 use crate::method::{Cyclic, Inventory, Volume};
+use disk::clock::unix_now;
 use std::io;
 use std::sync::Arc;
 
-/// Records whose places in history are fetched from memory together.
+/// Number of records whose places in history are prefetched together.
 const TOUCHED_TOGETHER: usize = 32;
-/// Articles of a volume that keeps, read together.
+/// Number of retained articles that are read together.
 const KEPT_TOGETHER: usize = 256;
 
-/// A volume's current region, and how far it is published.
+/// Current region of a volume, and the progress in it.
 pub(super) struct Front {
     volume: u16,
     index: usize,
@@ -28,7 +28,7 @@ pub(super) struct Front {
     kept: Option<KeptPlaces>,
 }
 
-/// The places of a volume that keeps, in the order of their articles.
+/// Places of a volume of retained articles, in the order of the articles.
 struct KeptPlaces {
     volume: Arc<dyn Volume>,
     places: std::vec::IntoIter<u64>,
@@ -41,7 +41,7 @@ impl KeptPlaces {
     }
 }
 
-/// The cyclic volumes, each with its first region that has a record.
+/// Returns the fronts of the cyclic volumes, each at its first region that has a record.
 pub(super) fn cyclic_fronts(regions: &Regions<'_>) -> Vec<Front> {
     let front = |(index, volume): (usize, &dyn Cyclic)| {
         let mut front = Front::new(volume, index, None);
@@ -51,7 +51,7 @@ pub(super) fn cyclic_fronts(regions: &Regions<'_>) -> Vec<Front> {
     regions.volumes().enumerate().map(front).collect()
 }
 
-/// The articles of volumes that keep, found by going through them.
+/// Returns the fronts of the volumes of retained articles, after listing their articles.
 pub(super) fn kept_fronts(folds: &mut Folds) -> io::Result<Vec<Front>> {
     let shared = folds.shared.clone();
     let volumes = shared.volumes.load();
@@ -71,7 +71,7 @@ pub(super) fn kept_fronts(folds: &mut Folds) -> io::Result<Vec<Front>> {
     Ok(fronts)
 }
 
-/// The volume whose record comes first in the spool's order.
+/// Returns the front whose record comes first in the spool's order.
 pub(super) fn oldest(fronts: &mut [Front]) -> Option<&mut Front> {
     fronts.iter_mut().filter(|f| !f.is_used_up()).min_by_key(|f| f.sequence())
 }
@@ -86,7 +86,7 @@ impl Front {
         self.region.as_ref()?.records.get(self.at)
     }
 
-    /// No record is left in any of the volume's regions, or the next is not taken yet.
+    /// Reports whether no record is left in the current region: it must be replaced, or was the last.
     pub fn is_used_up(&self) -> bool {
         self.record().is_none()
     }
@@ -95,7 +95,7 @@ impl Front {
         self.record().map_or(u64::MAX, |r| r.header.sequence)
     }
 
-    /// Takes the volume's next region that has a record.
+    /// Advances to the volume's next region that has a record.
     pub fn next_region(&mut self, regions: &Regions<'_>) {
         while self.is_used_up() {
             self.at = 0;
@@ -109,8 +109,8 @@ impl Front {
         }
     }
 
-    /// Publishes the next record; of a cancelled one only the numbers and the Message-ID are kept, and one
-    /// whose numbers do not follow those published is left out. Returns its arrival, and whether it lives.
+    /// Publishes the next record. Of a cancelled one only the numbers and the Message-ID are kept, and one
+    /// whose numbers do not follow those published is skipped. Returns its arrival, and whether it lives.
     pub fn publish(&mut self, folds: &mut Folds) -> (u32, bool) {
         let Some((region, record)) = self.region.as_ref().and_then(|r| Some((r, r.records.get(self.at)?)))
         else {
@@ -143,7 +143,7 @@ impl Front {
             table.get(*group).is_none_or(|group| group.state().overview.is_followed_by(*number))
         };
         if !numbers.iter().all(follows) {
-            // Another article has the number, or a later one: files of another spool were put here.
+            // The number, or a later one, belongs to another article: files of another spool were put here.
             return (header.arrived, false);
         }
         let (volume, place) = (self.volume, header.place);
@@ -170,12 +170,12 @@ impl Front {
     }
 }
 
-/// Groups and numbers of a record; groups that only the articles know are made.
+/// Returns groups and numbers of a record, creating groups that are known from articles only.
 pub(super) fn numbers_of(folds: &mut Folds, region: &Region, record: &Record) -> Vec<(GroupId, u64)> {
     pairs_of(region.xref(record)).filter_map(|(name, n)| Some((group_named(folds, name)?, n))).collect()
 }
 
-/// A group by name; one that only the articles know is made, open for posting.
+/// Returns a group by name; one that is known from articles only is created, open for posting.
 pub(crate) fn group_named(folds: &mut Folds, name: &[u8]) -> Option<GroupId> {
     if let Some(id) = folds.shared.groups.table().id(name) {
         return Some(id);

@@ -1,20 +1,20 @@
-//! What is hidden stays hidden through a rebuild, though no record says so: it is taken from the checkpoint
-//! and from the rows that the journal still has.
+//! Hidden articles in a rebuild: records do not say what is hidden, so it is taken from the checkpoint and
+//! from the remaining rows of the journal.
 //!
 //! The checkpoint is removed before a rebuild begins, so its list is kept in the file `hidden` until another
-//! checkpoint is there (`docs/formats/hidden.md`).
+//! checkpoint exists (`docs/formats/hidden.md`).
 
 use crate::base::codec::{Reader, put_sized, put_varint};
-use crate::base::crc::crc32c;
 use crate::base::hidden::HiddenArticle;
 use crate::base::key::Key;
-use crate::base::read_mode::Patience;
-use crate::disk::{Access, Disk, Open, durable_replace, read_small};
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::index::history::Found;
 use crate::journal::{put_hidden, read_hidden};
 use crate::read::article::ArticleBuf;
+use disk::Patience;
+use disk::crc::crc32c;
+use disk::{Access, Disk, Open, durable_replace, read_small};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,14 +22,15 @@ use tracing::warn;
 
 const MAGIC: &[u8; 8] = b"NHidden1";
 const NAME: &str = "hidden";
-/// A million entries of a kilobyte and more.
+/// Maximum length of the file: a million entries of a kilobyte and more.
 const FILE_BYTES_MAX: u64 = 2 << 30;
 
 fn path(dir: &Path) -> PathBuf {
     dir.join(NAME)
 }
 
-/// What was hidden before a rebuild. What the checkpoint has of it is written down, since that will go.
+/// Returns the articles hidden before a rebuild. Those in the checkpoint, which will be removed, are saved in
+/// the file.
 pub(crate) fn before(
     disk: &dyn Disk,
     dir: &Path,
@@ -53,7 +54,7 @@ fn keep(disk: &dyn Disk, dir: &Path, hidden: &[HiddenArticle]) -> io::Result<()>
     durable_replace(disk, &path(dir), &[MAGIC, &crc, &list], Access::Group)
 }
 
-/// What was written down when an earlier rebuild began that did not end.
+/// Returns the list saved by an earlier rebuild that did not complete.
 fn kept(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<HiddenArticle>> {
     let Some(bytes) = read_small(disk, &path(dir), FILE_BYTES_MAX)? else { return Ok(Vec::new()) };
     let hidden = read(&bytes);
@@ -70,14 +71,15 @@ fn read(bytes: &[u8]) -> Option<Vec<HiddenArticle>> {
     (0..r.count(4)?).map(|_| read_hidden(&mut r.sized()?)).collect()
 }
 
-/// Removes what was written down: a checkpoint has it. If the file stays it does no harm.
+/// Removes the saved list, which is now in a checkpoint. Failing to remove it is harmless.
 pub(crate) fn forget(disk: &dyn Disk, dir: &Path) {
     if disk.open(&path(dir), Open::ReadOnly).is_ok() {
         let _stays = disk.remove(&path(dir));
     }
 }
 
-/// Hides what was found again. Groups may have other numbers than before; the articles have their names.
+/// Hides articles that were found again. Groups may have other ids than before; their names are in the
+/// articles.
 pub(super) fn hide_again(folds: &mut Folds, hidden: BTreeMap<Key, HiddenArticle>) {
     let shared = folds.shared.clone();
     let mut buf = ArticleBuf::default();

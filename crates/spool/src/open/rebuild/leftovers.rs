@@ -1,14 +1,14 @@
-//! What is left of journal, checkpoint and groups file when the indexes are rebuilt: groups, write positions,
+//! Remains of journal, checkpoint and groups file when the indexes are rebuilt: groups, write positions,
 //! remembered ids.
 
 use super::Old;
 use crate::base::hidden::HiddenArticle;
 use crate::base::key::Key;
-use crate::disk::Disk;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::index::hidden::Ahead;
 use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
+use disk::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -18,11 +18,11 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct VolumesNamed {
     pub volumes: Vec<VolumeRow>,
-    /// Those that articles were stored in.
+    /// Volumes among them that articles were stored in.
     pub used: BTreeSet<u16>,
 }
 
-/// The volumes that rows of the journal name, from a position on or in all of it.
+/// Returns the volumes named by the journal's rows from a position on, or by all rows.
 pub(crate) fn volumes_named(
     disk: &Arc<dyn Disk>,
     journal: &Path,
@@ -46,38 +46,38 @@ pub(crate) fn volumes_named(
     Ok(named)
 }
 
-/// Volumes that a rebuild goes on without.
+/// Volumes that a rebuild leaves out.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut {
-    /// Their numbers, and the oldest place in each that was in use at the checkpoint.
+    /// Oldest place in use at the checkpoint, by volume number.
     pub tails: BTreeMap<u16, u64>,
-    /// The position of the checkpoint.
+    /// Position of the checkpoint.
     pub since: u64,
-    /// Without a checkpoint that says where the volumes began, articles are counted that were overwritten.
+    /// Whether a checkpoint says where the volumes began; otherwise overwritten articles are counted as well.
     pub is_known: bool,
 }
 
-/// What the journal still knows that records do not.
+/// Information in the journal that records do not have.
 #[derive(Default)]
 pub(super) struct Leftovers {
     pub heads: BTreeMap<u16, u64>,
     pub remembered: Vec<(Key, u32)>,
-    /// Articles that are hidden, by key.
+    /// Hidden articles, by key.
     pub hidden: BTreeMap<Key, HiddenArticle>,
-    /// What was to be hidden as it was filed.
+    /// Articles that were to be hidden as they were filed.
     ahead: Ahead,
-    /// Articles of later rows than the checkpoint's, in volumes that are left out, and their arrival.
+    /// Articles in rows after the checkpoint, in volumes that are left out, with their arrival.
     pub left_out: Vec<(Key, u32)>,
     /// Arrival of the last article row.
     arrived: u32,
-    /// The journal is there, and no rows are missing in its middle.
+    /// Whether the journal exists without missing rows in its middle.
     pub whole: bool,
-    /// Where the last row ends, or the position of a checkpoint that knows of later ones.
+    /// End of the last row, or the position of a checkpoint that knows of later ones.
     known_to: u64,
 }
 
 impl Leftovers {
-    /// Reads all files, also those after a loss: each begins with the state of volumes and groups.
+    /// Reads all files, including those after a loss: each begins with the state of volumes and groups.
     fn each_row(
         &mut self,
         disk: &Arc<dyn Disk>,
@@ -99,8 +99,8 @@ impl Leftovers {
         Ok(())
     }
 
-    /// Where the journal continues: after its last row, or, if rows are missing, where the gap shows that
-    /// they are.
+    /// Returns the position at which the journal continues: after its last row, or, if rows are missing, at a
+    /// position that makes the gap visible.
     pub fn end(&self, disk: &Arc<dyn Disk>, journal: &Path) -> io::Result<u64> {
         if self.whole {
             return Ok(self.known_to);
@@ -108,7 +108,7 @@ impl Leftovers {
         JournalReader::open(disk, journal, None)?.position_behind(self.known_to)
     }
 
-    /// Loads what journal and checkpoint know about groups and volumes.
+    /// Loads the information in journal and checkpoint about groups and volumes.
     pub fn collect(folds: &mut Folds, journal: &Path, old: &Old<'_>) -> io::Result<Self> {
         let Old { checkpoint, groups, without, .. } = *old;
         let disk = folds.shared.disk.clone();
@@ -127,7 +127,7 @@ impl Leftovers {
             }
             noted.note(folds, &row)
         })?;
-        // Their articles may be in the volumes all the same.
+        // Their articles may nevertheless be in the volumes.
         let ahead = std::mem::take(&mut noted.ahead).rest(noted.arrived);
         noted.hidden.extend(ahead.map(|hidden| (hidden.key, hidden)));
         (noted.whole, noted.known_to) = (rows.whole, rows.known_to);
@@ -138,7 +138,7 @@ impl Leftovers {
         noted.whole &= known_to <= noted.known_to;
         noted.known_to = noted.known_to.max(known_to);
         if !noted.whole {
-            // At least as new as all the journal ever knew of groups.
+            // The groups file is at least as new as the journal's rows about groups.
             groups
                 .payloads
                 .iter()
@@ -192,7 +192,7 @@ impl Leftovers {
     }
 }
 
-/// A group's row, where the row of its removal may be lost.
+/// Applies a group's row when the row of its removal may be lost.
 fn take_group(folds: &mut Folds, row: &GroupRow) {
     let known = folds.shared.groups.table().id(row.name.as_bytes());
     if known.is_some_and(|id| id.0 != row.id) {
@@ -201,7 +201,7 @@ fn take_group(folds: &mut Folds, row: &GroupRow) {
     folds.group(row);
 }
 
-/// What a checkpoint contains about the groups.
+/// Applies a checkpoint's information about the groups.
 fn take_groups(folds: &mut Folds, c: &Checkpoint) {
     folds.identity.clone_from(&c.identity);
     folds.boot_id = c.boot_id;

@@ -1,53 +1,52 @@
-//! The buffers read by several threads: each takes a region of a volume, finds the records that begin in it,
-//! checks them and extracts what the indexes need. One thread, the caller's, then processes the regions in
-//! order.
+//! Parallel reading of the buffers: each thread takes a region of a volume, finds the records that begin in
+//! it, checks them and extracts the data for the indexes. The calling thread processes the regions in order.
 //!
-//! Invariants: what comes out of [`Regions::take`] is what one pass from the tail to the write position would
-//! find. A region begins where no record need begin, so what is found there counts only if the region before
-//! ends at it; bytes within an article that look like a record are skipped like that. At most [`AHEAD`]
+//! Invariants: [`Regions::take`] returns what one pass from the tail to the write position would find. A
+//! region may begin within a record, so the records found in it count only if the previous region ends where
+//! they begin; bytes within an article that look like a record are skipped in the same way. At most [`AHEAD`]
 //! regions of a volume wait to be taken.
 
 use crate::base::ids::GroupId;
 use crate::base::ordered::{Ordered, rank};
-use crate::base::read_mode::Patience;
 use crate::base::xref::{XREF_NAME, pairs_of};
 use crate::index::fold::Shared;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::scan::Scan;
 use crate::method::{Cyclic, Volume};
+use disk::Patience;
 use netnews::Article;
 use netnews::overview_row::{Fields, append_fields, append_headers};
 use parking_lot::Condvar;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Longest region.
+/// Maximum length of a region.
 const REGION_BYTES_MAX: u64 = 8 << 20;
-/// Shortest region, and what all are a multiple of: the largest block there may be.
+/// Minimum length of a region, of which all lengths are multiples: the largest possible block.
 const REGION_BYTES_MIN: u64 = 16 << 10;
-/// A small volume is read in this many regions.
+/// Minimum number of regions in a small volume.
 const REGIONS_MIN: u64 = 16;
-/// Regions of one volume that are being read or wait to be taken, at most.
+/// Maximum number of regions of one volume that are being read or wait to be taken.
 const AHEAD: usize = 4;
 
-/// A record found, with the parts of its region's text that belong to it.
+/// A record found, with ranges in its region's buffers.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub header: RecordHeader,
-    /// It is not cancelled, and makes sense.
+    /// Whether the record is not cancelled, and valid.
     pub live: bool,
-    /// All its groups were known, and are in `numbers`.
+    /// Whether all its groups were known, and are in `numbers`.
     pub resolved: bool,
     numbers: Range<u32>,
     xref: Range<u32>,
     fields: Range<u32>,
 }
 
-/// What a region holds.
+/// Records of a region.
 #[derive(Debug, Default)]
 pub(crate) struct Region {
     pub records: Vec<Record>,
-    /// Where the last record ends, at least the region's end.
+    /// End of the last record, or of the region if that is later.
     end: u64,
     numbers: Vec<(GroupId, u64)>,
     text: Vec<u8>,
@@ -56,25 +55,25 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// A good length of what is read at once.
+    /// Suitable length of a single read.
     pub const BYTES_MAX: u64 = REGION_BYTES_MAX;
 
-    /// Groups and numbers of a record.
+    /// Returns groups and numbers of a record.
     pub fn numbers(&self, record: &Record) -> &[(GroupId, u64)] {
         self.numbers.get(record.numbers.start as usize..record.numbers.end as usize).unwrap_or_default()
     }
 
-    /// Value of its Xref header.
+    /// Returns the value of its Xref header.
     pub fn xref(&self, record: &Record) -> &[u8] {
         self.text.get(record.xref.start as usize..record.xref.end as usize).unwrap_or_default()
     }
 
-    /// Its overview fields.
+    /// Returns its overview fields.
     pub fn fields(&self, record: &Record) -> &[u8] {
         self.text.get(record.fields.start as usize..record.fields.end as usize).unwrap_or_default()
     }
 
-    /// The whole records at these places of a volume.
+    /// Reads the whole records at these places of a volume.
     pub fn of_places(shared: &Shared, volume: &dyn Volume, places: &[u64]) -> Self {
         let mut region = Self::default();
         let mut buf = Vec::new();
@@ -89,8 +88,8 @@ impl Region {
         region
     }
 
-    /// Reads the records that begin in a range of places; returns where the last one ends, at least the
-    /// range's end.
+    /// Reads the records that begin in a range of places; returns the end of the last one, or of the range if
+    /// that is later.
     pub fn read(&mut self, shared: &Shared, scan: &mut Scan<'_>, range: Range<u64>) -> u64 {
         self.records.clear();
         self.numbers.clear();
@@ -129,7 +128,7 @@ impl Region {
         });
     }
 
-    /// Appends the OVER fields of an article; false if it makes no sense, or its dictionary is lost.
+    /// Appends the OVER fields of an article; returns false if it is invalid, or its dictionary is lost.
     fn put_fields(&mut self, shared: &Shared, header: &RecordHeader, record: &[u8]) -> bool {
         let data = if header.packed {
             self.raw.clear();
@@ -149,9 +148,9 @@ impl Region {
         true
     }
 
-    /// Leaves out what begins before `expected`, where the region before ended. False if a record goes over
-    /// that place: then what was found began within another record, and the region must be read again from
-    /// there.
+    /// Drops records that begin before `expected`, where the previous region ended. Returns false if a record
+    /// crosses that place: then the records found began within another one, and the region must be read again
+    /// from there.
     fn begin_at(&mut self, expected: u64, padded: impl Fn(&RecordHeader) -> u64) -> bool {
         let before = self.records.iter().take_while(|r| r.header.place < expected).count();
         let over = |r: &Record| r.header.place + padded(&r.header) > expected;
@@ -161,49 +160,49 @@ impl Region {
     }
 }
 
-/// The value of the Xref line that data begins with.
+/// Returns the value of the Xref line that data begins with.
 fn xref_value(data: &[u8]) -> &[u8] {
     let line = memchr::memchr(b'\r', data).and_then(|end| data.get(..end)).unwrap_or_default();
     line.strip_prefix(XREF_NAME).unwrap_or_default()
 }
 
-/// A volume being read.
+/// Reading progress in a volume.
 #[derive(Debug)]
 struct Progressing {
     range: Range<u64>,
     region_bytes: u64,
-    /// Where the next region to be read begins.
+    /// Start of the next region to be read.
     next: u64,
-    /// Regions being read or read, in order.
+    /// Regions being read, or read already, in order.
     regions: VecDeque<Option<Region>>,
     /// Number of the first of `regions`.
     first: u64,
-    /// Where the regions taken so far end.
+    /// End of the regions taken so far.
     expected: u64,
 }
 
 #[derive(Debug)]
 struct State {
     volumes: Vec<Progressing>,
-    /// Taken regions, whose memory is used again.
+    /// Regions whose memory can be reused.
     spare: Vec<Region>,
     stop: bool,
 }
 
-/// The regions of all volumes, on their way from the threads that read to the one that takes.
+/// Regions of all volumes, handed from the reading threads to the calling one.
 #[derive(Debug)]
 pub(super) struct Regions<'a> {
     shared: &'a Shared,
     volumes: Vec<&'a dyn Cyclic>,
     state: Ordered<State, { rank::REBUILDING }>,
-    /// A region is read.
+    /// Signalled when a region has been read.
     done: Condvar,
-    /// A region was taken.
+    /// Signalled when a region was taken.
     taken: Condvar,
 }
 
 impl<'a> Regions<'a> {
-    /// Everything that may live in `volumes`.
+    /// Creates the regions of everything that may live in `volumes`.
     pub fn new(shared: &'a Shared, volumes: Vec<&'a dyn Cyclic>) -> Self {
         let start = |volume: &&dyn Cyclic| {
             let Scan { at, end, .. } = Scan::new(*volume);
@@ -217,22 +216,22 @@ impl<'a> Regions<'a> {
         Self { shared, volumes, state: Ordered::new(state), done: Condvar::new(), taken: Condvar::new() }
     }
 
-    /// The volumes read, in the order of their numbers here.
+    /// Returns the volumes in the order of their indexes here.
     pub fn volumes(&self) -> impl Iterator<Item = &'a dyn Cyclic> {
         self.volumes.iter().copied()
     }
 
-    /// Bytes to be read in all.
+    /// Returns the total number of bytes to be read.
     pub fn total_bytes(&self) -> u64 {
         self.state.lock().volumes.iter().map(|v| v.range.end - v.range.start).sum()
     }
 
-    /// Bytes of the regions taken so far.
+    /// Returns the number of bytes in the regions taken so far.
     pub fn taken_bytes(&self) -> u64 {
         self.state.lock().volumes.iter().map(|v| v.expected.min(v.range.end) - v.range.start).sum()
     }
 
-    /// Reads regions until none are left; called by each of the threads.
+    /// Reads regions until none are left; run by each of the threads.
     pub fn work(&self) {
         let mut scans: Vec<Scan<'_>> = self.volumes.iter().map(|v| Scan::new(*v)).collect();
         let mut state = self.state.lock();
@@ -263,7 +262,7 @@ impl<'a> Regions<'a> {
         }
     }
 
-    /// The next region of a volume, waiting for it; `None` at the end. `used` is the one before.
+    /// Waits for the next region of a volume and takes it; `None` at the end. `used` is the previous one.
     pub fn take(&self, index: usize, used: Option<Region>) -> Option<Region> {
         let mut state = self.state.lock();
         state.spare.extend(used);
@@ -285,7 +284,7 @@ impl<'a> Regions<'a> {
         let region_end = (v.range.start + (number + 1) * v.region_bytes).min(v.range.end);
         let volume = *self.volumes.get(index)?;
         if !region.begin_at(expected, |h| volume.padded(h.record_bytes())) {
-            // The region begins within a record that holds something that looks like one.
+            // The region begins within a record whose data looks like a record.
             region.read(self.shared, &mut Scan::new(volume), expected..region_end.max(expected));
         }
         v.expected = region.end.max(expected);
@@ -293,12 +292,12 @@ impl<'a> Regions<'a> {
         Some(region)
     }
 
-    /// The articles at these places of a volume that keeps.
+    /// Reads the articles at these places of a volume of retained articles.
     pub fn of_places(&self, volume: &dyn Volume, places: &[u64]) -> Region {
         Region::of_places(self.shared, volume, places)
     }
 
-    /// Ends the threads; what was not taken is dropped.
+    /// Ends the threads; regions that were not taken are dropped.
     pub fn stop(&self) {
         self.state.lock().stop = true;
         self.taken.notify_all();

@@ -1,13 +1,13 @@
-//! Opening a spool: checkpoint, replay, and what a crash calls for (`docs/states.md`).
+//! Opening a spool: checkpoint, replay, and recovery from a crash (`docs/states.md`).
 //!
 //! 1. Read the checkpoint; without a usable one and without the whole journal, rebuild from the buffers.
-//! 2. Look over the journal from the checkpoint on: where it ends, what is known to be durable, how the last
-//!    run ended. If rows are lost in its middle, rebuild from the buffers.
-//! 3. Replay. After any crash the articles after the last durable position are checked. Where the marks have
-//!    survived (`marks.rs`) all of them are whole; else, or should one not be, this counts as a power cut:
-//!    rows of those that are not whole are declared void. All other rows remain valid.
-//! 4. Buffers may hold bytes that no row names; old articles damaged by them are given up, so that nothing
-//!    names an article that cannot be read.
+//! 2. Survey the journal from the checkpoint on: its end, the durable position, the end of the last run.
+//!    If rows are lost in its middle, rebuild from the buffers.
+//! 3. Replay. After any crash the articles after the last durable position are checked. If the marks have
+//!    survived (`marks.rs`), all of them are whole; otherwise, or if one is not, this counts as a power cut:
+//!    rows of articles that are not whole are declared void. All other rows remain valid.
+//! 4. Buffers may hold bytes without a row; old articles damaged by them are given up, so that no index leads
+//!    to an unreadable article.
 
 pub(crate) mod marks;
 mod parts;
@@ -18,12 +18,9 @@ mod suspects;
 pub(crate) mod trees;
 pub(crate) mod unjournaled;
 
-use crate::base::clock::unix_now;
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
-use crate::base::progress::Progress;
 use crate::base::token::MethodKind;
-use crate::disk::Disk;
 use crate::index::checkpoint::{self, Checkpoint};
 use crate::index::fold::{Folds, Shared};
 use crate::index::history::{History, OldLog};
@@ -37,6 +34,9 @@ use crate::write::commit::Writer;
 use crate::write::manager::Class;
 use crate::write::policy::Policy;
 use crate::write::syncer::SyncState;
+use disk::Disk;
+use disk::Progress;
+use disk::clock::unix_now;
 use parts::Source;
 pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
 use replay::{Survey, push_voids, replay, survey};
@@ -57,7 +57,7 @@ pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Send + Sync>, 
     })
 }
 
-/// Opens everything and brings it up to date.
+/// Opens all parts and brings them up to date.
 pub(crate) fn recover(
     disk: Arc<dyn Disk>,
     config: SpoolConfig,
@@ -72,8 +72,8 @@ pub(crate) fn recover(
     opened
 }
 
-/// Opens everything with indexes rebuilt from the buffers; the articles of the missing volumes in `without`
-/// are given up.
+/// Opens all parts with indexes rebuilt from the buffers, giving up the articles of the missing volumes in
+/// `without`.
 pub(crate) fn recover_from_buffers(
     disk: Arc<dyn Disk>,
     config: SpoolConfig,
@@ -83,7 +83,7 @@ pub(crate) fn recover_from_buffers(
     open(&disk, &config, Some(without), progress, &mut false)
 }
 
-/// Whether a rebuild may leave out these volumes; changes nothing.
+/// Checks whether a rebuild may leave out these volumes; changes nothing.
 pub(crate) fn check_rebuild(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -101,7 +101,7 @@ pub(crate) fn check_rebuild(
     presence::check_all(disk, config, &found, checkpoint.as_ref(), Some(without)).map(drop)
 }
 
-/// `new` is set, also after an error, if the spool is new.
+/// Opens the spool. Sets `new`, also after an error, if the spool is new.
 fn open(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -118,12 +118,12 @@ fn open(
         if let Some(opened) = try_to_open(disk, config, without, loss.as_ref(), progress, new)? {
             return Ok(opened);
         }
-        // Nothing durable has been changed yet, so it begins again as a start after a power cut does.
+        // Nothing durable has been changed yet, so the opening is repeated as after a power cut.
         loss = Some(Loss::Bytes);
     }
 }
 
-/// `None` if nothing was known to be lost, but something is.
+/// Opens the spool; `None` if a loss was found that was not known before.
 fn try_to_open(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -155,10 +155,10 @@ fn try_to_open(
     let groups_file = Arc::new(groups_file);
     let source =
         Source { disk, config, found: &found, groups_file: &groups_file, checkpoint: None, rebuild: None };
-    // A checkpoint is of use only if the journal still has what follows it.
+    // A checkpoint is usable only if the journal still has the rows after it.
     let usable = |c: &&Checkpoint| !from_buffers && journal_oldest.is_some_and(|oldest| oldest <= c.position);
     if let Some(c) = checkpoint.as_ref().filter(usable) {
-        // An index file may be missing or damaged: then it is as if there were no checkpoint.
+        // If an index file is missing or damaged, the checkpoint is ignored.
         match parts::start(&Source { checkpoint: Some(c), ..source }, progress)? {
             Ok(folds) => {
                 let survey = survey(disk, &paths, c.position, &folds, loss.is_some())
@@ -195,14 +195,14 @@ fn try_to_open(
     open_rebuilt(&source, &old, loss, recovery, progress)
 }
 
-/// The log of history as the checkpoint knew it.
+/// Opens the old log of history with the records that the checkpoint knew.
 fn old_log(disk: &dyn Disk, paths: &Paths, config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> OldLog {
     checkpoint.map_or_else(OldLog::default, |c| {
         OldLog::open(disk, &paths.history, config.history.segment_bits, c.history)
     })
 }
 
-/// Opens everything with indexes rebuilt from the buffers; `None` as [`try_to_open`].
+/// Opens the spool with indexes rebuilt from the buffers; `None` as in [`try_to_open`].
 fn open_rebuilt(
     source: &Source<'_>,
     old: &Old<'_>,
@@ -230,7 +230,7 @@ fn open_rebuilt(
     )
 }
 
-/// Folds of which nothing is known yet.
+/// Creates empty folds.
 fn fresh(source: &Source<'_>, progress: &dyn Progress) -> Result<Folds, SpoolError> {
     parts::start(source, progress)?.map_err(|what| {
         let index = Paths::new(&source.config.dir).index;
@@ -238,14 +238,14 @@ fn fresh(source: &Source<'_>, progress: &dyn Progress) -> Result<Folds, SpoolErr
     })
 }
 
-/// Whether a journal that begins at position 0 has everything that was written according to the buffers'
-/// headers. After a power cut it may lack its unsynced end.
+/// Reports whether a journal that begins at position 0 has all articles that the buffers' headers account
+/// for. After a power cut its unsynced end may be missing.
 fn tells_all(survey: &Survey, found: &[Option<Found>]) -> bool {
     let told = |volume: u16, first: u64| survey.heads.get(&volume).copied().unwrap_or(first);
     let headers = found.iter().flatten().filter_map(|f| f.header.as_ref());
     survey.rows > 0 && survey.power_lost
         || headers.into_iter().all(|h| {
-            // A buffer is empty for as long as its write position is the start of the first cycle.
+            // A buffer is empty while its write position is the start of the first cycle.
             let first = if h.cycle == 1 { h.head - h.free } else { 0 };
             h.head <= told(h.volume, first)
         })
@@ -255,8 +255,8 @@ fn open_buffers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<Option<Foun
     config.buffers.iter().map(|b| Found::open(disk, &b.path)).collect()
 }
 
-/// Removes all index files, the checkpoint first: nothing may be rebuilt while it might still be found. Logs
-/// `why`, if they are not as they should be.
+/// Removes all index files, the checkpoint first: it must not be found once a rebuild begins. Logs `why`, if
+/// the indexes were damaged.
 fn wipe_indexes(disk: &dyn Disk, paths: &Paths, why: Option<&str>) -> io::Result<()> {
     if let Some(why) = why {
         warn!("spool {}: the indexes are rebuilt, which may take a while: {why}", paths.dir.display());
@@ -267,7 +267,7 @@ fn wipe_indexes(disk: &dyn Disk, paths: &Paths, why: Option<&str>) -> io::Result
     }
     disk.sync_dir(&paths.index)?;
     let mut dirs = vec![paths.index.clone(), paths.history.clone(), paths.overview.clone()];
-    // Residents lie in one directory a volume; a volume number has 16 bits but few are in use.
+    // Residents have one directory per volume; a volume number has 16 bits, but few are in use.
     let of_volumes = [&paths.residents, &paths.kept];
     dirs.extend((0..256).flat_map(|id| of_volumes.map(|dir| dir.join(format!("{id:05}")))));
     for dir in dirs {
@@ -278,17 +278,17 @@ fn wipe_indexes(disk: &dyn Disk, paths: &Paths, why: Option<&str>) -> io::Result
     Ok(())
 }
 
-/// Where the replay begins.
+/// Starting point of the replay.
 struct Start<'a> {
     position: u64,
-    /// Length of the checkpoint it begins at; 0 if there is none.
+    /// Length of the checkpoint; 0 if there is none.
     checkpoint_bytes: u64,
     survey: Survey,
-    /// What is known to be lost though the machine ran on.
+    /// Known loss, although the machine kept running.
     loss: Option<&'a Loss>,
 }
 
-/// Replays the journal and makes the writer; `None` as [`try_to_open`].
+/// Replays the journal and creates the writer; `None` as in [`try_to_open`].
 fn finish_recovery(
     mut folds: Folds,
     config: &SpoolConfig,
@@ -364,20 +364,20 @@ fn settle_volumes(
         folds.displace(index, head)?;
     }
     if recovery.crashed || recovery.lone_header || recovery.rebuilt.is_some() || power_lost {
-        // Over the copy of each header that is damaged or may have been cut off, perhaps after a last row
-        // that reached the disk before it; a rebuild may have none at all.
-        let now = crate::base::clock::unix_now();
+        // Overwrites the copy of each header that is damaged or may have been cut off, perhaps after the last
+        // durable row; a rebuild may have found no copy at all.
+        let now = disk::clock::unix_now();
         volumes.cycbuffs().try_for_each(|v| v.write_header(now))?;
     }
     if recovery.crashed || recovery.rebuilt.is_some() {
-        // What was found is durable before anybody is shown it, and a journal with a gap is known as such.
+        // Everything found must be durable before readers see it, and a gap in the journal must be recorded.
         volumes.all().iter().try_for_each(|v| v.sync())?;
         journal.push(&Row::Synced { upto: journal.end() });
     }
     Ok(())
 }
 
-/// The writer of an open spool.
+/// Creates the writer of an open spool.
 fn writer_of(mut folds: Folds, journal: JournalWriter, config: &SpoolConfig) -> Result<Writer, SpoolError> {
     folds.boot_id = folds.shared.disk.boot_id();
     folds.closed = false;
@@ -392,14 +392,14 @@ fn writer_of(mut folds: Folds, journal: JournalWriter, config: &SpoolConfig) -> 
     Ok(writer)
 }
 
-/// Records how far the journal is in trees where nothing readable says so. What fails, as on a full disk, is
-/// done by the next checkpoint.
+/// Records the journal's position in trees without a readable record of it. A failure, as on a full disk, is
+/// made up for by the next checkpoint.
 fn record_positions(volumes: &VolumeTable, position: u64) {
     let trees = volumes.retained().filter(|v| v.method().is_file_per_article());
     trees.filter(|v| v.recorded_position().is_none()).for_each(|v| drop(v.record_position(position)));
 }
 
-/// The storage classes of the configuration, with the volumes they write to.
+/// Returns the storage classes of the configuration, with the volumes they write to.
 fn classes_of(config: &SpoolConfig, volumes: &VolumeTable) -> Vec<Class> {
     let class = |name: &str| config.classes.iter().position(|c| c.name == name);
     let new = |c| Class::new(c, indexes(c, volumes), volumes, class);
@@ -428,7 +428,7 @@ fn grow(shared: &Shared, config: &SpoolConfig) -> Result<(), SpoolError> {
     Ok(())
 }
 
-/// Why a buffer of `bytes` cannot have the size that is configured.
+/// Returns the error for a buffer of `bytes` that cannot have the configured size.
 pub(crate) fn cannot_resize(buffer: &BufferConfig, bytes: u64) -> SpoolError {
     let BufferConfig { name, size_bytes, .. } = buffer;
     SpoolError::Unfit(match size_bytes < &bytes {
@@ -443,7 +443,7 @@ pub(crate) fn cannot_resize(buffer: &BufferConfig, bytes: u64) -> SpoolError {
     })
 }
 
-/// The volumes of a class: indexes into the table.
+/// Returns the volumes of a class, as indexes into the table.
 pub(crate) fn indexes(class: &ClassConfig, volumes: &VolumeTable) -> Vec<usize> {
     let index =
         |name: &str, method| volumes.all().iter().position(|v| v.name() == name && v.method() == method);

@@ -6,9 +6,7 @@ use crate::base::error::SpoolError;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::KeyHasher;
 use crate::base::ordered::Ordered;
-use crate::base::progress::Progress;
 use crate::base::token::MethodKind;
-use crate::disk::{Access, Disk, Open, durable_replace, read_around};
 use crate::index::checkpoint::{Checkpoint, restore_blocks};
 use crate::index::fold::{Folds, Shared};
 use crate::index::groups::Groups;
@@ -25,26 +23,27 @@ use crate::method::packing::Packing;
 use crate::method::{MemoryVolume, Retained, Volume, Volumes};
 use crate::open::paths::Paths;
 use arc_swap::ArcSwap;
+use disk::Progress;
+use disk::{Access, Disk, Open, durable_replace, read_around};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the parts are opened from.
+/// Sources from which the parts are opened.
 pub(super) struct Source<'a> {
     pub disk: &'a Arc<dyn Disk>,
     pub config: &'a SpoolConfig,
     pub found: &'a [Option<Found>],
     pub groups_file: &'a Arc<GroupsFile>,
-    /// `None` makes the indexes empty.
+    /// Checkpoint to start from; `None` leaves the indexes empty.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// For a rebuild: the volumes that journal or checkpoint still know. It continues without what is
-    /// missing.
+    /// For a rebuild: volumes named by journal or checkpoint. The rebuild continues without missing ones.
     pub rebuild: Option<&'a [VolumeRow]>,
 }
 
-/// Opens volumes and folds, as of a checkpoint or empty; or what index the checkpoint needs is unfit, and
-/// why.
+/// Opens volumes and folds, as of a checkpoint or empty. The inner error describes an index that does not
+/// match the checkpoint.
 pub(super) fn start(
     source: &Source<'_>,
     progress: &dyn Progress,
@@ -112,7 +111,7 @@ pub(super) fn start(
 
 type Lists = (Vec<Residents>, Vec<Option<KeptList>>);
 
-/// Opens what the volumes hold, or says which list is damaged.
+/// Opens the lists of residents and retained articles, or returns which list is damaged.
 fn open_lists(
     source: &Source<'_>,
     volumes: &[Arc<dyn Volume>],
@@ -149,7 +148,7 @@ fn damaged_list(volume: &str) -> String {
     format!("the list of what {volume} holds is damaged")
 }
 
-/// Fills the folds from a checkpoint; false if an overview segment is missing.
+/// Fills the folds from a checkpoint; returns false if an overview segment is missing.
 fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     folds.next_sequence = c.next_sequence;
     folds.boot_id = c.boot_id;
@@ -179,7 +178,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     true
 }
 
-/// The secret of the Message-ID hash: from the file `secret`, else from a buffer's header, else a new one.
+/// Returns the secret of the Message-ID hash: from the file `secret`, or a buffer's header, or a new one.
 fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Result<[u8; 16], SpoolError> {
     let path = config.dir.join("secret");
     let io = |doing: &'static str| SpoolError::io(doing, path.clone());
@@ -202,7 +201,7 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
     Ok(secret)
 }
 
-/// Refuses buffers that were made with another secret than the one in the file `path`.
+/// Refuses buffers that were created with another secret than the one in the file `path`.
 pub(crate) fn same_secret<'a>(
     path: &Path,
     secret: &[u8; 16],
@@ -224,7 +223,7 @@ fn parse_secret(text: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(text.trim(), 16).ok().map(u128::to_be_bytes)
 }
 
-/// A volume that holds articles and is in no section of the configuration.
+/// Returns the error for a volume with articles that the configuration does not mention.
 pub(crate) fn not_configured(volume: &VolumeRow) -> SpoolError {
     let what = if volume.method == MethodKind::Cnfs as u8 { "buffer" } else { "class" };
     let name = &volume.name;
@@ -237,20 +236,20 @@ pub(crate) fn not_configured(volume: &VolumeRow) -> SpoolError {
 /// Length of the file `secret`: digits, space, checksum, LF.
 const SECRET_FILE_BYTES: usize = 42;
 
-/// The file `secret`.
+/// Returns the contents of the file `secret`.
 pub(crate) fn secret_text(secret: &[u8; 16]) -> String {
     let digits = hex(secret);
-    format!("{digits} {:08x}\n", crate::base::crc::crc32c(digits.as_bytes()))
+    format!("{digits} {:08x}\n", disk::crc::crc32c(digits.as_bytes()))
 }
 
-/// Reads it; `None` if a single bit is not as it was written.
+/// Parses the contents; `None` if a single bit has changed.
 pub(crate) fn read_secret(text: &[u8]) -> Option<[u8; 16]> {
     let digits = std::str::from_utf8(text.get(..32)?).ok()?;
     let secret = u128::from_str_radix(digits, 16).ok()?.to_be_bytes();
     (secret_text(&secret).as_bytes() == text).then_some(secret)
 }
 
-/// The secret of an open spool, according to the buffers' headers.
+/// Returns the secret of an open spool, as in the buffers' headers.
 pub(crate) fn secret_of(disk: &dyn Disk, dir: &Path) -> Result<String, SpoolError> {
     let path = dir.join("secret");
     let mut text = vec![0; SECRET_FILE_BYTES];
@@ -261,7 +260,7 @@ pub(crate) fn secret_of(disk: &dyn Disk, dir: &Path) -> Result<String, SpoolErro
     Ok(hex(&secret))
 }
 
-/// Source the system's random source, by way of the standard library's.
+/// Returns random bytes of the system, as used by the standard library for hashing.
 fn random_secret() -> [u8; 16] {
     let half = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
     (u128::from(half()) << 64 | u128::from(half())).to_be_bytes()
@@ -271,8 +270,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Opens or makes the volumes: buffers by the configuration, and one for each `memory` class.
-/// Also returns the number of the next new volume.
+/// Opens or creates the volumes: buffers by the configuration, and one for each `memory` class. Also returns
+/// the number of the next new volume.
 fn open_volumes(
     source: &Source<'_>,
     secret: &[u8; 16],
@@ -323,7 +322,8 @@ fn open_volumes(
             continue;
         }
         if gone.method == MethodKind::Memory as u8 {
-            // Opened once more, without a class, so that its articles are displaced like those of the others.
+            // Opened once more, without a class, so that its articles are displaced like all others in
+            // memory.
             volumes.push(Arc::new(MemoryVolume::new(gone.id, &gone.name, 0, Some(gone.head))));
             continue;
         }
@@ -333,7 +333,7 @@ fn open_volumes(
     Ok((volumes, next))
 }
 
-/// Two volumes with one number would be mixed up by every token.
+/// Refuses volumes with the same number, which tokens could not distinguish.
 fn check_ids(volumes: &[Arc<dyn Volume>]) -> Result<(), SpoolError> {
     let mut ids: Vec<u16> = volumes.iter().map(|v| v.id()).collect();
     ids.sort_unstable();
@@ -345,7 +345,7 @@ fn check_ids(volumes: &[Arc<dyn Volume>]) -> Result<(), SpoolError> {
     Ok(())
 }
 
-/// Makes the volumes of the classes of method `memory`.
+/// Creates the volumes of the classes of method `memory`.
 fn open_memories(
     config: &SpoolConfig,
     saved: &[(VolumeRow, ResidentsState)],
@@ -364,7 +364,7 @@ fn open_memories(
     }
 }
 
-/// Opens the list of articles kept in a volume, and passes the volume its part of the checkpoint.
+/// Opens the list of articles retained in a volume, and loads the volume's part of the checkpoint.
 fn open_kept(volume: &dyn Retained, source: &Source<'_>, paths: &Paths) -> io::Result<KeptList> {
     let saved = source.checkpoint.and_then(|c| c.kept.iter().find(|k| k.volume == volume.id()));
     let dir = paths.kept.join(format!("{:05}", volume.id()));
@@ -375,13 +375,13 @@ fn open_kept(volume: &dyn Retained, source: &Source<'_>, paths: &Paths) -> io::R
     Ok(list)
 }
 
-/// Whether anything was ever stored in a volume.
+/// Reports whether a volume has articles.
 fn used(saved: &[(VolumeRow, ResidentsState)], id: u16) -> bool {
     saved.iter().any(|(v, state)| v.id == id && state.written > state.read)
 }
 
-/// Whether an error says that an index file is not there or not as it was written.
+/// Reports whether an error means that an index file is missing or damaged.
 fn is_unfit(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
-        || crate::disk::is_unreadable(e)
+        || disk::is_unreadable(e)
 }

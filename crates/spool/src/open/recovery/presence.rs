@@ -1,14 +1,12 @@
-//! Whether the files that a spool had when it was last open still exist.
+//! Checks that the files which a spool had when it was last open still exist.
 //!
-//! A disk that is not mounted must not turn into an empty file on another one, so a buffer that is missing is
-//! an error on a spool that knows it, and so is the directory of any buffer on a spool that is not new.
-//! Called by `open` and `inspect`. Whether there is a spool at all is for callers to ask before they open
-//! ([`exists`]).
+//! A disk that is not mounted must not turn into an empty file on another one, so a missing buffer is an
+//! error on a spool that knows it, and so is a missing directory of any buffer on a spool that is not new.
+//! Used by `open` and `inspect`. Callers check beforehand whether there is a spool at all ([`exists`]).
 
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::token::MethodKind;
-use crate::disk::{Disk, Open};
 use crate::index::checkpoint::Checkpoint;
 use crate::index::residents::Residents;
 use crate::journal::VolumeRow;
@@ -16,12 +14,13 @@ use crate::method::cnfs::Found;
 use crate::method::tree_header::TreeHeader;
 use crate::open::paths::Paths;
 use crate::open::rebuild::{self, LeftOut, VolumesNamed};
+use disk::{Disk, Open};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Whether a directory has anything of a spool: its secret, a journal or indexes. Without any of them either
+/// Reports whether a directory has any part of a spool: its secret, a journal or indexes. Otherwise either
 /// the spool is new, or the directory is the mount point of a disk that is not mounted.
 pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, SpoolError> {
     let paths = Paths::new(dir);
@@ -30,13 +29,13 @@ pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, SpoolError> {
             return Ok(true);
         }
     }
-    // One that cannot be read is reported by whatever opens the spool.
+    // An unreadable secret is reported when the spool is opened.
     let secret = disk.open(&dir.join("secret"), Open::ReadOnly);
     Ok(!secret.is_err_and(|error| error.kind() == io::ErrorKind::NotFound))
 }
 
-/// The volumes that a spool knows: by its checkpoint and, unless that has the volumes of all files `found`,
-/// by the rows after it; else by its journal.
+/// Returns the volumes known from the checkpoint and, unless it has the volumes of all files `found`, from
+/// the rows after it; otherwise from the journal.
 pub(crate) fn known_volumes(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -51,8 +50,8 @@ pub(crate) fn known_volumes(
     Ok(all_volumes(disk, config, checkpoint)?.volumes)
 }
 
-/// The volumes of the checkpoint and of the rows after it; else those of the journal. `used` are those that
-/// hold articles.
+/// Returns the volumes of the checkpoint and of the rows after it; otherwise those of the journal. `used` are
+/// those that hold articles.
 fn all_volumes(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -77,9 +76,8 @@ fn is_cnfs(volume: &VolumeRow) -> bool {
     volume.method == MethodKind::Cnfs as u8
 }
 
-/// What of a buffer's file does not agree with what the spool knows of its buffers: it is an earlier file of
-/// that name, or one that a rebuild has given up. `known` are the volumes of checkpoint and journal; none if
-/// both are lost.
+/// Checks that a buffer's file agrees with the known volumes: it may be an earlier file of that name, or one
+/// that a rebuild has given up. `known` are the volumes of checkpoint and journal; empty if both are lost.
 pub(crate) fn check_known(
     buffer: &BufferConfig,
     found: &Found,
@@ -92,7 +90,7 @@ pub(crate) fn check_known(
     if known.iter().any(|v| is_cnfs(v) && v.name == buffer.name) {
         return Err(older(buffer));
     }
-    // A crash took the row of one that was created, or came before one was out of the configuration.
+    // A crash took the row of a new buffer, or an empty one was removed from the configuration.
     if found.is_empty(buffer).map_err(SpoolError::io("read", &buffer.path))? {
         return Ok(());
     }
@@ -104,9 +102,9 @@ pub(crate) fn check_known(
     )))
 }
 
-/// Refuses a copy of a buffer from before. A checkpoint is written when the headers with its write positions
-/// are durable, and nobody writes another one meanwhile. Where one of the two copies of a header is damaged,
-/// the other one may be of the checkpoint before.
+/// Refuses an old copy of a buffer. A checkpoint is written after the headers with its write positions are
+/// durable, and headers are not written otherwise. If one copy of a header is damaged, the other may be that
+/// of the previous checkpoint.
 pub(crate) fn check_age(
     buffer: &BufferConfig,
     found: &Found,
@@ -129,7 +127,7 @@ fn check_known_tree(class: &ClassConfig, header: &TreeHeader, known: &[VolumeRow
     }
 }
 
-/// Another file under the name of the buffer in use.
+/// Returns the error for another file under the name of the buffer in use.
 fn older(buffer: &BufferConfig) -> SpoolError {
     SpoolError::Unfit(format!(
         "{1} is an older file of buffer \"{0}\", not the one that is in use; put that one back, or run \
@@ -139,7 +137,7 @@ fn older(buffer: &BufferConfig) -> SpoolError {
     ))
 }
 
-/// The buffer in use as it was some time ago.
+/// Returns the error for an old copy of the buffer in use.
 fn older_copy(buffer: &BufferConfig) -> SpoolError {
     SpoolError::Unfit(format!(
         "{1} is a copy of buffer \"{0}\" from before, and lacks what was written to it since; put the newest \
@@ -149,7 +147,7 @@ fn older_copy(buffer: &BufferConfig) -> SpoolError {
     ))
 }
 
-/// Another directory under the name of the class.
+/// Returns the error for another directory under the name of the class.
 fn older_tree(class: &ClassConfig) -> SpoolError {
     SpoolError::Unfit(format!(
         "{1} is an older directory of class \"{0}\", not the one that is in use; put that one back, or run \
@@ -159,7 +157,7 @@ fn older_tree(class: &ClassConfig) -> SpoolError {
     ))
 }
 
-/// Why a rebuild does not give up a volume that holds articles: nobody named it.
+/// Returns the error for a volume with articles that the caller did not allow to be given up.
 fn not_named(config: &SpoolConfig, found: &[Option<Found>], volume: &VolumeRow) -> SpoolError {
     if is_cnfs(volume) {
         let buffer = config.buffers.iter().zip(found).find(|(buffer, _)| buffer.name == volume.name);
@@ -173,8 +171,8 @@ fn not_named(config: &SpoolConfig, found: &[Option<Found>], volume: &VolumeRow) 
     class.map_or_else(|| super::not_configured(volume), super::trees::missing)
 }
 
-/// The volumes that a rebuild goes on without: those that checkpoint or journal know, and whose files are not
-/// those that the configuration names. Each that holds articles must be named in `without`, and nothing else.
+/// Returns the volumes that a rebuild leaves out: those known from checkpoint or journal whose files differ
+/// from those in the configuration. Each that holds articles must be named in `without`, and nothing else.
 /// `found` are the configured buffers' files.
 pub(crate) fn left_out(
     disk: &Arc<dyn Disk>,
@@ -190,7 +188,7 @@ pub(crate) fn left_out(
         }
         config.buffers.iter().zip(found).any(|(buffer, found)| {
             let header = found.as_ref().map(|found| found.header.as_ref());
-            // Headers that are damaged are reconstructed, as those of the volume with that name.
+            // Damaged headers are reconstructed as those of the volume with that name.
             header.is_some_and(|header| header.map_or(v.name == buffer.name, |header| header.volume == v.id))
         })
     };
@@ -205,7 +203,7 @@ pub(crate) fn left_out(
     }
 }
 
-/// Why a rebuild cannot go on without what somebody named.
+/// Returns the error for a name in `without` that a rebuild cannot give up.
 fn nothing_to_give_up(config: &SpoolConfig, name: &str) -> SpoolError {
     SpoolError::Unfit(match config.buffers.iter().find(|buffer| buffer.name == *name) {
         Some(buffer) => format!(
@@ -220,8 +218,8 @@ fn nothing_to_give_up(config: &SpoolConfig, name: &str) -> SpoolError {
     })
 }
 
-/// What a rebuild must know to count the articles of volumes that it leaves out; reads the indexes that it
-/// replaces.
+/// Collects the data for counting the articles of volumes that are left out, from the indexes that the
+/// rebuild replaces.
 pub(crate) fn tails(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -242,9 +240,9 @@ pub(crate) fn tails(
     LeftOut { tails, since: checkpoint.map_or(0, |c| c.position), is_known }
 }
 
-/// Refuses a spool that lacks a buffer it had, or the directory of any, or has another file in its place. A
-/// rebuild (`without` is not `None`) reads what is there, and continues without the volumes that it names,
-/// which are returned.
+/// Refuses a spool that lacks a buffer it had, or the directory of any buffer, or that has another file in
+/// its place. A rebuild (`without` is not `None`) reads the existing files, and continues without the volumes
+/// in `without`, which are returned.
 pub(crate) fn check_all(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -281,10 +279,10 @@ pub(crate) fn check_trees(
     pairs.try_for_each(|(class, header)| check_known_tree(class, header, known))
 }
 
-/// Names of the configured buffers whose files are not there.
+/// Returns the names of the configured buffers whose files do not exist.
 ///
 /// # Errors
-/// A file that cannot be looked for.
+/// If a path cannot be checked.
 pub fn away(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<String>, SpoolError> {
     let mut away = Vec::new();
     for buffer in &config.buffers {
@@ -295,7 +293,7 @@ pub fn away(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<String>, SpoolE
     Ok(away)
 }
 
-/// Checks a buffer without a file of its own, on a spool that is not new; `known` are the volumes it had.
+/// Checks a buffer that has no file, on a spool that is not new; `known` are the volumes it had.
 pub(crate) fn check(disk: &dyn Disk, buffer: &BufferConfig, known: &[VolumeRow]) -> Result<(), SpoolError> {
     check_dir(disk, buffer)?;
     if is_absent(disk, &buffer.path)? && known.iter().any(|v| is_cnfs(v) && v.name == buffer.name) {
@@ -318,7 +316,7 @@ pub(crate) fn check_dir(disk: &dyn Disk, buffer: &BufferConfig) -> Result<(), Sp
     )))
 }
 
-/// A buffer that the spool had and whose file is missing.
+/// Returns the error for a known buffer whose file is missing.
 pub(crate) fn missing(buffer: &BufferConfig) -> SpoolError {
     SpoolError::Unfit(format!(
         "buffer \"{0}\" is missing: there is no file {1}; mount its disk or put the file back, or run \
@@ -336,14 +334,14 @@ fn is_absent(disk: &dyn Disk, path: &Path) -> Result<bool, SpoolError> {
     }
 }
 
-/// The buffers' files that are not there yet.
+/// Returns the buffers' files that do not exist yet.
 pub(super) fn absent(disk: &dyn Disk, config: &SpoolConfig) -> Vec<PathBuf> {
     let paths = config.buffers.iter().map(|buffer| &buffer.path);
     paths.filter(|path| is_absent(disk, path).unwrap_or(false)).cloned().collect()
 }
 
-/// Removes what an opening has made of a new spool that could not be opened: buffers and journal, which take
-/// room. The error stays the one that is reported.
+/// Removes the files of a new spool that could not be opened: buffers and journal, which take space. The
+/// original error is reported.
 pub(super) fn remove_made(disk: &dyn Disk, config: &SpoolConfig, made: &[PathBuf]) {
     let journal = Paths::new(&config.dir).journal;
     let rows = disk.list(&journal).unwrap_or_default().into_iter().map(|name| journal.join(name));

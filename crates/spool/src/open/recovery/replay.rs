@@ -1,13 +1,11 @@
-//! The journal at opening: a first pass that looks it over, and the replay.
+//! The journal at opening: a first pass that surveys it, and the replay.
 //!
-//! Invariant: whatever the survey calls whole, the replay applies row by row up to the same end.
+//! Invariant: if the survey reports the journal as whole, the replay applies it row by row up to the same
+//! end.
 
 use super::report::Recovery;
 use crate::base::error::ReadError;
-use crate::base::progress::Progress;
-use crate::base::read_mode::Patience;
 use crate::base::token::{MethodKind, Token};
-use crate::disk::Disk;
 use crate::index::fold::{Folds, Shared};
 use crate::journal::{ArticleRow, GroupsFound, JournalReader, JournalWriter, Row};
 use crate::method::Volume;
@@ -15,40 +13,43 @@ use crate::method::cnfs::Cycbuff;
 use crate::method::cnfs::record;
 use crate::open::paths::Paths;
 use crate::open::rebuild::is_overwritten;
+use disk::Disk;
+use disk::Patience;
+use disk::Progress;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
-/// Most positions in one `Void` row, which keeps it far below the longest row possible.
+/// Maximum number of positions in one `Void` row, which keeps it far below the longest possible row.
 const VOIDS_PER_ROW_MAX: usize = 10_000;
 
-/// The result of a first pass over the journal.
+/// Result of a first pass over the journal.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Survey {
     pub end: u64,
     pub rows: u64,
-    /// Everything before is durable, articles included.
+    /// Position before which everything is durable, including articles.
     pub durable: u64,
     pub boot_id: [u8; 16],
     pub closed: bool,
-    /// The last run was during another boot of the machine.
+    /// Whether the last run was during another boot of the machine.
     pub rebooted: bool,
-    /// What the last run did not sync may be lost.
+    /// Whether unsynced data of the last run may be lost.
     pub power_lost: bool,
-    /// The journal reaches to where the survey began.
+    /// Whether the journal contains the position at which the survey began.
     pub reached: bool,
-    /// Files follow the end, and no power cut explains that: rows that existed are lost.
+    /// Whether files follow the end that no power cut explains: existing rows are lost.
     pub broken: bool,
     /// Last write positions by volume.
     pub heads: BTreeMap<u16, u64>,
-    /// Positions of article rows that do not count.
+    /// Positions of void article rows.
     voids: HashSet<u64>,
-    /// Articles that were cancelled or are due: their missing files prove no loss.
+    /// Articles that were cancelled or expired: their missing files prove no loss.
     withdrawn: HashSet<Token>,
 }
 
-/// Surveys the journal from `from` on; boot id and order of closing are the folds' if no row tells others.
-/// `lost`: what was not synced may be lost though the machine ran on.
+/// Surveys the journal from `from` on; without rows about them, boot id and orderly closing are as in the
+/// folds. `lost`: unsynced data may be lost although the machine kept running.
 pub(super) fn survey(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
@@ -60,7 +61,7 @@ pub(super) fn survey(
     let mut survey =
         Survey { durable: from, boot_id: folds.boot_id, closed: folds.closed, ..Survey::default() };
     while let Some((position, payload)) = reader.next()? {
-        // Before anything is changed: a newer version may have written it.
+        // Comes before any change: a newer version may have written the row.
         survey.note(&Row::read(position, payload)?);
     }
     survey.end = reader.position();
@@ -78,15 +79,15 @@ pub(super) fn survey(
             later.note(&Row::read(position, payload)?);
         }
     }
-    // A power cut makes holes only in what was not durable yet.
+    // A power cut leaves holes only in data that was not durable yet.
     survey.broken = follows && (later.closed || remembers(&later.boot_id) || later.durable > survey.end)
         || hole && !survey.power_lost;
     Ok(survey)
 }
 
 impl Survey {
-    /// Whether the journal contains all that happened since the beginning of the survey, as far as it, the
-    /// groups file and the buffers show.
+    /// Reports whether the journal contains all events since the beginning of the survey, as far as the
+    /// journal, the groups file and the buffers show.
     pub fn is_whole(&self, folds: &Folds, groups: &GroupsFound) -> bool {
         let shared = &folds.shared;
         let head = |v: &Cycbuff| self.heads.get(&v.id()).copied().unwrap_or_else(|| v.head());
@@ -97,9 +98,9 @@ impl Survey {
             && !volumes.cycbuffs().any(|v| is_overwritten(shared, v, head(v)))
     }
 
-    /// Whether a later row withdrew an article, so that its missing bytes prove nothing and its Message-ID is
-    /// to be remembered. After a power cut that is known only where a withdrawal removes files, since in a
-    /// buffer others may have the bytes.
+    /// Reports whether a later row withdrew an article, so that its missing bytes prove nothing and its
+    /// Message-ID is to be remembered. After a power cut this holds only where a withdrawal removes files,
+    /// since bytes in a buffer may belong to others.
     fn is_withdrawn(&self, folds: &Folds, token: &Token) -> bool {
         let keeps = || folds.shared.volumes.load().get(token.volume).is_some_and(|v| v.retained().is_some());
         self.withdrawn.contains(token) && (!self.power_lost || keeps())
@@ -127,8 +128,7 @@ impl Survey {
     }
 }
 
-/// Applies the rows; returns where the journal ends, and the positions of article rows whose articles are not
-/// whole.
+/// Applies the rows; returns the end of the journal, and the positions of rows whose articles are not whole.
 pub(super) fn replay(
     folds: &mut Folds,
     paths: &Paths,
@@ -172,13 +172,13 @@ pub(super) fn replay(
     Ok((reader.position(), torn))
 }
 
-/// Rows that declare the article rows at these positions void.
+/// Pushes rows that declare the article rows at these positions void.
 pub(super) fn push_voids(journal: &mut JournalWriter, torn: &[u64]) {
     torn.chunks(VOIDS_PER_ROW_MAX).for_each(|chunk| journal.push(&Row::Void(chunk.to_vec())));
 }
 
-/// Whether an article's bytes are on the disk as they were written. None that the survey does not know to be
-/// durable has been written over (`fence.rs`).
+/// Reports whether an article's bytes are on the disk as they were written. Articles that the survey does not
+/// know to be durable have not been overwritten (`fence.rs`).
 fn is_whole(shared: &Shared, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
     let volumes = shared.volumes.load();
     let Some(volume) = volumes.get(a.token.volume).filter(|v| v.method() != MethodKind::Memory) else {
@@ -186,7 +186,7 @@ fn is_whole(shared: &Shared, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
     };
     match volume.fetch(a.token.place, Patience::Wait, buf) {
         Ok(Some((header, _))) => header.key == a.key && record::is_whole(buf),
-        // What the disk cannot read is lost to everyone.
+        // An unreadable article is lost.
         Ok(None) | Err(ReadError::WouldBlock | ReadError::Failed(_)) => false,
     }
 }
@@ -194,11 +194,11 @@ fn is_whole(shared: &Shared, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::SimDisk;
+    use disk::SimDisk;
     use std::path::Path;
 
     #[test]
-    fn any_number_of_void_positions_is_read_again() {
+    fn any_number_of_void_positions_round_trips() {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let mut journal = JournalWriter::open(&disk, Path::new("/j"), 0, 1 << 20).unwrap();
         let torn: Vec<u64> = (0..250_000).map(|n| (1 << 30) + n * 300).collect();

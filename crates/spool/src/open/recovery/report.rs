@@ -1,47 +1,47 @@
-//! What an opening found and did.
+//! Report of an opening.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tracing::{info, warn};
 
-/// Why what was not synced counts as lost.
+/// Reason why unsynced data counts as lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Loss {
     /// The machine went down.
     Reboot,
-    /// The machine ran on, but this directory or buffer may have been away: its file system mounted again,
-    /// its disk attached again, or replaced by a copy.
+    /// The machine kept running, but this directory or buffer may have been detached: its file system was
+    /// mounted again, its disk attached again, or it was replaced by a copy.
     Remount(PathBuf),
-    /// Articles that were written are not there.
+    /// Articles that were written are missing.
     Bytes,
 }
 
 /// Articles that a rebuild has given up with the buffers that it left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GivenUp {
-    /// How many.
+    /// Number of articles.
     pub articles: u64,
-    /// Whether that is exact. After a crash, and without the last checkpoint, some that were overwritten may
-    /// be counted, and some that were lost with the indexes may not.
+    /// Whether the number is exact. After a crash without the last checkpoint, it may include overwritten
+    /// articles, and lack some that were lost with the indexes.
     pub is_exact: bool,
 }
 
-/// What opening found and did.
+/// Findings and actions of an opening.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// The spool is new.
     pub new: bool,
-    /// The last run did not close it in order.
+    /// The last run did not close it properly.
     pub crashed: bool,
-    /// What the last run did not sync may be lost, as after a power cut.
+    /// Unsynced data of the last run may be lost, as after a power cut.
     pub power_lost: bool,
-    /// Why, if so.
+    /// Reason, if so.
     pub loss: Option<Loss>,
     /// Journal rows replayed.
     pub rows: u64,
     /// Articles whose rows were dropped because their bytes had not reached the disk.
     pub torn: u64,
-    /// Articles that the journal had no rows of, found where they were stored.
+    /// Articles without journal rows that were found where they were stored.
     pub taken_in: u64,
     /// Old articles given up because bytes without a row overwrote them.
     pub given_up: u64,
@@ -49,23 +49,23 @@ pub struct Recovery {
     pub rebuilt: Option<u64>,
     /// Articles of the buffers that a rebuild left out.
     pub(crate) left_out: GivenUp,
-    /// What of the indexes was lost or damaged, so that all were made again from journal or buffers.
+    /// Description of the lost or damaged index, if all were rebuilt from journal or buffers.
     pub lost: Option<String>,
-    /// Entries of the history log that were lost with its files. The ids among them that were remembered
-    /// without an article are known again only as far as the journal goes back.
+    /// Entries of the history log that were lost with its files. Ids among them that were remembered without
+    /// an article are restored only as far as the journal goes back.
     pub lost_history: u64,
     /// Pages of usage bitmaps and history that could not be read.
     pub mended_pages: u64,
     /// Damaged parts of indexes that were rebuilt once it was open.
     pub mended: u64,
-    /// A copy of the checkpoint is damaged or missing: another one must be taken.
+    /// Whether a copy of the checkpoint is damaged or missing, so that another one must be taken.
     pub(crate) lone_checkpoint: bool,
-    /// A copy of a buffer's header is damaged: it is written again.
+    /// Whether a copy of a buffer's header is damaged, so that it must be rewritten.
     pub(crate) lone_header: bool,
 }
 
 impl Recovery {
-    /// Logs it, of the spool in `dir`.
+    /// Logs the report, for the spool in `dir`.
     pub(crate) fn log(&self, dir: &Path) {
         let spool = dir.display();
         if self.lost.is_some() || self.mended_pages > 0 {

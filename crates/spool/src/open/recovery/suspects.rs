@@ -1,16 +1,15 @@
-//! After a crash: the old articles that bytes without a row may lie over (`docs/states.md`, states 4 and 5).
+//! Old articles that bytes without a row may have overwritten in a crash (`docs/states.md`, states 4 and 5).
 //!
-//! Such bytes begin at the write position (whole records there have got their rows by now,
+//! Such bytes begin at the write position (whole records there have received rows by now,
 //! [`super::unjournaled`]) and end within its cycle, since the next one is entered only durably (`fence.rs`).
-//! After a kill they are records one after the other, the last perhaps cut off; after a power cut any part of
-//! up to [`UNSYNCED_BYTES_MAX`] may be there. A damaged old article is given up where they reached it; any
-//! other was damaged by its medium, costs nobody else anything, and is left to `newsreel verify`. Called once
+//! After a kill they are consecutive records, the last perhaps cut off; after a power cut any part of up to
+//! [`UNSYNCED_BYTES_MAX`] may be there. A damaged old article is given up if they reached it; damage
+//! elsewhere comes from the medium, affects no other article, and is left to `newsreel verify`. Called once
 //! per opening, after the replay.
 
 use crate::base::error::SpoolError;
 use crate::base::ids::GroupId;
 use crate::base::limits::PART_BYTES_MAX;
-use crate::base::read_mode::Patience;
 use crate::index::fold::Folds;
 use crate::index::residents::Resident;
 use crate::journal::{JournalWriter, Row};
@@ -18,35 +17,36 @@ use crate::method::cnfs::record::{self, HEADER_BYTES, RecordHeader};
 use crate::method::scan::header_at;
 use crate::method::{Cyclic, Volume};
 use crate::write::syncer::UNSYNCED_BYTES_MAX;
+use disk::Patience;
 use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 
-/// Bytes looked through at a time for records without a row: whole blocks of any size.
+/// Bytes searched at a time for records without a row: whole blocks of any size.
 const CHUNK_BYTES: u64 = 256 << 10;
-/// The same where a sector cannot be read: no less than the largest block.
+/// Bytes searched at a time near an unreadable sector: no less than the largest block.
 const PIECE_BYTES: u64 = 16 << 10;
 
-/// An old article that is named and not whole.
+/// An indexed old article that is not whole.
 struct Suspect {
     resident: Resident,
-    /// The place that a record has which is written over its beginning.
+    /// Place of a record that would have been written over its beginning.
     over: u64,
 }
 
-/// Where a run that was cut off may have written.
+/// Area that an interrupted run may have written to.
 #[derive(Debug, Clone, Copy)]
 struct Unjournaled {
-    /// The write position according to the rows.
+    /// Write position according to the rows.
     head: u64,
-    /// No record begins at or after this place.
+    /// Place at or after which no record begins.
     end: u64,
-    /// Records that had no row have this sequence or a later one.
+    /// Lowest sequence of a record without a row.
     first_sequence: u64,
 }
 
-/// Gives up the old articles that were overwritten in part, and marks the whole ones that were about to be as
-/// alive. Rows name articles up to `first_sequence`. Returns how many were given up.
+/// Gives up the old articles that were partly overwritten, and marks the whole ones in that area as alive.
+/// Rows cover articles before `first_sequence`. Returns the number of articles given up.
 pub(super) fn give_up_damaged(
     folds: &mut Folds,
     journal: &mut JournalWriter,
@@ -74,7 +74,7 @@ pub(super) fn give_up_damaged(
             reached.map(|s| s.resident).collect()
         } else {
             let upto = records_end(volume, &written);
-            // The zeros after them, or a header that was begun.
+            // Zeros may follow the records, or an unfinished header.
             let reaches =
                 |s: &Suspect| s.resident.place < volume.tail_at(upto) || s.over < upto + HEADER_BYTES as u64;
             suspects.into_iter().filter(reaches).map(|s| s.resident).collect()
@@ -88,8 +88,8 @@ pub(super) fn give_up_damaged(
     Ok(given_up)
 }
 
-/// The articles that are named, lie where unjournaled bytes may, and are not whole. The others there are
-/// marked alive: the run that was cut off may have declared them overwritten.
+/// Returns the indexed articles that lie where unjournaled bytes may, and are not whole. The others there are
+/// marked alive: the interrupted run may have declared them overwritten.
 fn damaged(
     folds: &mut Folds,
     index: usize,
@@ -106,7 +106,7 @@ fn damaged(
     let mut seen = HashSet::new();
     let is_count_vague = &mut folds.is_count_vague;
     let mut look_at = |resident: &Resident| {
-        // Its usage bit may be as the run that was cut off left it.
+        // The interrupted run may have changed its usage bit.
         *is_count_vague |= resident.numbers.is_empty();
         match volume.fetch(resident.place, Patience::Wait, &mut buf) {
             Ok(Some((_, live))) if record::is_whole(&buf) => {
@@ -129,14 +129,14 @@ fn damaged(
     Ok(suspects)
 }
 
-/// Clears the usage bits, up to a place, that articles left whose rows a power cut took: where they are set,
-/// no old article begins.
+/// Clears the usage bits, up to a place, of articles whose rows a power cut took: bits at which no old
+/// article begins.
 fn clear_strays(volume: &dyn Cyclic, end: u64, is_old: impl Fn(u64) -> bool) {
     let mut buf = Vec::new();
     let mut at = 0;
     while let Some(place) = volume.next_living(at).filter(|place| *place < end) {
         at = place + 1;
-        // What is not among the residents may be in a damaged page of theirs.
+        // Articles missing from the residents may be on a damaged page of them.
         let mut is_whole =
             || matches!(volume.fetch(place, Patience::Wait, &mut buf), Ok(Some(_))) && record::is_whole(&buf);
         if !is_old(place) && !is_whole() {
@@ -145,7 +145,7 @@ fn clear_strays(volume: &dyn Cyclic, end: u64, is_old: impl Fn(u64) -> bool) {
     }
 }
 
-/// Where the records end that follow each other from the write position on.
+/// Returns the end of the consecutive records from the write position on.
 fn records_end(volume: &dyn Cyclic, written: &Unjournaled) -> u64 {
     let mut at = written.head;
     while at < written.end
@@ -156,13 +156,13 @@ fn records_end(volume: &dyn Cyclic, written: &Unjournaled) -> u64 {
     at
 }
 
-/// Whether one flipped bit explains why the article at a place is not whole.
+/// Reports whether one flipped bit explains why the article at a place is not whole.
 fn is_rotten(volume: &dyn Cyclic, place: u64) -> bool {
     let mut buf = Vec::new();
     matches!(volume.fetch(place, Patience::Wait, &mut buf), Ok(Some(_))) && record::is_rotten(&buf)
 }
 
-/// Where the last record ends whose header reached the disk.
+/// Returns the end of the last record whose header reached the disk.
 fn last_record_end(volume: &dyn Cyclic, written: &Unjournaled) -> u64 {
     let mut last = written.head;
     let mut bytes = Vec::new();
@@ -171,7 +171,7 @@ fn last_record_end(volume: &dyn Cyclic, written: &Unjournaled) -> u64 {
         let upto = written.end.min(at + CHUNK_BYTES);
         match last_end_between(volume, written, at..upto, &mut bytes) {
             Ok(end) => last = last.max(end),
-            // What is near an unreadable sector is skipped, and no more than that.
+            // Only the surroundings of the unreadable sector are skipped.
             Err(_) => {
                 for piece in (at..upto).step_by(PIECE_BYTES as usize) {
                     let range = piece..upto.min(piece + PIECE_BYTES);
@@ -203,7 +203,7 @@ fn last_end_between(
 }
 
 impl Unjournaled {
-    /// Whether a header found at a place is that of a record without a row.
+    /// Reports whether a header found at a place belongs to a record without a row.
     fn is_record(&self, header: &RecordHeader, place: u64) -> bool {
         header.place == place && header.sequence >= self.first_sequence
     }

@@ -1,17 +1,17 @@
-//! Opening the volumes that keep: one directory for each class, whose header says whose it is.
+//! Opening the volumes of retained articles: one directory per class, whose header identifies its owner.
 
 use crate::base::config::{ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::ids::GroupNames;
 use crate::base::token::MethodKind;
-use crate::disk::Disk;
 use crate::method::tree_header::{FILE, TreeHeader, is_ours};
 use crate::method::{AppendOnly, FileTree, Volume};
+use disk::Disk;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The directories' files, of all classes that keep.
+/// Reads the headers of the directories of all classes that retain articles.
 pub(crate) fn headers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<TreeHeader>, SpoolError> {
     let mut headers = Vec::new();
     for class in config.classes.iter().filter(|c| c.method.keeps()) {
@@ -21,7 +21,7 @@ pub(crate) fn headers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<TreeH
     Ok(headers)
 }
 
-/// A class that holds articles and whose directory is missing.
+/// Returns the error for a class with articles whose directory is missing.
 pub(super) fn missing(class: &ClassConfig) -> SpoolError {
     SpoolError::Unfit(format!(
         "class \"{0}\" is missing its articles: there is no {1}; mount its disk or put the directory \
@@ -31,17 +31,17 @@ pub(super) fn missing(class: &ClassConfig) -> SpoolError {
     ))
 }
 
-/// What else is known of a class's volume.
+/// Further information about a class's volume.
 pub(crate) struct Known<'a> {
     pub head: Option<u64>,
-    /// The number a new volume gets.
+    /// Number for a new volume.
     pub id: u16,
     pub secret: &'a str,
-    /// A checkpoint names articles in it.
+    /// Whether a checkpoint refers to articles in it.
     pub used: bool,
 }
 
-/// Opens or makes the volume of a class.
+/// Opens or creates the volume of a class.
 pub(crate) fn open(
     disk: &Arc<dyn Disk>,
     names: &Arc<GroupNames>,
@@ -91,12 +91,12 @@ pub(crate) fn open(
     })
 }
 
-/// Starts using a directory; `None` if something else is in it.
+/// Starts using a directory; `None` if it contains other files.
 fn make(disk: &Arc<dyn Disk>, class: &ClassConfig, known: &Known<'_>) -> io::Result<Option<TreeHeader>> {
     let dir = &class.tree.path;
     disk.create_dir(dir)?;
     let others = disk.list(dir)?.into_iter().any(|name| !is_ours(&name));
-    // A file system's root has that one.
+    // The root directory of a file system may contain `lost+found`.
     if others || disk.list_dirs(dir)?.into_iter().any(|name| name != "lost+found") {
         return Ok(None);
     }

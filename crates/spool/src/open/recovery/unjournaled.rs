@@ -1,32 +1,31 @@
-//! Articles that no journal row speaks of (`docs/states.md`, state 5).
+//! Articles without a journal row (`docs/states.md`, state 5).
 //!
-//! A crash between the two writes of an article leaves one part of them; a journal that lost its last rows,
-//! or an older one that was put back, leaves all that came after. Every record contains its place, its
-//! arrival and its numbers, so those that are newer than the journal get the rows they lack: in buffers the
-//! records at the write position, in trees the files that no index knows. Called once per opening, after the
-//! replay.
+//! A crash between the two writes of an article leaves only part of them; a journal that lost its last rows,
+//! or an older one that was restored, lacks all later ones. Every record contains its place, its arrival and
+//! its numbers, so articles newer than the journal receive their missing rows: in buffers the records at the
+//! write position, in trees the files that no index knows. Called once per opening, after the replay.
 
 use crate::base::facts::Tagged;
 use crate::base::ids::GroupId;
-use crate::base::progress::Progress;
 use crate::base::token::{MethodKind, Token};
 use crate::index::fold::Folds;
 use crate::index::history::Found;
 use crate::journal::{ArticleRow, JournalWriter, Row, put_numbers};
 use crate::method::{Kind, Retained, StrayKind, Volume};
 use crate::open::rebuild::{Record, Region, group_named, newer_numbers, record_at};
+use disk::Progress;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-/// Rows are written when this many bytes of them have accumulated.
+/// Size of accumulated rows, in bytes, at which they are written.
 const ROWS_BYTES: u64 = 1 << 20;
 
-/// A volume, and the record at its write position; of a tree, the next that no index knows.
+/// A volume with the record at its write position or, for a tree, with the next article that no index knows.
 struct Front {
     volume: Arc<dyn Volume>,
     found: Option<(Region, Record)>,
-    /// The places of a tree, in the order of their articles.
+    /// Places of a tree, in the order of the articles.
     places: Option<std::vec::IntoIter<u64>>,
 }
 
@@ -57,9 +56,9 @@ impl Front {
 /// Sequence and place of articles in a tree.
 type Places = Vec<(u64, u64)>;
 
-/// The articles of a tree that may be newer than the journal, which ends at `end`. All of its names are
-/// looked at if the journal is an older one, or nothing says that it is not; after a crash those that follow
-/// the numbers given out, or all where names have no order.
+/// Returns the articles of a tree that may be newer than the journal, which ends at `end`. All names are
+/// examined if the journal is an older one, or may be; after a crash only those after the assigned numbers,
+/// or all if names have no order.
 fn newer_places(
     folds: &mut Folds,
     (index, volume): (usize, &dyn Retained),
@@ -78,7 +77,7 @@ fn newer_places(
     }
 }
 
-/// The articles in a tree whose numbers follow those given out.
+/// Returns the articles in a tree whose numbers follow the assigned ones.
 fn next_places(folds: &Folds, volume: &dyn Retained) -> io::Result<Places> {
     let shared = &folds.shared;
     let mut found = Places::new();
@@ -93,7 +92,7 @@ fn next_places(folds: &Folds, volume: &dyn Retained) -> io::Result<Places> {
     Ok(found)
 }
 
-/// The articles in a tree that no index knows. Only files that no living article has are read.
+/// Returns the articles in a tree that no index knows. Reads only files without a living article.
 fn unknown_places(
     folds: &mut Folds,
     index: usize,
@@ -122,21 +121,21 @@ fn unknown_places(
     Ok(found)
 }
 
-/// Where the rows go.
+/// Writer of missing rows.
 struct Rows<'a> {
     journal: &'a mut JournalWriter,
-    /// So many groups have rows.
+    /// Number of groups that have rows.
     groups: usize,
-    /// Whether the journal says durably that it is no longer closed.
+    /// Whether the journal durably records that it is no longer closed.
     is_open: bool,
 }
 
 impl Rows<'_> {
-    /// Puts a row into the journal, after those of groups that only the articles know, and applies it.
+    /// Adds a row to the journal, after those of groups that are known from articles only, and applies it.
     fn put(&mut self, folds: &mut Folds, row: &Row<'_>) -> io::Result<()> {
         if !self.is_open {
-            // The indexes change from here on. Were the journal's end still that of an orderly end after a
-            // power cut, they would be trusted with the half of it that reached the disk.
+            // The indexes change from here on. If the journal still seemed properly closed after a power cut,
+            // indexes with half of these changes would be trusted.
             self.journal.push(&Row::Opened { boot_id: folds.shared.disk.boot_id() });
             self.journal.write()?;
             self.journal.sync_set().sync()?;
@@ -154,8 +153,8 @@ impl Rows<'_> {
     }
 }
 
-/// Gives the articles that are newer than the journal, which ends at `end`, their rows, oldest first; returns
-/// how many came back.
+/// Writes rows for the articles that are newer than the journal, which ends at `end`, oldest first; returns
+/// how many were recovered.
 pub(super) fn take_in(
     folds: &mut Folds,
     journal: &mut JournalWriter,
@@ -191,23 +190,23 @@ pub(super) fn take_in(
                 front.look(folds);
             }
             None if front.places.is_some() => front.look(folds),
-            // Nothing that follows it can be newer.
+            // No later record can be newer.
             None => front.found = None,
         }
     }
-    // What could not be taken in keeps its sequence.
+    // Articles that could not be recovered keep their sequence numbers.
     folds.next_sequence = folds.next_sequence.max(sequence);
     Ok(taken)
 }
 
-/// Gives one record its row and returns whether its article lives; `None` if it is older than what the
-/// journal knows.
+/// Writes the row of one record and returns whether its article lives; `None` if it is older than the
+/// journal.
 fn take(folds: &mut Folds, rows: &mut Rows<'_>, front: &Front) -> io::Result<Option<bool>> {
     let Some((region, record)) = &front.found else { return Ok(None) };
     take_record(folds, &*front.volume, (region, record), &mut |folds, row| rows.put(folds, row))
 }
 
-/// As [`take`]; `put` puts a row into the journal and applies it.
+/// Like [`take`]; `put` adds a row to the journal and applies it.
 pub(crate) fn take_record<E>(
     folds: &mut Folds,
     volume: &dyn Volume,

@@ -1,5 +1,5 @@
-//! What comes before anything of a part is stored: room in files that grow, and promised numbers; and the
-//! groups file, which has the promises and all groups (`docs/formats/groups.md`).
+//! Preparations before a part is stored: space in files that grow, promised numbers, and the groups file,
+//! which has the promises and all groups (`docs/formats/groups.md`).
 
 use super::{Scratch, Writer, trouble};
 use crate::base::error::Trouble;
@@ -8,8 +8,7 @@ use crate::journal::{GroupsState, Row};
 use std::io;
 
 impl Writer {
-    /// Makes room, before anything is stored, for what a part needs in files that grow, and promises its
-    /// numbers.
+    /// Reserves space in growing files for a part, before anything is stored, and promises its numbers.
     pub(super) fn reserve(&mut self, s: &mut Scratch) -> Result<(), Trouble> {
         let history = &self.folds.shared.history;
         history.reserve(s.prepared.iter().map(|p| p.key)).map_err(|e| trouble("make room in history", &e))?;
@@ -27,14 +26,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Commits rows of groups, durably. The caller has asked [`Writer::accepting`].
+    /// Commits rows of groups, durably. The caller has called [`Writer::accepting`].
     pub fn commit_groups(&mut self, rows: &[Row<'_>]) -> Result<(), Trouble> {
         self.groups.add(rows).map_err(|e| self.sync.stop(trouble("write groups file", &e)))?;
         rows.iter().for_each(|row| self.journal.push(row));
         self.write_now()
     }
 
-    /// All groups as they are now, for the groups file.
+    /// Returns the current state of all groups, for the groups file.
     pub(super) fn groups_state(&self) -> GroupsState {
         let folds = &self.folds;
         let retired = folds.retired.iter();

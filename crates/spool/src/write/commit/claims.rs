@@ -1,13 +1,13 @@
-//! Journal that only its readers need: kept within bounds, and given up when the disk is full.
+//! Journal files that only readers need: kept within bounds, and removed when the disk is full.
 
 use super::Writer;
-use crate::base::clock::unix_now;
 use crate::journal::Bounds;
+use disk::clock::unix_now;
 use std::io;
 use std::path::PathBuf;
 
 impl Writer {
-    /// The journal files that may go once a checkpoint at `position` is durable.
+    /// Returns the journal files that may be removed once a checkpoint at `position` is durable.
     pub(super) fn dead_journals(&mut self, position: u64) -> io::Result<Vec<PathBuf>> {
         let config = self.folds.shared.current.load();
         let bounds = Bounds {
@@ -20,7 +20,8 @@ impl Writer {
         self.journal.files_before(keep_from)
     }
 
-    /// On a full disk accepting comes first: what only readers claim is removed. They count what they lose.
+    /// Removes journal files that only readers claim: on a full disk, accepting has priority. Readers count
+    /// their losses.
     pub(super) fn release_claims(&self) -> io::Result<()> {
         let shared = &self.folds.shared;
         let keep = shared.current.load().journal_keep_bytes;

@@ -1,4 +1,4 @@
-//! Whether the spool accepts, and how it comes to do so again after a full disk (`docs/states.md`).
+//! Checks whether the spool accepts articles, and resumes accepting after a full disk (`docs/states.md`).
 
 use super::{Writer, trouble};
 use crate::base::error::{Trouble, TroubleKind};
@@ -6,8 +6,8 @@ use crate::journal::Row;
 use std::io;
 
 impl Writer {
-    /// Whether the spool accepts at the moment. After a full disk it tries once a second whether there is
-    /// room again.
+    /// Returns an error unless the spool accepts at the moment. After a full disk, checks once a second
+    /// whether there is space again.
     pub fn accepting(&mut self) -> Result<(), Trouble> {
         if let Some(text) = self.folds.failed.clone() {
             let text = format!("{text}; a restart makes the index whole again from the journal");
@@ -20,9 +20,9 @@ impl Writer {
         if resumed { Ok(()) } else { Err(trouble) }
     }
 
-    /// After a full disk: accepts again if there is room for all that waits for it.
+    /// Resumes accepting after a full disk if there is space for all pending writes.
     pub fn resume(&mut self) -> bool {
-        // A checkpoint that is late may need just this room.
+        // A postponed checkpoint may need exactly this space.
         let released = self.release_claims();
         if released.is_err() || self.sync.is_checkpoint_late() {
             return false;
@@ -36,8 +36,8 @@ impl Writer {
         has_room
     }
 
-    /// Whether rows that free room may be written, which they may on a full disk. They go to the end of the
-    /// journal's file, which is reserved and which nothing else uses.
+    /// Checks whether rows that free space may be written, which is allowed on a full disk. They go to the
+    /// end of the journal's file, which is reserved for them.
     pub fn may_free(&mut self) -> Result<(), Trouble> {
         match self.accepting() {
             Err(trouble) if trouble.kind == TroubleKind::Full => Ok(()),
@@ -45,8 +45,8 @@ impl Writer {
         }
     }
 
-    /// After rows that freed room were applied: removes the files that hold no living article any more, and
-    /// begins the next journal file if it is time for one.
+    /// Removes files without living articles after rows that freed space were applied, and begins the next
+    /// journal file if it is time for one.
     pub fn freed(&mut self) -> Result<(), Trouble> {
         let volumes = self.folds.shared.volumes.load();
         let swept = volumes.retained().try_for_each(|volume| volume.sweep());
@@ -57,18 +57,18 @@ impl Writer {
         Ok(())
     }
 
-    /// After an operator's request that frees room: if the disk was full, accepts again at once where that
-    /// is possible now, not only when the next article comes.
+    /// Resumes accepting after an operator's request that freed space, if the disk was full and that is now
+    /// possible, instead of waiting for the next article.
     pub fn end_freeing(&mut self) {
         if self.sync.trouble().is_some_and(|trouble| trouble.kind == TroubleKind::Full) {
             self.resume();
         }
     }
 
-    /// Tries whether there is room again, with what there was none for.
+    /// Checks whether there is space again by writing what did not fit before.
     fn probe(&mut self) -> io::Result<()> {
         self.folds.write_late()?;
-        // First, so that no try uses up what is reserved for rows that free room.
+        // Comes first, so that no attempt uses up the space reserved for rows that free space.
         self.continue_journal()?;
         self.journal.push(&Row::Probe);
         self.journal.write()?;
@@ -95,7 +95,7 @@ impl Writer {
         }
     }
 
-    /// Begins a journal file if it is time for one, or ends the beginning of one.
+    /// Begins a journal file if it is time for one, or completes the beginning of one.
     fn continue_journal(&mut self) -> io::Result<()> {
         if self.journal.is_file_full() || self.journal_state_late { self.next_journal_file() } else { Ok(()) }
     }

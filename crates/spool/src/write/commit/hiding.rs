@@ -1,7 +1,8 @@
-//! Articles that are hidden from the first (`docs/hiding.md`).
+//! Articles that are hidden from the start (`docs/hiding.md`).
 //!
-//! The row of such an article says who hides it. A crash may keep the article and lose its row, and an
-//! opening then gives it another one; so a row that is durable before the article is stored says it too.
+//! The row of such an article records who hides it. A crash may keep the article and lose its row, and an
+//! opening then writes another one; a row that is durable before the article is stored therefore records it
+//! too.
 
 use super::Writer;
 use crate::base::entry::{Entry, Filing};
@@ -31,12 +32,12 @@ impl Writer {
         if any { self.write_now().inspect_err(|_| self.journal.discard()) } else { Ok(()) }
     }
 
-    /// Whether an article that is hidden as it is filed finds no room among those that are.
+    /// Reports whether there are too many hidden articles for an article that is hidden as it is filed.
     pub(super) fn hides_too_much(&self, f: &Filing<'_>, coming: usize) -> bool {
         f.tagged.hidden().is_some() && self.folds.shared.hidden.count() + coming >= HIDDEN_MAX
     }
 
-    /// The entry of an article that is hidden as it is filed.
+    /// Returns the entry of an article that is hidden as it is filed.
     pub(super) fn hidden_entry(
         &self,
         f: &Filing<'_>,

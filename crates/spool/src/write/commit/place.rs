@@ -1,7 +1,7 @@
-//! Where an article goes: the rules name its class, the class a volume, the volume a place.
+//! Placement of an article: the rules choose its class, the class a volume, the volume a place.
 //!
-//! A class with a floor passes to its overflow what it could only store by displacing an article that is to
-//! stay. Part of the writer; plans only, nothing is written here. Sources: CNFS-04, CNFS-20 to CNFS-26.
+//! A class with a floor passes to its overflow what it could only store by displacing a protected article.
+//! Part of the writer; only plans, without writing anything. Sources: CNFS-04, CNFS-20 to CNFS-26.
 
 use super::{Prepared, Scratch, Writer, part};
 use crate::base::bug::own_bug;
@@ -24,42 +24,42 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What became of the search for a place.
+/// Result of the search for a place.
 pub(super) enum Place {
     At(Token, usize),
     Trash(Token),
-    /// In the next part.
+    /// The article must wait for the next part.
     Later,
-    /// Not without breaking the class's floor; its overflow may take it.
+    /// Storing it would break the class's floor; its overflow may take it.
     Full(Option<usize>),
-    /// Not until there is room in a class that keeps what it has.
+    /// A class of retained articles has no space at the moment.
     NoRoom,
     Nowhere,
 }
 
-/// The volume at an index that was planned for.
+/// Returns the volume at an index that was planned for.
 pub(super) fn planned(volumes: &VolumeTable, index: usize) -> Result<&Arc<dyn Volume>, Trouble> {
     volumes.all().get(index).ok_or_else(|| own_bug!("volume {index} was planned for and is not there"))
 }
 
-/// What rules may ask of an article in so many groups.
+/// Returns the properties that rules test, for an article in this many groups.
 fn traits<'a>(f: &'a Filing<'_>, groups: usize) -> Traits<'a> {
     let expires_in_secs = f.expires.map(|e| e.saturating_sub(f.arrived));
     Traits { size_bytes: article_bytes(f), groups, expires_in_secs, criteria: &f.criteria }
 }
 
-/// Length of an article in wire format, without Xref line and final `.`-line.
+/// Returns the length of an article in wire format, without Xref line and final `.` line.
 pub(super) fn article_bytes(f: &Filing<'_>) -> u64 {
     f.pieces.iter().map(|p| p.len() as u64).sum()
 }
 
 impl Writer {
-    /// Has the processor fetch what giving out the next numbers of these groups will read and change.
+    /// Prefetches the data for assigning the next numbers of these groups.
     pub(super) fn fetch_numbers(&self, groups: &[GroupId]) {
         groups.iter().filter_map(|id| self.folds.numbers.get(id.0 as usize)).for_each(fetch_all);
     }
 
-    /// Which class the rules assign to an article.
+    /// Returns the class that the rules assign to an article.
     pub(super) fn class_of(&self, f: &Filing<'_>) -> Option<usize> {
         if f.groups.is_empty() {
             return self.class_by_names(f);
@@ -71,8 +71,8 @@ impl Writer {
         self.folds.rules.class(bits, || f.groups.iter().fold(0, |bits, g| bits | bits_of(g)), &traits)
     }
 
-    /// The class of an article that is filed in no group. None that keeps its articles until they are due in
-    /// their groups: a later rule decides, or it goes to the first class that has buffers.
+    /// Returns the class of an article that is filed in no group. Skips classes that retain articles until
+    /// they are due in their groups: a later rule decides, or the first class that has buffers.
     fn class_by_names(&self, f: &Filing<'_>) -> Option<usize> {
         let names = || newsgroups::split(f.criteria.newsgroups).take(GROUPS_MAX);
         let bits_of = |name: &[u8]| self.folds.rules.group_bits(name);
@@ -96,14 +96,14 @@ impl Writer {
         // An upper bound: the Xref line's length depends on the numbers.
         let xref_bytes_max = self.folds.identity.len() + 16 + names_bytes + f.groups.len() * 24;
         let mut number = first;
-        // What its class has promised to keep is not displaced: the article goes to the overflow instead.
+        // A full class does not displace protected articles: the article goes to the overflow instead.
         for _ in 0..self.classes.len().max(1) {
             let data_bytes = match packed.filter(|p| p.class == number) {
                 Some(packed) => packed.data_bytes(),
                 None => article_bytes(f) as usize + record::END.len(),
             };
             let len = record::HEADER_BYTES + xref_bytes_max + data_bytes;
-            // What is kept is due by the groups that it is in.
+            // Retained articles are due according to their groups, so one without groups does not fit here.
             if f.groups.is_empty() && self.classes.get(number).is_some_and(|class| class.method.keeps()) {
                 break;
             }
@@ -125,7 +125,7 @@ impl Writer {
         Ok(Place::Nowhere)
     }
 
-    /// Length of the groups' names together.
+    /// Returns the total length of the groups' names.
     fn names_bytes(&self, groups: &[GroupId]) -> Result<usize, Trouble> {
         groups.iter().try_fold(0, |sum, group| {
             let numbers = self.folds.numbers.get(group.0 as usize);
@@ -160,7 +160,7 @@ impl Writer {
             let Some(v) = v.cyclic() else { return true };
             let moves = (v.tail_at(head), v.head());
             let arrived_max = arrived.saturating_sub(floor.keep_secs);
-            // Unreadable residents will be reported by the displacing itself.
+            // The displacement itself will report unreadable residents.
             !floors.would_break(volume, residents, moves, arrived_max).unwrap_or(false)
         };
         let Some(choice) = class.choose(volumes, &s.heads, len, &mut may) else {
@@ -192,7 +192,7 @@ impl Writer {
         Ok(Place::At(token, choice.volume))
     }
 
-    /// No row names a part's articles: methods with a file an article release the names.
+    /// Releases the names that methods with one file per article have taken for a part without rows.
     pub(super) fn take_back(&self, context: &PublishContext<'_>, s: &Scratch) {
         for p in &s.prepared {
             if let Some(token) = p.token
@@ -203,8 +203,8 @@ impl Writer {
         }
     }
 
-    /// The token with the place that the volume finally assigns to the article, whose numbers are known by
-    /// now.
+    /// Returns the token with the place that the volume finally assigns to the article, whose numbers are now
+    /// known.
     pub(super) fn settle(
         &self,
         f: &Filing<'_>,

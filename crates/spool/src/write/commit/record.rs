@@ -1,4 +1,4 @@
-//! An article's record, its row and its numbers, made in memory: nothing is stored here.
+//! Construction of an article's record, row and numbers in memory: nothing is stored here.
 
 use super::place::{article_bytes, planned};
 use super::{Prepared, Run, Scratch, Writer, part, trouble};
@@ -20,12 +20,12 @@ use netnews::overview_row::{Fields, append_fields, append_headers};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// What a group takes in Xref besides its name: a blank, a colon and a number.
+/// Typical length of a group's entry in Xref without its name: a blank, a colon and a number.
 const PLACE_BYTES_USUAL: usize = 8;
 
 impl Writer {
-    /// Gives an article its numbers and its final place, and makes its record and its row. `token` is
-    /// what was planned, in the volume at an index; `packed` the article compressed for the class it goes to.
+    /// Assigns numbers and the final place to an article, and builds its record and row. `token` was planned
+    /// in the volume at an index; `packed` is the article compressed for its class.
     pub(super) fn put_article(
         &mut self,
         f: &Filing<'_>,
@@ -63,7 +63,7 @@ impl Writer {
         Ok(token)
     }
 
-    /// Puts down an article's Xref value and its overview fields.
+    /// Builds an article's Xref value and its overview fields.
     fn put_texts(
         &self,
         f: &Filing<'_>,
@@ -84,7 +84,7 @@ impl Writer {
         Ok([start..end, end..s.text.len()])
     }
 
-    /// Puts down the headers that overview keeps besides, as they are stored.
+    /// Appends the additional overview headers, as they are stored.
     fn put_further_headers(&self, f: &Filing<'_>, s: &mut Scratch) {
         let names = &self.folds.overview_headers;
         if names.is_empty() || f.groups.is_empty() {
@@ -98,7 +98,8 @@ impl Writer {
         append_headers(&s.head, names, &mut s.text);
     }
 
-    /// Notes what an article without numbers saves: `bytes` long are its overview fields and our name.
+    /// Counts the savings of an article without numbers; `bytes` is the length of its overview fields and our
+    /// name.
     fn count_unnumbered(&self, f: &Filing<'_>, bytes: usize) {
         let (mut rows, mut places_bytes) = (0, 0);
         for name in newsgroups::split(f.criteria.newsgroups).take(GROUPS_MAX) {
@@ -110,7 +111,8 @@ impl Writer {
         saved.row_bytes.fetch_add(rows * (bytes + places_bytes) as u64, Ordering::Relaxed);
     }
 
-    /// Makes the record in its volume's stage, without padding; returns where. Its Xref value is in `s.xref`.
+    /// Builds the record in its volume's stage, without padding; returns its range. Its Xref value is in
+    /// `s.xref`.
     fn put_record(
         &self,
         f: &Filing<'_>,
@@ -154,7 +156,7 @@ impl Writer {
         Ok(start..end)
     }
 
-    /// Plans the writing of a record, which is the last in its volume's stage.
+    /// Plans the write of a record, which is the last in its volume's stage.
     fn plan_run(
         &mut self,
         volume: &dyn Volume,
@@ -168,7 +170,7 @@ impl Writer {
         let bytes = bytes.start..bytes.start + padded as usize;
         stage.resize(bytes.end, 0);
         match s.runs.iter_mut().rev().find(|r| r.volume == index) {
-            // The area's end cuts a run, even if the record before filled it to the last byte.
+            // The end of the area ends a run, even if the record before filled it to the last byte.
             Some(run) if run.end == token.place && volume.joins(token.place) => {
                 (run.bytes.end, run.end) = (bytes.end, head);
             }
@@ -182,7 +184,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Pushes the row of an article; the next one gets the next sequence.
+    /// Pushes the row of an article, with the next sequence number.
     fn push_row(&mut self, f: &Filing<'_>, p: &Prepared, s: &mut Scratch) -> Result<(), Trouble> {
         s.row_numbers.clear();
         for (group, number) in part(&s.numbers, &p.numbers)? {
@@ -206,7 +208,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the numbers that an article brings may be given out.
+    /// Reports whether the numbers that an article brings may be assigned.
     pub(super) fn are_free(&self, f: &Filing<'_>) -> bool {
         f.groups.iter().zip(f.numbers).all(|(group, number)| {
             let assigned = self.folds.numbers.get(group.0 as usize).map_or(0, |n| n.assigned);
@@ -214,7 +216,7 @@ impl Writer {
         })
     }
 
-    /// A number whose name in a tree another file has, which no index knows, is passed over.
+    /// Assigns numbers, skipping any whose name in a tree belongs to a file that no index knows.
     fn give_numbers(
         &mut self,
         f: &Filing<'_>,
@@ -253,7 +255,7 @@ impl Writer {
 }
 
 impl Scratch {
-    /// Length of the Xref line whose value is being prepared.
+    /// Returns the length of the Xref line whose value is being prepared.
     fn xref_line_bytes(&self) -> usize {
         XREF_NAME.len() + self.xref.len() + 2
     }

@@ -1,0 +1,298 @@
+//! The gate: checks credentials, and slows down guessing for the guesser alone.
+//!
+//! Checking a password costs 19 MiB and tens of milliseconds, so it is done on blocking threads, few at once;
+//! a client that is locked out costs nothing. Users that do not exist take as long as those that do. Every
+//! outcome is logged, failures as `WARN ... authentication failed address=A user=U ...`, which
+//! packaging/fail2ban reads; of a lock-out only the first refused attempt is logged. There is one gate per
+//! server, called by the session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
+
+use super::User;
+use super::lockout::{Locked, Lockout};
+use super::programs::Program;
+use super::users::{ScramKeys, Store, Table, decoy_check, prepared, prepared_password, random};
+use arc_swap::ArcSwap;
+use lock_order::OrderedRw;
+use site_base::counters::add;
+use site_base::lock::rank;
+use site_config::{Auth, Config};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tracing::{debug, error, info, warn};
+
+/// A client's connection, as needed for checks and for the log.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller {
+    pub address: IpAddr,
+    pub port: u16,
+    /// The local address of the connection.
+    pub local: Option<SocketAddr>,
+}
+
+/// The reason why a client is not logged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denial {
+    /// The user does not exist, or the password is wrong.
+    Wrong,
+    /// Locked out for this time.
+    Locked(Duration),
+    /// A failure of the server.
+    Trouble,
+}
+
+/// Result of checking a name and password against the users file.
+enum Verdict {
+    Right(User),
+    Wrong,
+    /// The users file has no password for this name.
+    NotHere,
+}
+
+/// Counts of logins since the start.
+#[derive(Debug, Default)]
+pub struct LoginCounters {
+    pub succeeded: AtomicU64,
+    pub failed: AtomicU64,
+    /// Failures that locked out an address or a user.
+    pub lock_outs: AtomicU64,
+    /// Attempts refused because of a lock-out.
+    pub refused: AtomicU64,
+}
+
+/// Checks credentials.
+#[derive(Debug)]
+pub struct Gate {
+    pub logins: LoginCounters,
+    store: Arc<Store>,
+    programs: ArcSwap<Vec<Program>>,
+    checks: ArcSwap<Semaphore>,
+    lockout: OrderedRw<Lockout, { rank::LOCKOUTS }>,
+    /// Secret from which salts for unknown users are made while there is no users file.
+    decoy: [u8; 16],
+}
+
+impl Gate {
+    pub fn new(config: &Config) -> Self {
+        let auth: &Auth = &config.auth;
+        Self {
+            logins: LoginCounters::default(),
+            store: Arc::new(Store::open(config.site.data.clone())),
+            programs: ArcSwap::from_pointee(programs(config)),
+            checks: ArcSwap::from_pointee(Semaphore::new(auth.password_checks_max)),
+            lockout: OrderedRw::new(Lockout::new(auth)),
+            // Without random numbers TLS would not start either; predictable salts then only reveal that a
+            // user has no credentials here.
+            decoy: random().unwrap_or_default(),
+        }
+    }
+
+    /// Applies another configuration; checks that are under way finish under the previous one.
+    pub fn apply(&self, config: &Config) {
+        self.programs.store(Arc::new(programs(config)));
+        self.checks.store(Arc::new(Semaphore::new(config.auth.password_checks_max)));
+        self.lockout.write().set_limits(&config.auth);
+        self.store.table();
+    }
+
+    /// Returns a logged-in user as in the users file now; `None` if a login by that name would no longer
+    /// succeed. `proven` means that the client's certificate has the name.
+    pub fn still(&self, user: &User, proven: bool) -> Option<Arc<User>> {
+        let table = self.store.recent();
+        match table.as_ref().and_then(|table| table.get(&user.name)) {
+            Some(record) => Some(Arc::new(record.user.clone())),
+            None if proven || !self.programs.load().is_empty() => {
+                Some(Arc::new(User { name: user.name.clone(), groups: Box::default() }))
+            }
+            None => None,
+        }
+    }
+
+    /// Returns a hash of the user's stored password hash, or of its absence: another password yields another
+    /// value, as salts differ.
+    pub fn password_mark(&self, name: &str) -> u64 {
+        let table = self.store.recent();
+        let record = table.as_ref().and_then(|table| table.get(name));
+        let mut hasher = DefaultHasher::new();
+        record.and_then(|record| record.credentials.as_ref()).map(|own| &own.argon2).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Returns true if there may be users with a password, here or with a program.
+    pub fn has_passwords(&self) -> bool {
+        !self.programs.load().is_empty() || self.has_users()
+    }
+
+    /// Returns true if the users file has any users.
+    pub fn has_users(&self) -> bool {
+        self.store.recent().is_some_and(|table| !table.is_empty()) || self.store.is_unknown()
+    }
+
+    /// Reads the users file again if it has changed.
+    pub async fn refresh(&self) {
+        let store = self.store.clone();
+        let _panicked = spawn_blocking(move || store.table()).await;
+    }
+
+    /// Logs a client in by name and password, as received.
+    pub async fn password(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        password: &[u8],
+        how: &'static str,
+    ) -> Result<Arc<User>, Denial> {
+        self.open_to(caller, name)?;
+        let verdict = {
+            let permit = self.checks.load_full().acquire_owned().await.map_err(|_| Denial::Trouble)?;
+            // Others may have failed while this one waited for a permit.
+            self.open_to(caller, name)?;
+            let (store, asked) = (self.store.clone(), prepared(name));
+            let password = prepared_password(password);
+            let check = move || {
+                let _permit = permit;
+                check(store.table().as_deref(), asked.as_deref(), password.as_deref())
+            };
+            spawn_blocking(check).await.map_err(|error| {
+                error!(%error, "checking a password failed");
+                Denial::Trouble
+            })?
+        };
+        match verdict {
+            Verdict::Right(user) => Ok(self.welcome(caller, user, how)),
+            Verdict::Wrong => Err(self.deny(caller, name, how)),
+            // A program might accept the client under a name that is in the users file, which is unreadable.
+            Verdict::NotHere if self.store.is_unknown() => Err(Denial::Trouble),
+            Verdict::NotHere => match self.ask_programs(caller, name, password).await {
+                Some(user) => Ok(self.welcome(caller, user, how)),
+                None => Err(self.deny(caller, name, how)),
+            },
+        }
+    }
+
+    async fn ask_programs(&self, caller: &Caller, name: &[u8], password: &[u8]) -> Option<User> {
+        for program in self.programs.load_full().iter() {
+            if let Some(accepted) = program.accepts(caller, name, password).await {
+                return prepared(&accepted).map(|name| self.known_as(name));
+            }
+        }
+        None
+    }
+
+    /// Returns the user of that name, with the groups from the users file.
+    fn known_as(&self, name: String) -> User {
+        let table = self.store.recent();
+        let record = table.as_ref().and_then(|table| table.get(&name));
+        record
+            .map_or_else(|| User { name: name.into(), groups: Box::default() }, |record| record.user.clone())
+    }
+
+    /// Returns the SCRAM keys of a user, or decoy keys for an unknown one.
+    pub async fn keys(&self, caller: &Caller, name: &str) -> Result<ScramKeys, Denial> {
+        self.open_to(caller, name.as_bytes())?;
+        self.refresh().await;
+        if self.store.is_unknown() {
+            return Err(Denial::Trouble);
+        }
+        let table = self.store.recent();
+        let credentials = table.as_ref().and_then(|table| table.get(name)?.credentials.as_ref());
+        let decoy = table.as_ref().map_or(&self.decoy, |table| &table.decoy);
+        Ok(credentials.map_or_else(|| ScramKeys::decoy(decoy, name), |credentials| credentials.scram.clone()))
+    }
+
+    /// Logs in a client that has proven to be `name` by itself.
+    pub fn proven(&self, caller: &Caller, name: String, how: &'static str) -> Result<Arc<User>, Denial> {
+        // A proof counts for nothing while the client is locked out; otherwise it could go on guessing.
+        self.open_to(caller, name.as_bytes())?;
+        Ok(self.welcome(caller, self.known_as(name), how))
+    }
+
+    /// Logs a client in by the proven names of its certificate: as the name that it wants, else as the first
+    /// that is in the users file, else as the first.
+    pub async fn certificate(
+        &self,
+        caller: &Caller,
+        names: &[&str],
+        wanted: Option<String>,
+    ) -> Result<Arc<User>, Denial> {
+        const HOW: &str = "EXTERNAL";
+        self.refresh().await;
+        let names: Vec<String> = names.iter().filter_map(|name| prepared(name.as_bytes())).collect();
+        let table = self.store.recent();
+        let is_user = |name: &&String| table.as_ref().is_some_and(|table| table.get(name).is_some());
+        let chosen = match &wanted {
+            Some(wanted) => names.iter().find(|name| *name == wanted),
+            None => names.iter().find(is_user).or(names.first()),
+        };
+        match chosen {
+            Some(name) => self.proven(caller, name.clone(), HOW),
+            None => Err(self.deny(caller, wanted.unwrap_or_default().as_bytes(), HOW)),
+        }
+    }
+
+    /// Counts and logs a failure.
+    pub fn deny(&self, caller: &Caller, name: &[u8], how: &'static str) -> Denial {
+        let counted = self.lockout.read().failed(caller.address, name, Instant::now());
+        add(&self.logins.failed, 1);
+        add(&self.logins.lock_outs, usize::from(!counted.locked.is_zero()));
+        warn!(
+            address = %caller.address,
+            user = &*String::from_utf8_lossy(name),
+            mechanism = how,
+            failures = counted.failures,
+            locked_out_secs = counted.locked.as_secs(),
+            "authentication failed"
+        );
+        Denial::Wrong
+    }
+
+    fn welcome(&self, caller: &Caller, user: User, how: &'static str) -> Arc<User> {
+        add(&self.logins.succeeded, 1);
+        self.lockout.read().succeeded(caller.address, user.name.as_bytes(), Instant::now());
+        info!(address = %caller.address, user = &*user.name, mechanism = how, "logged in");
+        Arc::new(user)
+    }
+
+    fn open_to(&self, caller: &Caller, name: &[u8]) -> Result<(), Denial> {
+        match self.lockout.read().locked(caller.address, name, Instant::now()) {
+            None => Ok(()),
+            Some(Locked { left, is_first }) => {
+                add(&self.logins.refused, 1);
+                let user = &*String::from_utf8_lossy(name);
+                if is_first {
+                    let left_secs = left.as_secs();
+                    warn!(address = %caller.address, user, left_secs, "authentication refused: locked out");
+                } else {
+                    debug!(address = %caller.address, user, "authentication refused: locked out");
+                }
+                Err(Denial::Locked(left))
+            }
+        }
+    }
+}
+
+fn programs(config: &Config) -> Vec<Program> {
+    config.authenticators.iter().map(Program::new).collect()
+}
+
+/// Checks a password against the users file; takes equally long whether or not the user exists.
+fn check(table: Option<&Table>, name: Option<&str>, password: Option<&[u8]>) -> Verdict {
+    let record = table.zip(name).and_then(|(table, name)| table.get(name));
+    match (record.and_then(|record| Some((&record.user, record.credentials.as_ref()?))), password) {
+        (Some((user, credentials)), Some(password)) => {
+            if credentials.argon2.verifies(password) {
+                Verdict::Right(user.clone())
+            } else {
+                Verdict::Wrong
+            }
+        }
+        (Some(_), None) => Verdict::Wrong,
+        (None, password) => {
+            decoy_check(password.unwrap_or_default());
+            Verdict::NotHere
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Identity and rights of clients: users, passwords, lock-outs, access rules, limits.
+//!
+//! `users` is the users file; `gate` checks credentials with it, with `programs` and with `lockout`; `scram`
+//! and `sasl` are the exchanges; `rules` finds the `[[access]]` section that decides; `limits` counts what
+//! that allows. Called by `session`, and by `cli` for managing users and explaining access. Sources: RFC
+//! 4643, 4422, 4616, 5802, 7677; INN's readers.conf.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod cancel_lock;
+mod connections;
+pub(crate) mod gate;
+pub mod limits;
+mod lockout;
+mod programs;
+pub mod rules;
+pub mod sasl;
+mod scram;
+pub mod tls;
+pub mod users;
+
+pub use connections::{Connections, too_many};
+pub use gate::{Caller, Denial, Gate};
+pub use lockout::counted;
+pub use users::User;

@@ -1,0 +1,149 @@
+//! Authentication programs, run like those of INN's nnrpd.
+//!
+//! A program receives what is known of the client on its standard input and accepts with `User:NAME` and exit
+//! code 0. It is killed when its time is over, and only a limited number run at once. Called by `gate`.
+//! Source: INN's external-auth documentation.
+
+use super::Caller;
+use site_base::program::{Group, piped};
+use site_config::Authenticator;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+/// Maximum output of a program, in bytes, on either stream.
+const OUTPUT_BYTES_MAX: u64 = 4096;
+
+/// An `[[authenticator]]` section.
+#[derive(Debug)]
+pub(super) struct Program {
+    words: Vec<String>,
+    time: Duration,
+    places: Semaphore,
+}
+
+impl Program {
+    pub fn new(config: &Authenticator) -> Self {
+        Self {
+            words: config.program.clone(),
+            time: config.timeout,
+            places: Semaphore::new(config.processes_max),
+        }
+    }
+
+    /// Returns the name under which the program accepts the client; `None` if it does not.
+    pub async fn accepts(&self, caller: &Caller, name: &[u8], password: &[u8]) -> Option<Vec<u8>> {
+        let (program, arguments) = self.words.split_first()?;
+        let forbidden = |text: &[u8]| text.iter().any(|b| matches!(b, b'\r' | b'\n' | 0));
+        if forbidden(name) || forbidden(password) {
+            return None;
+        }
+        let _place = self.places.acquire().await.ok()?;
+        let run = async {
+            let mut child = piped(program, arguments).spawn()?;
+            let group = Group::of(child.id());
+            let (mut said, mut complained) = (Vec::new(), Vec::new());
+            let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+            let tell = async {
+                if let Some(mut stdin) = stdin {
+                    // A program may decide without reading its input.
+                    let _closed = stdin.write_all(&question(caller, name, password)).await;
+                }
+            };
+            let hear = async {
+                if let Some(stdout) = stdout {
+                    stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut said).await?;
+                }
+                Ok::<_, std::io::Error>(())
+            };
+            let hear_complaints = async {
+                if let Some(stderr) = stderr {
+                    stderr.take(OUTPUT_BYTES_MAX).read_to_end(&mut complained).await?;
+                }
+                Ok::<_, std::io::Error>(())
+            };
+            let (_, heard, complaints) = tokio::join!(tell, hear, hear_complaints);
+            heard.and(complaints)?;
+            let status = child.wait().await?;
+            group.ended();
+            Ok::<_, std::io::Error>((status, said, complained))
+        };
+        match timeout(self.time, run).await {
+            Ok(Ok((status, said, complained))) => {
+                if !complained.is_empty() {
+                    debug!(program, text = %String::from_utf8_lossy(&complained).trim(), "authenticator");
+                }
+                status.success().then(|| user_in(&said)).flatten()
+            }
+            Ok(Err(error)) => {
+                warn!(program, %error, "cannot ask the authenticator");
+                None
+            }
+            Err(_) => {
+                warn!(program, "the authenticator did not answer in time and was killed");
+                None
+            }
+        }
+    }
+}
+
+/// Returns the input of the program.
+fn question(caller: &Caller, name: &[u8], password: &[u8]) -> Vec<u8> {
+    let address = caller.address;
+    let mut text = format!("ClientHost: {address}\r\nClientIP: {address}\r\nClientPort: {}\r\n", caller.port)
+        .into_bytes();
+    if let Some(local) = caller.local {
+        let (ip, port) = (local.ip().to_canonical(), local.port());
+        text.extend_from_slice(format!("LocalIP: {ip}\r\nLocalPort: {port}\r\n").as_bytes());
+    }
+    for (label, value) in [(&b"ClientAuthname: "[..], name), (b"ClientPassword: ", password)] {
+        text.extend_from_slice(label);
+        text.extend_from_slice(value);
+        text.extend_from_slice(b"\r\n");
+    }
+    text.extend_from_slice(b".\r\n");
+    text
+}
+
+/// Returns the name in the program's last `User:` line, unless there is an `Error:` line.
+fn user_in(said: &[u8]) -> Option<Vec<u8>> {
+    let mut user = None;
+    for line in said.split(|&b| b == b'\n') {
+        let line = line.trim_ascii();
+        let after = |label: &[u8]| {
+            let head = line.get(..label.len())?;
+            head.eq_ignore_ascii_case(label).then(|| line.get(label.len()..).unwrap_or_default().trim_ascii())
+        };
+        if after(b"Error:").is_some() {
+            return None;
+        }
+        user = after(b"User:").map(<[u8]>::to_vec).or(user);
+    }
+    user.filter(|user| !user.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_and_output_of_programs() {
+        let caller = Caller {
+            address: "192.0.2.1".parse().unwrap(),
+            port: 4711,
+            local: Some("192.0.2.9:119".parse().unwrap()),
+        };
+        assert_eq!(
+            String::from_utf8(question(&caller, b"fred", b"two words")).unwrap(),
+            "ClientHost: 192.0.2.1\r\nClientIP: 192.0.2.1\r\nClientPort: 4711\r\nLocalIP: 192.0.2.9\r\n\
+             LocalPort: 119\r\nClientAuthname: fred\r\nClientPassword: two words\r\n.\r\n"
+        );
+        assert_eq!(user_in(b"User:fred\r\n").as_deref(), Some(&b"fred"[..]));
+        assert_eq!(user_in(b"noise\nuser: fred@here\n").as_deref(), Some(&b"fred@here"[..]));
+        assert_eq!(user_in(b"User:fred\r\nError:no\r\n"), None);
+        assert_eq!(user_in(b"User:\r\n"), None);
+        assert_eq!(user_in(b""), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! Certificates, keys and authorities from PEM files.
+//!
+//! Every error names the file and the remedy. Blocks. Called by `Offer`.
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use site_config::Tls;
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Largest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// A file's identity when it was read: time of change, size, inode.
+pub(super) type Stamp = Option<(SystemTime, u64, u64)>;
+
+/// Returns the current identity of `path`; `None` if it cannot be read.
+fn stamp(path: &Path) -> Stamp {
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::metadata(path).ok()?;
+    Some((found.modified().ok()?, found.len(), found.ino()))
+}
+
+/// Returns the current identities of all files of `tls`.
+pub(super) fn stamps(tls: &Tls) -> Vec<Stamp> {
+    tls.certificate.iter().chain(&tls.key).chain(&tls.client_ca).map(|path| stamp(path)).collect()
+}
+
+fn text(what: &str, path: &Path) -> Result<Vec<u8>, String> {
+    let told = |error: &dyn std::fmt::Display| format!("cannot read the {what} {}: {error}", path.display());
+    if stamp(path).is_some_and(|(_, size, _)| size > FILE_BYTES_MAX) {
+        return Err(told(&"the file is too large for one"));
+    }
+    fs::read(path).map_err(|error| told(&error))
+}
+
+/// Reads the certificate in `path` and its chain.
+pub(super) fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let text = text("certificate", path)?;
+    let chain: Result<Vec<_>, PemError> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = chain.map_err(|error| format!("{} is not a PEM file: {error}", path.display()))?;
+    if chain.is_empty() {
+        return Err(format!("{} holds no certificate (-----BEGIN CERTIFICATE-----)", path.display()));
+    }
+    Ok(chain)
+}
+
+/// Reads the private key in `path`.
+pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let text = text("key", path)?;
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
+        PemError::NoItemsFound => {
+            format!(
+                "{} holds no private key in PEM; an encrypted one must be decrypted first",
+                path.display()
+            )
+        }
+        error => format!("{} is not a PEM file: {error}", path.display()),
+    })
+}
+
+/// Reads the authorities in `path`.
+pub(super) fn authorities(path: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in chain(path)? {
+        roots
+            .add(certificate)
+            .map_err(|error| format!("{} holds what is no authority: {error}", path.display()))?;
+    }
+    Ok(roots)
+}

@@ -1,0 +1,253 @@
+//! The text of the users file.
+//!
+//! Invariant: names are prepared, unique and in the order of the file's lines. A file with an invalid line is
+//! rejected as a whole: a program might accept a user who is silently missing. Called by `store` and `edit`.
+//! Source: `docs/formats/users.md`.
+
+use super::User;
+use super::credentials::{Argon2Hash, Credentials, ScramKeys};
+use super::name::prepared;
+use hashbrown::HashMap;
+use site_base::summed::{text_without_sum, with_sum};
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Read as _};
+use std::path::Path;
+
+/// Name of the file in the site's directory.
+pub const FILE_NAME: &str = "users";
+/// First word of the file.
+const MAGIC: &str = "newsreel-users";
+/// Version of the format: with a hash of everything in its last line.
+const VERSION: &str = "2";
+/// The previous version, without a hash.
+const VERSION_OLD: &str = "1";
+/// Longest file that is read, in bytes: about a million users.
+const FILE_BYTES_MAX: u64 = 512 << 20;
+/// Octets of the decoy secret.
+pub(super) const DECOY_BYTES: usize = 16;
+
+/// A user's line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub user: User,
+    /// Time when the password was last set, or the user was created: Unix seconds.
+    pub changed: u64,
+    /// `None` if there is no password here; a program or a certificate decides.
+    pub credentials: Option<Credentials>,
+}
+
+/// The whole file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Secret from which the salts shown for unknown users are made.
+    pub decoy: [u8; DECOY_BYTES],
+    records: Vec<Record>,
+    by_name: HashMap<Box<str>, usize>,
+}
+
+impl Table {
+    /// A file without users.
+    pub fn empty(decoy: [u8; DECOY_BYTES]) -> Self {
+        Self { decoy, records: Vec::new(), by_name: HashMap::new() }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Record> {
+        self.records.get(*self.by_name.get(name)?)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Adds a record, replacing one with the same name.
+    pub fn put(&mut self, record: Record) {
+        let at = *self.by_name.entry(record.user.name.clone()).or_insert(self.records.len());
+        match self.records.get_mut(at) {
+            Some(old) => *old = record,
+            None => self.records.push(record),
+        }
+    }
+
+    /// Removes a user; returns false if there is none of that name.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let before = self.records.len();
+        self.records.retain(|record| &*record.user.name != name);
+        let names = self.records.iter().enumerate();
+        self.by_name = names.map(|(at, record)| (record.user.name.clone(), at)).collect();
+        self.records.len() < before
+    }
+
+    /// Returns true if any user is in `group`.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.records.iter().any(|record| record.user.groups.iter().any(|own| &**own == group))
+    }
+
+    /// Returns the text of the file.
+    pub fn text(&self) -> String {
+        let mut text = format!("{MAGIC} {VERSION} ");
+        for octet in self.decoy {
+            // Writing to a String does not fail.
+            let _infallible = write!(text, "{octet:02x}");
+        }
+        text.push('\n');
+        for record in &self.records {
+            let groups = record.user.groups.join(",");
+            let (argon2, scram) = match &record.credentials {
+                Some(made) => (made.argon2.as_str().to_owned(), made.scram.to_string()),
+                None => ("-".to_owned(), "-".to_owned()),
+            };
+            let _infallible =
+                writeln!(text, "{}\t{groups}\t{}\t{argon2}\t{scram}", record.user.name, record.changed);
+        }
+        with_sum(text)
+    }
+
+    /// Parses the text of the file; the error names the line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (decoy, version) = parse_head(text.lines().next().unwrap_or_default()).ok_or_else(|| {
+            format!("line 1: not \"{MAGIC} {VERSION} SECRET\"; it is another version's, or damaged")
+        })?;
+        let text = match version {
+            VERSION_OLD => text,
+            _ => text_without_sum(text.as_bytes()).ok_or(
+                "it is damaged, or was changed by hand: the hash in its last line is of something else",
+            )?,
+        };
+        let mut lines = text.lines();
+        let _head = lines.next();
+        let mut table = Self::empty(decoy);
+        for (at, line) in lines.enumerate() {
+            let record = parse_record(line).map_err(|what| format!("line {}: {what}", at + 2))?;
+            if table.by_name.contains_key(&record.user.name) {
+                return Err(format!("line {}: a second user `{}`", at + 2, record.user.name));
+            }
+            table.put(record);
+        }
+        Ok(table)
+    }
+}
+
+fn parse_head(line: &str) -> Option<([u8; DECOY_BYTES], &str)> {
+    let (version, secret) = line.strip_prefix(MAGIC)?.strip_prefix(' ')?.split_once(' ')?;
+    if ![VERSION, VERSION_OLD].contains(&version) {
+        return None;
+    }
+    if secret.len() != 2 * DECOY_BYTES || !secret.is_ascii() {
+        return None;
+    }
+    let mut decoy = [0; DECOY_BYTES];
+    for (octet, digits) in decoy.iter_mut().zip(secret.as_bytes().chunks(2)) {
+        *octet = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some((decoy, version))
+}
+
+fn parse_record(line: &str) -> Result<Record, &'static str> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let [name, groups, changed, argon2, scram] = fields.as_slice() else {
+        return Err("not five fields with TABs between");
+    };
+    let name = prepared(name.as_bytes()).filter(|prepared| prepared == name).ok_or("not a name")?;
+    let groups: Vec<&str> = groups.split(',').filter(|group| !group.is_empty()).collect();
+    if !groups.iter().all(|group| is_group_name(group)) {
+        return Err("not names of groups");
+    }
+    let credentials = match (*argon2, *scram) {
+        ("-", "-") => None,
+        (argon2, scram) => Some(Credentials {
+            argon2: Argon2Hash::parse(argon2).ok_or("not an Argon2 hash, or one that asks for too much")?,
+            scram: ScramKeys::parse(scram).ok_or("not SCRAM-SHA-256 keys")?,
+        }),
+    };
+    Ok(Record {
+        user: User { name: name.into(), groups: groups.into_iter().map(Into::into).collect() },
+        changed: changed.parse().map_err(|_| "not a time")?,
+        credentials,
+    })
+}
+
+/// Longest name of a group of users, in bytes; as in the configuration.
+const GROUP_NAME_BYTES_MAX: usize = 15;
+
+/// Returns true if `name` is valid for a group of users.
+pub fn is_group_name(name: &str) -> bool {
+    (1..=GROUP_NAME_BYTES_MAX).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+}
+
+/// Returns true if the users file is whole.
+pub fn is_whole(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| Table::parse(text).is_ok())
+}
+
+/// Reads the users file in `data`; `None` if there is none.
+pub fn load(data: &Path) -> io::Result<Option<Table>> {
+    let path = data.join(FILE_NAME);
+    let opened = match std::fs::File::open(&path) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    opened.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    let table = Table::parse(&text)
+        .map_err(|what| io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display())))?;
+    Ok(Some(table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(name: &str, groups: &[&str], password: Option<&[u8]>) -> Record {
+        Record {
+            user: User { name: name.into(), groups: groups.iter().map(|&group| group.into()).collect() },
+            changed: 1_234_567_890,
+            credentials: password.map(|password| Credentials::new(password).unwrap()),
+        }
+    }
+
+    #[test]
+    fn written_file_reads_back_the_same() {
+        let mut table = Table::empty([7; DECOY_BYTES]);
+        table.put(record("fred", &["staff", "moderators"], Some(b"flintstone")));
+        table.put(record("wilma", &[], None));
+        let text = table.text();
+        assert!(text.starts_with("newsreel-users 2 07070707070707070707070707070707\nfred\tstaff,moderators\t1234567890\t$argon2id$"));
+        assert!(text.contains("\nwilma\t\t1234567890\t-\t-\nsum "));
+        let old = text_without_sum(text.as_bytes()).unwrap().replacen(" 2 ", " 1 ", 1);
+        assert_eq!(Table::parse(&old).unwrap(), table, "as earlier versions wrote it");
+        for at in 0..text.len() {
+            let mut flipped = text.clone().into_bytes();
+            flipped[at] ^= 1;
+            assert!(!is_whole(&flipped) && !is_whole(&text.as_bytes()[..at]), "{at}");
+        }
+        let mut again = Table::parse(&text).unwrap();
+        assert_eq!(again, table);
+        assert!(again.has_group("staff") && !again.has_group("staf"));
+        assert!(again.remove("fred") && !again.remove("fred"));
+        assert!(again.get("fred").is_none() && again.get("wilma").is_some());
+    }
+
+    #[test]
+    fn errors_name_the_damaged_line() {
+        let head = format!("newsreel-users 1 {}\n", "ab".repeat(DECOY_BYTES));
+        for (text, told) in [
+            (String::new(), "line 1: "),
+            ("newsreel-users 3 ab\n".to_owned(), "line 1: "),
+            (format!("{head}fred\n"), "line 2: not five fields"),
+            (format!("{head}a b\t\t1\t-\t-\n"), "line 2: not a name"),
+            (format!("{head}a\t\t1\t-\t-\na\t\t1\t-\t-\n"), "line 3: a second user `a`"),
+            (format!("{head}a\tx y\t1\t-\t-\n"), "line 2: not names of groups"),
+            (format!("{head}a\t\tsoon\t-\t-\n"), "line 2: not a time"),
+            (format!("{head}a\t\t1\t$argon2id$\t-\n"), "line 2: not an Argon2 hash"),
+        ] {
+            let error = Table::parse(&text).unwrap_err();
+            assert!(error.starts_with(told), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Users: the users file, passwords, names.
+//!
+//! The file is authoritative: every change replaces it as a whole, and a running server reads it again
+//! (`docs/formats/users.md`). Called by `gate` and `cli`.
+
+mod credentials;
+mod edit;
+mod file;
+mod name;
+mod store;
+
+pub use credentials::{Credentials, HASH_LEN, ScramKeys, decoy_check, hmac_sha256, random, sha256};
+pub use edit::{EditError, edit};
+pub use file::{FILE_NAME as USERS_FILE_NAME, Record, Table, is_group_name, is_whole, load};
+pub use name::{prepared, prepared_password};
+pub(crate) use store::Store;
+
+/// A user who has logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The name, prepared (RFC 4013).
+    pub name: Box<str>,
+    /// The groups that the users file puts the name into.
+    pub groups: Box<[Box<str>]>,
+}

@@ -1,0 +1,128 @@
+//! The users of a running server: the file as last read, and read again when it has changed.
+//!
+//! A file has changed if its inode, size or time of modification has, as after every replacement by rename. A
+//! file that cannot be read or parsed leaves the users as they were, and is logged once. Called by `gate`.
+
+use super::file::{self, FILE_NAME, Table};
+use site_base::lock::Leaf;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::block_in_place;
+use tracing::{error, info};
+
+/// Maximum age of the last look at the file where a moment does not matter.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A file's identity as seen from outside (device, inode and times); `None` if there is no file.
+type Stamp = Option<(u64, u64, i64, i64)>;
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    data: PathBuf,
+    current: Leaf<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    stamp: Stamp,
+    looked: Instant,
+    table: Option<Arc<Table>>,
+    /// The file could not be read, and none was read before it: the users are unknown.
+    is_unknown: bool,
+}
+
+impl Store {
+    /// Opens the users in `data` and reads them.
+    pub fn open(data: PathBuf) -> Self {
+        let current = Current { stamp: None, looked: Instant::now(), table: None, is_unknown: false };
+        let store = Self { data, current: Leaf::new(current) };
+        store.table();
+        store
+    }
+
+    /// Returns the users as of now; `None` if there is no file.
+    pub fn table(&self) -> Option<Arc<Table>> {
+        let stamp = self.stamp();
+        let mut current = self.current.lock();
+        current.looked = Instant::now();
+        if current.stamp == stamp {
+            return current.table.clone();
+        }
+        match file::load(&self.data) {
+            Ok(table) => {
+                let users = table.as_ref().map_or(0, |table| table.iter().count());
+                info!(users, "read the file of users");
+                current.table = table.map(Arc::new);
+                current.is_unknown = false;
+            }
+            Err(error) if current.table.is_some() => {
+                error!(%error, "cannot read the file of users; going on with the users known so far")
+            }
+            Err(error) => {
+                error!(%error, "cannot read the file of users; nobody can log in with a password");
+                current.is_unknown = true;
+            }
+        }
+        current.stamp = stamp;
+        current.table.clone()
+    }
+
+    /// Returns true if the users are unknown: there is a file, and it was damaged from the start.
+    pub fn is_unknown(&self) -> bool {
+        self.current.lock().is_unknown
+    }
+
+    /// Returns the users as of a moment ago. Looks at the disk at most once a second while there are users,
+    /// and reads the file only when it has changed, so it may be called anywhere in the server.
+    pub fn recent(&self) -> Option<Arc<Table>> {
+        {
+            let current = self.current.lock();
+            let fresh = current.table.is_some() && current.looked.elapsed() < LOOK_AGAIN;
+            if fresh || current.stamp == self.stamp() {
+                return current.table.clone();
+            }
+        }
+        block_in_place(|| self.table())
+    }
+
+    fn stamp(&self) -> Stamp {
+        let meta = std::fs::metadata(self.data.join(FILE_NAME)).ok()?;
+        Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Record, User, edit};
+    use super::*;
+
+    fn add(data: &std::path::Path, name: &str) {
+        let user = User { name: name.into(), groups: Box::default() };
+        edit(data, |table| {
+            table.put(Record { user, changed: 1, credentials: None });
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn changes_are_seen_and_damage_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().to_owned());
+        assert!(store.table().is_none());
+        add(dir.path(), "fred");
+        assert!(store.recent().unwrap().get("fred").is_some(), "no users are looked for at once");
+        assert!(store.table().unwrap().get("fred").is_some());
+        add(dir.path(), "wilma");
+        assert!(store.table().unwrap().get("wilma").is_some());
+        std::fs::write(dir.path().join(FILE_NAME), b"rubbish").unwrap();
+        assert!(store.table().unwrap().get("wilma").is_some());
+        assert!(!store.is_unknown());
+        let damaged = Store::open(dir.path().to_owned());
+        assert!(damaged.table().is_none() && damaged.is_unknown());
+        std::fs::remove_file(dir.path().join(FILE_NAME)).unwrap();
+        assert!(store.table().is_none() && damaged.table().is_none() && !damaged.is_unknown());
+    }
+}

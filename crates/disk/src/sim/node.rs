@@ -1,0 +1,245 @@
+//! One simulated file: its current contents, what certainly survives a power cut, and the writes in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Range;
+
+use super::memory::{FILE_BYTES_MAX, Memory, PAGE_BYTES};
+use super::random::{Random, Survival};
+
+/// Unit in which writes reach the disk: a write over several may be torn between them.
+const SECTOR_BYTES: u64 = 512;
+
+/// A write since the last sync.
+#[derive(Debug, Clone)]
+enum Write {
+    Bytes(u64, Vec<u8>),
+    /// Zeros beyond the end of a truncated file.
+    Zeroes(u64, u64),
+}
+
+impl Write {
+    fn sectors(&self) -> std::ops::Range<u64> {
+        let (offset, len) = match self {
+            Self::Bytes(offset, bytes) => (*offset, bytes.len() as u64),
+            Self::Zeroes(offset, len) => (*offset, *len),
+        };
+        offset / SECTOR_BYTES..(offset + len).div_ceil(SECTOR_BYTES)
+    }
+
+    fn apply(&self, memory: &Memory) {
+        match self {
+            Self::Bytes(offset, bytes) => memory.write(bytes, *offset),
+            Self::Zeroes(offset, len) => memory.zero(*offset, *len),
+        }
+    }
+
+    /// Applies the part of the write in one sector.
+    fn apply_sector(&self, memory: &Memory, sector: u64) {
+        let (start, end) = (sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES);
+        match self {
+            Self::Bytes(offset, bytes) => {
+                let from = start.saturating_sub(*offset) as usize;
+                let to = (end.saturating_sub(*offset) as usize).min(bytes.len());
+                memory.write(bytes.get(from..to).unwrap_or_default(), start.max(*offset));
+            }
+            Self::Zeroes(offset, len) => {
+                let start = start.max(*offset);
+                memory.zero(start, end.min(offset + len).saturating_sub(start));
+            }
+        }
+    }
+}
+
+/// A file, with or without name.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub live: Memory,
+    pub len: u64,
+    /// End of the space that has been written or reserved.
+    pub space: u64,
+    durable: Memory,
+    durable_len: u64,
+    writes: Vec<Write>,
+    mapped: bool,
+    /// Bytes that cannot be read.
+    unreadable: Vec<Range<u64>>,
+    /// Pages of mappings that met such bytes; they are now zeros.
+    pub lost: BTreeSet<u64>,
+    /// Mapped page ranges.
+    mapped_pages: Vec<Range<u64>>,
+    /// Ranges that were written back early, and those released from memory.
+    pub written_back: Vec<Range<u64>>,
+    pub released: Vec<Range<u64>>,
+}
+
+impl Node {
+    pub fn new() -> io::Result<Self> {
+        let (live, durable) = (Memory::new()?, Memory::new()?);
+        Ok(Self {
+            live,
+            len: 0,
+            space: 0,
+            durable,
+            durable_len: 0,
+            writes: Vec::new(),
+            mapped: false,
+            unreadable: Vec::new(),
+            lost: BTreeSet::new(),
+            mapped_pages: Vec::new(),
+            written_back: Vec::new(),
+            released: Vec::new(),
+        })
+    }
+
+    pub fn write(&mut self, bytes: Vec<u8>, offset: u64) -> io::Result<()> {
+        let end = offset.saturating_add(bytes.len() as u64);
+        check_len(end)?;
+        if !bytes.is_empty() {
+            self.live.write(&bytes, offset);
+            self.make_readable(offset..end);
+            self.writes.push(Write::Bytes(offset, bytes));
+            self.len = self.len.max(end);
+            self.space = self.space.max(end);
+        }
+        Ok(())
+    }
+
+    pub fn set_len(&mut self, len: u64) -> io::Result<()> {
+        check_len(len)?;
+        if len < self.len {
+            let cut = Write::Zeroes(len, self.len - len);
+            cut.apply(&self.live);
+            self.writes.push(cut);
+        }
+        self.len = len;
+        self.space = self.space.min(len);
+        Ok(())
+    }
+
+    pub fn allocate(&mut self, len: u64) -> io::Result<()> {
+        check_len(len)?;
+        self.len = self.len.max(len);
+        self.space = self.space.max(len);
+        Ok(())
+    }
+
+    /// Makes reads of these bytes fail, and mappings lose their pages, until the bytes are written.
+    pub fn spoil(&mut self, bytes: Range<u64>) {
+        self.unreadable.push(bytes);
+        for pages in self.mapped_pages.clone() {
+            self.lose(pages);
+        }
+    }
+
+    /// Reports whether any of these bytes cannot be read.
+    pub fn is_unreadable(&self, bytes: &Range<u64>) -> bool {
+        self.unreadable.iter().any(|r| r.start < bytes.end && bytes.start < r.end)
+    }
+
+    fn make_readable(&mut self, written: Range<u64>) {
+        let rest = |r: &Range<u64>| {
+            let (before, after) = (r.start..r.end.min(written.start), r.start.max(written.end)..r.end);
+            [before, after].into_iter().filter(|r| r.start < r.end)
+        };
+        self.unreadable = self.unreadable.iter().flat_map(rest).collect();
+    }
+
+    /// Fills the unreadable ones of these pages with zeros, as touching them in a mapping does.
+    fn lose(&mut self, pages: Range<u64>) {
+        for page in pages {
+            if self.is_unreadable(&(page * PAGE_BYTES..(page + 1) * PAGE_BYTES)) && self.lost.insert(page) {
+                self.live.zero(page * PAGE_BYTES, PAGE_BYTES);
+            }
+        }
+    }
+
+    /// Returns the memory, for a mapping of these pages.
+    pub fn map(&mut self, pages: Range<u64>) -> Memory {
+        self.mapped = true;
+        self.live.touch(pages.end.saturating_mul(PAGE_BYTES));
+        self.mapped_pages.push(pages.clone());
+        self.lose(pages);
+        self.live.clone()
+    }
+
+    pub fn sync(&mut self) {
+        if self.mapped {
+            self.durable.copy_from(&self.live, self.len.max(self.durable_len));
+        } else {
+            self.writes.iter().for_each(|write| write.apply(&self.durable));
+        }
+        self.writes.clear();
+        self.durable_len = self.len;
+    }
+
+    /// Returns the file after the process dies while the machine keeps running: unsynced writes are still
+    /// pending.
+    pub fn after_kill(&self) -> io::Result<Self> {
+        let copy = Self {
+            len: self.len,
+            space: self.space,
+            durable_len: self.durable_len,
+            writes: self.writes.clone(),
+            mapped: self.mapped,
+            unreadable: self.unreadable.clone(),
+            ..Self::new()?
+        };
+        copy.live.copy_from(&self.live, self.len);
+        copy.durable.copy_from(&self.durable, self.durable_len);
+        Ok(copy)
+    }
+
+    /// Returns the file as of the last sync.
+    pub fn as_synced(&self) -> io::Result<Self> {
+        let copy = Self {
+            len: self.durable_len,
+            space: self.durable_len,
+            durable_len: self.durable_len,
+            unreadable: self.unreadable.clone(),
+            ..Self::new()?
+        };
+        copy.live.copy_from(&self.durable, self.durable_len);
+        copy.durable.copy_from(&self.durable, self.durable_len);
+        Ok(copy)
+    }
+
+    /// Returns the file as of the last sync, with some of the later changes: each sector has seen any number
+    /// of its writes, in their order; each page changed through a mapping is old or new; the length too.
+    pub fn after_power_cut(&self, random: &mut Random) -> io::Result<Self> {
+        let mut node = self.as_synced()?;
+        let survival = random.survival();
+        self.apply_surviving_writes(&node.live, survival, random);
+        if self.mapped {
+            let written = self.as_synced()?.live;
+            self.writes.iter().for_each(|write| write.apply(&written));
+            for page in 0..self.len.div_ceil(PAGE_BYTES) {
+                if !self.live.page_equals(&written, page) && survival.of(random) {
+                    node.live.copy_page(&self.live, page);
+                }
+            }
+        }
+        if self.len != self.durable_len && survival.of(random) {
+            node.len = self.len;
+        }
+        node.live.zero(node.len, self.len.max(self.durable_len).saturating_sub(node.len));
+        node.durable_len = node.len;
+        node.durable.copy_from(&node.live, self.len.max(self.durable_len));
+        Ok(node)
+    }
+
+    fn apply_surviving_writes(&self, to: &Memory, survival: Survival, random: &mut Random) {
+        let mut writes_of: BTreeMap<u64, Vec<&Write>> = BTreeMap::new();
+        for write in &self.writes {
+            write.sectors().for_each(|sector| writes_of.entry(sector).or_default().push(write));
+        }
+        for (sector, writes) in writes_of {
+            let surviving = survival.count_of(writes.len(), random);
+            writes.into_iter().take(surviving).for_each(|write| write.apply_sector(to, sector));
+        }
+    }
+}
+
+fn check_len(len: u64) -> io::Result<()> {
+    if len > FILE_BYTES_MAX { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+}

@@ -1,0 +1,253 @@
+//! Makes batches for a peer (`docs/formats/outgoing.md`).
+//!
+//! A batch is made of all offers in the peer's window when there are enough of them or the first has waited
+//! long enough. Batches due at the same time are made in one run: they are written one after the other, and
+//! then synced together. Their rows are durable before they get their names; the cursor passes them after
+//! that. The name is the position at which a batch begins: one that is made again after a crash replaces
+//! the first. Batches in the directory wait to be taken away, by `after_batch` ([`super::hand_over`]) or by
+//! another program; when the directory is full, no more are made, and the cursor waits.
+
+use super::backlog::{Filled, fill};
+use super::batch_dir::{Batches, IHAVE_IDS_MAX};
+use super::bundle::Bundle;
+use super::connection::End;
+use super::outlet::Outlet;
+use super::pause::now_ms;
+use super::peer::{Peer, Trouble};
+use super::queue::{Taken, Ticket};
+use super::sendme::{self, Verb};
+use super::shared::Shared;
+use disk::{Access, Replacements};
+use ingest::batches::Packer;
+use site_base::counters::add;
+use spool::Start;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+use tracing::info;
+
+/// Interval for checking a full directory.
+const ROOM_INTERVAL: Duration = Duration::from_secs(2);
+/// Time that newly filed articles may take to reach the window.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(30);
+/// Interval for checking that.
+const CATCH_UP_INTERVAL: Duration = Duration::from_millis(2);
+/// Number and bytes of batches at which a run ends: they wait for each other, and a crash has them made
+/// again.
+const RUN_MAX: usize = 512;
+const RUN_BYTES_MAX: u64 = 32 << 20;
+
+/// Counts of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Made {
+    pub batches: u64,
+    pub articles: u64,
+    /// Articles announced to the peer, which it may request.
+    pub announced: u64,
+    /// Size of the files.
+    pub bytes: u64,
+}
+
+impl Made {
+    fn add(&mut self, other: Self) {
+        self.batches += other.batches;
+        self.articles += other.articles;
+        self.announced += other.announced;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Makes the batches that are due.
+pub(super) async fn make_due(peer: &Peer, own: &Batches, shared: &Shared) -> End {
+    let mut end = peer.end.subscribe();
+    let mut progressed = false;
+    loop {
+        let due = peer.next_due();
+        if peer.is_halted() || due.is_none_or(|due| due > now_ms()) {
+            return End { error: None, progressed };
+        }
+        let made = block_in_place(|| make_run(peer, own, shared, Which::Due));
+        if made.is_ok() {
+            peer.works(Trouble::Room);
+        }
+        match made {
+            Ok(Some(made)) => progressed |= made.batches > 0,
+            Ok(None) => return End { error: None, progressed },
+            Err(NotMade::Full(why)) => {
+                peer.fail(Trouble::Room, why);
+                peer.attention.notify_one();
+                tokio::select! {
+                    () = own.room.notified() => {}
+                    () = sleep(ROOM_INTERVAL) => {}
+                    _ = end.changed() => {}
+                }
+            }
+            Err(NotMade::Failed(error)) => return End { error: Some(error), progressed },
+        }
+    }
+}
+
+/// Makes batches of everything that is in the journal now. Blocks.
+pub(super) fn make_now(peer: &Arc<Peer>, shared: &Shared) -> Result<Made, String> {
+    let Outlet::Batches(own) = &peer.outlet else {
+        return Err(format!("the feed to {} does not make batches: it has no key `batch`", peer.name));
+    };
+    if peer.is_halted() {
+        return Err(format!("the feed to {} is stopped", peer.name));
+    }
+    let end = shared.spool.journal_mark(Start::Now).map_err(|error| error.to_string())?.position;
+    let mut all = Made::default();
+    // Restarted when the last batch was made.
+    let mut begun = Instant::now();
+    loop {
+        let filled = fill(peer, shared).map_err(|error| error.to_string())?;
+        let is_all = filled == Filled::Joined && shared.hub.frontier.mark().position >= end;
+        if !is_all && filled != Filled::Full {
+            if filled != Filled::More {
+                std::thread::sleep(CATCH_UP_INTERVAL);
+            }
+            if begun.elapsed() < CATCH_UP_TIMEOUT {
+                continue;
+            }
+        }
+        loop {
+            match make_run(peer, own, shared, Which::All) {
+                Ok(None) => break,
+                Ok(Some(made)) => {
+                    all.add(made);
+                    begun = Instant::now();
+                }
+                Err(NotMade::Full(why) | NotMade::Failed(why)) => return Err(why),
+            }
+        }
+        if is_all || begun.elapsed() >= CATCH_UP_TIMEOUT {
+            return Ok(all);
+        }
+    }
+}
+
+/// Reason why a batch was not made.
+enum NotMade {
+    /// The directory is full.
+    Full(String),
+    Failed(String),
+}
+
+/// Selection of the batches of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// Batches that are due.
+    Due,
+    /// Batches of all offers.
+    All,
+}
+
+/// A batch without its name; if dropped, its offers are returned to the window.
+struct Packed<'a> {
+    bundle: Bundle<'a>,
+    /// Path of the file; `None` if none of its articles is left.
+    path: Option<PathBuf>,
+    made: Made,
+    article_bytes: u64,
+}
+
+/// Makes some batches, which share their syncs; returns `None` if there are no articles for one.
+fn make_run(peer: &Peer, own: &Batches, shared: &Shared, which: Which) -> Result<Option<Made>, NotMade> {
+    let _one_at_a_time = own.making.lock();
+    let mut room = own.room(&peer.send).map_err(failed)?.map_err(NotMade::Full)?;
+    let mut batches = own.begin(&**shared.spool.disk()).map_err(failed)?;
+    let is_due = || which == Which::All || peer.next_due().is_some_and(|due| due <= now_ms());
+    let mut run: Vec<Packed<'_>> = Vec::new();
+    let mut bytes = 0;
+    while run.is_empty() || run.len() < RUN_MAX && bytes < RUN_BYTES_MAX && !room.is_none() && is_due() {
+        match pack(peer, own, shared, &mut batches) {
+            Ok(Some(packed)) => {
+                bytes += packed.made.bytes;
+                room = room.without(packed.made.bytes);
+                run.push(packed);
+            }
+            Ok(None) => break,
+            Err(error) if run.is_empty() => return Err(error),
+            // The batches already written are finished first; the next run meets the error again.
+            Err(_) => break,
+        }
+    }
+    if run.is_empty() {
+        own.is_wanted.store(false, Ordering::Relaxed);
+        return Ok(None);
+    }
+    if bytes > 0 {
+        // Articles whose rows the journal may still lose must not be in a batch: others would get their
+        // positions, and the name.
+        shared.spool.sync().map_err(|trouble| NotMade::Failed(trouble.text))?;
+        own.complete(batches).map_err(failed)?;
+    }
+    let mut all = Made::default();
+    for Packed { bundle, path, made, article_bytes } in run {
+        bundle.settle();
+        all.add(made);
+        add(&own.made, made.batches as usize);
+        add(&peer.counts.offered, (made.articles + made.announced) as usize);
+        add(&peer.counts.accepted, made.articles as usize);
+        add(&peer.counts.sent_bytes, article_bytes as usize);
+        if let Some(batch) = path {
+            let (batch, articles) = (batch.display(), made.articles);
+            info!(peer = peer.name, %batch, articles, bytes = made.bytes, "batch made");
+        }
+    }
+    // Saved before the batches are handed over.
+    peer.save(&shared.hub.frontier);
+    own.fresh.notify_one();
+    Ok(Some(all))
+}
+
+/// Writes a batch of the next articles; returns `None` if there are none.
+fn pack<'a>(
+    peer: &'a Peer,
+    own: &Batches,
+    shared: &Shared,
+    batches: &mut Replacements<'_>,
+) -> Result<Option<Packed<'a>>, NotMade> {
+    let _one_in_memory = shared.packing.lock();
+    let mut packer = Packer::new(peer.send.batch_compress).map_err(failed)?;
+    let mut bundle = Bundle::new(peer);
+    let mut first: Option<Taken> = None;
+    let mut announced = Vec::new();
+    while packer.bytes() < peer.send.batch_bytes
+        && announced.len() < IHAVE_IDS_MAX
+        && let Some(taken) = peer.take(&shared.hub.frontier)
+    {
+        bundle.push(taken.ticket);
+        // Requested articles were deferred.
+        if peer.send.ihave && matches!(taken.ticket, Ticket::Slot(_)) {
+            let is_there = shared.is_there(peer, &taken.offer);
+            announced.extend(is_there.then(|| taken.offer.message_id.clone()));
+        } else if let Some(wire) = shared.article(peer, &taken.offer) {
+            packer.add(wire.bytes()).map_err(failed)?;
+        }
+        first.get_or_insert(taken);
+    }
+    let Some(first) = first else { return Ok(None) };
+    let (articles, article_bytes) = (packer.articles(), packer.bytes());
+    let mut made = Made { articles, announced: announced.len() as u64, ..Made::default() };
+    if articles + made.announced == 0 {
+        return Ok(Some(Packed { bundle, path: None, made, article_bytes }));
+    }
+    if !announced.is_empty() {
+        let serial = format!("{}.{}", first.offer.mark.position, first.offer.arrived);
+        let ihave = sendme::message(Verb::Ihave, &own.identity, &peer.name, &serial, &announced);
+        packer.add(&ihave).map_err(failed)?;
+    }
+    let (path, batch) = (own.path_of(&first), packer.finish().map_err(failed)?);
+    batches.add(&path, &[&batch], Access::Group).map_err(failed)?;
+    (made.batches, made.bytes) = (1, batch.len() as u64);
+    Ok(Some(Packed { bundle, path: Some(path), made, article_bytes }))
+}
+
+fn failed(error: io::Error) -> NotMade {
+    NotMade::Failed(format!("cannot make a batch: {error}"))
+}

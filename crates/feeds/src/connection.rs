@@ -1,0 +1,526 @@
+//! One connection to a peer: offers in a pipeline (RFC 4644), their answers in order.
+//!
+//! Requested articles are sent before new offers. Offers that a connection has taken and the peer has not
+//! answered are returned when it ends, in any way ([`Held`]). An answer outside the protocol concerns the
+//! article ([`nntp_io::JUDGEMENTS`]), which is set aside; one about another article than expected ends the
+//! connection as well, as none of its answers can be trusted any more. A connection whose login has lapsed
+//! is replaced at once, and counts as trouble only if it had no use before.
+
+use super::headers_only;
+use super::ihave;
+use super::pause::now_ms;
+use super::peer::{Peer, Trouble};
+use super::queue::Taken;
+use super::shared::Shared;
+use super::target::{self, OFFERS_MAX};
+use nntp_io::{Answer, ArticleRequest, Client, Error, Fault, Judgement, ODD_IN_A_ROW_MAX, WireArticle};
+use site_base::counters::add;
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tracing::info;
+
+/// Initial number of unanswered offers; later, as many as the peer answers in a second.
+const OFFERS_MIN: usize = 32;
+/// Interval for measuring the rate of answers.
+const PACE_INTERVAL: Duration = Duration::from_millis(250);
+/// Idle time after which a connection beside another one is closed.
+const SPARE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Most answers handled in one round.
+const NOTE_ANSWERS: usize = 256;
+
+/// Time for which a connection that is ahead lets the others catch up.
+const STEP_ASIDE: Duration = Duration::from_millis(1);
+/// Bytes a connection queues before others have their turn.
+const TURN_BYTES: usize = 48 << 10;
+
+/// End of a connection.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    /// Reason, unless all was well.
+    pub error: Option<String>,
+    /// Whether the peer answered any command.
+    pub progressed: bool,
+}
+
+/// Reason why a connection must end.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Connection(Error),
+    /// The peer closes it.
+    Closing(String),
+    /// An answer after which it is unknown what the next one is about.
+    Answer(String),
+    /// Odd answers to several articles in a row; this is the last.
+    Odd(String),
+}
+
+impl From<Error> for Broken {
+    fn from(error: Error) -> Self {
+        Self::Connection(error)
+    }
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Connection(error) => write!(f, "{error}"),
+            Self::Closing(text) => write!(f, "the peer closed the connection: {text}"),
+            Self::Answer(text) => write!(f, "unexpected answer: {text}"),
+            Self::Odd(text) => {
+                write!(f, "{ODD_IN_A_ROW_MAX} articles in a row had unexpected answers; the last: {text}")
+            }
+        }
+    }
+}
+
+/// Connects to a peer and sends until there is nothing to send, or the connection ends. With `is_only` it
+/// stays open when there is nothing to send.
+pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool) -> End {
+    let mut end = peer.end.subscribe();
+    let connected = tokio::select! {
+        connected = connect(&peer) => connected,
+        _ = end.wait_for(|end| *end) => return End::default(),
+    };
+    let mut client = match connected {
+        Ok(client) => client,
+        Err(error) => return End { error: Some(error), progressed: false },
+    };
+    if peer.send.headers_only
+        && let Err(error) = headers_only::announce(&mut client).await
+    {
+        return End { error: Some(error), progressed: false };
+    }
+    peer.connections.fetch_add(1, Ordering::Relaxed);
+    peer.attention.notify_one();
+    let mut line = Line { peer: &peer, shared: &shared, is_only, end, progressed: false, odd_in_a_row: 0 };
+    let result = if peer.send.streaming && client.streaming() {
+        stream(&mut line, &mut client).await
+    } else {
+        ihave::run(&mut line, &mut client).await
+    };
+    let progressed = line.progressed;
+    peer.connections.fetch_sub(1, Ordering::Relaxed);
+    peer.note(&shared.hub.frontier);
+    match result {
+        Err(Some(Broken::Connection(Error::LoggedOut(text)))) if progressed => {
+            info!(peer = peer.name, "the login has lapsed, a new connection logs in: 480 {text}");
+            End { error: None, progressed }
+        }
+        Ok(()) => {
+            // Answers already received count, even if the goodbye fails.
+            let _goodbye = client.quit().await;
+            End { error: None, progressed }
+        }
+        Err(broken) => End { error: broken.map(|broken| broken.to_string()), progressed },
+    }
+}
+
+/// Returns a connection to the first address of the peer that accepts one.
+async fn connect(peer: &Peer) -> Result<Client, String> {
+    let mut error = String::from("there is no place to connect to");
+    for target in target::all(&peer.send)? {
+        match Client::connect(&target).await {
+            Ok(client) => {
+                info!(peer = peer.name, to = format!("{}:{}", target.host, target.port), "connected");
+                return Ok(client);
+            }
+            // These two errors include the address.
+            Err(failed @ (Error::Connect { .. } | Error::Lookup { .. })) => error = failed.to_string(),
+            Err(failed) => error = format!("{}:{}: {failed}", target.host, target.port),
+        }
+    }
+    Err(error)
+}
+
+/// State shared by the two ways of offering.
+pub(super) struct Line<'a> {
+    pub peer: &'a Arc<Peer>,
+    pub shared: &'a Arc<Shared>,
+    is_only: bool,
+    end: watch::Receiver<bool>,
+    pub progressed: bool,
+    /// Odd answers since the last proper one.
+    odd_in_a_row: usize,
+}
+
+/// End of a connection: with a reason, or (`None`) since the peer closed it while no command was
+/// unanswered.
+pub(super) type Stop = Option<Broken>;
+
+impl Line<'_> {
+    /// Waits, with no command unanswered, until there may be something to send. Returns false if the
+    /// connection is to be closed.
+    pub async fn idle(&mut self, client: &mut Client) -> Result<bool, Stop> {
+        let mut woken = pin!(self.peer.offers.notified());
+        woken.as_mut().enable();
+        if self.peer.is_halted() {
+            return Ok(false);
+        }
+        let spare =
+            async { if self.is_only { std::future::pending().await } else { sleep(SPARE_TIMEOUT).await } };
+        tokio::select! {
+            biased;
+            () = self.peer.is_due() => Ok(true),
+            () = woken => Ok(!self.peer.is_halted()),
+            error = client.closed() => match error {
+                Error::Ended | Error::Broken(_) => Err(None),
+                error => Err(Some(error.into())),
+            },
+            () = spare => Ok(false),
+            _ = self.end.changed() => Ok(false),
+        }
+    }
+
+    /// Returns the article of an offer as sent; settles the offer if there is none.
+    pub fn article(&self, taken: &Taken) -> Option<Arc<WireArticle>> {
+        let article = self.shared.article(self.peer, &taken.offer);
+        if article.is_none() {
+            self.peer.settle(taken.ticket);
+        }
+        article.map(|whole| match self.peer.send.headers_only {
+            true => headers_only::of(&whole).map_or(whole, Arc::new),
+            false => whole,
+        })
+    }
+
+    /// Records how the peer judged an article, which is set aside if the answer, shown as `text`, was an
+    /// odd one.
+    pub fn judged(&mut self, taken: &Taken, judgement: Judgement, text: &str) -> Result<(), Stop> {
+        match judgement {
+            Judgement::Closing => return Err(Some(Broken::Closing(text.to_owned()))),
+            Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep => {
+                self.odd_in_a_row += 1;
+                self.peer.set_aside(taken, judgement == Judgement::Unentitled, text);
+            }
+            _ => {
+                (self.odd_in_a_row, self.progressed) = (0, true);
+                self.peer.answered_properly(taken);
+                self.peer.works(Trouble::Peer);
+            }
+        }
+        if judgement == Judgement::OutOfStep {
+            let about = String::from_utf8_lossy(&taken.offer.message_id);
+            return Err(Some(Broken::Answer(format!("`{text}` about {about}"))));
+        }
+        if self.odd_in_a_row < ODD_IN_A_ROW_MAX { Ok(()) } else { Err(Some(Broken::Odd(text.to_owned()))) }
+    }
+
+    /// Settles the offer of an article.
+    pub fn settle(&self, taken: &Taken, judgement: Judgement) {
+        match judgement {
+            Judgement::Accepted => add(&self.peer.counts.accepted, 1),
+            Judgement::Rejected => add(&self.peer.counts.rejected, 1),
+            _ => {}
+        }
+        self.peer.settle(taken.ticket);
+    }
+
+    /// Records the peer's answer to an offer: whether it wants the article.
+    pub fn offered(&mut self, wanted: bool) {
+        let counts = &self.peer.counts;
+        add(&counts.offered, 1);
+        add(if wanted { &counts.wanted } else { &counts.refused }, 1);
+        self.peer.no_check.lock().record(wanted);
+    }
+}
+
+/// Offers not answered by the peer; returned to the window if dropped.
+struct Held<'a> {
+    peer: &'a Peer,
+    flying: VecDeque<Flying>,
+    /// Number of them offered by CHECK.
+    checks: usize,
+    /// Requested articles, to be sent.
+    wanted: VecDeque<Taken>,
+    /// Whether the login has lapsed, so that no article is to blame for the end.
+    is_logged_out: bool,
+}
+
+/// A command that waits for its answer.
+struct Flying {
+    taken: Taken,
+    step: Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Check,
+    /// TAKETHIS after CHECK.
+    Asked,
+    /// TAKETHIS alone.
+    Unasked,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut window = self.peer.window.lock();
+        let queue = &mut window.queue;
+        // The next offer to be answered, or the first article sent, may be the reason why the peer closed
+        // the connection.
+        let (mut is_next, mut is_first_sent) = (!self.is_logged_out, !self.is_logged_out);
+        for Flying { taken, step } in self.flying.drain(..) {
+            let is_sent = step != Step::Check && std::mem::take(&mut is_first_sent);
+            if std::mem::take(&mut is_next) || is_sent {
+                queue.give_back_suspect(taken.ticket, now_ms(), |tries| self.peer.pause_ms(tries));
+            } else {
+                queue.give_back(taken.ticket);
+            }
+        }
+        self.wanted.drain(..).for_each(|taken| queue.give_back(taken.ticket));
+    }
+}
+
+/// Offers articles by CHECK and TAKETHIS.
+async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
+    let peer = line.peer.clone();
+    let (flying, wanted) = (VecDeque::new(), VecDeque::new());
+    let mut held = Held { peer: &peer, flying, checks: 0, wanted, is_logged_out: false };
+    let mut pace = Pace::new(Instant::now());
+    let shared = line.shared.clone();
+    let mut place = shared.in_step.place();
+    loop {
+        line.shared.rest();
+        let mut woken = pin!(peer.offers.notified());
+        woken.as_mut().enable();
+        let mut submitted = submit(line, client, &mut held, pace.window)?;
+        while submitted == Submitted::Enough {
+            // Other peers go first: their articles must not wait long for those of one peer.
+            line.shared.rest();
+            let position = held.flying.back().map_or(0, |flying| flying.taken.offer.mark.position);
+            match place.is_ahead(position, shared.articles.older_half()) {
+                true => sleep(STEP_ASIDE).await,
+                false => tokio::task::yield_now().await,
+            }
+            submitted = submit(line, client, &mut held, pace.window)?;
+        }
+        place.waits();
+        let has_room = submitted == Submitted::All;
+        if held.flying.is_empty() {
+            if !line.idle(client).await? {
+                return Ok(());
+            }
+            pace.begin(Instant::now());
+            continue;
+        }
+        tokio::select! {
+            biased;
+            answered = client.answer() => {
+                judge(line, &mut held, answered)?;
+                let mut answers = 1;
+                // Answers that have arrived with it.
+                while answers < NOTE_ANSWERS && client.has_answer() {
+                    let answered = client.answer().await;
+                    judge(line, &mut held, answered)?;
+                    answers += 1;
+                }
+                pace.answered(answers, Instant::now());
+                peer.note(&line.shared.hub.frontier);
+            }
+            () = woken, if has_room => {}
+            () = peer.is_due(), if has_room => {}
+        }
+    }
+}
+
+/// Limit on unanswered commands: about as many as the peer answers in a second. A higher limit would put
+/// all waiting articles on the first connection of a slow peer.
+#[derive(Debug)]
+struct Pace {
+    window: usize,
+    since: Instant,
+    answers: usize,
+}
+
+impl Pace {
+    fn new(now: Instant) -> Self {
+        Self { window: OFFERS_MIN, since: now, answers: 0 }
+    }
+
+    /// Restarts the measurement.
+    fn begin(&mut self, now: Instant) {
+        (self.since, self.answers) = (now, 0);
+    }
+
+    fn answered(&mut self, answers: usize, now: Instant) {
+        self.answers += answers;
+        let elapsed = now.saturating_duration_since(self.since);
+        if elapsed >= PACE_INTERVAL {
+            let per_second = self.answers as u128 * 1_000 / elapsed.as_millis().max(1);
+            let per_second = usize::try_from(per_second).unwrap_or(OFFERS_MAX);
+            self.window = per_second.clamp(OFFERS_MIN, OFFERS_MAX);
+            self.begin(now);
+        }
+    }
+}
+
+/// Result of queueing commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Submitted {
+    /// There is nothing more to send now.
+    All,
+    /// The limit of unanswered commands is reached.
+    Full,
+    /// There is more, but others should have their turn.
+    Enough,
+}
+
+/// Queues articles and offers.
+fn submit(
+    line: &Line<'_>,
+    client: &mut Client,
+    held: &mut Held<'_>,
+    window: usize,
+) -> Result<Submitted, Stop> {
+    let queued_bytes = client.connection().queued_bytes();
+    while client.has_room() && held.flying.len() < window {
+        if client.connection().queued_bytes() > queued_bytes + TURN_BYTES {
+            return Ok(Submitted::Enough);
+        }
+        if let Some(taken) = held.wanted.pop_front() {
+            send(line, client, held, taken, Step::Asked)?;
+            continue;
+        }
+        let (is_unasked, is_decided) = {
+            let no_check = line.peer.no_check.lock();
+            (no_check.is_on(), no_check.is_decided())
+        };
+        // Articles that the peer requests in its next answers arrived before those that could be sent
+        // unasked now; and no more CHECKs are sent than are needed to decide whether to send unasked.
+        if is_unasked && held.checks > 0 || !is_decided && held.checks >= OFFERS_MIN {
+            return Ok(Submitted::Full);
+        }
+        let Some(taken) = line.peer.take(&line.shared.hub.frontier) else { return Ok(Submitted::All) };
+        if is_unasked {
+            send(line, client, held, taken, Step::Unasked)?;
+            continue;
+        }
+        let id = taken.offer.message_id.clone();
+        held.flying.push_back(Flying { taken, step: Step::Check });
+        held.checks += 1;
+        client.submit_check(&id).map_err(Broken::from)?;
+    }
+    Ok(Submitted::Full)
+}
+
+/// Queues an article.
+fn send(
+    line: &Line<'_>,
+    client: &mut Client,
+    held: &mut Held<'_>,
+    taken: Taken,
+    step: Step,
+) -> Result<(), Stop> {
+    let Some(wire) = line.article(&taken) else { return Ok(()) };
+    match client.submit_takethis_of(&taken.offer.message_id, &wire) {
+        Ok(()) => {
+            add(&line.peer.counts.sent_bytes, wire.bytes().len());
+            held.flying.push_back(Flying { taken, step });
+            Ok(())
+        }
+        Err(Error::Request(why)) => {
+            line.peer.miss(&taken.offer.message_id, why);
+            line.peer.settle(taken.ticket);
+            Ok(())
+        }
+        Err(error) => {
+            held.flying.push_back(Flying { taken, step });
+            Err(Some(error.into()))
+        }
+    }
+}
+
+/// Handles an answer.
+fn judge(line: &mut Line<'_>, held: &mut Held<'_>, answered: Result<Answer<'_>, Error>) -> Result<(), Stop> {
+    let Some(Flying { taken, step }) = held.flying.pop_front() else {
+        let code = answered.map_err(Broken::from)?.code;
+        return Err(Some(Error::Protocol(Fault::UnexpectedCode(code)).into()));
+    };
+    held.checks -= usize::from(step == Step::Check);
+    held.is_logged_out = matches!(answered, Err(Error::LoggedOut(_)));
+    let request = if step == Step::Check { ArticleRequest::Check } else { ArticleRequest::Takethis };
+    let judged = judgement_of(answered, request, &taken);
+    if !matches!(judged, Ok((judgement, _)) if judgement != Judgement::Closing) {
+        held.flying.push_front(Flying { taken: taken.clone(), step });
+    }
+    let (judgement, text) = judged?;
+    line.judged(&taken, judgement, &text)?;
+    if step != Step::Asked
+        && matches!(
+            judgement,
+            Judgement::Wanted | Judgement::Refused | Judgement::Accepted | Judgement::Rejected
+        )
+    {
+        line.offered(matches!(judgement, Judgement::Wanted | Judgement::Accepted));
+    }
+    match judgement {
+        Judgement::Wanted => held.wanted.push_back(taken),
+        Judgement::Later => line.peer.defer(taken.ticket),
+        Judgement::Refused | Judgement::Accepted | Judgement::Rejected => line.settle(&taken, judgement),
+        Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep | Judgement::Closing => {}
+    }
+    Ok(())
+}
+
+/// Returns how an answer judges the article, and its text for display. Returns an error if the connection
+/// failed.
+pub(super) fn judgement_of(
+    answered: Result<Answer<'_>, Error>,
+    request: ArticleRequest,
+    taken: &Taken,
+) -> Result<(Judgement, String), Stop> {
+    match answered {
+        Ok(answer) => {
+            let text = answer.line().get(..200).unwrap_or(answer.line());
+            let judgement = answer.judged(request, &taken.offer.message_id);
+            Ok((judgement, String::from_utf8_lossy(text).into_owned()))
+        }
+        Err(error) if error.is_odd_answer() => Ok((Judgement::OutOfStep, error.to_string())),
+        Err(error) => Err(Some(error.into())),
+    }
+}
+
+/// A single offer; returned to the window if dropped before it is settled.
+pub(super) struct HeldOne<'a> {
+    pub peer: &'a Peer,
+    pub taken: Option<Taken>,
+    /// Whether its answer is awaited.
+    pub is_asked: bool,
+}
+
+impl Drop for HeldOne<'_> {
+    fn drop(&mut self) {
+        let Some(taken) = self.taken.take() else { return };
+        let mut window = self.peer.window.lock();
+        if self.is_asked {
+            let pause = |tries| self.peer.pause_ms(tries);
+            window.queue.give_back_suspect(taken.ticket, now_ms(), pause);
+        } else {
+            window.queue.give_back(taken.ticket);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unanswered_commands_are_limited_to_the_answers_of_a_second() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun);
+        pace.answered(100, begun + PACE_INTERVAL / 2);
+        assert_eq!(pace.window, OFFERS_MIN, "too soon to say");
+        pace.answered(25, begun + PACE_INTERVAL);
+        assert_eq!(pace.window, 500);
+        pace.answered(1, begun + PACE_INTERVAL * 2);
+        assert_eq!(pace.window, OFFERS_MIN);
+        pace.begin(begun + PACE_INTERVAL * 40);
+        pace.answered(10_000, begun + PACE_INTERVAL * 41);
+        assert_eq!(pace.window, OFFERS_MAX);
+    }
+}

@@ -1,0 +1,55 @@
+//! Feeds of headers without bodies, as in Diablo: announced by MODE HEADFEED.
+//!
+//! The headers of an article are sent, with its full size in `Bytes` and its lines in `Lines`, so that the
+//! receiver can build an overview; control messages are sent whole. Called by `connection`.
+
+use netnews::article::Headers;
+use netnews::{Article, Known};
+use nntp_io::{Client, WireArticle};
+use std::io::Write;
+
+/// Answer of a peer that takes headers without bodies.
+const TAKES_HEADERS: u16 = 250;
+
+/// Asks a peer to take headers without bodies; returns an error if it does not.
+pub(super) async fn announce(client: &mut Client) -> Result<(), String> {
+    let answer = client.request("MODE HEADFEED").await.map_err(|error| error.to_string())?;
+    match answer.code {
+        TAKES_HEADERS => Ok(()),
+        _ => {
+            let shown = String::from_utf8_lossy(answer.line().get(..200).unwrap_or(answer.line()));
+            Err(format!("the peer takes no feed of headers: MODE HEADFEED is answered `{shown}`"))
+        }
+    }
+}
+
+/// Returns whether only the headers of an article are here.
+pub(super) fn is_bodiless(wire: &WireArticle) -> bool {
+    let bytes = wire.bytes();
+    bytes.ends_with(b"\r\n\r\n") && Article::parse(bytes).is_ok_and(|article| article.bodiless().is_some())
+}
+
+/// Returns the headers sent instead of an article; `None` if all of it is sent.
+pub(super) fn of(whole: &WireArticle) -> Option<WireArticle> {
+    let article = Article::parse(whole.bytes()).ok()?;
+    // An article that arrived without its body is passed on unchanged.
+    if article.count(Known::Control) > 0 || article.bodiless().is_some() {
+        return None;
+    }
+    let mut head = Vec::with_capacity(article.body_offset() + 48);
+    let mut has_lines = false;
+    for (name, lines) in Headers::of(article.head()).fields().lines() {
+        has_lines |= name.eq_ignore_ascii_case(b"Lines");
+        if !name.eq_ignore_ascii_case(b"Bytes") {
+            head.extend_from_slice(lines);
+        }
+    }
+    // Writing to memory does not fail.
+    let _ = write!(head, "Bytes: {}\r\n", article.bytes());
+    if !has_lines {
+        let _ = write!(head, "Lines: {}\r\n", article.lines());
+    }
+    head.extend_from_slice(b"\r\n");
+    let range = 0..head.len();
+    WireArticle::new(head, range)
+}

@@ -1,0 +1,292 @@
+//! The sending half of relaying (RFC 5537 section 3.5): sends articles to peers as decided by `routing`.
+//!
+//! Each peer has a durable cursor in the journal, a bounded window of offers ([`queue`]) and up to
+//! `connections` tasks that send them ([`connection`]), or one task with another [`outlet`] (batches, or
+//! lines for other programs); [`run`] manages one peer. The journal is read once for all peers that keep up
+//! ([`hub`]), and articles are read once for all that send them at about the same time ([`articles`]), for
+//! which connections wait for each other a little ([`in_step`]). Nothing is queued per article on disk,
+//! except for deferred articles. The states of an offer, and the state after a crash, are in
+//! `docs/states.md`. Called by `site`, `reload` and `operations`.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod articles;
+mod backlog;
+mod batch_dir;
+mod batches;
+mod bundle;
+mod channel;
+mod connection;
+mod file;
+mod frontier;
+mod growth;
+mod hand_over;
+mod headers_only;
+mod hub;
+mod ihave;
+mod in_step;
+mod line_file;
+mod lines;
+mod no_check;
+mod offer;
+mod order;
+mod outlet;
+mod pause;
+mod peer;
+mod queue;
+mod rank;
+mod recent;
+pub mod run;
+mod sendme;
+mod set_aside;
+mod share;
+mod shared;
+pub mod status;
+mod target;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+pub use batches::Made;
+use ingest::Filer;
+use ingest::routing::Route;
+use lock_order::Ordered;
+pub use order::{Order, Place};
+use peer::{CURSOR_PREFIX, Peer};
+pub use set_aside::SetAsideArticle;
+use shared::Shared;
+use site_config::{Config, PeerSend};
+use spool::Spool;
+use status::FeedStatus;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use threads::Threads;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+/// A running feed.
+struct Running {
+    peer: Arc<Peer>,
+    task: JoinHandle<()>,
+}
+
+/// The feeds of all peers.
+pub struct Feeds {
+    shared: Arc<Shared>,
+    running: Ordered<BTreeMap<String, Running>, { rank::RUNNING }>,
+    hub: Ordered<Option<JoinHandle<()>>, { rank::TASKS }>,
+    /// Task that answers ihave and sendme, and the channel that ends it.
+    answering: Ordered<Option<(JoinHandle<()>, watch::Sender<bool>)>, { rank::TASKS }>,
+    threads: Threads,
+}
+
+/// Preparation of a reload: numbers that may have to be written to the journal, and threads if any are
+/// needed.
+pub struct Prepared {
+    routes: Vec<Route>,
+    threads: Option<Handle>,
+}
+
+impl Feeds {
+    pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(spool, filer)),
+            running: Ordered::default(),
+            hub: Ordered::default(),
+            answering: Ordered::default(),
+            threads: Threads::default(),
+        }
+    }
+
+    /// Assigns a number to every peer of a configuration to which articles are sent, and starts threads for
+    /// the first of them. Writes the journal.
+    pub fn prepare(&self, config: &Config) -> io::Result<Prepared> {
+        let routes = Route::all(config, |name| self.shared.spool.site(name)).map_err(io::Error::other)?;
+        let threads = if routes.is_empty() { None } else { Some(self.threads.handle()?) };
+        Ok(Prepared { routes, threads })
+    }
+
+    /// Starts, stops and changes feeds according to the configuration; unchanged ones are not interrupted.
+    /// Needs the runtime; blocks while ending feeds finish their transfers.
+    pub fn apply(&self, config: &Config, Prepared { routes, threads }: Prepared) {
+        let mut running = self.running.lock();
+        let stays = |name: &str, send: &PeerSend| {
+            routes.iter().any(|route| route.name == name && route.send == *send)
+        };
+        let ended: Vec<String> = running
+            .iter()
+            .filter(|(name, running)| !stays(name, &running.peer.send))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let ended: Vec<Running> = ended.iter().filter_map(|name| running.remove(name)).collect();
+        ended.iter().for_each(|ended| ended.peer.retire());
+        for ended in ended {
+            wait_for(ended);
+        }
+        self.forget(&routes);
+        // The cursors of the new peers begin before anything is decided with them; and before that the hub,
+        // which then has all later rows: no peer has to read the journal for articles that arrive in the
+        // meantime.
+        if let Some(threads) =
+            threads.as_ref().filter(|_| routes.iter().any(|r| !running.contains_key(&r.name)))
+        {
+            let (hub, spool) = (&self.shared.hub, &self.shared.spool);
+            self.hub
+                .lock()
+                .get_or_insert_with(|| threads.spawn(hub::run(hub.begin(spool), hub.clone(), spool.clone())));
+        }
+        let mut new = Vec::new();
+        for route in &routes {
+            if running.contains_key(&route.name) {
+                continue;
+            }
+            match Peer::open(&self.shared.spool, route, &config.site.path_identity) {
+                Ok(peer) => new.push(Arc::new(peer)),
+                Err(error) => warn!(peer = route.name, %error, "cannot feed this peer"),
+            }
+        }
+        let table = self.shared.spool.group_table();
+        self.shared.filer.router.replace(&config.site, routes, table);
+        // Without threads there are no peers either.
+        let Some(threads) = threads else { return self.speak(BTreeMap::new(), None) };
+        for peer in new {
+            // On failure, its task tries again.
+            if let Err(error) = backlog::begin_deciding(&peer, &self.shared) {
+                warn!(peer = peer.name, %error, "cannot read the journal");
+            }
+            let task = threads.spawn(run::run(peer.clone(), self.shared.clone()));
+            running.insert(peer.name.clone(), Running { peer, task });
+        }
+        self.shared.share.among(running.len());
+        let speakers = running.values().map(|running| &running.peer).filter(|peer| peer.send.ihave);
+        let speakers = speakers.map(|peer| (peer.name.to_ascii_lowercase(), peer.clone())).collect();
+        self.speak(speakers, Some(&threads));
+    }
+
+    /// Enables ihave and sendme for these peers, and no others.
+    fn speak(&self, speakers: BTreeMap<String, Arc<Peer>>, threads: Option<&Handle>) {
+        let is_needed = !speakers.is_empty();
+        // The previous map is dropped after the lock: a peer that ends releases its claim on the journal.
+        let _ended = std::mem::replace(&mut *self.shared.speakers.lock(), speakers);
+        let mut answering = self.answering.lock();
+        if let Some(threads) = threads.filter(|_| is_needed && answering.is_none()) {
+            match self.shared.spool.cursor(sendme::CURSOR, spool::Start::Now) {
+                Ok(cursor) => {
+                    let (end, ended) = watch::channel(false);
+                    let task = threads.spawn(sendme::run(self.shared.clone(), cursor, ended));
+                    *answering = Some((task, end));
+                }
+                Err(error) => warn!(%error, "cannot answer ihave and sendme"),
+            }
+        }
+        if !is_needed {
+            stop_answering(&mut answering);
+            if let Err(error) = self.shared.spool.remove_cursor(sendme::CURSOR) {
+                warn!(%error, "cannot remove the cursor of ihave and sendme");
+            }
+        }
+    }
+
+    /// Removes the cursors of peers to which nothing is sent any more: they hold journal files.
+    fn forget(&self, routes: &[Route]) {
+        for reader in self.shared.spool.journal_readers() {
+            let Some(name) = reader.name.strip_prefix(CURSOR_PREFIX).filter(|_| reader.durable) else {
+                continue;
+            };
+            if routes.iter().any(|route| route.name == name) {
+                continue;
+            }
+            match self.shared.spool.remove_cursor(&reader.name) {
+                Ok(_) => info!(peer = name, "feed ended: the peer is not sent articles any more"),
+                Err(error) => warn!(peer = name, %error, "cannot remove the cursor of a feed"),
+            }
+        }
+    }
+
+    /// Carries out an order; returns `None` if there is no such feed.
+    pub fn order(&self, peer: &str, order: Order) -> Option<io::Result<()>> {
+        let peer = self.running.lock().get(peer)?.peer.clone();
+        Some(peer.order(&self.shared.spool, order))
+    }
+
+    /// Makes batches of all articles for a peer; returns their counts, or why none could be made. Blocks.
+    pub fn batch(&self, peer: &str) -> Result<Made, String> {
+        let running = self.running.lock().get(peer).map(|running| running.peer.clone());
+        let peer = running.ok_or_else(|| format!("there is no feed to a peer `{peer}`"))?;
+        batches::make_now(&peer, &self.shared)
+    }
+
+    /// Ends all feeds in order: unanswered commands are awaited, within bounds, and the cursors are saved.
+    /// Blocks.
+    pub fn stop(&self) {
+        stop_answering(&mut self.answering.lock());
+        let speakers = std::mem::take(&mut *self.shared.speakers.lock());
+        drop(speakers);
+        let running = std::mem::take(&mut *self.running.lock());
+        running.values().for_each(|running| running.peer.retire());
+        for running in running.into_values() {
+            wait_for(running);
+        }
+        if let Some(hub) = self.hub.lock().take() {
+            hub.abort();
+        }
+    }
+
+    /// Returns the status of a peer's feed; `None` if there is none.
+    pub fn status(&self, peer: &str) -> Option<FeedStatus> {
+        let peer = self.running.lock().get(peer)?.peer.clone();
+        Some(status::of(&peer, self.shared.hub.frontier.mark()))
+    }
+}
+
+/// Ends the task that answers ihave and sendme, if it runs.
+fn stop_answering(answering: &mut Option<(JoinHandle<()>, watch::Sender<bool>)>) {
+    if let Some((task, end)) = answering.take() {
+        end.send_replace(true);
+        let waiting = async {
+            // Errors have been logged.
+            let _ended = task.await;
+        };
+        tokio::task::block_in_place(|| Handle::current().block_on(waiting));
+    }
+}
+
+/// Begins the feeds of all configured peers that never had one, so that they get articles filed without a
+/// server from now on. Called before a filer is created for that. Writes the journal; blocks.
+pub fn begin_without_server(spool: &Arc<Spool>, config: &Config) -> io::Result<()> {
+    let routes = Route::all(config, |name| spool.site(name)).map_err(io::Error::other)?;
+    routes.iter().try_for_each(|route| Peer::open(spool, route, &config.site.path_identity).map(drop))
+}
+
+/// Makes batches for a peer while no server runs: see [`Feeds::batch`].
+pub fn batch_without_server(
+    spool: &Arc<Spool>,
+    filer: &Arc<Filer>,
+    config: &Config,
+    peer: &str,
+) -> Result<Made, String> {
+    let routes = Route::all(config, |name| spool.site(name)).map_err(|trouble| trouble.text)?;
+    let Some(route) = routes.iter().find(|route| route.name == peer).cloned() else {
+        return Err(format!("there is no peer `{peer}` with [peer.send]"));
+    };
+    let shared = Shared::new(spool.clone(), filer.clone());
+    let cannot = |error: io::Error| format!("cannot read the journal: {error}");
+    let opened = Peer::open(spool, &route, &config.site.path_identity).map_err(cannot)?;
+    filer.router.replace(&config.site, routes, spool.group_table());
+    // Nothing is added in the meantime: a reader that reaches this mark has everything.
+    shared.hub.begin_at(spool.journal_mark(spool::Start::Now).map_err(cannot)?);
+    batches::make_now(&Arc::new(opened), &shared)
+}
+
+/// Waits for a feed that was asked to end.
+fn wait_for(ended: Running) {
+    let waiting = async {
+        if let Err(error) = ended.task.await {
+            warn!(peer = ended.peer.name, %error, "feed failed");
+        }
+    };
+    tokio::task::block_in_place(|| Handle::current().block_on(waiting));
+}

@@ -1,0 +1,98 @@
+//! Outlets of a peer: connections, or another way.
+//!
+//! Each way has its own state here. The tasks that let articles out ([`super::run`]) take offers from the
+//! peer's window and settle them, as connections do; so the cursor, the limits of the backlog and the
+//! orders of operators are the same for all.
+
+use super::batch_dir::Batches;
+use super::line_file::LineFile;
+use super::queue::Queue;
+use site_config::{PeerSend, WayOut};
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// An outlet with its own state.
+#[derive(Debug)]
+pub(super) enum Outlet {
+    Connections,
+    Batches(Batches),
+    File(LineFile),
+    Program(Channel),
+}
+
+impl Outlet {
+    /// Returns the configured outlet; `identity` is our path identity.
+    pub fn of(send: &PeerSend, identity: &str) -> Self {
+        match send.way_out() {
+            WayOut::Connections => Self::Connections,
+            WayOut::Batches(dir) => Self::Batches(Batches::new(dir, identity)),
+            WayOut::File(path) => Self::File(LineFile::new(path)),
+            WayOut::Program(words) => Self::Program(Channel::new(words)),
+        }
+    }
+
+    /// Returns the largest number of simultaneous tasks.
+    pub fn tasks_max(&self, send: &PeerSend) -> usize {
+        if matches!(self, Self::Connections) { send.connections } else { 1 }
+    }
+
+    /// Returns when there is something to do, in Unix milliseconds; `None` if nothing waits. `is_read`: the
+    /// window has all offers.
+    pub fn next_due(&self, queue: &Queue, is_read: bool, send: &PeerSend) -> Option<u64> {
+        match self {
+            Self::Batches(own) => own.next_due(queue, is_read, send),
+            _ => queue.next_due(send.delay.as_millis() as u64),
+        }
+    }
+
+    /// Lets waiting articles out now, and makes other programs check again: see `newsreel ctl feed PEER
+    /// flush`.
+    pub fn flush(&self) -> io::Result<()> {
+        match self {
+            Self::Connections => {}
+            Self::Batches(own) => {
+                own.is_wanted.store(true, Ordering::Relaxed);
+                own.hurry.notify_one();
+                own.room.notify_one();
+            }
+            Self::File(own) => own.flush()?,
+            Self::Program(own) => own.restart.notify_one(),
+        }
+        Ok(())
+    }
+
+    /// Makes durable what must be durable before the cursor passes it.
+    pub fn sync(&self) -> io::Result<()> {
+        if let Self::File(own) = self { own.sync() } else { Ok(()) }
+    }
+
+    /// Returns whether the output has reached its limit.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Batches(own) => own.is_full.load(Ordering::Relaxed),
+            Self::File(own) => own.is_full.load(Ordering::Relaxed),
+            Self::Connections | Self::Program(_) => false,
+        }
+    }
+
+    /// Returns when a failure outside of the feed's own tasks is retried.
+    pub fn retry_at(&self) -> Option<Instant> {
+        if let Self::Batches(own) = self { *own.retry_at.lock() } else { None }
+    }
+}
+
+/// The program of one peer.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub words: Vec<String>,
+    /// Notified to start the program again.
+    pub restart: Notify,
+}
+
+impl Channel {
+    pub fn new(words: &[String]) -> Self {
+        Self { words: words.to_vec(), restart: Notify::new() }
+    }
+}

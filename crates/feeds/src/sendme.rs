@@ -1,0 +1,251 @@
+//! ihave and sendme (RFC 1036 section 3.2): peers that get lists of new articles, and request those they
+//! want.
+//!
+//! Meant for links on which articles that the other side has already cost too much, and on which there is
+//! no interactive connection. A batch for such a peer begins with the articles it has requested; new ones
+//! are listed in an ihave control message at its end ([`message`]). Messages from the peer are found in the
+//! journal, by a durable reader of its own: an ihave is answered by a batch of one sendme, a sendme puts
+//! the articles among those that wait to be sent. Both may be repeated after a crash: the batch has the
+//! same name then, and an article already waiting is not added again.
+
+use super::backlog::is_for;
+use super::batch_dir::{Batches, EXTENSION, IHAVE_IDS_MAX};
+use super::offer::Offer;
+use super::outlet::Outlet;
+use super::pause::now_ms;
+use super::peer::Peer;
+use super::shared::Shared;
+use disk::Access;
+use ingest::batches::Packer;
+use netnews::{Article, Known, MessageId, control, date};
+use site_base::clock::unix_secs;
+use site_base::counters::add;
+use site_config::BatchCompress;
+use spool::{ArticleKind, ArticleRow, Batch, Cursor, Event, Lookup, Mark};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+/// Name of the cursor.
+pub(super) const CURSOR: &str = "sendme";
+/// Most Message-IDs read from a message of a peer.
+const IDS_READ_MAX: usize = 10_000;
+/// Interval for saving the cursor.
+const SAVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Pause after an error, and while a peer has requested more than may wait.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Prefix of the origin of a peer's articles.
+const OF_PEER: &[u8] = b"peer ";
+
+/// Kind of message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Ihave,
+    Sendme,
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ihave => "ihave",
+            Self::Sendme => "sendme",
+        }
+    }
+}
+
+/// Returns a message to a peer about some Message-IDs, in wire format. `serial` determines its own
+/// Message-ID, which is the same each time that the message is made.
+pub(super) fn message(verb: Verb, identity: &str, peer: &str, serial: &str, ids: &[Box<[u8]>]) -> Vec<u8> {
+    let word = verb.word();
+    let mut text = format!(
+        "Path: {identity}!not-for-mail\r\nFrom: usenet@{identity}\r\nNewsgroups: to.{peer}\r\n\
+         Subject: cmsg {word} {identity}\r\nControl: {word} {identity}\r\n\
+         Message-ID: <{word}.{serial}.{peer}@{identity}>\r\nDate: "
+    )
+    .into_bytes();
+    date::format_rfc5322(unix_secs() as i64, &mut text);
+    text.extend_from_slice(b"\r\n\r\n");
+    for id in ids {
+        text.extend_from_slice(id);
+        text.extend_from_slice(b"\r\n");
+    }
+    text
+}
+
+/// A message from a peer.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked<'a> {
+    verb: Verb,
+    /// Name of the peer, as stated in the message.
+    site: &'a [u8],
+    ids: Vec<&'a [u8]>,
+}
+
+/// Parses a message: `ihave [<id> ...] SITE`, with the Message-IDs there or one on each line of the body.
+fn read<'a>(article: &Article<'a>) -> Option<Asked<'a>> {
+    let value = article.header(Known::Control)?;
+    let verb = control::verb(value);
+    let verb =
+        [Verb::Ihave, Verb::Sendme].into_iter().find(|v| verb.eq_ignore_ascii_case(v.word().as_bytes()))?;
+    let words = || value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(1);
+    let is_id = |word: &&[u8]| MessageId::parse(word).is_some();
+    let site = words().filter(|word| !is_id(word)).last()?;
+    let mut ids: Vec<&[u8]> = words().filter(is_id).collect();
+    if ids.is_empty() {
+        let lines = article.body().split(|b| *b == b'\n').map(|line| line.trim_ascii());
+        ids.extend(lines.filter(is_id).take(IDS_READ_MAX));
+    }
+    Some(Asked { verb, site, ids })
+}
+
+/// Reads requests of peers until `end` is true.
+pub(super) async fn run(shared: Arc<Shared>, mut cursor: Cursor, mut end: watch::Receiver<bool>) {
+    let mut batch = Batch::default();
+    let mut saved = Instant::now();
+    loop {
+        tokio::select! {
+            () = poll_fn(|context| cursor.poll_rows(context)) => {}
+            _ = end.wait_for(|end| *end) => break,
+        }
+        if cursor.tail().is_ended() {
+            break;
+        }
+        let done = block_in_place(|| {
+            let before = cursor.mark();
+            cursor.next(&mut batch)?;
+            if let Err(error) = answer_all(&shared, &batch) {
+                cursor.seek(before);
+                return Err(error);
+            }
+            if saved.elapsed() < SAVE_INTERVAL {
+                return cursor.note(cursor.mark());
+            }
+            saved = Instant::now();
+            cursor.save()
+        });
+        if let Err(error) = done {
+            warn!(%error, "cannot answer ihave and sendme messages; trying again");
+            tokio::select! {
+                () = sleep(PAUSE) => {}
+                _ = end.wait_for(|end| *end) => break,
+            }
+        }
+    }
+    if let Err(error) = block_in_place(|| cursor.save()) {
+        warn!(%error, "cannot save which ihave and sendme messages were answered");
+    }
+}
+
+/// Answers the messages among the rows.
+fn answer_all(shared: &Shared, batch: &Batch) -> io::Result<()> {
+    for (position, event) in batch.events() {
+        let Event::Article(row) = event else { continue };
+        if row.tagged.kind().is_some_and(|kind| kind.has(ArticleKind::CONTROL)) {
+            answer(shared, position, &row)?;
+        }
+    }
+    Ok(())
+}
+
+fn answer(shared: &Shared, position: u64, row: &ArticleRow<'_>) -> io::Result<()> {
+    let offer = Offer::of(position, row);
+    let Some(wire) = shared.articles.whole(&offer) else { return Ok(()) };
+    let Ok(article) = Article::parse(wire.bytes()) else { return Ok(()) };
+    let Some(Asked { verb, site, ids }) = read(&article) else { return Ok(()) };
+    // A peer that sent it over a connection can speak only for itself.
+    let sender = row.tagged.origin().and_then(|origin| origin.strip_prefix(OF_PEER));
+    if sender.is_some_and(|sender| !sender.eq_ignore_ascii_case(site)) {
+        return Ok(());
+    }
+    let site = String::from_utf8_lossy(site).into_owned();
+    let Some(peer) = shared.speakers.lock().get(&site.to_ascii_lowercase()).cloned() else { return Ok(()) };
+    let Outlet::Batches(own) = &peer.outlet else { return Ok(()) };
+    match verb {
+        Verb::Ihave => ask(shared, &peer, own, &offer, &ids),
+        Verb::Sendme => queue(shared, &peer, &ids),
+    }
+}
+
+/// Requests from a peer those of its articles that are not known here.
+fn ask(shared: &Shared, peer: &Peer, own: &Batches, offer: &Offer, ids: &[&[u8]]) -> io::Result<()> {
+    let spool = &shared.spool;
+    let is_new = |id: &&&[u8]| !spool.is_known(&spool.key(id)) && !spool.is_hash_known(id);
+    let mut wanted: Vec<Box<[u8]>> = ids.iter().filter(is_new).map(|id| (*id).into()).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    info!(peer = peer.name, offered = ids.len(), wanted = wanted.len(), "ihave");
+    for (part, wanted) in wanted.chunks(IHAVE_IDS_MAX).enumerate() {
+        let position = offer.mark.position;
+        let serial = format!("{position}.{}.{part}", offer.arrived);
+        let mut packer = Packer::new(BatchCompress::None)?;
+        packer.add(&message(Verb::Sendme, &own.identity, &peer.name, &serial, wanted))?;
+        let name = format!("{position:020}-sendme{part}-{}{EXTENSION}", own.identity);
+        let mut answer = own.begin(&**shared.spool.disk())?;
+        answer.add(&own.dir.join(name), &[&packer.finish()?], Access::Group)?;
+        own.complete(answer)?;
+        add(&own.made, 1);
+        own.fresh.notify_one();
+    }
+    Ok(())
+}
+
+/// Queues the articles that a peer has requested, as far as they are here and it may have them.
+fn queue(shared: &Shared, peer: &Arc<Peer>, ids: &[&[u8]]) -> io::Result<()> {
+    let mut queued = 0;
+    for id in ids {
+        let key = shared.spool.key(id);
+        let Lookup::Present(token) = shared.spool.lookup(&key) else { continue };
+        let mark = Mark::default();
+        let arrived = u32::try_from(unix_secs()).unwrap_or(u32::MAX);
+        let offer = Offer { key, token, message_id: (*id).into(), wire_bytes: 0, arrived, mark };
+        let Some(offer) = is_for(peer, shared, offer) else { continue };
+        if !peer.window.lock().queue.request(Arc::new(offer), now_ms()) {
+            return Err(io::Error::other(format!("{} has asked for more than may wait", peer.name)));
+        }
+        queued += 1;
+    }
+    info!(peer = peer.name, asked = ids.len(), queued, "sendme");
+    // Saved before the message counts as answered.
+    peer.save(&shared.hub.frontier);
+    peer.attention.notify_one();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_parsed_in_both_forms_and_as_written() {
+        let ids: Vec<Box<[u8]>> = vec![(*b"<1@x>").into(), (*b"<2@x>").into()];
+        let made = message(Verb::Sendme, "up.example", "leaf", "7", &ids);
+        let article = Article::parse(&made).unwrap();
+        assert_eq!(article.header(Known::MessageId), Some(&b"<sendme.7.leaf@up.example>"[..]));
+        assert_eq!(article.header(Known::Newsgroups), Some(&b"to.leaf"[..]));
+        let asked = read(&article).unwrap();
+        assert_eq!(
+            (asked.verb, asked.site, asked.ids),
+            (Verb::Sendme, &b"up.example"[..], vec![&b"<1@x>"[..], b"<2@x>"])
+        );
+        let read_head = |control: &str| {
+            let text = format!("Control: {control}\r\n\r\n<9@x>\r\nnothing\r\n <8@x> \r\n");
+            let article = Article::parse(text.as_bytes()).unwrap();
+            read(&article).map(|asked| {
+                (asked.site.to_vec(), asked.ids.iter().map(|id| id.to_vec()).collect::<Vec<_>>())
+            })
+        };
+        let ids = |ids: &[&str]| ids.iter().map(|id| id.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(
+            read_head("ihave <1@x> <2@x> a.example"),
+            Some((b"a.example".to_vec(), ids(&["<1@x>", "<2@x>"])))
+        );
+        assert_eq!(read_head("IHAVE a.example"), Some((b"a.example".to_vec(), ids(&["<9@x>", "<8@x>"]))));
+        assert_eq!(read_head("ihave <1@x>"), None, "nobody is named");
+        assert_eq!(read_head("cancel <1@x>"), None);
+    }
+}

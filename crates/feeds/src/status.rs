@@ -1,0 +1,162 @@
+//! Status of a feed, for reports.
+
+use super::outlet::Outlet;
+use super::peer::{Doing, Peer, Source};
+use super::set_aside::SetAsideArticle;
+use serde::{Deserialize, Serialize};
+use site_base::clock::unix_secs;
+use site_base::counters::read;
+use site_config::WayOut;
+use spool::Mark;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Status of the feed to a peer; counts are since it began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FeedStatus {
+    /// Open connections to the peer.
+    pub connections: u64,
+    /// `idle`, `connecting`, `sending`, `collecting` (for a batch), `full` (the output has reached its
+    /// limit), `waiting` (for another attempt) or `stopped` (by an operator).
+    pub state: String,
+    /// Seconds until the next attempt to connect.
+    pub retry_secs: Option<u64>,
+    /// Articles not sent yet: those to be offered, and all later ones in the journal.
+    pub lag_articles: u64,
+    /// Bytes of journal between the first unsettled article and the end.
+    pub lag_bytes: u64,
+    /// Seconds since the oldest unsettled article arrived.
+    pub lag_secs: u64,
+    /// Articles offered, or sent without an offer.
+    pub offered: u64,
+    /// Offered articles that the peer wanted.
+    pub wanted: u64,
+    /// Offers that the peer refused.
+    pub refused: u64,
+    /// Articles that the peer took.
+    pub accepted: u64,
+    /// Articles sent that the peer did not take.
+    pub rejected: u64,
+    /// Number of times that the peer deferred an article.
+    pub deferred: u64,
+    /// Articles to be offered again later.
+    pub waiting: u64,
+    /// Articles not offered: the journal moved on, or they were overwritten or too old.
+    pub missed: u64,
+    /// Message-IDs of the last missed articles, where known.
+    pub missed_ids: Vec<String>,
+    /// Articles that got odd answers and are to be offered again.
+    pub set_aside: u64,
+    /// Articles given up after odd answers.
+    pub given_up: u64,
+    /// The last articles that got odd answers, with the answers.
+    pub set_aside_articles: Vec<SetAsideArticle>,
+    /// Articles taken per second, on average since the feed began.
+    pub articles_per_sec: f64,
+    /// Bytes of articles sent.
+    pub sent_bytes: u64,
+    /// Whether articles are sent without being offered first.
+    pub no_check: bool,
+    /// Output waiting for other programs; absent if articles leave over connections.
+    pub output: Option<OutputStatus>,
+    /// Last error that has not been resolved.
+    pub last_error: Option<String>,
+}
+
+/// Output for other programs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OutputStatus {
+    /// The directory of batches, the file of lines, or the program.
+    pub to: String,
+    /// Waiting files.
+    pub waiting_files: u64,
+    /// Waiting bytes.
+    pub waiting_bytes: u64,
+    /// Batches made since the feed began.
+    pub batches_made: u64,
+    /// Batches handed over to the program.
+    pub batches_handed_over: u64,
+}
+
+/// Returns the waiting output, as of the last check.
+fn output(peer: &Peer) -> Option<OutputStatus> {
+    let mut status = OutputStatus::default();
+    match (&peer.outlet, peer.send.way_out()) {
+        (Outlet::Batches(own), WayOut::Batches(dir)) => {
+            status.to = dir.display().to_string();
+            (status.waiting_files, status.waiting_bytes) = *own.waiting.lock();
+            status.batches_made = read(&own.made);
+            status.batches_handed_over = read(&own.handed_over);
+        }
+        (Outlet::File(own), WayOut::File(file)) => {
+            status.to = file.display().to_string();
+            status.waiting_bytes = read(&own.bytes);
+            status.waiting_files = u64::from(status.waiting_bytes > 0);
+        }
+        (Outlet::Program(_), WayOut::Program(words)) => status.to = words.join(" "),
+        _ => return None,
+    }
+    Some(status)
+}
+
+/// Returns the status of a feed; `hub` is the position of the hub.
+pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
+    let counts = &peer.counts;
+    let (in_window, waiting, set_aside, oldest, mark, read_to) = {
+        let window = peer.window.lock();
+        let read_to = match window.source {
+            Source::Hub(_) => hub,
+            Source::Cursor(mark) | Source::Seek(mark) => mark,
+        };
+        let queue = &window.queue;
+        let (mark, set_aside) = (queue.mark(read_to), queue.set_aside_count());
+        (queue.len(), queue.deferred(), set_aside, queue.oldest(), mark, read_to)
+    };
+    let unread = match (read_to.sequence, hub.sequence) {
+        (Some(read), Some(end)) => end.saturating_sub(read),
+        _ => 0,
+    };
+    let (state, retry_secs) = match *peer.doing.lock() {
+        _ if peer.is_stopped.load(Ordering::Relaxed) => ("stopped", None),
+        Doing::Idle => ("idle", None),
+        Doing::Connecting => ("connecting", None),
+        Doing::Sending => ("sending", None),
+        Doing::Collecting => ("collecting", None),
+        Doing::Full => ("full", None),
+        Doing::Stopped => ("stopped", None),
+        Doing::Waiting(until) => ("waiting", Some(until.saturating_duration_since(Instant::now()).as_secs())),
+    };
+    // Locked one after the other: within the struct expression the first lock would be held while the
+    // others are taken.
+    let missed = peer.missed.lock().iter().map(|id| String::from_utf8_lossy(id).into_owned()).collect();
+    let set_aside_articles = peer.set_aside.lock().all();
+    let no_check = peer.no_check.lock().is_on();
+    let last_error = peer.last_error.lock().as_ref().map(|(_, error)| error.clone());
+    FeedStatus {
+        connections: peer.connections.load(Ordering::Relaxed) as u64,
+        state: state.to_owned(),
+        retry_secs,
+        lag_articles: in_window as u64 + unread,
+        lag_bytes: hub.position.saturating_sub(mark.position),
+        lag_secs: oldest.map_or(0, |arrived| unix_secs().saturating_sub(u64::from(arrived))),
+        offered: read(&counts.offered),
+        wanted: read(&counts.wanted),
+        refused: read(&counts.refused),
+        accepted: read(&counts.accepted),
+        rejected: read(&counts.rejected),
+        deferred: read(&counts.deferred),
+        waiting: waiting as u64,
+        missed: read(&counts.missed),
+        missed_ids: missed,
+        set_aside: set_aside as u64,
+        given_up: read(&counts.given_up),
+        set_aside_articles,
+        articles_per_sec: read(&counts.accepted) as f64 / peer.began.elapsed().as_secs_f64().max(1.0),
+        sent_bytes: read(&counts.sent_bytes),
+        no_check,
+        output: output(peer),
+        last_error,
+    }
+}

@@ -1,0 +1,179 @@
+//! Commits a judged batch, and counts and logs the outcome.
+//!
+//! All articles go to the spool in one call, whose journal rows are the commit point. Called by `ingest`.
+
+use super::drafts::Drafts;
+use super::judging::Judged;
+use super::reviews::{Finding, Review};
+use super::{Disposition, Filer, Incoming, Later, Origin, Receipt, Reject, patiently};
+use netnews::article::Headers;
+use netnews::nntp::wire;
+use netnews::{Article, Known, MessageId};
+use site_base::clock::unix_now;
+use site_base::counters::add;
+use spool::{Entry, Outcome, Ticket, Trouble, TroubleKind};
+use std::sync::atomic::Ordering;
+use tracing::{debug, error, info, warn};
+
+/// Headers examined in an article that is too large to be taken.
+const HEADERS_MAX: usize = 200;
+
+impl Filer {
+    /// Commits the drafts and sets the dispositions of the articles.
+    pub(super) fn commit(
+        &self,
+        drafts: &mut Drafts<'_>,
+        now: i64,
+        dispositions: &mut [Disposition],
+    ) -> Receipt {
+        if drafts.is_empty() {
+            // "Already known" promises as much as "taken".
+            return Receipt { ticket: Some(self.spool.ticket()), ..Receipt::default() };
+        }
+        let mut outcomes = Vec::new();
+        let _filing = self.controls.filing(drafts.controls());
+        let _looked_up = self.hides.filing();
+        drafts.hide_awaited(&self.hides);
+        let result =
+            drafts.with_entries(now, |entries| match self.spool.try_commit(entries, &mut outcomes) {
+                Some(result) => result,
+                None => patiently(|| self.spool.commit(entries, &mut outcomes)),
+            });
+        for (at, outcome) in drafts.committed().zip(&outcomes) {
+            if let Some(disposition) = dispositions.get_mut(at) {
+                *disposition = disposition_of(outcome);
+            }
+        }
+        let asides = outcomes.get(drafts.len()..).unwrap_or_default();
+        match result.and_then(|ticket| self.remember_aside(drafts, asides, now, ticket)) {
+            Ok(ticket) => {
+                if self.in_trouble.load(Ordering::Relaxed) && self.in_trouble.swap(false, Ordering::Relaxed) {
+                    info!("spool accepts articles again");
+                }
+                let full = outcomes.contains(&Outcome::Full);
+                if full && !self.class_full.swap(true, Ordering::Relaxed) {
+                    warn!("a storage class is full: its articles are turned away; see `newsreel status`");
+                }
+                Receipt { ticket: Some(ticket), trouble: full.then(class_full), ..Receipt::default() }
+            }
+            Err(trouble) => {
+                if !self.in_trouble.swap(true, Ordering::Relaxed) {
+                    error!(%trouble, "spool stopped accepting articles");
+                }
+                // Articles committed before the trouble stay, and must be durable before the answer.
+                Receipt { ticket: Some(self.spool.ticket()), trouble: Some(trouble), ..Receipt::default() }
+            }
+        }
+    }
+
+    /// Remembers the Message-IDs, where not yet known, of articles set aside before; peers are answered
+    /// only then. Those of articles set aside now are remembered by the same rows, whose ticket is
+    /// `ticket`.
+    fn remember_aside(
+        &self,
+        drafts: &Drafts<'_>,
+        outcomes: &[Outcome],
+        now: i64,
+        ticket: Ticket,
+    ) -> Result<Ticket, Trouble> {
+        let arrived = u64::try_from(now).unwrap_or_default();
+        let kept = drafts.asides().zip(outcomes).filter(|(_, outcome)| **outcome == Outcome::Duplicate);
+        let entries: Vec<_> = kept.map(|(key, _)| Entry::Remember { key, arrived }).collect();
+        if entries.is_empty() {
+            return Ok(ticket);
+        }
+        patiently(|| {
+            if !self.spool.is_durable(ticket) {
+                self.spool.sync()?;
+            }
+            self.spool.commit(&entries, &mut Vec::new())
+        })
+    }
+
+    /// Remembers the Message-ID of an article that is too large and was only read up to this point, so that
+    /// it is not asked for again; only if the article has the announced Message-ID.
+    pub fn remember_too_large(&self, announced: &[u8], begun: &[u8]) {
+        let mut headers = Headers::of(begun).take(HEADERS_MAX);
+        let own = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Message-ID"));
+        let own = own.and_then(|(_, value)| MessageId::from_header(value));
+        if own.is_none_or(|own| own.as_bytes() != announced) {
+            return;
+        }
+        let mut drafts = Drafts::new(1, self.router.routes(&self.spool.group_table()));
+        drafts.remember(self.spool.key(announced));
+        self.commit(&mut drafts, unix_now(), &mut []);
+    }
+
+    /// Keeps the findings of the filters for the articles of a batch, for the operator.
+    pub(super) fn review(&self, batch: &[Incoming<'_>], judged: &Judged<'_>, dispositions: &[Disposition]) {
+        if judged.found.is_empty() {
+            return;
+        }
+        self.reviews.add(judged.found.iter().filter_map(|found| {
+            let happened = match dispositions.get(found.at)? {
+                Disposition::Accepted(Some(_)) => found.finding.is_filed(),
+                Disposition::Rejected(Reject::Filtered(_)) => !found.finding.is_filed(),
+                // The article was set aside before, and its Message-ID is remembered now.
+                Disposition::Rejected(Reject::Duplicate) => found.finding == Finding::Aside,
+                _ => false,
+            };
+            let incoming = batch.get(found.at.checked_sub(judged.first)?).filter(|_| happened)?;
+            Some(Review::of(found, &Article::parse(incoming.wire).ok()?, judged.now))
+        }));
+    }
+
+    /// Counts and logs the outcomes of a batch.
+    pub(super) fn count(&self, origin: &Origin, batch: &[Incoming<'_>], dispositions: &[Disposition]) {
+        let (mut accepted, mut rejected) = (0, 0);
+        for (incoming, disposition) in batch.iter().zip(dispositions) {
+            match disposition {
+                Disposition::Accepted(_) => accepted += 1,
+                Disposition::TryLater | Disposition::Deferred(_) => {}
+                Disposition::Rejected(reject) => {
+                    rejected += 1;
+                    if tracing::enabled!(tracing::Level::DEBUG) {
+                        debug!(from = origin.name(), id = %shown_id(incoming), reason = %reject, "rejected");
+                    }
+                }
+            }
+        }
+        if rejected > 0 {
+            let reason = |disposition: &Disposition| match disposition {
+                Disposition::Rejected(reject) => Some(reject.text()),
+                _ => None,
+            };
+            self.counters.reject(dispositions.iter().filter_map(reason));
+        }
+        add(&self.counters.accepted, accepted);
+        add(&self.counters.rejected, rejected);
+        add(&self.counters.try_later, dispositions.len() - accepted - rejected);
+        if let Some(peer) = origin.counters() {
+            add(&peer.accepted, accepted);
+            add(&peer.rejected, rejected);
+        }
+    }
+}
+
+fn disposition_of(outcome: &Outcome) -> Disposition {
+    match outcome {
+        Outcome::Filed(filed) => Disposition::Accepted(Some(filed.token)),
+        Outcome::Remembered => Disposition::Accepted(None),
+        Outcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
+        Outcome::Full => Disposition::Deferred(Later::ClassFull),
+        Outcome::Unfit => Disposition::Rejected(Reject::NoPlace),
+        Outcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
+    }
+}
+
+/// Returns why an article must wait although the spool takes others.
+fn class_full() -> Trouble {
+    let text = "its storage class is full until articles there are due or the operator makes room";
+    Trouble::new(TroubleKind::Full, text)
+}
+
+/// Returns the Message-ID to be logged, if there is one.
+fn shown_id(incoming: &Incoming<'_>) -> String {
+    let header = || Article::parse(incoming.wire).ok().and_then(|article| article.header(Known::MessageId));
+    let id = incoming.claimed_id.or_else(header).unwrap_or_default();
+    String::from_utf8_lossy(id.get(..wire::LINE_BYTES_MAX).unwrap_or(id)).into_owned()
+}

@@ -1,0 +1,143 @@
+//! Decision on a request: the first matching `[[control]]` section.
+
+use super::{Asked, Proof};
+use netnews::{Article, Known};
+use site_config::{Config, Control, ControlAction, ControlType, Honor, LockRule};
+use std::sync::Arc;
+
+/// Proof required for a withdrawal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// Not honored, with any proof.
+    NotHonored,
+    /// A matching key.
+    Key,
+    /// A matching key, if there is a lock.
+    KeyIfLocked,
+    /// None.
+    Nothing,
+}
+
+/// Checks whether the request is signed with one of the keys of these names.
+pub(crate) type Signed<'a> = &'a dyn Fn(&[String]) -> bool;
+
+/// Decides which requests are permitted.
+#[derive(Debug)]
+pub struct Policy {
+    config: Arc<Config>,
+    /// Whether any section refuses articles; if not, the check is skipped.
+    refuses: bool,
+}
+
+impl Policy {
+    /// Returns the policy of a configuration.
+    pub fn of(config: Arc<Config>) -> Self {
+        let refuses = config.controls.iter().any(|section| section.action == ControlAction::Refuse);
+        Self { config, refuses }
+    }
+
+    /// Returns the deciding section, if any.
+    pub fn decide(&self, asked: &Asked<'_>, signed: Signed<'_>) -> Option<&Control> {
+        self.applying(asked, signed)
+            .find(|section| asked.groups.iter().all(|group| section.groups.matches(group)))
+    }
+
+    /// Returns the sections that decide about `asked`, each for the groups that no earlier one matches.
+    pub fn applying(&self, asked: &Asked<'_>, signed: Signed<'_>) -> impl Iterator<Item = &Control> {
+        self.config.controls.iter().filter(move |section| {
+            section.is_about(asked.what)
+                && section.from.matches(asked.sender.as_bytes())
+                && (section.signed_by.is_empty() || signed(&section.signed_by))
+        })
+    }
+
+    /// Returns whether an article is not to be taken at all. No signature is verified here: requests that a
+    /// section with `signed_by` may decide are not refused.
+    pub fn refuses(&self, article: &Article<'_>) -> bool {
+        if !self.refuses || article.count(Known::Control) + article.count(Known::Supersedes) == 0 {
+            return false;
+        }
+        let asked = Asked::of(article);
+        let section = asked.as_ref().and_then(|asked| self.decide(asked, &|_| Proof::may_be(article)));
+        section.is_some_and(|section| section.action == ControlAction::Refuse)
+    }
+
+    /// Returns the proof a withdrawal needs, and the section that requires it; `None` for `[cancel]`.
+    pub fn withdrawal(&self, asked: &Asked<'_>, signed: Signed<'_>) -> (Permit, Option<&Control>) {
+        let Some(section) = self.decide(asked, signed) else { return (self.unless_decided(), None) };
+        let permit = match (section.action, section.lock) {
+            (ControlAction::Do, LockRule::Key) => Permit::Key,
+            (ControlAction::Do, LockRule::KeyIfLocked) => Permit::KeyIfLocked,
+            (ControlAction::Do, LockRule::Ignored) => Permit::Nothing,
+            _ => Permit::NotHonored,
+        };
+        (permit, Some(section))
+    }
+
+    /// Returns the proof needed by a withdrawal that arrived before its article, as its sender is no longer
+    /// known.
+    pub fn late(&self) -> Permit {
+        let withdraws = |section: &Control| {
+            section.action == ControlAction::Do
+                && [ControlType::Cancel, ControlType::Supersede].iter().any(|what| section.is_about(*what))
+        };
+        match self.unless_decided() {
+            Permit::NotHonored if self.config.controls.iter().any(withdraws) => Permit::Key,
+            permit => permit,
+        }
+    }
+
+    /// Returns the proof needed by a withdrawal that no section decides.
+    fn unless_decided(&self) -> Permit {
+        match (self.config.cancel.honor, self.config.cancel.unlocked) {
+            (Honor::None, _) => Permit::NotHonored,
+            (Honor::All, _) => Permit::Nothing,
+            (Honor::Verified, false) => Permit::Key,
+            (Honor::Verified, true) => Permit::KeyIfLocked,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use site_config::testing::with_trash;
+
+    fn article(headers: &str) -> Vec<u8> {
+        format!("From: Joe <Joe@X.Example>\r\nNewsgroups: misc.test\r\n{headers}\r\nb\r\n").into_bytes()
+    }
+
+    #[test]
+    fn the_first_matching_section_decides() {
+        let policy = Policy::of(Arc::new(with_trash(
+            "[[control]]\ntype = \"newgroup\"\nfrom = \"joe@x.example\"\ngroups = \"x.*,!x.y.*\"\naction = \"do\"\n\
+             [[control]]\ntype = [\"newgroup\", \"rmgroup\"]\naction = \"log\"\n\
+             [[control]]\ntype = \"other\"\naction = \"refuse\"\n\
+             [[control]]\ntype = \"supersede\"\ngroups = \"misc.*\"\naction = \"do\"\nlock = \"ignored\"\n",
+        )));
+        let action = |headers: &str| {
+            let wire = article(headers);
+            let article = Article::parse(&wire).unwrap();
+            policy.decide(&Asked::of(&article)?, &|_| false).map(|section| section.action)
+        };
+        assert_eq!(action("Control: newgroup x.a\r\n"), Some(ControlAction::Do));
+        assert_eq!(action("Sender: other@x\r\nControl: newgroup x.a\r\n"), Some(ControlAction::Log));
+        assert_eq!(action("Control: newgroup x.y.z\r\n"), Some(ControlAction::Log));
+        assert_eq!(action("Control: RMGROUP x.a\r\n"), Some(ControlAction::Log));
+        assert_eq!(action("Control: sendsys\r\n"), Some(ControlAction::Refuse));
+        assert_eq!(action("Control: checkgroups\r\n"), None);
+        assert_eq!(action("Control: cancel <a@b>\r\n"), None);
+        assert_eq!(action("Subject: x\r\n"), None);
+        let wire = article("Supersedes: <a@b>\r\n");
+        let article = Article::parse(&wire).unwrap();
+        let asked = Asked::of(&article).unwrap();
+        assert_eq!(asked.what, ControlType::Supersede);
+        assert_eq!(policy.withdrawal(&asked, &|_| false).0, Permit::Nothing);
+        let asked = asked.and_of(b"Newsgroups: local.other,misc.test\r\n");
+        assert_eq!(
+            policy.withdrawal(&asked, &|_| false),
+            (Permit::Key, None),
+            "the other article is elsewhere too"
+        );
+    }
+}

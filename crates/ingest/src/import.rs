@@ -1,0 +1,158 @@
+//! Filing of articles from another server's spool: groups, numbers and arrival come with the article, and
+//! its Path is kept.
+//!
+//! Age, distribution and moderation are not judged again: the other server took the article. Rejected
+//! articles are not remembered, so a second import may take them. Called by the control socket and by
+//! `newsreel import` on a site whose server is not running. The rule for numbers is the spool's
+//! (`Filing::numbers`).
+
+use super::checks;
+use super::drafts::{Draft, Drafts};
+use super::judging::Rules;
+use super::{Disposition, Filer, Incoming, Origin, Reject, carried, choose};
+use netnews::Article;
+use serde::{Deserialize, Serialize};
+use site_base::clock::unix_now;
+use spool::{GroupId, GroupTable};
+
+/// An article of another server.
+#[derive(Debug, Clone, Copy)]
+pub struct Imported<'a> {
+    /// Wire format without the final `.` line.
+    pub wire: &'a [u8],
+    /// Unix seconds of its arrival at that server; 0: now.
+    pub arrived: u32,
+    /// `group:number` words, as in Xref; number 0 requests a new one. Groups not carried here are skipped.
+    /// If none is carried, the Newsgroups header decides.
+    pub places: &'a [u8],
+}
+
+/// Result for an article of another server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportResult {
+    /// Kind of result.
+    pub outcome: ImportOutcome,
+    /// Token under which it is stored, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// Reason in words, if it was rejected or is to be tried later.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// Possible outcomes for an article of another server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImportOutcome {
+    /// Stored.
+    Filed,
+    /// Its Message-ID is known.
+    Duplicate,
+    /// A number of the article is not above all that its group has assigned; it may be imported again with
+    /// a new number.
+    NumberTaken,
+    /// Not taken.
+    Rejected,
+    /// Not taken because of local trouble.
+    TryLater,
+}
+
+impl Filer {
+    /// Files a batch of another server's articles, in order; returns one result for each. Blocks.
+    pub fn import(&self, batch: &[Imported<'_>]) -> Vec<ImportResult> {
+        if let Some(paused) = self.paused() {
+            let later =
+                ImportResult { outcome: ImportOutcome::TryLater, token: None, reason: paused.to_string() };
+            return vec![later; batch.len()];
+        }
+        let now = unix_now();
+        let origin = Origin::import();
+        let (table, rules) = (self.spool.group_table(), self.rules.load());
+        let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
+        // Arrivals ascend in the journal: history is expired from its front.
+        let not_before = u64::from(self.spool.last_arrival());
+        let mut dispositions = Vec::with_capacity(batch.len());
+        for imported in batch {
+            drafts.at = dispositions.len();
+            let verdict = self.adopt(&rules, &origin, imported, &table, (not_before, now), &mut drafts);
+            dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
+        }
+        let receipt = self.commit(&mut drafts, now, &mut dispositions);
+        let incoming: Vec<Incoming<'_>> =
+            batch.iter().map(|i| Incoming { wire: i.wire, claimed_id: None }).collect();
+        self.count(&origin, &incoming, &dispositions);
+        let trouble = receipt.trouble.map(|trouble| trouble.to_string()).unwrap_or_default();
+        dispositions.iter().map(|disposition| result(disposition, &trouble)).collect()
+    }
+
+    fn adopt<'a>(
+        &self,
+        rules: &Rules,
+        origin: &'a Origin,
+        imported: &Imported<'a>,
+        table: &GroupTable,
+        (not_before, now): (u64, i64),
+        drafts: &mut Drafts<'a>,
+    ) -> Result<(), Reject> {
+        let article = Article::parse(imported.wire)?;
+        article.required()?;
+        checks::framing(&article, origin)?;
+        let (id, key) = self.identify(&article, None)?;
+        if imported.wire.len() as u64 > rules.policy.article_bytes_max {
+            return Err(Reject::TooLarge { bytes_max: rules.policy.article_bytes_max });
+        }
+        let start = drafts.groups.len();
+        let site = &rules.config.site;
+        if site.numbers {
+            places(table, imported.places, start, drafts);
+        } else {
+            choose::unnumbered(site.unknown_groups, origin, &article, || drafts.is_carried(&article))?;
+        }
+        if site.numbers && drafts.groups.len() == start {
+            let chosen = choose::groups(table, site.unknown_groups, origin, &article, &mut drafts.groups);
+            if chosen.is_err() || drafts.groups.len() == start {
+                drafts.groups.truncate(start);
+                return Err(chosen.err().unwrap_or(Reject::UnknownGroups));
+            }
+        }
+        drafts.numbers.resize(drafts.groups.len(), 0);
+        let now = u64::try_from(now).unwrap_or_default();
+        let arrived = if imported.arrived == 0 { now } else { u64::from(imported.arrived) };
+        let arrived = arrived.max(not_before).min(now.max(not_before));
+        drafts.push(Draft::of(&article, id, key, origin, start..drafts.groups.len()).arrived(Some(arrived)));
+        Ok(())
+    }
+}
+
+/// Appends the groups of `places` that are carried here, each once, with their numbers.
+fn places(table: &GroupTable, places: &[u8], start: usize, drafts: &mut Drafts<'_>) {
+    for word in places.split(|byte| *byte == b' ').take(choose::GROUPS_PER_ARTICLE_MAX) {
+        let Some(colon) = memchr::memrchr(b':', word) else { continue };
+        let (name, number) = word.split_at(colon);
+        let Some((id, _)) = carried(table, name) else { continue };
+        let chosen: &[GroupId] = drafts.groups.get(start..).unwrap_or_default();
+        let digits = number.get(1..).and_then(|digits| std::str::from_utf8(digits).ok());
+        let (Some(number), false) = (digits.and_then(|d| d.parse().ok()), chosen.contains(&id)) else {
+            continue;
+        };
+        // An alias files in another group, to which these numbers do not apply.
+        let own = table.id(name) == Some(id);
+        drafts.groups.push(id);
+        drafts.numbers.push(if own { number } else { 0 });
+    }
+}
+
+fn result(disposition: &Disposition, trouble: &str) -> ImportResult {
+    let token = match disposition {
+        Disposition::Accepted(token) => token.map(|token| token.to_hex()),
+        _ => None,
+    };
+    let (outcome, reason) = match disposition {
+        Disposition::Accepted(_) => (ImportOutcome::Filed, String::new()),
+        Disposition::Rejected(Reject::Duplicate) => (ImportOutcome::Duplicate, String::new()),
+        Disposition::Rejected(Reject::NumberTaken) => (ImportOutcome::NumberTaken, String::new()),
+        Disposition::Rejected(reject) => (ImportOutcome::Rejected, reject.to_string()),
+        Disposition::TryLater | Disposition::Deferred(_) => (ImportOutcome::TryLater, trouble.to_owned()),
+    };
+    ImportResult { outcome, token, reason }
+}

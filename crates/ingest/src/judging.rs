@@ -1,0 +1,222 @@
+//! Judging of a batch: each article is identified and goes through the guards, all that pass go through the
+//! filters. No side effects.
+//!
+//! Called by `ingest`. Sources: RFC 5537 section 3.6, RFC 5536 section 3.1.
+
+use super::checks::{self, Policy};
+use super::drafts::{Draft, Drafts};
+use super::filters::{Filters, Opinion};
+use super::programs::Programs;
+use super::reviews::Found;
+use super::spam::{Spam, SpamCounts};
+use super::withdraw::withdrawing;
+use super::{Disposition, Filer, Incoming, Later, Origin, Reject, choose, patiently};
+use netnews::openpgp::may_be_cleartext;
+use netnews::{Article, Known, MessageId, newsgroups};
+use site_base::clock::unix_now;
+use site_config::{Config, Control, ControlType, Groups};
+use spool::{GroupTable, Key, Spool};
+use std::sync::Arc;
+
+/// A judged batch, ready to be committed.
+pub(super) struct Judged<'a> {
+    pub drafts: Drafts<'a>,
+    /// Unix seconds.
+    pub now: i64,
+    /// Index of its first disposition.
+    pub first: usize,
+    /// Epoch of the withdrawals when it was judged.
+    pub epoch: u64,
+    /// Findings of the filters.
+    pub found: Vec<Found>,
+}
+
+/// Settings of the configuration for filing, as of one moment.
+pub(super) struct Rules {
+    pub config: Arc<Config>,
+    pub policy: Policy,
+    pub filters: Filters,
+    pub programs: Programs,
+    /// Groups in which notices are read, by section.
+    pub notice_groups: Vec<Groups>,
+    /// Counts of the built-in filters, if one of them is on.
+    pub spam_counts: Option<Arc<SpamCounts>>,
+}
+
+impl Rules {
+    /// Returns the rules of a configuration; programs of `before` that are still configured keep running,
+    /// and its counts are kept.
+    pub fn of(config: Arc<Config>, before: Option<&Self>, spool: &Arc<Spool>) -> Self {
+        let none = Programs::default();
+        let programs = Programs::after(before.map_or(&none, |rules| &rules.programs), &config.filters, spool);
+        let counts = before.and_then(|rules| rules.spam_counts.clone());
+        let spam_counts = Spam::is_on(&config.spam).then(|| counts.unwrap_or_default());
+        let filters = Filters::of(&config, &programs, spam_counts.as_ref());
+        let of_notices = |section: &&Control| section.is_about(ControlType::Nocem);
+        let notice_groups =
+            config.controls.iter().filter(of_notices).map(|section| section.notice_groups.clone()).collect();
+        Self { policy: Policy::of(&config), filters, programs, notice_groups, spam_counts, config }
+    }
+
+    /// Returns whether an article may be a notice to be read.
+    fn may_be_notice(&self, article: &Article<'_>) -> bool {
+        if self.notice_groups.is_empty() || article.count(Known::Control) > 0 {
+            return false;
+        }
+        let names = article.header(Known::Newsgroups).unwrap_or_default();
+        let reads = |name| self.notice_groups.iter().any(|groups| groups.matches(name));
+        newsgroups::split(names).any(reads) && may_be_cleartext(article.body())
+    }
+
+    /// Runs the guards: checks whether the article is taken, and appends the groups it is filed in to those
+    /// of `drafts`. Returns false if it is only to be remembered.
+    fn judge(
+        &self,
+        origin: &Origin,
+        article: &Article<'_>,
+        table: &GroupTable,
+        now: i64,
+        drafts: &mut Drafts<'_>,
+    ) -> Result<bool, Reject> {
+        checks::relayable(article, &self.policy, origin, now)?;
+        let site = &self.config.site;
+        if !site.numbers {
+            let is_carried = || drafts.is_carried(article);
+            return choose::unnumbered(site.unknown_groups, origin, article, is_carried).map(|()| true);
+        }
+        let start = drafts.groups.len();
+        choose::groups(table, site.unknown_groups, origin, article, &mut drafts.groups)?;
+        Ok(drafts.groups.len() > start)
+    }
+}
+
+impl Filer {
+    /// Identifies and judges a batch; appends a disposition for each article, which is `TryLater` until the
+    /// accepted ones are committed. No side effects.
+    pub(super) fn judge<'a>(
+        &self,
+        origin: &'a Origin,
+        batch: &[Incoming<'a>],
+        dispositions: &mut Vec<Disposition>,
+    ) -> Judged<'a> {
+        let now = unix_now();
+        let first = dispositions.len();
+        let table = self.spool.group_table();
+        let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
+        let epoch = self.follow_ups.withdrawals.epoch();
+        if self.pause.lasts() {
+            dispositions.extend(batch.iter().map(|_| Disposition::Deferred(Later::Paused)));
+            return Judged { drafts, now, first, epoch, found: Vec::new() };
+        }
+        let ids: Vec<&[u8]> = batch.iter().map(|incoming| incoming.claimed_id.unwrap_or_default()).collect();
+        let keys: Vec<Key> = ids.iter().map(|id| self.spool.key(id)).collect();
+        let known = self.spool.are_known(&keys, &ids);
+        let rules = self.rules.load();
+        for (incoming, claimed) in batch.iter().zip(keys.into_iter().zip(known)) {
+            drafts.at = dispositions.len();
+            let verdict = self.consider(&rules, origin, incoming, claimed, (&table, now), &mut drafts);
+            dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
+        }
+        let said = *origin.opinion() != Opinion::Pass;
+        let mut found = Vec::new();
+        if said || !rules.filters.is_empty() {
+            found = rules.filters.judge(
+                origin,
+                (&self.spool, &table),
+                &self.reviews,
+                &mut drafts,
+                |at, reject| {
+                    if let Some(disposition) = dispositions.get_mut(at) {
+                        *disposition =
+                            reject.map_or(Disposition::Deferred(Later::Unjudged), Disposition::Rejected);
+                    }
+                },
+            );
+        }
+        Judged { drafts, now, first, epoch, found }
+    }
+
+    /// Identifies and judges one article; entries to be committed are added to `drafts`.
+    fn consider<'a>(
+        &self,
+        rules: &Rules,
+        origin: &'a Origin,
+        incoming: &Incoming<'a>,
+        claimed: (Key, bool),
+        (table, now): (&GroupTable, i64),
+        drafts: &mut Drafts<'a>,
+    ) -> Result<(), Reject> {
+        let claimed = self.claimed(incoming, claimed)?;
+        let article = Article::parse(incoming.wire)?;
+        article.required()?;
+        checks::framing(&article, origin)?;
+        // A released article is known, as it was set aside.
+        let key = |id: MessageId<'a>| (id, self.spool.key(id.as_bytes()));
+        let claimed = claimed.or_else(|| article.message_id().filter(|_| origin.is_released()).map(key));
+        let is_claimed = claimed.is_some();
+        let (id, key) = self.identify(&article, claimed)?;
+        if !is_claimed && self.spool.is_hash_known(id.as_bytes()) {
+            return Err(Reject::Duplicate);
+        }
+        if !id.is_relayable() {
+            return Err(Reject::BadMessageId);
+        }
+        if let Some(ticket) = self.follow_ups.withdrawing(&key) {
+            patiently(|| self.follow_ups.settle(ticket..=ticket));
+        }
+        if let Err(reject) = self.follow_ups.withdrawals.check(&article, key) {
+            drafts.remember(key);
+            return Err(reject);
+        }
+        let groups_start = drafts.groups.len();
+        match rules.judge(origin, &article, table, now, drafts) {
+            Ok(is_filed) => {
+                let groups = groups_start..drafts.groups.len();
+                let is_notice = is_filed && rules.may_be_notice(&article);
+                let draft = Draft::of(&article, id, key, origin, groups).filed(is_filed).noticed(is_notice);
+                drafts.withdrawing.extend(withdrawing(&article, drafts.at, is_filed));
+                drafts.push(draft);
+                if !rules.filters.is_empty() || *origin.opinion() != Opinion::Pass {
+                    drafts.keep_parsed(article);
+                }
+                Ok(())
+            }
+            Err(reject) => {
+                drafts.groups.truncate(groups_start);
+                if reject.is_remembered() {
+                    drafts.remember(key);
+                }
+                Err(reject)
+            }
+        }
+    }
+
+    /// Returns the announced Message-ID and its key, if there is one; a known one is rejected before the
+    /// article is examined.
+    fn claimed<'a>(
+        &self,
+        incoming: &Incoming<'a>,
+        (key, known): (Key, bool),
+    ) -> Result<Option<(MessageId<'a>, Key)>, Reject> {
+        let Some(text) = incoming.claimed_id else { return Ok(None) };
+        let id = MessageId::parse(text).ok_or(Reject::BadMessageId)?;
+        if known { Err(Reject::Duplicate) } else { Ok(Some((id, key))) }
+    }
+
+    /// Returns the article's Message-ID, which must be the announced one, and its key.
+    pub(super) fn identify<'a>(
+        &self,
+        article: &Article<'a>,
+        claimed: Option<(MessageId<'a>, Key)>,
+    ) -> Result<(MessageId<'a>, Key), Reject> {
+        let id = article.message_id().ok_or(Reject::BadMessageId)?;
+        match claimed {
+            Some((claimed, _)) if claimed != id => Err(Reject::OtherMessageId),
+            Some((_, key)) => Ok((id, key)),
+            None => {
+                let key = self.spool.key(id.as_bytes());
+                if self.spool.is_known(&key) { Err(Reject::Duplicate) } else { Ok((id, key)) }
+            }
+        }
+    }
+}

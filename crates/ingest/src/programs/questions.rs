@@ -1,0 +1,72 @@
+//! Questions of programs while they judge, answered from the spool.
+//!
+//! Called by `process`, on the program's thread.
+
+use super::protocol::Question;
+use disk::Patience;
+use netnews::MessageId;
+use site_base::clock::unix_now;
+use spool::{ArticleBuf, Entry, Lookup, Spool};
+use std::sync::Weak;
+use tracing::{info, warn};
+
+/// Returns the answer; `None` if nothing is found, or the request cannot be carried out.
+pub(super) fn answer(filter: &str, spool: &Weak<Spool>, question: Question<'_>) -> Option<Vec<u8>> {
+    let spool = spool.upgrade()?;
+    let is_known = |id| spool.is_known(&spool.key(id));
+    match question {
+        Question::Known(id) => is_known(id).then(Vec::new),
+        Question::Group(name) => {
+            let table = spool.group_table();
+            let group = table.id(name).and_then(|id| table.get(id))?;
+            Some(group.flag().to_string().into_bytes())
+        }
+        Question::Head(id) => article(&spool, id).map(|mut article| {
+            let end = memchr::memmem::find(&article, b"\r\n\r\n").map_or(article.len(), |at| at + 2);
+            article.truncate(end);
+            article
+        }),
+        Question::Article(id) => article(&spool, id),
+        Question::Remember(id) => remember(filter, &spool, MessageId::parse(id)?),
+        Question::Cancel(id) => {
+            let id = MessageId::parse(id)?;
+            let cancelled = spool.cancel(id.as_bytes());
+            match cancelled {
+                Ok(true) => {
+                    info!(filter, %id, "article cancelled by a filter");
+                    Some(Vec::new())
+                }
+                Ok(false) => remember(filter, &spool, id),
+                Err(trouble) => {
+                    warn!(filter, %id, %trouble, "cannot cancel an article for a filter");
+                    None
+                }
+            }
+        }
+    }
+}
+
+/// Enters a Message-ID into history, so that the article is refused when it arrives.
+fn remember(filter: &str, spool: &Spool, id: MessageId<'_>) -> Option<Vec<u8>> {
+    let key = spool.key(id.as_bytes());
+    if spool.lookup(&key) != Lookup::Unknown {
+        return None;
+    }
+    let arrived = u64::try_from(unix_now()).unwrap_or_default();
+    match spool.commit(&[Entry::Remember { key, arrived }], &mut Vec::new()) {
+        Ok(_) => Some(Vec::new()),
+        Err(trouble) => {
+            warn!(filter, %id, %trouble, "cannot enter a Message-ID into history for a filter");
+            None
+        }
+    }
+}
+
+/// Returns an article as stored, in wire format.
+fn article(spool: &Spool, id: &[u8]) -> Option<Vec<u8>> {
+    let key = spool.key(id);
+    let Lookup::Present(token) = spool.lookup(&key) else { return None };
+    let mut buf = ArticleBuf::default();
+    let found = spool.read(&token, Some(&key), Patience::Wait, &mut buf).ok()?;
+    found.then(|| buf.article().to_vec())
+}

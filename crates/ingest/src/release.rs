@@ -1,0 +1,203 @@
+//! Release, by the operator, of articles that a filter refused, hid or set aside.
+//!
+//! Called by `operations::filter`. States after a crash: `docs/formats/aside.md`.
+
+use super::aside::{self, Aside};
+use super::reviews::{Finding, Review};
+use super::{BatchOutcome, Disposition, Fate, Filer, Incoming, Origin};
+use netnews::MessageId;
+use spool::{Key, Lookup, ReadError, Trouble};
+use std::fmt;
+use std::time::Instant;
+
+/// Output of `filter review` for an article that can be released at once, and for one that must arrive
+/// again.
+const NOW: &str = "now";
+const WHEN_IT_COMES: &str = "when it comes";
+
+/// Reason why an article is not released.
+pub enum NotReleased {
+    /// No action of a filter on it is known.
+    Unknown,
+    /// The filter only ran in shadow mode and let it in.
+    Shadow(String),
+    /// The article was withdrawn while it was set aside, or after its release.
+    Withdrawn,
+    /// It stays set aside, for this reason.
+    NotFiled(String),
+    /// Hidden by another than the filter.
+    HiddenBy(String),
+    Gone,
+    Unreadable(ReadError),
+    Io(std::io::Error),
+    Trouble(Trouble),
+}
+
+impl fmt::Display for NotReleased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("no filter is known to have refused or hidden it"),
+            Self::Shadow(filter) => write!(f, "it was let in: {filter} would only have refused it"),
+            Self::Withdrawn => f.write_str("it has been withdrawn"),
+            Self::NotFiled(why) => write!(f, "it is not filed, and stays set aside: {why}"),
+            Self::HiddenBy(by) => write!(f, "it is hidden by {by}; newsreel unhide shows it"),
+            Self::Gone => f.write_str("it is not here any more"),
+            Self::Unreadable(error) => write!(f, "it cannot be read: {error}"),
+            Self::Io(error) => error.fmt(f),
+            Self::Trouble(trouble) => trouble.fmt(f),
+        }
+    }
+}
+
+/// Returns how an article can be released; empty if it cannot.
+pub fn way(filer: &Filer, review: &Review) -> &'static str {
+    let spool = &filer.spool;
+    let key = spool.key(review.message_id.as_bytes());
+    let is_remembered = || spool.lookup(&key) == Lookup::Remembered;
+    match review.finding {
+        Finding::Hidden if spool.hidden_article(&key).is_some_and(|hidden| hidden.by == review.filter) => NOW,
+        Finding::Aside if is_remembered() => match aside::lookup(spool, review.message_id.as_bytes()) {
+            Lookup::Present(_) => NOW,
+            Lookup::Remembered => "",
+            _ => WHEN_IT_COMES,
+        },
+        Finding::Refused if is_remembered() => WHEN_IT_COMES,
+        _ => "",
+    }
+}
+
+/// Context of releases.
+pub struct Releasing<'a> {
+    pub filer: &'a Filer,
+    /// All findings of filters.
+    pub all: Vec<Review>,
+}
+
+/// Result of a release, or why it failed.
+pub(crate) type Released = Result<&'static str, NotReleased>;
+
+impl Releasing<'_> {
+    /// Releases an article according to its last finding.
+    pub fn release(&self, id: MessageId<'_>) -> Released {
+        let key = self.filer.spool.key(id.as_bytes());
+        let is_own = |review: &&Review| review.message_id.as_bytes() == id.as_bytes();
+        let last = self.all.iter().rev().filter(is_own).find(|review| review.finding != Finding::Shadow);
+        if let Some(aside) = aside::find(&self.filer.spool, id.as_bytes()).map_err(NotReleased::Unreadable)? {
+            return self.aside(&aside, (id, &key), last);
+        }
+        let shadow = || self.all.iter().find(is_own).map(|review| review.filter.clone());
+        let review = last.ok_or_else(|| shadow().map_or(NotReleased::Unknown, NotReleased::Shadow))?;
+        match review.finding {
+            Finding::Refused | Finding::Aside => self.refused(&key, review),
+            Finding::Hidden | Finding::Shadow => self.hidden(&key, &review.filter),
+        }
+    }
+
+    /// Lets an article in when it arrives again.
+    fn refused(&self, key: &Key, review: &Review) -> Released {
+        match self.filer.spool.lookup(key) {
+            Lookup::Remembered => {}
+            Lookup::Unknown => return Ok("is let in when it comes"),
+            Lookup::Present(_) | Lookup::Hidden(_) | Lookup::Gone => return Ok("has come meanwhile"),
+        }
+        let was_set_aside = review.finding == Finding::Aside;
+        if was_set_aside
+            && aside::lookup(&self.filer.spool, review.message_id.as_bytes()) == Lookup::Remembered
+        {
+            return Err(NotReleased::Withdrawn);
+        }
+        // The release is recorded before the article can arrive.
+        self.filer.reviews.release(*key, &review.filter).map_err(NotReleased::Io)?;
+        match self.forget(key, arrived(review))? {
+            true if was_set_aside => Ok("is not here any more, and is let in when it comes again"),
+            true => Ok("is let in when it comes again"),
+            false => Err(NotReleased::Gone),
+        }
+    }
+
+    fn forget(&self, key: &Key, arrived: u32) -> Result<bool, NotReleased> {
+        self.filer.spool.forget(key, arrived).map_err(NotReleased::Trouble)
+    }
+
+    /// Files an article that was set aside. The copy set aside is removed only once the article is durable
+    /// in its groups, so a crash leaves it in at least one of both places, and releasing it again finishes
+    /// the removal.
+    fn aside(&self, aside: &Aside, (id, key): (MessageId<'_>, &Key), last: Option<&Review>) -> Released {
+        let text = match self.filer.spool.lookup(key) {
+            Lookup::Present(_) | Lookup::Hidden(_) | Lookup::Gone => "has come meanwhile",
+            Lookup::Unknown | Lookup::Remembered => {
+                if let Some(review) = last {
+                    self.filer.reviews.release(*key, &review.filter).map_err(NotReleased::Io)?;
+                }
+                let fate = self.filer.file_released(aside, || self.forget_aside(aside, id, key))?;
+                match fate.outcome {
+                    BatchOutcome::Accepted => "is filed",
+                    BatchOutcome::Duplicate => "has come meanwhile",
+                    _ => return Err(NotReleased::NotFiled(fate.reason)),
+                }
+            }
+        };
+        self.filer.spool.sync().map_err(NotReleased::Trouble)?;
+        self.filer.end_aside(id.as_bytes()).map_err(NotReleased::Trouble)?;
+        Ok(text)
+    }
+
+    /// Removes from history an article that was remembered when it was set aside, then or on a later
+    /// arrival; not one that was withdrawn, whose record may still be in a buffer.
+    fn forget_aside(&self, aside: &Aside, id: MessageId<'_>, key: &Key) -> Result<(), NotReleased> {
+        if self.filer.spool.lookup(key) != Lookup::Remembered {
+            return Ok(());
+        }
+        let own = self.all.iter().filter(|review| review.message_id.as_bytes() == id.as_bytes());
+        for at in std::iter::once(aside.arrived).chain(own.map(arrived)) {
+            if self.forget(key, at)? {
+                return Ok(());
+            }
+        }
+        // Another command may have been faster.
+        match self.filer.spool.lookup(key) {
+            Lookup::Remembered => Err(NotReleased::Withdrawn),
+            _ => Ok(()),
+        }
+    }
+
+    /// Shows a hidden article again.
+    fn hidden(&self, key: &Key, filter: &str) -> Released {
+        match self.filer.spool.hidden_article(key) {
+            Some(hidden) if hidden.by == filter => {}
+            Some(hidden) => return Err(NotReleased::HiddenBy(hidden.by.clone())),
+            None if matches!(self.filer.spool.lookup(key), Lookup::Present(_)) => return Ok("is not hidden"),
+            None => return Err(NotReleased::Gone),
+        }
+        self.filer.reviews.release(*key, filter).map_err(NotReleased::Io)?;
+        self.filer.spool.unhide_all(&[*key]).map_err(NotReleased::Trouble)?;
+        Ok("is shown")
+    }
+}
+
+fn arrived(review: &Review) -> u32 {
+    u32::try_from(review.at).unwrap_or_default()
+}
+
+impl Filer {
+    /// Files an article that was set aside in its own groups, whatever filters decide. All other checks
+    /// apply; then `forget` removes its Message-ID from history, or returns why not. Blocks.
+    fn file_released<E>(&self, aside: &Aside, forget: impl FnOnce() -> Result<(), E>) -> Result<Fate, E> {
+        let begun = Instant::now();
+        let origin = Origin::released(&aside.origin, aside.groups.clone());
+        let batch = [Incoming { wire: &aside.wire, claimed_id: None }];
+        let mut dispositions = Vec::new();
+        let judged = self.judge(&origin, &batch, &mut dispositions);
+        if dispositions.first() != Some(&Disposition::TryLater) {
+            return Ok(self.fate(&aside.wire, dispositions.first(), None));
+        }
+        forget()?;
+        let receipt = self.file_judged((&origin, &batch), judged, &mut dispositions, begun);
+        Ok(self.fate(&aside.wire, dispositions.first(), receipt.trouble.as_ref()))
+    }
+
+    /// Cancels the copy that was set aside, once the original is dealt with otherwise.
+    fn end_aside(&self, id: &[u8]) -> Result<(), Trouble> {
+        self.spool.cancel_all(&[aside::own_id(&self.spool, id).1]).map(drop)
+    }
+}

@@ -1,0 +1,388 @@
+//! Findings of filters, for review by the operator, and the operator's releases.
+//!
+//! Findings are lines in a file below `site.data`; when it is full it becomes the old file and a new one is
+//! begun, so that the newest are kept and the space is bounded. Releases are lines of another file, which
+//! commands write as well, so it is read again whenever a filter finds something. Called by `filters`,
+//! `ingest` and `operations::filter`. Format: `docs/formats/filter-log.md`.
+
+use disk::{Access, AppendLog, Disk, Line, Open};
+use hashbrown::HashMap;
+use netnews::{Article, Known};
+use site_base::lock::Leaf;
+use site_base::printable;
+use spool::Key;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tracing::warn;
+
+/// Names of the files below `site.data`.
+const FILE_NAME: &str = "filter-log";
+const OLD_NAME: &str = "filter-log.old";
+const RELEASED_NAME: &str = "filter-released";
+/// Most bytes of each file of findings; there are two.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+/// Most bytes of the file of releases, and how many releases count: the newest.
+const RELEASED_BYTES_MAX: u64 = 4 << 20;
+const RELEASED_MAX: usize = 10_000;
+/// Longest header value kept, in bytes.
+const VALUE_BYTES_MAX: usize = 300;
+
+/// Action of a filter on an article.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    Refused,
+    Hidden,
+    Aside,
+    /// The filter would have refused the article.
+    Shadow,
+}
+
+impl Finding {
+    const ALL: [Self; 4] = [Self::Refused, Self::Hidden, Self::Aside, Self::Shadow];
+
+    /// Returns the word for it in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Hidden => "hidden",
+            Self::Aside => "set aside",
+            Self::Shadow => "would refuse",
+        }
+    }
+
+    /// Returns whether the article is in the spool after this.
+    pub fn is_filed(self) -> bool {
+        self != Self::Refused
+    }
+}
+
+/// Finding of a filter for an article of a batch.
+#[derive(Debug)]
+pub struct Found {
+    /// Index of the article in the batch.
+    pub at: usize,
+    pub filter: String,
+    pub finding: Finding,
+    pub reason: String,
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Review {
+    /// Unix seconds.
+    pub at: i64,
+    pub filter: String,
+    pub finding: Finding,
+    pub message_id: String,
+    pub groups: String,
+    pub subject: String,
+    pub reason: String,
+}
+
+impl Review {
+    /// Returns the review for a finding in this article.
+    pub fn of(found: &Found, article: &Article<'_>, at: i64) -> Self {
+        let value = |known| {
+            let value = String::from_utf8_lossy(article.header(known).unwrap_or_default());
+            let words: Vec<&str> = value.split_whitespace().collect();
+            let mut shown = printable::line(&words.join(" ")).into_owned();
+            shown.truncate(shown.floor_char_boundary(VALUE_BYTES_MAX));
+            shown
+        };
+        Self {
+            at,
+            filter: found.filter.clone(),
+            finding: found.finding,
+            message_id: value(Known::MessageId),
+            groups: value(Known::Newsgroups),
+            subject: value(Known::Subject),
+            reason: printable::line(&found.reason).into_owned(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Self { at, filter, finding, message_id, groups, subject, reason } = self;
+        let finding = finding.word();
+        format!("{at}\t{finding}\t{filter}\t{message_id}\t{groups}\t{reason}\t{subject}")
+    }
+
+    fn parsed(line: &str) -> Option<Self> {
+        let mut fields = line.splitn(7, '\t');
+        let at = fields.next()?.parse().ok()?;
+        let word = fields.next()?;
+        let finding = Finding::ALL.into_iter().find(|finding| finding.word() == word)?;
+        let mut field = || fields.next().map(str::to_owned);
+        let (filter, message_id, groups) = (field()?, field()?, field()?);
+        let (reason, subject) = (field()?, field()?);
+        Some(Self { at, filter, finding, message_id, groups, subject, reason })
+    }
+}
+
+/// Returns whether a line of the findings is complete.
+pub fn is_whole(line: Line<'_>) -> bool {
+    matches!(line, Line::Whole(text) if Review::parsed(text).is_some())
+}
+
+/// Returns whether a line of the releases is complete.
+pub fn is_release_whole(line: Line<'_>) -> bool {
+    matches!(line, Line::Whole(text) if released(text).is_some())
+}
+
+/// Returns the key and the filter in a line of the releases.
+fn released(line: &str) -> Option<(u128, String)> {
+    let (key, filter) = line.split_once(' ')?;
+    Some((u128::from_str_radix(key, 16).ok()?, filter.to_owned()))
+}
+
+/// Released keys, each with the filter that no longer judges it, as of a length of the file.
+#[derive(Debug, Default)]
+struct Released {
+    bytes: u64,
+    filters: HashMap<u128, String>,
+}
+
+/// The findings of a site.
+#[derive(Debug)]
+pub struct Reviews {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    log: Leaf<Option<AppendLog>>,
+    released: Leaf<Released>,
+    /// Held while a release is written, as several commands may run at once.
+    releasing: Leaf<()>,
+    /// Whether the last finding could not be written; logged once.
+    is_failing: AtomicBool,
+}
+
+impl Reviews {
+    /// Returns the findings of the site in `data`.
+    pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
+        Self {
+            disk,
+            dir: data.to_owned(),
+            log: Leaf::default(),
+            released: Leaf::default(),
+            releasing: Leaf::default(),
+            is_failing: AtomicBool::new(false),
+        }
+    }
+
+    /// Adds findings; durable with the next [`Reviews::sync`]. Failed writes are logged, and delay no
+    /// article.
+    pub fn add(&self, reviews: impl Iterator<Item = Review>) {
+        let mut log = self.log.lock();
+        for review in reviews {
+            let written = self.append(&mut log, &review.text());
+            match written {
+                Ok(()) => self.is_failing.store(false, Ordering::Relaxed),
+                Err(error) => {
+                    if !self.is_failing.swap(true, Ordering::Relaxed) {
+                        warn!(%error, "what filters find cannot be written to {FILE_NAME}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn append(&self, log: &mut Option<AppendLog>, text: &str) -> io::Result<()> {
+        let open = || self.open(FILE_NAME, &mut |_| true);
+        let opened = match log {
+            Some(log) => log,
+            None => log.insert(open()?),
+        };
+        match opened.append(text) {
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+                opened.sync()?;
+                // Until this is durable there are both files, or the old one alone.
+                *log = None;
+                self.disk.rename(&self.dir.join(FILE_NAME), &self.dir.join(OLD_NAME))?;
+                self.disk.sync_dir(&self.dir)?;
+                log.insert(open()?).append(text)
+            }
+            appended => appended,
+        }
+    }
+
+    /// Makes additions durable.
+    pub fn sync(&self) {
+        if let Some(Err(error)) = self.log.lock().as_mut().map(AppendLog::sync) {
+            warn!(%error, "what filters found may be lost ({FILE_NAME})");
+        }
+    }
+
+    /// Returns all findings kept, oldest first.
+    pub fn all(&self) -> io::Result<Vec<Review>> {
+        let mut all = Vec::new();
+        for name in [OLD_NAME, FILE_NAME] {
+            self.open(name, &mut |line| {
+                let review = Review::parsed(line);
+                let is_one = review.is_some();
+                all.extend(review);
+                is_one
+            })?;
+        }
+        Ok(all)
+    }
+
+    fn open(&self, name: &str, each: &mut dyn FnMut(&str) -> bool) -> io::Result<AppendLog> {
+        let bytes_max = if name == RELEASED_NAME { RELEASED_BYTES_MAX } else { FILE_BYTES_MAX };
+        AppendLog::open(self.disk.clone(), self.dir.join(name), Access::Group, bytes_max, |line| {
+            let Line::Whole(text) = line else { return false };
+            each(text)
+        })
+    }
+
+    /// Returns whether the filter no longer judges the article with this key.
+    pub fn is_released(&self, key: Key, filter: &str) -> bool {
+        let bytes = match self.disk.open(&self.dir.join(RELEASED_NAME), Open::ReadOnly) {
+            Ok(file) => file.len().unwrap_or_default(),
+            Err(_) => return false,
+        };
+        let mut released = self.released.lock();
+        if released.bytes != bytes {
+            let read = self.read_released();
+            released.filters = read.map(|(_, all)| all.into_iter().collect()).unwrap_or_default();
+            released.bytes = bytes;
+        }
+        released.filters.get(&key.0).is_some_and(|of| of == filter)
+    }
+
+    fn read_released(&self) -> io::Result<(AppendLog, Vec<(u128, String)>)> {
+        let mut all = Vec::new();
+        let log = self.open(RELEASED_NAME, &mut |line| {
+            let release = released(line);
+            let is_one = release.is_some();
+            all.extend(release);
+            is_one
+        })?;
+        let old = all.len().saturating_sub(RELEASED_MAX);
+        all.drain(..old);
+        Ok((log, all))
+    }
+
+    /// Exempts the article with this key from the filter; durable on return.
+    pub fn release(&self, key: Key, filter: &str) -> io::Result<()> {
+        let _releasing = self.releasing.lock();
+        let (mut log, mut all) = self.read_released()?;
+        if all.iter().any(|(known, of)| *known == key.0 && of == filter) {
+            return Ok(());
+        }
+        let line = format!("{:032x} {filter}", key.0);
+        match log.append(&line) {
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+                // Keeps the newest half.
+                all.drain(..all.len() / 2);
+                all.push((key.0, filter.to_owned()));
+                let texts: Vec<String> = all.iter().map(|(key, of)| format!("{key:032x} {of}")).collect();
+                log.replace(texts.iter().map(String::as_str))
+            }
+            appended => appended.and_then(|()| log.sync()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk::{CrashKind, SimDisk};
+
+    fn open(sim: &SimDisk) -> Reviews {
+        Reviews::of(Arc::new(sim.clone()), Path::new("/d"))
+    }
+
+    fn disk() -> SimDisk {
+        let sim = SimDisk::new();
+        sim.create_dir(Path::new("/d")).unwrap();
+        sim
+    }
+
+    fn review(n: i64) -> Review {
+        let found =
+            Found { at: 0, filter: "spam".into(), finding: Finding::Hidden, reason: "too\tmuch".into() };
+        let wire = format!("Message-ID: <{n}@x>\r\nSubject: a\tb\r\n c\r\nNewsgroups: a.b,c.d\r\n\r\nb\r\n");
+        Review::of(&found, &Article::parse(wire.as_bytes()).unwrap(), n)
+    }
+
+    #[test]
+    fn findings_are_read_back_as_written() {
+        let sim = disk();
+        let reviews = open(&sim);
+        assert!(reviews.all().unwrap().is_empty());
+        reviews.add([review(1), review(2)].into_iter());
+        for reviews in [reviews, open(&sim)] {
+            assert_eq!(reviews.all().unwrap(), [review(1), review(2)]);
+        }
+        assert_eq!((&*review(1).subject, &*review(1).reason), ("a b c", "too\\u{9}much"));
+    }
+
+    #[test]
+    fn the_newest_findings_are_kept() {
+        let sim = disk();
+        let reviews = open(&sim);
+        let long = Review { reason: "x".repeat(50_000), ..review(0) };
+        for n in 0..500 {
+            reviews.add(std::iter::once(Review { at: n, ..long.clone() }));
+        }
+        let all = reviews.all().unwrap();
+        assert_eq!(all.last().unwrap().at, 499);
+        assert!(all.is_sorted_by_key(|review| review.at) && (160..340).contains(&all.len()), "{}", all.len());
+    }
+
+    #[test]
+    fn releases_take_effect_at_once_and_are_bounded() {
+        let sim = disk();
+        let (server, command) = (open(&sim), open(&sim));
+        assert!(!server.is_released(Key(1), "spam"));
+        command.release(Key(1), "spam").unwrap();
+        command.release(Key(1), "spam").unwrap();
+        assert!(server.is_released(Key(1), "spam") && !server.is_released(Key(1), "other"));
+        assert!(!server.is_released(Key(2), "spam"));
+        let name = "f".repeat(2_000);
+        let (mut log, _) = command.read_released().unwrap();
+        let last = (10..).find(|n| log.append(&format!("{n:032x} {name}")).is_err()).unwrap();
+        drop(log);
+        command.release(Key(last), &name).unwrap();
+        assert!(server.is_released(Key(last), &name) && server.is_released(Key(last - 1), &name));
+        assert!(!server.is_released(Key(1), "spam") && !server.is_released(Key(10), &name));
+    }
+
+    #[test]
+    fn a_crash_at_any_step_loses_nothing_that_was_synced() {
+        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+            for step in 0.. {
+                let sim = disk();
+                // A full log, so that the next finding begins another file.
+                let full = Review { reason: "x".repeat(FILE_BYTES_MAX as usize - 150), ..review(0) };
+                open(&sim).add([full.clone(), review(1)].into_iter());
+                let reviews = open(&sim);
+                reviews.add(std::iter::once(review(1)));
+                reviews.sync();
+                sim.crash_at(sim.steps() + step, kind, step * 7919);
+                let mut synced = 1;
+                for n in 2..4 {
+                    reviews.add(std::iter::once(review(n)));
+                    reviews.sync();
+                    let released = reviews.release(Key(n as u128), "spam").is_ok();
+                    if released && !sim.crashed() {
+                        synced = n;
+                    }
+                }
+                let image = open(&sim.image().unwrap());
+                let what = format!("{kind:?} at step {step}");
+                let all = image.all().unwrap();
+                for n in 1..=synced {
+                    assert!(all.contains(&review(n)), "{what}: {n}");
+                    assert!(n == 1 || image.is_released(Key(n as u128), "spam"), "{what}: {n}");
+                }
+                image.add(std::iter::once(review(9)));
+                assert!(image.all().unwrap().contains(&review(9)), "{what}");
+                if !sim.crashed() {
+                    assert!(step > 5, "nothing was tried");
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Decides which article goes to which peer.
+//!
+//! A decision is made once, when an article is filed, and recorded in its journal row. The part on groups x
+//! peers is compiled into a bit matrix ([`matrix`], as the C News paper proposes), rebuilt when groups or
+//! peers change; the remaining peers pass a flat list of [`guards`] over the article's [`Facts`].
+//! [`Routes::explain`] runs the same tests one by one and reports them in words. Called by `ingest` for
+//! each article, by `feed` for articles from before a peer was known, and by `newsreel why`. Sources: C
+//! News paper (future work), RFC 5537 section 3.5, INN's newsfeeds(5).
+
+mod guards;
+mod hash;
+mod matrix;
+mod passed;
+#[cfg(test)]
+mod tests;
+
+use arc_swap::ArcSwap;
+use guards::{Guard, Guards};
+use lock_order::Ordered;
+use matrix::Matrix;
+use netnews::{Article, Known, newsgroups};
+use passed::Passed;
+use site_base::lock::{Leaf, rank};
+use site_config::{Config, Peer, PeerSend, Site};
+use spool::{ArticleKind, GroupTable};
+use std::sync::{Arc, Weak};
+
+/// Most groups of an article examined.
+const NAMES_MAX: usize = 250;
+
+/// Origin of articles from another server's spool, which are not sent anywhere.
+const IMPORTED: &str = "import";
+/// Prefix of the origin of a peer's articles.
+const OF_PEER: &str = "peer ";
+
+/// Facts of an article needed for the decision.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    pub message_id: &'a [u8],
+    /// Value of its Newsgroups header.
+    pub newsgroups: &'a [u8],
+    /// Value of its Path header, with or without our own names in front.
+    pub path: &'a [u8],
+    /// Value of its Distribution header; empty without one.
+    pub distribution: &'a [u8],
+    /// Origin as in the journal: `peer NAME`, `injected`, `rnews` or `import`.
+    pub origin: &'a str,
+    pub kind: ArticleKind,
+    /// Length of the article as sent to peers.
+    pub wire_bytes: u64,
+    /// The article in wire format, with or without our own names in its Path.
+    pub wire: &'a [u8],
+    /// Offset of the body in `wire`.
+    pub body_offset: usize,
+}
+
+impl<'a> Facts<'a> {
+    /// Returns the facts of a stored article.
+    pub fn of(article: &Article<'a>, kind: ArticleKind, origin: &'a str, wire_bytes: u64) -> Self {
+        let value = |known| article.header(known).unwrap_or_default();
+        Self {
+            message_id: article.message_id().map(|id| id.as_bytes()).unwrap_or_default(),
+            newsgroups: value(Known::Newsgroups),
+            path: value(Known::Path),
+            distribution: value(Known::Distribution).trim_ascii(),
+            origin,
+            kind,
+            wire_bytes,
+            wire: article.wire(),
+            body_offset: article.body_offset(),
+        }
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &'a [u8]> {
+        newsgroups::split(self.newsgroups).take(NAMES_MAX)
+    }
+}
+
+/// A peer to which articles are sent.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// Number of the peer in journal rows.
+    pub number: u32,
+    pub name: String,
+    pub send: PeerSend,
+}
+
+impl Route {
+    /// Returns the peers of a configuration to which articles are sent, with the numbers returned by
+    /// `number`.
+    pub fn all<E>(config: &Config, number: impl Fn(&str) -> Result<u32, E>) -> Result<Vec<Self>, E> {
+        let route = |peer: &Peer| {
+            let send = peer.send.clone()?;
+            Some(number(&peer.name).map(|number| Self { number, name: peer.name.clone(), send }))
+        };
+        config.peers.iter().filter_map(route).collect()
+    }
+
+    /// Returns those of the peers that have a number by `number`.
+    pub fn known(config: &Config, number: impl Fn(&str) -> Option<u32>) -> Vec<Self> {
+        let route = |peer: &Peer| {
+            let send = peer.send.clone()?;
+            Some(Self { number: number(&peer.name)?, name: peer.name.clone(), send })
+        };
+        config.peers.iter().filter_map(route).collect()
+    }
+}
+
+/// One step of a decision, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Configuration key it follows.
+    pub what: &'static str,
+    pub passed: bool,
+    pub text: String,
+}
+
+/// All peers to which articles are sent, compiled for one table of groups.
+#[derive(Debug)]
+pub struct Routes {
+    table: Arc<GroupTable>,
+    sites: Arc<Sites>,
+    matrix: Matrix,
+}
+
+/// The part that does not depend on the groups.
+#[derive(Debug, Default)]
+struct Sites {
+    /// Our own names in Path.
+    own: Vec<Box<[u8]>>,
+    routes: Vec<Route>,
+    guards: Guards,
+    /// Peers that take articles of which only the headers are present.
+    take_headers: Vec<u64>,
+    passed: Passed,
+    words: usize,
+}
+
+impl Sites {
+    fn of(site: &Site, routes: Vec<Route>) -> Self {
+        let columns = routes.iter().map(|route| route.number as usize + 1).max().unwrap_or(0);
+        let words = columns.div_ceil(64);
+        let guards = Guards::of(routes.iter().map(|route| (route.number as usize, &route.send)), words);
+        let mut take_headers = vec![0; words];
+        let mut passed = Passed::new(words);
+        for route in &routes {
+            let column = route.number as usize;
+            if route.send.headers_only {
+                set(&mut take_headers, column);
+            }
+            passed.add(route.name.as_bytes(), column);
+            route.send.path_never.iter().for_each(|never| passed.add(never.as_bytes(), column));
+        }
+        let own = std::iter::once(&site.path_identity).chain(&site.path_also);
+        let own = own.map(|name| name.as_bytes().into()).collect();
+        Self { own, routes, guards, take_headers, passed, words }
+    }
+}
+
+/// Buffers for decisions.
+#[derive(Debug, Default)]
+pub struct Decision {
+    takes: Vec<u64>,
+    never: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Decision {
+    /// Returns the peers as in journal rows: a bit for each peer number.
+    pub fn sites(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns whether the peer with this number is included.
+    pub fn has(&self, number: u32) -> bool {
+        self.bytes.get(number as usize / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1)
+    }
+}
+
+impl Routes {
+    fn new(table: Arc<GroupTable>, sites: Arc<Sites>) -> Self {
+        let matrix = Matrix::new(&table, &sites.routes, sites.words);
+        Self { table, sites, matrix }
+    }
+
+    /// Decides which peers an article goes to.
+    pub fn decide(&self, facts: &Facts<'_>, decision: &mut Decision) {
+        let sites = &*self.sites;
+        decision.bytes.clear();
+        if sites.words == 0 || facts.origin == IMPORTED {
+            return;
+        }
+        for row in [&mut decision.takes, &mut decision.never] {
+            row.clear();
+            row.resize(sites.words, 0);
+        }
+        for name in facts.groups() {
+            self.matrix.merge(&self.table, &sites.routes, name, &mut decision.takes, &mut decision.never);
+        }
+        if decision.takes.iter().all(|word| *word == 0) {
+            return;
+        }
+        sites.passed.exclude(facts.path, &mut decision.never);
+        if let Some(peer) = facts.origin.strip_prefix(OF_PEER) {
+            sites.passed.exclude_one(peer.as_bytes(), &mut decision.never);
+        }
+        let left = &mut decision.takes;
+        left.iter_mut().zip(&decision.never).for_each(|(left, never)| *left &= !never);
+        if facts.kind.has(ArticleKind::HEADERS) {
+            left.iter_mut().zip(&sites.take_headers).for_each(|(left, take)| *left &= take);
+        }
+        sites.guards.keep(left, facts, &sites.own);
+        left.iter().for_each(|word| decision.bytes.extend_from_slice(&word.to_le_bytes()));
+    }
+
+    /// Returns whether articles of one of the groups in a Newsgroups header are sent to any peer, apart
+    /// from its other conditions.
+    pub fn takes_any(&self, newsgroups: &[u8]) -> bool {
+        let sites = &*self.sites;
+        let (mut takes, mut never) = (vec![0; sites.words], vec![0; sites.words]);
+        newsgroups::split(newsgroups).take(NAMES_MAX).any(|name| {
+            self.matrix.merge(&self.table, &sites.routes, name, &mut takes, &mut never);
+            takes.iter().any(|word| *word != 0)
+        })
+    }
+
+    /// Returns the steps of the decision whether an article goes to the peer of this name; `None` if no
+    /// articles are sent to it at all.
+    pub fn explain(&self, facts: &Facts<'_>, peer: &str) -> Option<Vec<Step>> {
+        let route = self.sites.routes.iter().find(|route| route.name == peer)?;
+        let mut steps = vec![from(facts, route)];
+        steps.extend(self.matrix.explain(&self.table, route, facts));
+        steps.push(self.sites.passed.explain(facts, route));
+        if facts.kind.has(ArticleKind::HEADERS) {
+            let text = "only its headers are here".to_owned();
+            steps.push(Step { what: "headers_only", passed: route.send.headers_only, text });
+        }
+        steps.extend(Guard::all(&route.send).iter().map(|guard| guard.explain(facts, &self.sites.own)));
+        Some(steps)
+    }
+
+    /// Returns the number of the peer of this name.
+    pub fn number_of(&self, peer: &str) -> Option<u32> {
+        self.sites.routes.iter().find(|route| route.name == peer).map(|route| route.number)
+    }
+}
+
+/// Returns the step on the origin of the article.
+fn from(facts: &Facts<'_>, route: &Route) -> Step {
+    let is_own =
+        facts.origin.strip_prefix(OF_PEER).is_some_and(|from| from.eq_ignore_ascii_case(&route.name));
+    let (passed, text) = match facts.origin {
+        IMPORTED => (false, "was imported from another server's spool".to_owned()),
+        _ if is_own => (false, "came from this peer".to_owned()),
+        "" => (true, "came from a source that is no longer recorded".to_owned()),
+        "injected" => (true, "was posted here".to_owned()),
+        origin => (true, format!("came from {origin}")),
+    };
+    Step { what: "origin", passed, text }
+}
+
+/// The current routes.
+#[derive(Debug)]
+pub struct Router {
+    routes: ArcSwap<Routes>,
+    /// Held while the matrix is rebuilt.
+    building: Ordered<(), { rank::ROUTING }>,
+    /// Peers of earlier configurations, as long as an article is decided with them.
+    earlier: Leaf<Vec<Weak<Sites>>>,
+}
+
+impl Router {
+    /// Creates a router without peers.
+    pub fn new(table: Arc<GroupTable>) -> Self {
+        let routes = Routes::new(table, Arc::default());
+        Self { routes: ArcSwap::from_pointee(routes), building: Ordered::default(), earlier: Leaf::default() }
+    }
+
+    /// Replaces the peers for further decisions. Decisions already begun keep theirs: see
+    /// [`Router::is_settled`].
+    pub fn replace(&self, site: &Site, routes: Vec<Route>, table: Arc<GroupTable>) {
+        let _building = self.building.lock();
+        let new = Routes::new(table, Arc::new(Sites::of(site, routes)));
+        let old = self.routes.swap(Arc::new(new));
+        self.earlier.lock().push(Arc::downgrade(&old.sites));
+    }
+
+    /// Returns whether no article decided with earlier peers is still being filed.
+    pub fn is_settled(&self) -> bool {
+        let mut earlier = self.earlier.lock();
+        earlier.retain(|sites| sites.strong_count() > 0);
+        earlier.is_empty()
+    }
+
+    /// Returns the routes for these groups.
+    pub fn routes(&self, table: &Arc<GroupTable>) -> Arc<Routes> {
+        let routes = self.routes.load_full();
+        if Arc::ptr_eq(&routes.table, table) {
+            return routes;
+        }
+        let _building = self.building.lock();
+        let routes = self.routes.load_full();
+        if Arc::ptr_eq(&routes.table, table) {
+            return routes;
+        }
+        let routes = Arc::new(Routes::new(table.clone(), routes.sites.clone()));
+        self.routes.store(routes.clone());
+        routes
+    }
+}
+
+/// Sets a bit.
+fn set(words: &mut [u64], bit: usize) {
+    if let Some(word) = words.get_mut(bit / 64) {
+        *word |= 1 << (bit % 64);
+    }
+}

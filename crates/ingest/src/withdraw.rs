@@ -1,0 +1,398 @@
+//! Cancels and Supersedes: which are obeyed, and how those that arrive before their article are kept.
+//!
+//! An article that withdraws another one is filed like any other; it is obeyed after that. The article it
+//! names, if present, disappears from every list. One that has not arrived yet is refused on arrival
+//! (`early`). Called by `follow_ups`, with many at once. Sources: RFC 5537 sections 5.3 and 5.4, RFC 8315
+//! section 3.5, INN's `docancels`.
+
+use super::control::{Asked, Keyring, Permit, Policy, Proof};
+use super::early::Early;
+use super::{Reject, aside, origin};
+use access::cancel_lock;
+use arc_swap::ArcSwap;
+use disk::Patience;
+use netnews::article::Headers;
+use netnews::control;
+use netnews::{Article, Known, MessageId};
+use site_base::clock::unix_now;
+use site_config::{Config, Groups, Word};
+use spool::{ArticleBuf, Entry, Key, Lookup, Spool};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use tracing::{debug, info, warn};
+
+/// Reason why an article withdraws nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotWithdrawn {
+    /// Not honored according to `[[control]]` or `[cancel]`.
+    NotHonored,
+    /// The target is not here, or the sender may not know of it.
+    NotHere,
+    /// The target has no Cancel-Lock.
+    NoLock,
+    /// No Cancel-Key matches the lock.
+    NoKey,
+    /// The target cannot be read or withdrawn now.
+    Trouble,
+}
+
+/// Text reported to the poster.
+impl fmt::Display for NotWithdrawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotHonored => "cancels are not honored here",
+            Self::NotHere => "that article is not here",
+            Self::NoLock => "that article has no lock",
+            Self::NoKey => "no key fits that article's lock",
+            Self::Trouble => "that article cannot be withdrawn now",
+        })
+    }
+}
+
+/// An article of a batch that withdraws another one.
+#[derive(Debug)]
+pub(super) struct Withdrawing<'a> {
+    /// Index in the batch.
+    pub at: usize,
+    pub target: MessageId<'a>,
+    /// Header lines kept until it is obeyed.
+    pub kept: Box<[u8]>,
+    /// Whether a group takes it, so that it can be found in the spool.
+    pub is_filed: bool,
+}
+
+/// Returns the article that `article` withdraws, if any; an invalid header withdraws nothing.
+pub(super) fn target<'a>(article: &Article<'a>) -> Option<MessageId<'a>> {
+    if article.count(Known::Control) == 0 && article.count(Known::Supersedes) == 0 {
+        return None;
+    }
+    Some(control::withdrawal(article).ok()??.target())
+}
+
+/// Returns the withdrawal of an article in a batch, if any; `is_filed` states whether a group takes it.
+pub(super) fn withdrawing<'a>(article: &Article<'a>, at: usize, is_filed: bool) -> Option<Withdrawing<'a>> {
+    Some(Withdrawing { at, target: target(article)?, kept: kept(article), is_filed })
+}
+
+/// A task to carry out once a batch is committed.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// An article withdraws another one.
+    Obey(Obey),
+    /// The withdrawal of this article arrived while it was being filed.
+    Late(Key),
+}
+
+/// An article that withdraws another one.
+#[derive(Debug)]
+pub(super) struct Obey {
+    /// Header lines that decide, as an article without a body; a signed article as a whole.
+    wire: Box<[u8]>,
+    /// Groups that its poster may read; `None`: all.
+    reads: Option<Groups>,
+    /// Records that it withdrew nothing, for its sender.
+    pub answer: Option<Arc<OnceLock<NotWithdrawn>>>,
+}
+
+/// Headers examined by [`Withdrawals`] in an article without a signature.
+const DECIDING: [Known; 6] =
+    [Known::Control, Known::Supersedes, Known::CancelKey, Known::Sender, Known::From, Known::Newsgroups];
+
+impl Obey {
+    /// Creates the request; for `kept`, see [`kept`].
+    pub fn of(kept: Box<[u8]>, reads: Option<Groups>) -> Self {
+        Self { wire: kept, reads, answer: None }
+    }
+
+    /// Returns its size in memory.
+    pub fn bytes(&self) -> usize {
+        self.wire.len()
+    }
+}
+
+/// Returns the part of an article kept until it is obeyed: the header lines that decide what it may
+/// withdraw, and no body. Repeated Control or Supersedes headers withdraw nothing; of all others the first
+/// counts. An article that may be signed is kept whole.
+pub(super) fn kept(article: &Article<'_>) -> Box<[u8]> {
+    if Proof::may_be(article) {
+        return article.wire().into();
+    }
+    let mut lines = Vec::new();
+    for known in DECIDING {
+        if let Some(value) = article.header(known) {
+            lines.extend_from_slice(known.name().as_bytes());
+            lines.extend_from_slice(b": ");
+            lines.extend_from_slice(value);
+            lines.extend_from_slice(b"\r\n");
+        }
+    }
+    lines.extend_from_slice(b"\r\n");
+    lines.into()
+}
+
+/// Outcome of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Withdrawn,
+    Nothing(NotWithdrawn),
+    /// The spool is in trouble: to be tried again after the next start.
+    Undone,
+}
+
+/// Decision on a task.
+#[derive(Debug, Clone, Copy)]
+enum Verdict {
+    /// The article is here, and is withdrawn.
+    Withdraw(Key),
+    /// The article is not here, and is refused on arrival.
+    Refuse(Key),
+    Nothing(NotWithdrawn),
+}
+
+/// Carries out withdrawals.
+#[derive(Debug)]
+pub(super) struct Withdrawals {
+    policy: ArcSwap<Policy>,
+    keyring: Keyring,
+    early: Arc<Early>,
+    /// Articles entered into history because they are to be refused.
+    refused: AtomicU64,
+}
+
+impl Withdrawals {
+    pub fn new(config: &Arc<Config>, spool: &Spool) -> Self {
+        let disk = spool.disk().clone();
+        let early = Arc::new(Early::open(disk, &config.site.data, config.site.remember_days, unix_now()));
+        let synced = Arc::downgrade(&early);
+        spool.on_durable(Box::new(move || {
+            // `sync` logs its own errors.
+            let _is_whole = synced.upgrade().map(|early| early.sync());
+        }));
+        let keyring = Keyring::of(spool.disk().clone(), &config.site.data);
+        let policy = ArcSwap::from_pointee(Policy::of(config.clone()));
+        Self { early, keyring, policy, refused: AtomicU64::new(0) }
+    }
+
+    /// Applies another configuration.
+    pub fn apply(&self, config: &Arc<Config>) {
+        self.policy.store(Arc::new(Policy::of(config.clone())));
+        self.early.keep_for(config.site.remember_days);
+    }
+
+    /// Makes waiting withdrawals durable; returns false if some would be lost at a restart.
+    pub fn sync(&self) -> bool {
+        self.early.sync()
+    }
+
+    /// Returns how many wait for their article.
+    pub fn early_cancels(&self) -> usize {
+        self.early.len()
+    }
+
+    /// Rejects an article that is refused by policy, or was withdrawn before it arrived.
+    pub fn check(&self, article: &Article<'_>, key: Key) -> Result<(), Reject> {
+        if self.policy.load().refuses(article) {
+            return Err(Reject::ControlRefused);
+        }
+        let Some(keys) = self.early.keys(key) else { return Ok(()) };
+        match opens_late(self.policy.load().late(), article.header(Known::CancelLock), &keys) {
+            true => Err(Reject::Withdrawn),
+            false => Ok(()),
+        }
+    }
+
+    /// Carries out tasks, in order; one sync of the journal serves many. May wait for the disk.
+    pub fn carry_out<'t>(
+        &self,
+        spool: &Spool,
+        tasks: impl Iterator<Item = &'t Task> + Clone,
+    ) -> Vec<Outcome> {
+        let mut verdicts: Vec<Verdict> = tasks.clone().map(|task| self.judge(spool, task)).collect();
+        let refused = self.refuse_from_now_on(spool, tasks, &mut verdicts);
+        let keys: Vec<Key> = verdicts.iter().filter_map(Verdict::withdrawn).collect();
+        let cancelled = spool.cancel_all(&keys);
+        if let Err(trouble) = &cancelled {
+            warn!(%trouble, articles = keys.len(), "cannot withdraw");
+        }
+        let mut cancelled = cancelled.map(Vec::into_iter);
+        let mut outcome = |verdict: &Verdict| match verdict {
+            Verdict::Nothing(why) => Outcome::Nothing(*why),
+            Verdict::Refuse(_) if refused => Outcome::Nothing(NotWithdrawn::NotHere),
+            Verdict::Refuse(_) => Outcome::Undone,
+            Verdict::Withdraw(_) => match cancelled.as_mut().map(Iterator::next) {
+                Ok(Some(true)) => Outcome::Withdrawn,
+                Ok(_) => Outcome::Nothing(NotWithdrawn::NotHere),
+                Err(_) => Outcome::Undone,
+            },
+        };
+        verdicts.iter().map(&mut outcome).collect()
+    }
+
+    /// Enters the articles to be refused into history; those that have arrived in the meantime are judged
+    /// again. Returns false if the spool takes nothing now.
+    fn refuse_from_now_on<'t>(
+        &self,
+        spool: &Spool,
+        tasks: impl Iterator<Item = &'t Task>,
+        verdicts: &mut [Verdict],
+    ) -> bool {
+        let arrived = u64::try_from(unix_now()).unwrap_or_default();
+        let mut refused: Vec<_> =
+            tasks.zip(verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Refuse(_))).collect();
+        let entry = |(_, verdict): &(&Task, &mut Verdict)| match verdict {
+            Verdict::Refuse(key) => Some(Entry::Remember { key: *key, arrived }),
+            _ => None,
+        };
+        let entries: Vec<Entry<'_>> = refused.iter().filter_map(entry).collect();
+        if entries.is_empty() {
+            return true;
+        }
+        let mut outcomes = Vec::new();
+        let committed = spool.commit(&entries, &mut outcomes);
+        for ((task, verdict), outcome) in refused.iter_mut().zip(&outcomes) {
+            if *outcome == spool::Outcome::Duplicate {
+                **verdict = self.judge(spool, task);
+            }
+        }
+        self.refused.fetch_add(outcomes.len() as u64, Ordering::Relaxed);
+        if let Err(trouble) = &committed {
+            warn!(%trouble, "cannot remember articles that were withdrawn before they came");
+        }
+        committed.is_ok()
+    }
+
+    /// Decides on a task. Remembers the keys shown for an article that is not here. May wait for the disk.
+    fn judge(&self, spool: &Spool, task: &Task) -> Verdict {
+        let judged = match task {
+            Task::Obey(asking) => self.judge_withdrawal(spool, asking),
+            Task::Late(key) => self.judge_late(spool, *key),
+        };
+        judged.unwrap_or_else(Verdict::Nothing)
+    }
+
+    fn judge_withdrawal(&self, spool: &Spool, asking: &Obey) -> Result<Verdict, NotWithdrawn> {
+        let policy = self.policy.load_full();
+        let article = Article::parse(&asking.wire).map_err(|_| NotWithdrawn::Trouble)?;
+        let id = target(&article).ok_or(NotWithdrawn::Trouble)?;
+        let asked = Asked::of(&article).ok_or(NotWithdrawn::Trouble)?;
+        let shown = article.header(Known::CancelKey).unwrap_or_default();
+        let proof = Proof::of(&article, &self.keyring);
+        let signed = |names: &[String]| proof.is_by(names);
+        let key = aside::withdrawn_by(spool, id.as_bytes());
+        if spool.lookup(&key) == Lookup::Unknown {
+            match policy.withdrawal(&asked, &signed) {
+                (Permit::NotHonored, _) => {}
+                // The groups of the article are not known; a sender who may withdraw in only some groups
+                // has to wait.
+                (Permit::Nothing, section) if section.is_none_or(|s| s.groups.as_str() == "*") => {
+                    return Ok(Verdict::Refuse(key));
+                }
+                (permit, _) => self.early.remember(key, shown, permit == Permit::KeyIfLocked, unix_now()),
+            }
+        }
+        // Judged even if it was not here: it may have arrived since, on another connection.
+        let judged = judge_article(spool, key, shown, |head, lock, is_open| {
+            // Without the key, a reader can neither withdraw nor discover an article in groups closed to
+            // them.
+            if !is_open && !origin::may_read(asking.reads.as_ref(), head) {
+                return Err(NotWithdrawn::NotHere);
+            }
+            let (permit, section) = policy.withdrawal(&asked.clone().and_of(head), &signed);
+            if permit == Permit::NotHonored {
+                if let Some(section) = section {
+                    let (what, action) = (asked.what.word(), section.action.word());
+                    info!(%id, what, from = asked.sender, action, "not withdrawn: a [[control]] section says so");
+                }
+                return Err(NotWithdrawn::NotHonored);
+            }
+            match (permit, lock) {
+                _ if is_open => Ok(()),
+                (Permit::Nothing, _) | (Permit::KeyIfLocked, None) => Ok(()),
+                (_, None) => Err(NotWithdrawn::NoLock),
+                (_, Some(_)) => Err(NotWithdrawn::NoKey),
+            }
+        });
+        match judged {
+            Ok(verdict) => {
+                debug!(%id, "withdrawn");
+                Ok(verdict)
+            }
+            Err(NotWithdrawn::NotHere) if policy.withdrawal(&asked, &signed).0 == Permit::NotHonored => {
+                Err(NotWithdrawn::NotHonored)
+            }
+            Err(why) => {
+                debug!(%id, %why, "not withdrawn");
+                Err(why)
+            }
+        }
+    }
+
+    fn judge_late(&self, spool: &Spool, key: Key) -> Result<Verdict, NotWithdrawn> {
+        let keys = self.early.keys(key).ok_or(NotWithdrawn::NotHere)?;
+        let permit = self.policy.load().late();
+        judge_article(spool, key, &keys, |_, lock, _| {
+            opens_late(permit, lock, &keys).then_some(()).ok_or(NotWithdrawn::NoKey)
+        })
+    }
+
+    /// Returns whether a withdrawal waits for this article.
+    pub fn is_awaited(&self, key: Key) -> bool {
+        self.early.keys(key).is_some()
+    }
+
+    /// Returns the number of articles entered into history because they are to be refused.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Returns a counter that changes whenever a withdrawal arrives before its article.
+    pub fn epoch(&self) -> u64 {
+        self.early.epoch()
+    }
+}
+
+impl Verdict {
+    fn withdrawn(&self) -> Option<Key> {
+        match self {
+            Self::Withdraw(key) => Some(*key),
+            _ => None,
+        }
+    }
+}
+
+/// Returns whether the keys shown before the article arrived withdraw it.
+fn opens_late(permit: Permit, lock: Option<&[u8]>, keys: &[u8]) -> bool {
+    match (permit, lock) {
+        (Permit::Nothing, _) | (Permit::KeyIfLocked, None) => true,
+        (Permit::NotHonored, _) | (_, None) => false,
+        (_, Some(lock)) => cancel_lock::opens(lock, keys),
+    }
+}
+
+/// Checks whether an article is here and `permits` its withdrawal; `permits` is called with its header
+/// lines, its lock, and whether a key opens the lock.
+fn judge_article(
+    spool: &Spool,
+    key: Key,
+    keys: &[u8],
+    permits: impl FnOnce(&[u8], Option<&[u8]>, bool) -> Result<(), NotWithdrawn>,
+) -> Result<Verdict, NotWithdrawn> {
+    let mut article = ArticleBuf::default();
+    // A hidden article can be withdrawn as well.
+    let (Lookup::Present(token) | Lookup::Hidden(token)) = spool.lookup(&key) else {
+        return Err(NotWithdrawn::NotHere);
+    };
+    match spool.read_stored(&token, Some(&key), Patience::Wait, &mut article) {
+        Ok(true) => {}
+        Ok(false) => return Err(NotWithdrawn::NotHere),
+        Err(error) => {
+            warn!(%token, %error, "cannot read what is to be withdrawn");
+            return Err(NotWithdrawn::Trouble);
+        }
+    }
+    let mut headers = Headers::of(article.head());
+    let lock = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Cancel-Lock")).map(|(_, value)| value);
+    let is_open = lock.is_some_and(|lock| cancel_lock::opens(lock, keys));
+    permits(article.head(), lock, is_open).map(|()| Verdict::Withdraw(key))
+}

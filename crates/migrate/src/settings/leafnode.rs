@@ -1,0 +1,419 @@
+//! Converts leafnode's config: each server becomes a `[[pull]]`, expiry becomes `[[expire]]`.
+//!
+//! Called by `settings`. Source: leafnode(8) of leafnode 1.11 and 1.12, config.example.
+
+use std::time::Duration;
+
+use toml_edit::Value;
+
+use super::patterns::peer_name;
+use super::peers::Secrets;
+use super::sheet::{Section, Sheet};
+use super::text::{Line, Place, Why, is_true, lines, quoted};
+use site_base::units::{size_text, span_text};
+
+/// A key and its value.
+struct Setting {
+    place: Place,
+    key: String,
+    /// Text between the key and `=`, as in `groupexpire GROUP = DAYS`.
+    about: String,
+    value: String,
+}
+
+fn setting(line: &Line) -> Option<Setting> {
+    let (left, value) = line.text.split_once('=')?;
+    let (key, about) = left.trim().split_once(char::is_whitespace).unwrap_or((left.trim(), ""));
+    let value = value.split(" #").next().unwrap_or_default().trim();
+    (!key.is_empty() && !value.is_empty()).then(|| Setting {
+        place: line.place,
+        key: key.to_ascii_lowercase(),
+        about: about.trim().to_owned(),
+        value: value.to_owned(),
+    })
+}
+
+/// Converts config.
+pub(super) fn convert(text: &str, local_groups: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
+    let mut settings = Vec::new();
+    for line in lines("config", text) {
+        match setting(&line) {
+            Some(setting) => settings.push(setting),
+            None => sheet.remark(line.place, format!("`{}`: not `key = value`", hidden(&line.text))),
+        }
+    }
+    let is_open = settings.iter().any(|setting| setting.key == "allowstrangers" && is_on(&setting.value));
+    access(is_open, sheet);
+    storage(sheet);
+    let servers = settings.iter().position(|setting| setting.key == "server").unwrap_or(settings.len());
+    expiry(&settings, sheet);
+    for setting in &settings {
+        if let Err(why) = site(setting, sheet) {
+            let line = format!("`{} = {}`", quoted(&setting.key), quoted(&setting.value));
+            sheet.unsaid(setting.place, line, format!("no equal: {why}"));
+        }
+    }
+    let rest = settings.get(servers..).unwrap_or_default();
+    let starts: Vec<usize> =
+        rest.iter().enumerate().filter(|(_, own)| own.key == "server").map(|(at, _)| at).collect();
+    for (at, start) in starts.iter().enumerate() {
+        let end = starts.get(at + 1).copied().unwrap_or(rest.len());
+        server(rest.get(*start..end).unwrap_or_default(), secrets, sheet);
+    }
+    let sections = starts.iter().enumerate().map(|(at, start)| {
+        let end = starts.get(at + 1).copied().unwrap_or(rest.len());
+        rest.get(*start..end).unwrap_or_default()
+    });
+    let takes_posts = |own: &&[Setting]| !own.iter().any(|own| own.key == "nopost" && is_on(&own.value));
+    if let Some(own) = sections.into_iter().find(takes_posts) {
+        posts(own, local_groups, secrets, sheet);
+    }
+}
+
+/// Converts the server to which leafnode posts: the first one to which posting is allowed. Local groups
+/// stay here.
+fn posts(settings: &[Setting], local_groups: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
+    let Some((first, rest)) = settings.split_first() else { return };
+    let get = |key: &str| rest.iter().find(|setting| setting.key == key);
+    let mut upstream = Section::new("upstream");
+    upstream.about("What is posted here goes to this server, as with leafnode.");
+    upstream.key("name", peer_name(&first.value), first.place);
+    upstream.noted("host", address(&first.value, get("port")), "");
+    upstream.noted("groups", "", "nothing is read from it: [[pull]] fetches");
+    let mut groups = vec!["*".to_owned()];
+    for line in lines("local.groups", local_groups) {
+        let name = line.text.split_ascii_whitespace().next().unwrap_or_default();
+        sheet.saw([line.place]);
+        groups.push(format!("!{name}"));
+    }
+    upstream.noted("post_carried", groups.join(","), "all but the groups of local.groups");
+    login(&mut upstream, &first.value, get, secrets);
+    sheet.push(upstream);
+    let others = "leafnode tries the next server if the first refuses a post; here the poster is told.";
+    sheet.single("posting").say(others);
+}
+
+/// Returns a host with its port.
+fn address(host: &str, port: Option<&Setting>) -> String {
+    format!("{host}:{}", port.map_or("119", |setting| setting.value.as_str()))
+}
+
+/// Writes the login of a server, if there is one.
+fn login<'a>(
+    section: &mut Section,
+    host: &str,
+    get: impl Fn(&str) -> Option<&'a Setting>,
+    secrets: &mut Secrets,
+) {
+    if let (Some(user), Some(password)) = (get("username"), get("password")) {
+        section.key("user", user.value.as_str(), user.place);
+        section.key("password_file", secrets.add(host, "password", &password.value), password.place);
+        section.say("Without tls the password is sent to this machine only: see tls.");
+    }
+}
+
+/// Returns a line for display, without a password that it may contain.
+fn hidden(text: &str) -> String {
+    if text.contains("password") { "a line with a password".into() } else { quoted(text) }
+}
+
+fn is_on(value: &str) -> bool {
+    is_true(value) || value == "1" || value == "42"
+}
+
+fn access(is_open: bool, sheet: &mut Sheet) {
+    let listen = if is_open { "0.0.0.0:119" } else { "127.0.0.1:119" };
+    sheet.single("site").noted("listen", Value::from_iter([listen]), "leafnode's port");
+    let mut access = Section::new("access");
+    match is_open {
+        true => access.noted("from", "all", "allowstrangers"),
+        false => {
+            access.noted("from", Value::from_iter(["127.0.0.0/8", "::1"]), "add the networks of your readers")
+        }
+    }
+    access.noted("read", "*", "");
+    access.noted("post", "*", "");
+    sheet.push(access);
+}
+
+fn storage(sheet: &mut Sheet) {
+    let mut class = Section::new("class");
+    class.noted("name", "articles", "");
+    class.noted("method", "appendonly", "");
+    sheet.push(class);
+    let mut rule = Section::new("rule");
+    rule.noted("class", "articles", "");
+    sheet.push(rule);
+}
+
+/// Converts `groupexpire GROUP = DAYS`, then `expire = DAYS`.
+fn expiry(settings: &[Setting], sheet: &mut Sheet) {
+    let of = |key: &'static str| settings.iter().filter(move |setting| setting.key == key);
+    for setting in of("groupexpire").chain(of("expire")) {
+        let days = setting.value.parse::<u64>().ok().filter(|days| (1..=36_500).contains(days));
+        let span = days.map(|days| span_text(Duration::from_secs(days * 86_400)));
+        // texpire skips such a group.
+        let is_archive = setting.key == "groupexpire" && setting.value == "-1";
+        let Some(keep) = span.or(is_archive.then(|| "never".to_owned())) else {
+            let text =
+                format!("`{} = {}`: not a number of days", quoted(&setting.key), quoted(&setting.value));
+            sheet.remark(setting.place, text);
+            continue;
+        };
+        let mut section = Section::new("expire");
+        if setting.key == "groupexpire" {
+            section.key("groups", setting.about.as_str(), setting.place);
+        }
+        section.key("keep", keep, setting.place);
+        section.say("leafnode keeps a thread as long as somebody reads it; here articles go by age.");
+        sheet.push(section);
+    }
+}
+
+/// Converts keys of the site; those of servers are left to `server`.
+fn site(setting: &Setting, sheet: &mut Sheet) -> Result<(), Why> {
+    let (place, value) = (setting.place, setting.value.as_str());
+    let number = || value.parse::<u64>().map_err(|_| Why::from("not a number"));
+    match setting.key.as_str() {
+        "hostname" => sheet.single("site").key("path_identity", value, place),
+        // Without a limit.
+        "maxage" if number()? == 0 => sheet.single("site").key("max_age_days", "none", place),
+        "maxage" => {
+            let days = number()?.clamp(1, 36_000);
+            sheet.single("site").key("max_age_days", days as i64, place);
+            super::expire::remember_days(None, Some(days), sheet);
+        }
+        "timeout_client" => {
+            let span = span_text(Duration::from_secs(number()?.clamp(1, 86_400)));
+            sheet.single("limits").key("idle_timeout", span, place);
+        }
+        "maxbytes" => {
+            sheet.single("site").key(
+                "article_bytes_max",
+                size_text(number()?.clamp(1 << 10, 1 << 30)),
+                place,
+            );
+        }
+        "newsadmin" => sheet.single("posting").key("complaints_to", value, place),
+        "allowstrangers" => sheet.saw([place]),
+        "expire"
+        | "groupexpire"
+        | "server"
+        | "supplement"
+        | "username"
+        | "password"
+        | "port"
+        | "initialfetch"
+        | "feedtype"
+        | "noread"
+        | "nopost"
+        | "timeout"
+        | "nodesc"
+        | "noxover"
+        | "updateactive"
+        | "noactive"
+        | "post_anygroup"
+        | "only_groups_pcre"
+        | "only_groups_match_all" => {}
+        "clamp_maxage" => return Err("max_age_days does not depend on [[expire]]".into()),
+        "minlines" | "maxlines" => return Err("see [[filter]]; article_bytes_max limits octets".into()),
+        "delaybody" | "delaybody_in_situ" => {
+            return Err("see [[upstream]], which fetches what is read".into());
+        }
+        "timeout_fetchnews" | "timeout_lock" => return Err("nothing waits for a lock".into()),
+        "create_all_links" => return Err("articles are stored once, and are in all their groups".into()),
+        "debugmode" | "linebuffer" => return Err("see [log]".into()),
+        "maxfetch" => return Err("a pull misses nothing that is new".into()),
+        "maxcrosspost" => return Err("see spam.crossposts".into()),
+        "filterfile" | "article_despite_filter" => return Err("see [[filter]] and [spam]".into()),
+        "timeout_short" | "timeout_long" | "timeout_active" => {
+            return Err("groups are fetched, read or not".into());
+        }
+        _ => return Err("newsreel does not know it".into()),
+    }
+    Ok(())
+}
+
+/// Converts a server and the keys after it.
+fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
+    let Some((first, rest)) = settings.split_first() else { return };
+    let host = first.value.as_str();
+    let get = |key: &str| rest.iter().find(|setting| setting.key == key);
+    let mut pull = Section::new("pull");
+    pull.key("name", peer_name(host), first.place);
+    pull.noted(
+        "from",
+        address(host, get("port")),
+        get("port").map_or(String::new(), |port| port.place.to_string()),
+    );
+    pull.noted("groups", "*", "those that are carried here: newsreel group add");
+    login(&mut pull, host, get, secrets);
+    if let Some(count) =
+        get("initialfetch").and_then(|own| own.value.parse::<i64>().ok().map(|count| (own, count)))
+    {
+        pull.key("first_max", count.1.max(0), count.0.place);
+    }
+    if let Some(setting) = get("noread").filter(|setting| is_on(&setting.value)) {
+        pull.saw([setting.place]);
+        pull.disable(format!("nothing is read from it ({})", setting.place));
+    }
+    if let Some(setting) = get("only_groups_pcre") {
+        let text = format!("`{}` is a regular expression: write pull.groups", quoted(&setting.value));
+        pull.remark(setting.place, text);
+    }
+    let known = ["port", "username", "password", "initialfetch", "noread", "only_groups_pcre"];
+    let unsaid = [
+        "supplement",
+        "feedtype",
+        "nopost",
+        "timeout",
+        "nodesc",
+        "noxover",
+        "updateactive",
+        "noactive",
+        "post_anygroup",
+        "only_groups_match_all",
+    ];
+    for setting in rest {
+        if known.contains(&setting.key.as_str()) {
+            pull.saw([setting.place]);
+        } else if unsaid.contains(&setting.key.as_str()) {
+            pull.remark(setting.place, format!("`{}` has no equal", quoted(&setting.key)));
+        }
+    }
+    sheet.push(pull);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every key known to leafnode 1.12, in the form of the config.example of its package.
+    const SAMPLE: &str = r"## A comment, and a key that is not set:
+# supplement = other.example
+expire = 20
+
+## The server, and keys of it.
+server = news.example.org
+initialfetch = 100
+# username = nobody
+username = us
+password = hush
+
+debugmode = 3
+allowstrangers = 0
+linebuffer = 1
+
+server = broken.example.org
+nodesc = 1
+port = 9119
+
+server = slow.example.org
+timeout = 60
+noactive = 1
+noxover = 1
+
+server = lurk-only.example.com
+nopost = 1
+only_groups_pcre = corel\.
+only_groups_match_all = 1
+
+server = post-only.example.com
+noread = 1
+post_anygroup = 1
+
+groupexpire comp.os.linux.* = 5
+groupexpire any.local.newsgroup = 100
+groupexpire my.archived.group = -1
+maxfetch = 2000
+delaybody = 0
+delaybody_in_situ = 0
+maxcrosspost = 5
+maxage = 0
+clamp_maxage = 0
+maxlines = 100
+minlines = 2
+maxbytes = 50000
+timeout_short = 1
+timeout_long = 6
+timeout_active = 365
+timeout_client = 900
+timeout_fetchnews = 300
+timeout_lock = 900
+create_all_links = 1
+filterfile = /etc/news/leafnode/filters
+article_despite_filter = 1
+hostname = myhost.example.org
+newsadmin = postmaster@another.example.org
+";
+
+    #[test]
+    fn every_key_of_the_packages_sample_is_converted_or_has_a_reason() {
+        let mut sheet = Sheet::default();
+        convert(SAMPLE, "", &mut Secrets::default(), &mut sheet);
+        let (text, refused) = sheet.settle("");
+        assert_eq!(refused, None, "{text}");
+        assert!(!text.contains("does not know it") && !text.contains("hush"), "{text}");
+        let named = super::super::tests::named(&text, "config");
+        for (at, line) in SAMPLE.lines().enumerate() {
+            let is_set = !line.is_empty() && !line.starts_with('#');
+            // Also the default here.
+            let is_quiet = line == "allowstrangers = 0";
+            assert!(!is_set || is_quiet || named.contains(&(at as u32 + 1)), "{line}: {text}");
+        }
+        let config = site_config::parse(&text, std::path::Path::new("x")).unwrap();
+        let from: Vec<&str> = config.pulls.iter().map(|pull| pull.from.as_str()).collect();
+        assert_eq!(
+            from,
+            [
+                "news.example.org:119",
+                "broken.example.org:9119",
+                "slow.example.org:119",
+                "lurk-only.example.com:119"
+            ]
+        );
+        let kept: Vec<_> = config.expire.iter().map(|rule| rule.keep).collect();
+        let days = |n: u64| Some(site_config::Stay::For(Duration::from_secs(n * 86_400)));
+        assert_eq!(kept, [days(5), days(100), Some(site_config::Stay::Never), days(20)]);
+        assert_eq!((config.site.max_age_days, config.limits.idle_timeout.as_secs()), (None, 900));
+    }
+
+    #[test]
+    fn ids_are_remembered_for_longer_than_maxage() {
+        let mut sheet = Sheet::default();
+        convert("server = a.example\nnopost = 1\nmaxage = 365\n", "", &mut Secrets::default(), &mut sheet);
+        let (text, refused) = sheet.settle("");
+        assert_eq!(refused, None, "{text}");
+        let config = site_config::parse(&text, std::path::Path::new("x")).unwrap();
+        assert_eq!((config.site.max_age_days, config.site.remember_days), (Some(365), 366));
+        assert!(config.upstreams.is_empty(), "{text}");
+    }
+
+    #[test]
+    fn servers_become_pulls() {
+        let mut sheet = Sheet::default();
+        let mut secrets = Secrets::default();
+        let text = "hostname = leaf.example.org\nserver = news.example.net\nusername = us\npassword = hush\n\
+                    port = 1119\ninitialfetch = 100\nserver = other.example\nnoread = 1\nexpire = 20\n\
+                    groupexpire local.* = 90\nmaxfetch = 5\nstrange = 1\nnonsense\nmaxbytes = 100000\n";
+        convert(text, "my.group\ty\tOurs\n", &mut secrets, &mut sheet);
+        let (text, refused) = sheet.settle("");
+        assert_eq!(refused, None, "{text}");
+        let config = site_config::parse(&text, std::path::Path::new("x")).unwrap();
+        let [upstream] = config.upstreams.as_slice() else { panic!("{text}") };
+        assert_eq!((upstream.host.as_str(), upstream.groups.as_str()), ("news.example.net:1119", ""));
+        assert_eq!(upstream.post_carried.as_str(), "*,!my.group");
+        let [pull] = config.pulls.as_slice() else { panic!("{text}") };
+        assert_eq!((pull.from.as_str(), pull.first_max), ("news.example.net:1119", Some(100)));
+        assert_eq!(secrets.files["passwords/news.example.net.password"], "hush\n");
+        let days = |n: u64| Some(site_config::Stay::For(Duration::from_secs(n * 86_400)));
+        let kept: Vec<_> = config.expire.iter().map(|rule| rule.keep).collect();
+        assert_eq!((kept, config.site.article_bytes_max), (vec![days(90), days(20)], 100_000));
+        for part in
+            ["config 11: `maxfetch = 5`: no equal", "config 13: `nonsense`: not", "config 12: `strange = 1`"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("hush"), "{text}");
+    }
+}

@@ -1,0 +1,216 @@
+//! Data to be imported: from the site of an INN, or from given files. (`newsreel` finds the data of another
+//! newsreel.)
+//!
+//! In a directory, inn.conf is looked for (in it or in its `etc`); the paths in that file lead to
+//! everything else. If these do not exist (a copy of another machine's disk), and without inn.conf, the
+//! usual places below the directory are used. Called by `cli::import`. Sources: inn.conf(5),
+//! storage.conf(5).
+
+use netnews::control::group_info::lines_to_utf8;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::conf::{self, Arrivals, OtherGroup};
+use super::source::Found;
+use super::walk::Tree;
+
+/// Longest configuration or group file read, in bytes.
+const TEXT_BYTES_MAX: u64 = 256 << 20;
+
+/// Most invalid lines of an active file that are reported.
+const ODD_LINES_MAX: usize = 20;
+
+/// Data to be imported.
+#[derive(Debug, Default)]
+pub struct OtherSite {
+    /// Groups of the active file; empty if there is none.
+    pub groups: BTreeMap<String, OtherGroup>,
+    /// Whether articles may be in groups missing from the list, as in leafnode's local ones.
+    pub has_other_groups: bool,
+    pub found: Found,
+    /// History, if arrivals are not in the spool itself.
+    pub arrivals: Arrivals,
+    /// Report of the data found, for display.
+    pub told: Vec<String>,
+}
+
+impl OtherSite {
+    /// Finds all data of an INN in the given directories and files.
+    pub fn inn(paths: &[PathBuf]) -> io::Result<Self> {
+        let mut inn = Self::default();
+        for path in paths {
+            let about = fs::metadata(path).map_err(|e| named(path, e))?;
+            let result = if about.is_dir() { inn.directory(path) } else { inn.file(path) };
+            result.map_err(|e| named(path, e))?;
+        }
+        Ok(inn)
+    }
+
+    fn directory(&mut self, dir: &Path) -> io::Result<()> {
+        let conf = first([dir.join("inn.conf"), dir.join("etc/inn.conf")]);
+        let conf = conf.map(|path| text(&path)).transpose()?.unwrap_or_default();
+        let key = |name: &str| conf::inn_conf(&conf, name).map(PathBuf::from);
+        let below = |names: &[&str]| names.iter().map(|name| dir.join(name)).collect::<Vec<_>>();
+        let place = |name: &str, usual: &[&str]| first(key(name).into_iter().chain(below(usual)));
+        let etc = place("pathetc", &["etc", "."]).unwrap_or_else(|| dir.to_owned());
+        let db = place("pathdb", &["db", "."]).unwrap_or_else(|| dir.to_owned());
+        let spool = key("pathspool").map(|spool| spool.join("articles"));
+        let articles =
+            first(key("patharticles").into_iter().chain(spool).chain(below(&["spool/articles", "articles"])));
+        self.group_files(&db)?;
+        let buffers = first([etc.join("cycbuff.conf"), dir.join("cycbuff.conf")]);
+        let buffers = buffers
+            .map(|path| text(&path))
+            .transpose()?
+            .map(|text| conf::cycbuffs(&text))
+            .unwrap_or_default();
+        // A cycbuff.conf may be present but unused.
+        let storage = first([etc.join("storage.conf"), dir.join("storage.conf")]);
+        let storage = storage.map(|path| text(&path)).transpose()?;
+        let in_use = storage.is_none_or(|text| conf::uses_cnfs(&text));
+        let mut seen = 0;
+        for (name, path) in &buffers {
+            let path = Path::new(path);
+            let beside =
+                path.file_name().into_iter().flat_map(|file| [dir.join("cnfs").join(file), dir.join(file)]);
+            let Some(path) = first([path.to_owned()].into_iter().chain(beside)) else {
+                if in_use {
+                    self.found.notes.push(format!("buffer {name}: {} is not there", path.display()));
+                }
+                continue;
+            };
+            let before = (self.found.notes.len(), self.found.sources.len());
+            self.found.add_buffer(&path).map_err(|e| named(&path, e))?;
+            // If CNFS is not in use, a file that is not a buffer was never written to.
+            if !in_use && self.found.sources.len() == before.1 {
+                self.found.notes.truncate(before.0);
+                continue;
+            }
+            seen += 1;
+        }
+        if seen > 0 {
+            self.told.push(format!("{seen} CNFS buffer{}", if seen == 1 { "" } else { "s" }));
+        }
+        let tree = articles.or_else(|| (buffers.is_empty() && conf.is_empty()).then(|| dir.to_owned()));
+        tree.map_or(Ok(()), |root| self.tree(&root, &db))
+    }
+
+    fn group_files(&mut self, db: &Path) -> io::Result<()> {
+        let Some(active) = first([db.join("active")]) else { return self.groupinfo(db) };
+        let read = text(&active)?;
+        let (mut groups, odd) = conf::active(&read);
+        self.note_odd_lines(&active, &odd);
+        if let Some(path) = first([db.join("newsgroups")]) {
+            conf::descriptions(&text(&path)?, &mut groups);
+        }
+        if let Some(path) = first([db.join("active.times")]) {
+            conf::times(&text(&path)?, &mut groups);
+        }
+        self.told.push(format!("{} with {} groups", active.display(), groups.len()));
+        self.groups.append(&mut groups);
+        Ok(())
+    }
+
+    /// Adds the groups of a leafnode's spool.
+    fn groupinfo(&mut self, spool: &Path) -> io::Result<()> {
+        let Some(path) = first([spool.join("leaf.node/groupinfo")]) else { return Ok(()) };
+        let is_read = |name: &str| spool.join("interesting.groups").join(name).exists();
+        let mut groups = conf::groupinfo(&text(&path)?, is_read);
+        self.told.push(format!("{} with {} groups that were fetched", path.display(), groups.len()));
+        self.groups.append(&mut groups);
+        self.has_other_groups = true;
+        Ok(())
+    }
+
+    fn note_odd_lines(&mut self, active: &Path, odd: &[(usize, &str)]) {
+        let file = active.display();
+        let named = odd.iter().take(ODD_LINES_MAX);
+        self.found.notes.extend(named.map(|(at, line)| format!("{file}, line {at} makes no sense: {line}")));
+        if let Some(more) = odd.len().checked_sub(ODD_LINES_MAX).filter(|more| *more > 0) {
+            self.found.notes.push(format!("{file}: {more} more lines make no sense"));
+        }
+    }
+
+    fn tree(&mut self, root: &Path, db: &Path) -> io::Result<()> {
+        let root = &fs::canonicalize(root)?;
+        let tree = Tree::walk(root)?;
+        for (count, what) in [
+            (tree.trad.len(), "tradspool articles"),
+            (tree.hashed.len(), "timehash articles"),
+            (tree.cafs.len(), "timecaf files"),
+        ] {
+            if count > 0 {
+                self.told.push(format!("{count} {what} below {}", root.display()));
+            }
+        }
+        if let Some(history) = first([db.join("history")]) {
+            // Only tradspool does not store the arrival elsewhere.
+            self.history(&history, !tree.trad.is_empty())?;
+        }
+        self.found.add_files(root, tree.trad, tree.links)?;
+        self.found.add_files(root, tree.hashed, HashMap::new())?;
+        for path in &tree.cafs {
+            self.found.add_caf(path).map_err(|e| named(path, e))?;
+        }
+        Ok(())
+    }
+
+    fn history(&mut self, path: &Path, arrivals: bool) -> io::Result<()> {
+        let mut lines = BufReader::with_capacity(1 << 20, File::open(path)?);
+        let mut line = Vec::new();
+        let mut all = Arrivals::default();
+        while lines.by_ref().take(1 << 16).read_until(b'\n', &mut line)? > 0 {
+            conf::history_line(line.trim_ascii_end(), &mut all);
+            if !arrivals {
+                all.by_hash.clear();
+            }
+            line.clear();
+        }
+        self.arrivals.remembered += all.remembered;
+        self.arrivals.by_hash.extend(all.by_hash);
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path) -> io::Result<()> {
+        let mut begun = Vec::new();
+        File::open(path)?.take(8).read_to_end(&mut begun)?;
+        if begun.starts_with(b"CRMT") {
+            self.told.push(format!("timecaf file {}", path.display()));
+            return self.found.add_caf(path);
+        }
+        if begun.starts_with(b"CBuf") || begun.starts_with(b"Cycbuff") {
+            self.told.push(format!("CNFS buffer {}", path.display()));
+            return self.found.add_buffer(path);
+        }
+        let read = text(path)?;
+        let (mut groups, odd) = conf::active(&read);
+        if groups.is_empty() {
+            let advice = "neither a CNFS buffer, nor a timecaf file, nor an active file";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, advice));
+        }
+        self.note_odd_lines(path, &odd);
+        self.told.push(format!("{} with {} groups", path.display(), groups.len()));
+        self.groups.append(&mut groups);
+        Ok(())
+    }
+}
+
+fn first(paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+    paths.into_iter().find(|path| path.exists())
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes))
+        .map_err(|e| named(path, e))?;
+    Ok(lines_to_utf8(&bytes))
+}
+
+pub(super) fn named(path: &Path, error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let name = path.display().to_string();
+    if text.contains(&name) { error } else { io::Error::new(error.kind(), format!("{name}: {text}")) }
+}

@@ -1,0 +1,307 @@
+//! Sources of the articles of an import: listing and reading.
+//!
+//! Reads other servers' files and writes nothing. Damaged articles are counted and skipped. Called by
+//! `import::site` (listing) and `import::feed` (reading).
+
+use spool::{BufferApart, Fetched, Key, RecordApart, SpoolError};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::caf::{self, CafEntry, CafHeader};
+use super::cnfs::{ARTICLE_HEADER_BYTES_MAX, ArticleHeader, BufferHeader, HEADER_BYTES, Words};
+use super::head;
+use super::names::{self, Named};
+
+/// Bytes of an article read at first for its head.
+const HEAD_BYTES: usize = 4096;
+/// Largest article read, in bytes; greater lengths count as damage.
+pub const ARTICLE_BYTES_MAX: u32 = 256 << 20;
+
+/// A source of articles.
+#[derive(Debug)]
+pub enum Source {
+    /// A file with many articles.
+    Packed(PathBuf, File),
+    /// Files with one article each.
+    Files(Files),
+    /// Records in a buffer of another newsreel, by their positions.
+    Records(PathBuf, Box<BufferApart>, Vec<RecordApart>),
+}
+
+/// Files with one article each.
+#[derive(Debug)]
+pub struct Files {
+    /// Directory that they are below.
+    root: PathBuf,
+    paths: Vec<PathBuf>,
+    /// Other names of some of them.
+    links: HashMap<PathBuf, Vec<PathBuf>>,
+}
+
+/// Location of one article.
+#[derive(Debug, Clone, Copy)]
+pub struct Item {
+    /// Index of its source.
+    pub source: u16,
+    /// Arrival in Unix seconds; 0 if unknown.
+    pub arrived: u32,
+    /// Byte offset, record position, or index of its file.
+    pub at: u64,
+    /// Length in bytes; 0 if unknown.
+    pub bytes: u32,
+}
+
+/// Everything that was found.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub sources: Vec<Source>,
+    pub items: Vec<Item>,
+    /// Articles given up while listing.
+    pub damaged: u64,
+    /// Articles left out because they are hidden on the other server.
+    pub hidden: u64,
+    /// Notes for the operator on files that were skipped.
+    pub notes: Vec<String>,
+}
+
+impl Found {
+    fn add_source(&mut self, source: Source) -> io::Result<u16> {
+        let number = u16::try_from(self.sources.len()).map_err(io::Error::other)?;
+        self.sources.push(source);
+        Ok(number)
+    }
+
+    /// Adds the articles of a CNFS buffer.
+    pub fn add_buffer(&mut self, path: &Path) -> io::Result<()> {
+        let file = File::open(path)?;
+        let mut begun = vec![0; HEADER_BYTES];
+        let read = read_at_most(&file, 0, &mut begun)?;
+        begun.truncate(read);
+        let header = match BufferHeader::parse(&begun) {
+            Ok(header) => header,
+            Err(error) => {
+                self.notes.push(format!("{} was passed over: {error}", path.display()));
+                return Ok(());
+            }
+        };
+        // Limited to the size of the file, whatever the header states.
+        let there = file_bytes(&file)?.saturating_sub(HEADER_BYTES as u64);
+        let mut bitmap = vec![0; usize::try_from(there).unwrap_or(usize::MAX).min(header.bitmap_bytes())];
+        read_at_most(&file, HEADER_BYTES as u64, &mut bitmap)?;
+        if bitmap.len() < header.bitmap_bytes() {
+            self.notes.push(format!(
+                "{} ends within its usage bitmap; everything after that is lost",
+                path.display()
+            ));
+        }
+        let items = buffer_items(&file, &header, &bitmap, &mut self.damaged)?;
+        let source = self.add_source(Source::Packed(path.to_owned(), file))?;
+        self.items.extend(items.into_iter().map(|item| Item { source, ..item }));
+        Ok(())
+    }
+
+    /// Adds the articles of a timecaf file.
+    pub fn add_caf(&mut self, path: &Path) -> io::Result<()> {
+        let file = File::open(path)?;
+        let mut begun = [0; caf::HEADER_BYTES];
+        let read = read_at_most(&file, 0, &mut begun)?;
+        let Some(header) = begun.get(..read).and_then(CafHeader::parse) else {
+            self.notes.push(format!(
+                "{} was passed over: its header is not that of a timecaf file",
+                path.display()
+            ));
+            return Ok(());
+        };
+        let mut contents = vec![0; header.entries as usize * caf::ENTRY_BYTES];
+        let read = read_at_most(&file, header.contents_at, &mut contents)?;
+        let end = file_bytes(&file)?;
+        let source = self.add_source(Source::Packed(path.to_owned(), file))?;
+        for entry in contents.get(..read).unwrap_or_default().chunks_exact(caf::ENTRY_BYTES) {
+            let Some(CafEntry { at, bytes, arrived }) = CafEntry::parse(entry) else { continue };
+            if bytes <= ARTICLE_BYTES_MAX && at.checked_add(u64::from(bytes)).is_some_and(|to| to <= end) {
+                self.items.push(Item { source, arrived, at, bytes });
+            } else {
+                self.damaged += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds articles that have a file each, with their arrivals.
+    pub fn add_files(
+        &mut self,
+        root: &Path,
+        files: Vec<(PathBuf, u32)>,
+        links: HashMap<PathBuf, Vec<PathBuf>>,
+    ) -> io::Result<()> {
+        let source = u16::try_from(self.sources.len()).map_err(io::Error::other)?;
+        let items = files.iter().enumerate();
+        self.items.extend(items.map(|(at, (_, arrived))| Item {
+            source,
+            arrived: *arrived,
+            at: at as u64,
+            bytes: 0,
+        }));
+        let paths = files.into_iter().map(|(path, _)| path).collect();
+        self.add_source(Source::Files(Files { root: root.to_owned(), paths, links }))?;
+        Ok(())
+    }
+
+    /// Adds the articles of a buffer of another newsreel.
+    pub fn add_records(
+        &mut self,
+        path: &Path,
+        buffer: BufferApart,
+        hidden: &HashSet<Key>,
+    ) -> Result<(), SpoolError> {
+        let (mut records, left_out, damaged) = buffer.list(hidden)?;
+        let all = records.len();
+        records.retain(|record| record.data_bytes <= ARTICLE_BYTES_MAX);
+        self.damaged += damaged + (all - records.len()) as u64;
+        self.hidden += left_out;
+        let source = u16::try_from(self.sources.len())
+            .map_err(|_| SpoolError::Unfit("there are too many buffers".into()))?;
+        self.items.extend(records.iter().map(|record| Item {
+            source,
+            arrived: record.arrived,
+            at: record.place,
+            bytes: if record.is_packed { 0 } else { record.data_bytes },
+        }));
+        self.sources.push(Source::Records(path.to_owned(), Box::new(buffer), records));
+        Ok(())
+    }
+
+    /// Reads an article as it is stored; shorter than it should be if its file is. Returns false if it no
+    /// longer exists.
+    pub fn read(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<bool> {
+        out.clear();
+        match self.sources.get(usize::from(item.source)) {
+            Some(Source::Packed(_, file)) => {
+                out.resize(item.bytes as usize, 0);
+                let read = read_at_most(file, item.at, out)?;
+                out.truncate(read);
+            }
+            Some(Source::Files(files)) => {
+                let path = files.paths.get(item.at as usize).ok_or(io::ErrorKind::NotFound)?;
+                io::Read::read_to_end(
+                    &mut io::Read::take(File::open(path)?, u64::from(ARTICLE_BYTES_MAX)),
+                    out,
+                )?;
+            }
+            Some(Source::Records(_, buffer, records)) => return read_record(buffer, records, item.at, out),
+            None => {}
+        }
+        Ok(true)
+    }
+
+    /// Reads the beginning of an article that has its head; otherwise like [`Found::read`].
+    pub fn read_head(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<bool> {
+        let is_record = matches!(self.sources.get(usize::from(item.source)), Some(Source::Records(..)));
+        if item.bytes == 0 || is_record {
+            return self.read(item, out);
+        }
+        let begun = Item { bytes: item.bytes.min(HEAD_BYTES as u32), ..*item };
+        self.read(&begun, out)?;
+        if begun.bytes < item.bytes && !head::is_whole(out) { self.read(item, out) } else { Ok(true) }
+    }
+
+    /// Returns the file of an article.
+    pub fn path(&self, item: &Item) -> Option<&Path> {
+        match self.sources.get(usize::from(item.source))? {
+            Source::Packed(path, _) | Source::Records(path, ..) => Some(path),
+            Source::Files(files) => files.paths.get(item.at as usize).map(PathBuf::as_path),
+        }
+    }
+
+    /// Returns the groups and numbers in the names of an article's file; empty if it is not of tradspool.
+    pub fn places(&self, item: &Item) -> Vec<(String, u64)> {
+        let (Some(Source::Files(files)), Some(path)) =
+            (self.sources.get(usize::from(item.source)), self.path(item))
+        else {
+            return Vec::new();
+        };
+        let others = files.links.get(path).into_iter().flatten().map(PathBuf::as_path);
+        let place = |path: &Path| {
+            let parts = path.strip_prefix(&files.root).ok()?.iter().map(|part| part.to_str());
+            match names::named(&parts.collect::<Option<Vec<_>>>()?) {
+                Named::Trad { group, number } => Some((group, number)),
+                _ => None,
+            }
+        };
+        std::iter::once(path).chain(others).filter_map(place).collect()
+    }
+}
+
+/// Reads the record at a position; damage is an error.
+fn read_record(
+    buffer: &BufferApart,
+    records: &[RecordApart],
+    place: u64,
+    out: &mut Vec<u8>,
+) -> io::Result<bool> {
+    let at = records.binary_search_by_key(&place, |record| record.place);
+    let record = at.ok().and_then(|at| records.get(at)).ok_or(io::ErrorKind::NotFound)?;
+    match buffer.read(record, out)? {
+        Fetched::Whole => Ok(true),
+        Fetched::Gone => Ok(false),
+        Fetched::Damaged(what) => Err(io::Error::new(io::ErrorKind::InvalidData, what)),
+    }
+}
+
+/// Returns the articles whose bits are set. One that reaches into the next is damaged.
+fn buffer_items(
+    file: &File,
+    header: &BufferHeader,
+    bitmap: &[u8],
+    damaged: &mut u64,
+) -> io::Result<Vec<Item>> {
+    let end = header.len.min(file_bytes(file)?);
+    let mut begun = [0; ARTICLE_HEADER_BYTES_MAX + 1];
+    let words = Words::detect((header, end), bitmap, |block| {
+        let read = read_at_most(file, block * header.block, &mut begun)?;
+        Ok(ArticleHeader::begins(begun.get(..read).unwrap_or_default()))
+    })?;
+    let mut items: Vec<Item> = Vec::new();
+    for block in header.blocks(end).filter(|block| words.is_set(bitmap, *block)) {
+        let start = block * header.block;
+        let read = read_at_most(file, start, &mut begun)?;
+        let article =
+            begun.get(..read).filter(|begun| ArticleHeader::begins(begun)).and_then(ArticleHeader::parse);
+        let Some(article) = article.filter(|a| a.bytes <= ARTICLE_BYTES_MAX) else {
+            *damaged += 1;
+            continue;
+        };
+        let at = start + article.header_bytes as u64;
+        if items.last().is_some_and(|last| last.at < at && last.at + u64::from(last.bytes) > start) {
+            items.pop();
+            *damaged += 1;
+        }
+        if at + u64::from(article.bytes) > end {
+            *damaged += 1;
+            continue;
+        }
+        items.push(Item { source: 0, arrived: article.arrived, at, bytes: article.bytes });
+    }
+    Ok(items)
+}
+
+/// Returns the length of a file or block device.
+fn file_bytes(mut file: &File) -> io::Result<u64> {
+    io::Seek::seek(&mut file, io::SeekFrom::End(0))
+}
+
+fn read_at_most(file: &File, at: u64, out: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

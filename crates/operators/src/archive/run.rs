@@ -1,0 +1,113 @@
+//! The archives of a running server: a task for each.
+
+use super::Archives;
+use super::arrivals::Arrivals;
+use super::overwriting::Overwriting;
+use super::section::{CURSOR_PREFIX, Section, reader_of};
+use site::{Signal, Site};
+use spool::Spool;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{JoinSet, block_in_place};
+use tokio::time::sleep;
+use tracing::{error, warn};
+
+/// Time that articles gather before they are copied, as each copy costs several syncs, whatever its size.
+const GATHER: Duration = Duration::from_secs(1);
+/// Pause after an error.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Longest pause before articles that are due are tried again, as each pass examines all of them.
+const EXPIRY_RETRY_MAX: Duration = Duration::from_secs(600);
+
+/// Copies articles until the server stops.
+pub async fn keep_archiving(site: Arc<Site>, archives: Arc<Archives>) {
+    loop {
+        let config = site.config.current();
+        archives.apply(&config);
+        block_in_place(|| forget_others(&site.spool, &archives));
+        let mut tasks = JoinSet::new();
+        for section in archives.sections() {
+            tasks.spawn(copy(site.spool.clone(), section));
+        }
+        loop {
+            let signal = retrying(&site, &archives).await;
+            if signal == Signal::Stop {
+                tasks.shutdown().await;
+                return;
+            }
+            if site.config.load().archives != config.archives {
+                break;
+            }
+        }
+        tasks.shutdown().await;
+    }
+}
+
+/// Waits for a signal; meanwhile starts passes of expiry as long as articles that are due wait for an
+/// archive, as nothing else retries them.
+async fn retrying(site: &Site, archives: &Archives) -> Signal {
+    let (mut signal, mut pause) = (pin!(site.signal()), RETRY_INTERVAL);
+    loop {
+        tokio::select! {
+            signal = &mut signal => return signal,
+            () = sleep(pause) => {}
+        }
+        if archives.are_awaited() {
+            site.expiry.notify_one();
+            pause = (pause * 2).min(EXPIRY_RETRY_MAX);
+        } else {
+            pause = RETRY_INTERVAL;
+        }
+    }
+}
+
+/// Removes the cursors of archives that are no longer configured.
+fn forget_others(spool: &Spool, archives: &Archives) {
+    let sections = archives.sections();
+    for reader in spool.journal_readers() {
+        let Some(name) = reader.name.strip_prefix(CURSOR_PREFIX) else { continue };
+        if sections.iter().any(|section| section.config.name == name && !section.is_for_expiry()) {
+            continue;
+        }
+        if let Err(error) = spool.remove_cursor(&reader_of(name)) {
+            warn!(archive = name, %error, "cannot remove the cursor of an archive that is no more");
+        }
+    }
+    spool.end_watching_but(&|reader| sections.iter().any(|s| s.is_for_expiry() && s.reader() == reader));
+}
+
+/// Copies articles for one archive.
+async fn copy(spool: Arc<Spool>, section: Arc<Section>) {
+    loop {
+        let Err(error) = follow(&spool, &section).await;
+        section.fails(&error);
+        sleep(RETRY_INTERVAL).await;
+    }
+}
+
+/// Follows new articles; returns only on an error.
+async fn follow(spool: &Arc<Spool>, section: &Section) -> Result<std::convert::Infallible, io::Error> {
+    if section.is_for_expiry() {
+        let mut overwriting = Overwriting::default();
+        loop {
+            if !block_in_place(|| overwriting.step(spool, section))? {
+                sleep(GATHER).await;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut arrivals = block_in_place(|| Arrivals::open(spool, section)).inspect_err(|error| {
+        error!(archive = section.config.name, %error, "cannot follow the journal");
+    })?;
+    loop {
+        while block_in_place(|| arrivals.step(spool, section))? {
+            tokio::task::yield_now().await;
+        }
+        poll_fn(|context| arrivals.cursor.poll_rows(context)).await;
+        sleep(GATHER).await;
+    }
+}

@@ -1,0 +1,166 @@
+//! `newsreel buffer`: lists, adds, grows, retires, moves and removes buffers, together with the
+//! configuration.
+//!
+//! A command that changes a buffer also changes the configuration's text, at the one moment the spool names;
+//! the file is read again for it, so that edits made meanwhile are kept. See
+//! `docs/decisions/0023-buffers-change-while-serving.md`.
+
+use spool::{BufferConfig, Glance, Spool, SpoolError};
+
+use super::request::{BufferCommand, BufferRow, Reply};
+use super::{Sink, sink};
+use site_base::units::size_text;
+use site_config::edit;
+use site_config::edit::Change;
+use site_config::{Buffer, Config};
+
+/// Default block size of a new buffer, in bytes, as in the configuration's table.
+const BLOCK_BYTES: u32 = 64;
+
+/// Lists the buffers.
+pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
+    match spool.buffers() {
+        Ok(all) => {
+            for b in all {
+                let row = row(&b.config, &b.class, (b.area_bytes, b.used_bytes));
+                sink(Reply::Buffer(BufferRow { oldest_arrival: b.oldest_arrival, ..row }));
+            }
+            true
+        }
+        Err(error) => {
+            sink(Reply::Error(error.to_string()));
+            false
+        }
+    }
+}
+
+/// Lists the buffers of a spool that is not open.
+pub fn list_of_closed(glance: &Glance, sink: &mut Sink<'_>) {
+    for b in &glance.buffers {
+        let row = row(&b.config, &b.class, (b.area_bytes, b.used_bytes));
+        sink(Reply::Buffer(BufferRow { away: b.is_away, ..row }));
+    }
+}
+
+/// Returns the row of an existing buffer, without the time of its oldest article.
+fn row(config: &BufferConfig, class: &str, (area_bytes, used_bytes): (u64, u64)) -> BufferRow {
+    BufferRow {
+        name: config.name.clone(),
+        class: class.to_owned(),
+        path: config.path.display().to_string(),
+        size_bytes: config.size_bytes,
+        area_bytes,
+        block_bytes: config.block_bytes,
+        used_bytes,
+        retired: config.retired,
+        oldest_arrival: None,
+        away: false,
+    }
+}
+
+/// Carries out a command.
+pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
+    let set = |name: &str, key, value| Change::Set { name: name.to_owned(), key, value };
+    let file = |change: Change| move || edit::apply(&config.file, std::slice::from_ref(&change));
+    let path = |path: &str| config.site.data.join(path);
+    let (name, result) = match command {
+        BufferCommand::List { .. } => return list(spool, sink),
+        BufferCommand::Add { name, path: to, size, block, class } => {
+            let to = path_of(name, to.as_deref());
+            let mut keys = vec![("name", name.into()), ("path", (&to).into())];
+            keys.extend(size.map(|size| ("size", size_text(size).into())));
+            keys.extend(block.map(|block| ("block", block.to_string().into())));
+            let new = BufferConfig {
+                name: name.to_owned(),
+                path: path(&to),
+                size_bytes: size.unwrap_or(0),
+                block_bytes: block.unwrap_or(BLOCK_BYTES),
+                retired: false,
+            };
+            let change = Change::Add { name: name.to_owned(), keys, class: class.clone() };
+            let done = spool.add_buffer(&new, class, &mut file(change));
+            (name, done.map(|()| format!("added to class {class}")))
+        }
+        BufferCommand::Grow { name, size } => {
+            let text = size_text(*size);
+            let present = config.buffers.iter().find(|buffer| buffer.name == *name);
+            if let Some(present) = present.and_then(|buffer| buffer.size).filter(|present| size <= present) {
+                let present = size_text(present);
+                sink(Reply::Error(format!(
+                    "{name} has {present} and cannot shrink: {text} is not larger; name a larger size"
+                )));
+                return false;
+            }
+            let done = spool.grow_buffer(name, *size, &mut file(set(name, "size", text.clone().into())));
+            (name, done.map(|()| format!("has {text} now")))
+        }
+        BufferCommand::Retire { name } | BufferCommand::Use { name } => {
+            let retired = matches!(command, BufferCommand::Retire { .. });
+            let done = spool.retire_buffer(name, retired, &mut file(set(name, "retired", retired.into())));
+            let text = if retired { "accepts no more articles" } else { "accepts articles again" };
+            (name, done.map(|()| text.to_owned()))
+        }
+        BufferCommand::Move { name, path: to } => {
+            let (to_path, mut file) = (path(to), file(set(name, "path", to.into())));
+            let moved = spool.move_buffer(name, &to_path, &sink::Relay::new(sink), &mut file);
+            let text = |()| format!("is in {} now; its old file is of no use any more", to_path.display());
+            (name, moved.map(text))
+        }
+        BufferCommand::Remove { name, articles } => {
+            let mut file = file(Change::Remove { name: name.to_owned() });
+            let done = spool.remove_buffer(name, *articles, &mut file);
+            (name, done.map(|()| "removed; its file is of no use any more".to_owned()))
+        }
+    };
+    answer(name, result, sink)
+}
+
+/// Returns the path of a new buffer for the configuration.
+fn path_of(name: &str, path: Option<&str>) -> String {
+    path.map_or_else(|| format!("{name}.cyc"), str::to_owned)
+}
+
+fn named<'a>(buffers: &'a mut [Buffer], name: &'a str) -> impl Iterator<Item = &'a mut Buffer> {
+    buffers.iter_mut().filter(move |buffer| buffer.name == name)
+}
+
+/// Returns the configuration after a command.
+pub fn changed(config: &Config, command: &BufferCommand) -> Config {
+    let mut config = config.clone();
+    let data = config.site.data.clone();
+    let Config { buffers, classes, .. } = &mut config;
+    match command {
+        BufferCommand::List { .. } => {}
+        BufferCommand::Add { name, path, size, block, class } => {
+            let (path, block) = (data.join(path_of(name, path.as_deref())), block.unwrap_or(BLOCK_BYTES));
+            buffers.push(Buffer { name: name.to_owned(), path, size: *size, block, retired: false });
+            let class = classes.iter_mut().find(|known| known.name == *class);
+            class.into_iter().for_each(|class| class.buffers.push(name.to_owned()));
+        }
+        BufferCommand::Grow { name, size } => {
+            named(buffers, name).for_each(|buffer| buffer.size = Some(*size))
+        }
+        BufferCommand::Retire { name } => named(buffers, name).for_each(|buffer| buffer.retired = true),
+        BufferCommand::Use { name } => named(buffers, name).for_each(|buffer| buffer.retired = false),
+        BufferCommand::Move { name, path } => {
+            named(buffers, name).for_each(|buffer| buffer.path = data.join(path))
+        }
+        BufferCommand::Remove { name, .. } => {
+            buffers.retain(|buffer| buffer.name != *name);
+            classes.iter_mut().for_each(|class| class.buffers.retain(|buffer| buffer != name));
+        }
+    }
+    config
+}
+
+fn answer(name: &str, result: Result<String, SpoolError>, sink: &mut Sink<'_>) -> bool {
+    let ok = result.is_ok();
+    sink(match result {
+        Ok(text) => {
+            tracing::info!("buffer {name} {text}");
+            Reply::Text(format!("{name} {text}"))
+        }
+        Err(error) => Reply::Error(error.to_string()),
+    });
+    ok
+}

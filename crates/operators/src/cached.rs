@@ -1,0 +1,50 @@
+//! `newsreel cache verify`, with and without a running server.
+
+use super::request::Reply;
+use super::sink::{self, Sink};
+use disk::{Disk, RealDisk};
+use newscache::Cache;
+use site_base::clock::unix_secs;
+use site_base::units::{about_size, grouped};
+use site_config::Config;
+use std::io;
+use std::sync::Arc;
+
+/// Opens the cache of a site that is not being served; `None` if there is none yet.
+pub fn open(config: &Config) -> io::Result<Option<Cache>> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+    if !config.cache.path.is_dir() {
+        return Ok(None);
+    }
+    let (cache, _) = Cache::open(disk, &config.cache.path, config.cache.settings(), unix_secs())?;
+    Ok(Some(cache))
+}
+
+/// Reads the whole cache; returns true if nothing was damaged. Damaged files are removed, and their articles
+/// fetched again on request.
+pub fn verify(cache: Option<&Cache>, sink: &mut Sink<'_>) -> bool {
+    let Some(cache) = cache else {
+        sink(Reply::Error("there is no cache: it is made when a server with an [[upstream]] starts".into()));
+        return false;
+    };
+    let report = match cache.verify(&sink::Relay::new(sink)) {
+        Ok(report) => report,
+        Err(error) => {
+            sink(Reply::Error(format!("the cache cannot be read: {error}")));
+            return false;
+        }
+    };
+    for file in &report.damaged {
+        sink(Reply::Error(format!("{file} was damaged, and is removed")));
+    }
+    sink(Reply::Text(format!(
+        "{} groups, {} small and {} large articles, {} overview rows, {}; {} damaged files",
+        grouped(report.groups),
+        grouped(report.articles),
+        grouped(report.large),
+        grouped(report.rows),
+        about_size(report.bytes),
+        grouped(report.damaged.len() as u64)
+    )));
+    report.damaged.is_empty()
+}

@@ -1,0 +1,216 @@
+//! The record of a day: a small JSON file that is replaced as a whole.
+
+use super::{DAY_SECS, DAYS_KEPT};
+use crate::report::LoginStatus;
+use disk::{Access, Disk, durable_replace, read_or_set_aside};
+use serde::{Deserialize, Serialize};
+use site_base::summed::{text_without_sum, with_sum};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Directory below `site.data`.
+const DIR: &str = "days";
+const FIRST_LINE: &str = "newsreel day 1\n";
+/// Largest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Maximum number of names counted individually in each table; further ones are counted together.
+const NAMES_MAX: usize = 5_000;
+/// Name under which these are counted.
+const OTHERS: &str = "(others)";
+/// Maximum number of troubles recorded.
+const TROUBLES_MAX: usize = 50;
+
+/// Record of a day.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DayRecord {
+    /// Sequence number below which all articles have been counted, in this record or earlier ones.
+    pub next: u64,
+    /// Articles accepted, rejected, and deferred with "try later".
+    pub accepted: u64,
+    pub rejected: u64,
+    pub try_later: u64,
+    /// Connections refused, and connections of readers served.
+    pub refused: u64,
+    pub readers: u64,
+    pub logins: LoginStatus,
+    /// Reasons for which articles were rejected.
+    pub reasons: BTreeMap<String, u64>,
+    pub peers: BTreeMap<String, PeerDay>,
+    /// Origins of articles: `peer NAME`, `injected`, `rnews`, `import`.
+    pub origins: BTreeMap<String, u64>,
+    /// Articles by group, and selections by readers.
+    pub groups: BTreeMap<String, u64>,
+    pub selections: BTreeMap<String, u64>,
+    /// Occurrences of servers in the Paths that were sampled, and the number of these.
+    pub path: BTreeMap<String, u64>,
+    pub paths: u64,
+    pub classes: BTreeMap<String, ClassDay>,
+    /// Troubles, and since when, in Unix seconds.
+    pub trouble: BTreeMap<String, u64>,
+}
+
+/// Figures of a peer on a day.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PeerDay {
+    /// Articles that the peer offered, and those of them accepted and rejected.
+    pub offered: u64,
+    pub accepted: u64,
+    pub rejected: u64,
+    /// Articles offered to the peer, and what became of them.
+    pub sent_offered: u64,
+    pub sent_refused: u64,
+    pub sent_accepted: u64,
+    pub sent_rejected: u64,
+    pub sent_deferred: u64,
+    pub sent_bytes: u64,
+    pub missed: u64,
+}
+
+/// Articles stored in a class on a day.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClassDay {
+    pub articles: u64,
+    pub bytes: u64,
+    /// Last estimate of how long articles stay, in seconds.
+    pub stays_secs: Option<u64>,
+}
+
+impl DayRecord {
+    /// Adds a trouble.
+    pub fn note(&mut self, what: String, now: u64) {
+        if self.trouble.len() < TROUBLES_MAX {
+            self.trouble.entry(what).or_insert(now);
+        }
+    }
+}
+
+/// Adds `n` to the count of a name.
+pub(super) fn count(counts: &mut BTreeMap<String, u64>, name: &str, n: u64) {
+    if n == 0 {
+        return;
+    }
+    if let Some(known) = counts.get_mut(name) {
+        *known += n;
+        return;
+    }
+    let name = if counts.len() < NAMES_MAX { name } else { OTHERS };
+    *counts.entry(name.to_owned()).or_default() += n;
+}
+
+/// Returns the date of a day: `2026-11-23`.
+pub fn day_text(day: u64) -> String {
+    let stamp = netnews::date::format_nntp(i64::try_from(day * DAY_SECS).unwrap_or(i64::MAX));
+    let digits = String::from_utf8_lossy(stamp.get(..8).unwrap_or_default()).into_owned();
+    let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default().to_owned();
+    format!("{}-{}-{}", part(0..4), part(4..6), part(6..8))
+}
+
+fn path(data: &Path, day: u64) -> PathBuf {
+    data.join(DIR).join(day_text(day))
+}
+
+/// Returns the days that have records, oldest first.
+pub fn days(disk: &dyn Disk, data: &Path) -> Vec<u64> {
+    let names = disk.list(&data.join(DIR)).unwrap_or_default();
+    let day = |name: &String| {
+        let digits = name.replace('-', "");
+        let secs =
+            netnews::date::parse_nntp(digits.as_bytes(), b"000000", 0).filter(|_| digits.len() == 8)?;
+        u64::try_from(secs).ok().map(|secs| secs / DAY_SECS).filter(|day| day_text(*day) == **name)
+    };
+    names.iter().filter_map(day).collect()
+}
+
+/// Reads the record of a day; `None` if there is none, or it was damaged.
+pub fn read(disk: &dyn Disk, data: &Path, day: u64) -> io::Result<Option<DayRecord>> {
+    let costs = "what was counted on that day is lost";
+    Ok(read_or_set_aside(disk, &path(data, day), FILE_BYTES_MAX, costs, parsed)?.whole())
+}
+
+fn parsed(bytes: &[u8]) -> Option<DayRecord> {
+    let json = text_without_sum(bytes)?.strip_prefix(FIRST_LINE)?;
+    serde_json::from_str(json.trim_end()).ok()
+}
+
+/// Returns whether the record of a day is whole.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    parsed(bytes).is_some()
+}
+
+/// Replaces the record of a day; durable on return. The first write of a day removes outdated records.
+pub(super) fn write(disk: &dyn Disk, data: &Path, day: u64, record: &DayRecord) -> io::Result<()> {
+    let dir = data.join(DIR);
+    disk.create_dir(&dir)?;
+    let path = path(data, day);
+    if disk.about(&path)?.is_none() {
+        for old in days(disk, data).into_iter().filter(|old| old + DAYS_KEPT < day) {
+            disk.remove(&dir.join(day_text(old)))?;
+        }
+    }
+    let text = with_sum(format!("{FIRST_LINE}{}\n", serde_json::to_string(record)?));
+    durable_replace(disk, &path, &[text.as_bytes()], Access::Group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk::{CrashKind, SimDisk};
+
+    const DATA: &str = "/data";
+
+    fn record(n: u64) -> DayRecord {
+        let mut record = DayRecord { next: n, accepted: n, ..DayRecord::default() };
+        count(&mut record.groups, "a.b", n);
+        record.note("trouble".into(), 7);
+        record
+    }
+
+    #[test]
+    fn records_are_read_back_and_old_ones_removed() {
+        let disk = SimDisk::new();
+        let data = Path::new(DATA);
+        for day in [19_000, 20_000, 20_001] {
+            write(&disk, data, day, &record(day)).unwrap();
+        }
+        assert_eq!(days(&disk, data), [20_000, 20_001], "a record of 1,000 days ago is gone");
+        assert_eq!(read(&disk, data, 20_001).unwrap(), Some(record(20_001)));
+        assert_eq!(read(&disk, data, 20_002).unwrap(), None);
+        durable_replace(&disk, &path(data, 20_000), &[b"garbage"], Access::Group).unwrap();
+        assert_eq!(read(&disk, data, 20_000).unwrap(), None);
+        assert_eq!((day_text(0), day_text(20_000)), ("1970-01-01".to_owned(), "2024-10-04".to_owned()));
+    }
+
+    #[test]
+    fn crash_at_any_write_leaves_old_or_new_record() {
+        let run = |disk: &SimDisk| (1..=3).try_for_each(|n| write(disk, Path::new(DATA), 20_000, &record(n)));
+        let whole = SimDisk::new();
+        run(&whole).unwrap();
+        for step in 1..=whole.steps() {
+            for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+                let disk = SimDisk::new();
+                disk.crash_at(step, kind, step);
+                let stopped = run(&disk);
+                let after = if disk.crashed() { disk.image().unwrap() } else { disk };
+                let found = read(&after, Path::new(DATA), 20_000).unwrap();
+                let written = found.as_ref().map_or(0, |found| found.next);
+                assert!(
+                    stopped.is_err() || kind != CrashKind::Kill || written == 3,
+                    "step {step}: {written}"
+                );
+                assert!(found.is_none_or(|found| found == record(found.next)), "{kind:?} at step {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_beyond_the_bound_are_counted_together() {
+        let mut counts = BTreeMap::new();
+        (0..NAMES_MAX + 7).for_each(|n| count(&mut counts, &n.to_string(), 2));
+        count(&mut counts, "0", 1);
+        assert_eq!((counts.len(), counts["0"], counts[OTHERS]), (NAMES_MAX + 1, 3, 14));
+    }
+}

@@ -1,0 +1,61 @@
+//! `newsreel ctl feed` and `newsreel batch`: commands to the feed of a peer.
+
+use super::request::{FeedCommand, Reply};
+use super::sink::Sink;
+use feeds::{Feeds, Made, Order, Place};
+use site_base::units::{about_size, grouped};
+use site_config::FeedStart;
+
+/// Carries out a command; returns false if that is not possible.
+pub fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_>) -> bool {
+    let order = match command {
+        FeedCommand::Start => Ok(Order::Start),
+        FeedCommand::Stop => Ok(Order::Stop),
+        FeedCommand::Flush => Ok(Order::Flush),
+        FeedCommand::From { place } => self::place(place).map(Order::From),
+    };
+    let done = order.and_then(|order| match feeds.order(peer, order) {
+        Some(done) => done.map_err(|error| format!("feed to {peer}: {error}")),
+        None => Err(format!("there is no feed to a peer `{peer}`")),
+    });
+    let text = match (&done, command) {
+        (Err(error), _) => error.clone(),
+        (Ok(()), FeedCommand::Start) => format!("feed to {peer} started"),
+        (Ok(()), FeedCommand::Stop) => format!("feed to {peer} stopped"),
+        (Ok(()), FeedCommand::Flush) => format!("feed to {peer}: everything that waited is tried now"),
+        (Ok(()), FeedCommand::From { place }) => format!("feed to {peer} continues from {place}"),
+    };
+    sink(if done.is_ok() { Reply::Text(text) } else { Reply::Error(text) });
+    done.is_ok()
+}
+
+/// Reports the batches written for a peer; returns false on an error.
+pub fn batch(made: Result<Made, String>, peer: &str, sink: &mut Sink<'_>) -> bool {
+    let is_ok = made.is_ok();
+    sink(match made {
+        Err(error) => Reply::Error(error),
+        Ok(Made { batches: 0, .. }) => Reply::Text(format!("{peer}: nothing waits for a batch")),
+        Ok(Made { batches, articles, announced, bytes }) => {
+            let plural =
+                |n: u64, one: &str, many: &str| format!("{} {}", grouped(n), if n == 1 { one } else { many });
+            let (batches, articles) =
+                (plural(batches, "batch", "batches"), plural(articles, "article", "articles"));
+            let announced = match announced {
+                0 => String::new(),
+                announced => format!(" and {} announced", grouped(announced)),
+            };
+            Reply::Text(format!("{peer}: {batches} with {articles}{announced}, {}", about_size(bytes)))
+        }
+    });
+    is_ok
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    if let Ok(position) = text.parse() {
+        return Ok(Place::Position(position));
+    }
+    Ok(match FeedStart::parse(text).map_err(|error| format!("{error}, nor a position of the journal"))? {
+        FeedStart::Now => Place::Now,
+        from => Place::Since(from.since()),
+    })
+}

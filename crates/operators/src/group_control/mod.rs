@@ -1,0 +1,280 @@
+//! Carries out newgroup, rmgroup and checkgroups messages, and NoCeM notices, while the server runs.
+//!
+//! Messages are read from the journal with a durable cursor, apart from filing: those not carried out before
+//! a crash are carried out after it. So that a flood of them costs the feeds next to nothing, groups are
+//! changed many at a time (`changes`), and the work, including the time in which it holds the spool's writer,
+//! is limited to a small share of the time while a feed comes in (`pace`); only rows of the journal that may
+//! be control messages are read. Sources: RFC 5537 section 5.2, INN's `controlchan`.
+
+mod changes;
+mod done;
+mod message;
+mod not;
+mod notice;
+mod notices_done;
+mod pace;
+
+pub(super) use done::is_whole as is_done_whole;
+pub(super) use notices_done::is_whole as is_notice_whole;
+
+use crate::feed_rate::FeedRate;
+use changes::Changes;
+use disk::Patience;
+use done::Done;
+use ingest::control::{Keyring, Proof};
+use ingest::is_from_journal;
+use message::{Message, Messages};
+use netnews::{Article, Known};
+use notice::Notices;
+use notices_done::NoticesDone;
+use pace::{Pace, Share};
+use rustix::time::{ClockId, clock_gettime};
+use site::Site;
+use site::moderation::Moderation;
+use site_base::clock::unix_now;
+use spool::{ArticleBuf, ArticleRow, Batch, Cursor, Event, Mark, Start};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+use tracing::{error, warn};
+
+/// Name of the cursor.
+const CURSOR: &str = "control";
+/// Interval at which the cursor is moved over rows without control messages.
+const SKIP_INTERVAL: Duration = Duration::from_secs(30);
+/// Interval of checks whether a feed comes in, while there is work to do.
+const FEED_INTERVAL: Duration = Duration::from_millis(100);
+/// Pause after a disk error.
+const ERROR_PAUSE: Duration = Duration::from_secs(10);
+
+/// Carries out control messages.
+pub struct ControlMessages {
+    site: Arc<Site>,
+    mail: Arc<Moderation>,
+    reader: Reader,
+}
+
+impl ControlMessages {
+    /// Opens the cursor on messages from now on, and on those not carried out before. Blocks.
+    pub fn open(site: &Arc<Site>, mail: &Arc<Moderation>) -> io::Result<Self> {
+        Ok(Self { reader: Reader::open(site)?, site: site.clone(), mail: mail.clone() })
+    }
+
+    /// Carries out messages until the server stops.
+    pub async fn carry_out(mut self) {
+        let stopping = self.site.stopping();
+        let work = async {
+            loop {
+                let Err(error) = self.reader.follow(&self.site, &self.mail).await else { continue };
+                error!(%error, "control messages are not carried out now");
+                sleep(ERROR_PAUSE).await;
+                // Continue at the last position that is done.
+                if let Err(error) = block_in_place(|| self.reader.rewind()) {
+                    error!(%error, "cannot go back to the control messages that were not carried out");
+                }
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = stopping => {}
+        }
+    }
+}
+
+struct Reader {
+    cursor: Cursor,
+    /// Position up to which everything is done.
+    mark: Mark,
+    done: Done,
+    /// Changes that were read but not made.
+    changes: Changes,
+    notices_done: NoticesDone,
+    keyring: Keyring,
+    pace: Pace,
+    feed: FeedRate,
+    /// Number of control messages filed since the start that have been read.
+    read: u64,
+    buf: ArticleBuf,
+}
+
+impl Reader {
+    fn open(site: &Site) -> io::Result<Self> {
+        let cursor = site.spool.cursor(CURSOR, Start::Now)?;
+        let done = Done::open(site.spool.disk().clone(), &site.config.load().site.data)?;
+        let notices_done = NoticesDone::open(site.spool.disk().clone(), &site.config.load().site.data)?;
+        let keyring = Keyring::of(site.spool.disk().clone(), &site.config.load().site.data);
+        let (now, mark) = (Instant::now(), cursor.mark());
+        let feed = FeedRate::new(FEED_INTERVAL, site.spool.ticket().position(), now);
+        let (pace, changes, buf) = (Pace::new(now), Changes::default(), ArticleBuf::default());
+        Ok(Self { mark, cursor, done, changes, notices_done, keyring, pace, feed, read: 0, buf })
+    }
+
+    /// Follows the journal; returns only on an error.
+    async fn follow(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
+        let mut fresh = true;
+        loop {
+            if fresh {
+                self.catch_up(site, mail).await?;
+            } else {
+                block_in_place(|| self.skip(site))?;
+            }
+            fresh = tokio::select! {
+                () = site.filer.controls.fresh.notified() => true,
+                () = sleep(SKIP_INTERVAL) => false,
+            };
+        }
+    }
+
+    /// Returns to the first message that is not done.
+    fn rewind(&mut self) -> io::Result<()> {
+        self.changes.clear();
+        self.cursor.seek(self.mark);
+        self.cursor.save_at(self.mark)
+    }
+
+    /// Moves over rows without control messages, without reading them.
+    fn skip(&mut self, site: &Site) -> io::Result<()> {
+        let end = site.spool.journal_mark(Start::Now)?;
+        if site.filer.controls.begun() == self.read && self.mark.position < end.position {
+            self.cursor.seek(end);
+            self.cursor.save_at(end)?;
+            self.mark = end;
+        }
+        Ok(())
+    }
+
+    /// Returns the share of the time that the work may take now.
+    fn share(&mut self, site: &Site) -> Share {
+        match self.feed.rages(site.spool.ticket().position(), Instant::now()) {
+            true => Share::BESIDE_A_FEED,
+            false => Share::ALONE,
+        }
+    }
+
+    /// Waits until the next work is allowed.
+    async fn rest(&mut self, site: &Site) {
+        loop {
+            let share = self.share(site);
+            let rest = self.pace.rest(Instant::now(), share);
+            if rest.is_zero() {
+                return;
+            }
+            // The feed may end meanwhile.
+            sleep(rest.min(FEED_INTERVAL)).await;
+        }
+    }
+
+    /// Accounts for work done, and for the time in which the spool's writer was held.
+    fn worked(&mut self, work: Duration, site: &Site) {
+        let work = work + self.changes.took();
+        let share = self.share(site);
+        self.pace.worked(work, share);
+    }
+
+    /// Reads up to the last control message filed, and carries out those found. Articles of a feed after it
+    /// are not read.
+    async fn catch_up(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
+        let filed = site.filer.controls.done();
+        let end = block_in_place(|| site.spool.journal_mark(Start::Now))?.position;
+        self.read_to(end, site, mail).await?;
+        self.read = filed;
+        Ok(())
+    }
+
+    /// Reads at least up to this position of the journal.
+    async fn read_to(&mut self, end: u64, site: &Site, mail: &Moderation) -> io::Result<()> {
+        let mut batch = Batch::default();
+        loop {
+            let (read, work) = timed(|| self.cursor.next(&mut batch));
+            read?;
+            self.worked(work, site);
+            for (position, event) in batch.events() {
+                let Event::Article(row) = event else { continue };
+                if is_control(&row) {
+                    self.rest(site).await;
+                    let (carried, work) = timed(|| self.carry_out(site, mail, &row));
+                    self.worked(work, site);
+                    carried?;
+                    if self.changes.is_empty() {
+                        // At most this message is repeated after a crash.
+                        self.mark = Mark { position, sequence: Some(row.sequence) };
+                        self.cursor.note(self.mark)?;
+                    }
+                }
+            }
+            // Pending changes must be read again after a crash.
+            if self.changes.is_empty() && !batch.is_empty() {
+                block_in_place(|| self.cursor.save())?;
+                self.mark = self.cursor.mark();
+            }
+            if batch.is_empty() || self.cursor.mark().position >= end {
+                return self.make_changes(site, mail);
+            }
+        }
+    }
+
+    /// Makes the pending changes, after which everything read is done.
+    fn make_changes(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
+        if self.changes.is_empty() {
+            return Ok(());
+        }
+        let (made, work) = timed(|| self.changes.make(&site.spool, &mut self.done, mail, unix_now()));
+        self.worked(work, site);
+        made?;
+        block_in_place(|| self.cursor.save())?;
+        self.mark = self.cursor.mark();
+        Ok(())
+    }
+
+    fn carry_out(&mut self, site: &Site, mail: &Moderation, row: &ArticleRow<'_>) -> io::Result<()> {
+        let spool = &site.spool;
+        let id = String::from_utf8_lossy(row.message_id).into_owned();
+        match spool.read(&row.token, Some(&row.key), Patience::Wait, &mut self.buf) {
+            Ok(true) => {}
+            // Cancelled or overwritten meanwhile.
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                warn!(id, %error, "cannot read a control message");
+                return Ok(());
+            }
+        }
+        let wire = self.buf.article();
+        let Ok(article) = Article::parse(wire.strip_suffix(b".\r\n").unwrap_or(wire)) else { return Ok(()) };
+        let config = site.config.current();
+        let (done, changes) = (&mut self.done, &mut self.changes);
+        let mut on = Messages { spool, mail, done, changes, now: unix_now() };
+        if article.count(Known::Control) == 0 {
+            // A notice must not be repeated, so earlier changes are made first.
+            on.make_changes()?;
+            let (hides, keyring, now) = (&site.filer.hides, &self.keyring, unix_now());
+            let notices = Notices { spool, hides, keyring, config: &config, now };
+            return notices.carry_out(&article, &id, &mut self.notices_done);
+        }
+        let proof = Proof::of(&article, &self.keyring);
+        let Some(message) = Message::of((&article, &proof), &id, &config) else { return Ok(()) };
+        message.carry_out(&mut on)
+    }
+}
+
+/// Returns whether a row may be a control message; rows written by recovery do not record that.
+fn is_control(row: &ArticleRow<'_>) -> bool {
+    row.tagged.kind().is_none_or(is_from_journal)
+}
+
+/// Runs work that may wait for the disk; returns its result and the CPU time it took.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let spent = || {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+    };
+    block_in_place(|| {
+        let begun = spent();
+        let result = work();
+        (result, spent().saturating_sub(begun))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! `newsreel group sync`: comparison of the groups here with those of another server (INN's actsync).
+
+use super::pull::upstream::{self, There};
+use super::request::{GroupEntry, GroupRow, GroupSetting};
+use access::tls::Dial;
+use nntp_io::{Client, Limits, Role};
+use site_config::Groups;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+
+/// The server's own groups, which no other server decides about.
+const OWN: [&str; 5] = ["control", "control.*", "junk", "to", "to.*"];
+
+/// Lists of a server.
+#[derive(Debug, Default)]
+pub struct Lists {
+    groups: BTreeMap<String, There>,
+    descriptions: HashMap<String, String>,
+    /// Number of invalid lines.
+    odd_lines: u64,
+}
+
+/// Changes that would make the groups here like those there.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Groups there and not here.
+    pub add: Vec<GroupEntry>,
+    /// Groups with another flag or description there.
+    pub set: Vec<GroupSetting>,
+    /// Groups here and not there.
+    pub surplus: Vec<String>,
+    /// Number of groups here that were compared.
+    pub compared: usize,
+}
+
+/// Reason why a server's lists are not available.
+#[derive(Debug)]
+pub enum NoLists {
+    /// The settings of the connection are wrong.
+    Config(String),
+    Server(nntp_io::Error),
+}
+
+impl fmt::Display for NoLists {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(text) => f.write_str(text),
+            Self::Server(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<nntp_io::Error> for NoLists {
+    fn from(error: nntp_io::Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+/// Asks a server for the groups that match.
+pub async fn fetch(dial: &Dial, wanted: &Groups) -> Result<Lists, NoLists> {
+    let target = dial.target(Role::Reader, Limits::default()).map_err(NoLists::Config)?;
+    let mut client = Client::connect(&target).await?;
+    let listed = upstream::groups(&mut client, wanted).await?;
+    let (groups, odd_lines) = (listed.groups, listed.odd);
+    let names: HashSet<&str> = groups.keys().map(String::as_str).collect();
+    let descriptions = upstream::descriptions(&mut client, wanted, &names).await?;
+    Ok(Lists { groups, descriptions, odd_lines })
+}
+
+/// Compares the groups that match.
+pub fn compare(here: &[GroupRow], there: &Lists, wanted: &Groups) -> Changes {
+    let own: Vec<Groups> = OWN.iter().filter_map(|wildmat| Groups::parse(wildmat).ok()).collect();
+    let is_own = |name: &str| own.iter().any(|groups| groups.matches(name.as_bytes()));
+    let mut changes = Changes::default();
+    let mut known = HashSet::new();
+    for group in here {
+        known.insert(group.name.as_str());
+        if is_own(&group.name) || !wanted.matches(group.name.as_bytes()) {
+            continue;
+        }
+        changes.compared += 1;
+        let Some(other) = there.groups.get(&group.name) else {
+            // An invalid line may have been of this group.
+            if there.odd_lines == 0 {
+                changes.surplus.push(group.name.clone());
+            }
+            continue;
+        };
+        let flag = Some(other.flag.clone()).filter(|flag| *flag != group.flag);
+        let description = there.descriptions.get(&group.name);
+        let description = description.filter(|text| !text.is_empty() && **text != group.description).cloned();
+        if flag.is_some() || description.is_some() {
+            changes.set.push(GroupSetting { name: group.name.clone(), flag, description });
+        }
+    }
+    let new = there.groups.iter().filter(|(name, _)| !known.contains(name.as_str()) && !is_own(name));
+    changes.add = new
+        .map(|(name, other)| GroupEntry {
+            name: name.clone(),
+            flag: other.flag.clone(),
+            description: there.descriptions.get(name).cloned().unwrap_or_default(),
+            ..GroupEntry::default()
+        })
+        .collect();
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, flag: &str, description: &str) -> GroupRow {
+        let (name, flag, description) = (name.to_owned(), flag.to_owned(), description.to_owned());
+        GroupRow { name, flag, description, low: 1, high: 0, count: 0, created: 0, creator: String::new() }
+    }
+
+    #[test]
+    fn groups_are_compared_but_for_the_servers_own() {
+        let there =
+            |name: &str, flag: &str| (name.to_owned(), There { low: 1, high: 9, flag: flag.to_owned() });
+        let lists = Lists {
+            groups: [
+                there("a.new", "m"),
+                there("a.same", "y"),
+                there("a.flag", "n"),
+                there("a.text", "y"),
+                there("junk", "y"),
+                there("control.x", "n"),
+            ]
+            .into(),
+            descriptions: [("a.new", "New"), ("a.text", "Better"), ("a.same", "")]
+                .map(|(name, text)| (name.to_owned(), text.to_owned()))
+                .into(),
+            odd_lines: 0,
+        };
+        let here = [
+            row("a.same", "y", "Ours"),
+            row("a.flag", "y", ""),
+            row("a.text", "y", "Worse"),
+            row("a.old", "y", ""),
+            row("b.ours", "y", ""),
+            row("to.peer", "y", ""),
+        ];
+        let changes = compare(&here, &lists, &Groups::parse("*,!b.*").unwrap());
+        let unsure = Lists { odd_lines: 1, ..lists };
+        assert_eq!(compare(&here, &unsure, &Groups::parse("*,!b.*").unwrap()).surplus, [""; 0]);
+        let new = GroupEntry {
+            name: "a.new".into(),
+            flag: "m".into(),
+            description: "New".into(),
+            ..GroupEntry::default()
+        };
+        let setting = |name: &str, flag: Option<&str>, description: Option<&str>| GroupSetting {
+            name: name.into(),
+            flag: flag.map(str::to_owned),
+            description: description.map(str::to_owned),
+        };
+        let set = vec![setting("a.flag", Some("n"), None), setting("a.text", None, Some("Better"))];
+        assert_eq!(changes, Changes { add: vec![new], set, surplus: vec!["a.old".into()], compared: 4 });
+    }
+}

@@ -1,0 +1,204 @@
+//! Groups: add, remove, change, list.
+//!
+//! Each requested group gets one reply; an invalid name or flag is reported and does not affect the others.
+
+use std::collections::HashSet;
+
+use netnews::newsgroups::{self, NamingFault};
+use spool::{Flag, Group, GroupChange, GroupUpdate, NewGroup, Spool};
+
+use super::Sink;
+use super::request::{GroupEntry, GroupRow, GroupSetting, Reply};
+use site_base::clock::unix_secs;
+use site_config::Groups;
+
+/// Creator of groups added by operators (RFC 3977 section 7.6.4).
+const CREATOR: &str = "newsreel";
+
+fn changed(name: &str, changed: bool) -> Reply {
+    Reply::Changed { name: name.to_owned(), changed, error: None }
+}
+
+fn failed(name: &str, error: impl Into<String>) -> Reply {
+    Reply::Changed { name: name.to_owned(), changed: false, error: Some(error.into()) }
+}
+
+pub(super) fn add(spool: &Spool, groups: &[GroupEntry], sink: &mut Sink<'_>) -> bool {
+    let created = unix_secs();
+    let mut new = Vec::new();
+    let mut names = HashSet::new();
+    let mut ok = true;
+    for group in groups {
+        match checked(group, created) {
+            Ok(_) if spool.group_id(group.name.as_bytes()).is_some() => sink(changed(&group.name, false)),
+            Ok(entry) if names.insert(group.name.as_str()) => new.push(entry),
+            Ok(_) => sink(changed(&group.name, false)),
+            Err(error) => {
+                ok = false;
+                sink(failed(&group.name, error));
+            }
+        }
+    }
+    match spool.add_groups(&new) {
+        Ok(_) => new.iter().for_each(|group| sink(changed(&group.name, true))),
+        Err(trouble) => {
+            ok = false;
+            new.iter().for_each(|group| sink(failed(&group.name, trouble.text.clone())));
+        }
+    }
+    ok
+}
+
+fn checked(group: &GroupEntry, created: u64) -> Result<NewGroup, String> {
+    if !newsgroups::valid_name(group.name.as_bytes()) {
+        return Err("not a valid group name".into());
+    }
+    if let Some(fault @ NamingFault::Poster) = newsgroups::naming_fault(group.name.as_bytes()) {
+        return Err(fault.to_string());
+    }
+    Ok(NewGroup {
+        name: group.name.clone(),
+        flag: flag(&group.flag)?,
+        description: one_line(&group.description),
+        creator: if group.creator.is_empty() { CREATOR.into() } else { one_line(&group.creator) },
+        created: if group.created == 0 { created } else { group.created },
+        high: group.high,
+    })
+}
+
+fn flag(text: &str) -> Result<Flag, String> {
+    match Flag::parse(text) {
+        Some(Flag::Alias(name)) if !newsgroups::valid_name(name.as_bytes()) => {
+            Err(format!("`={name}`: not a valid group name"))
+        }
+        Some(flag) => Ok(flag),
+        None => Err(format!("`{text}` is not a flag; the flags are y, n, m, j, x and =other.name")),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split(|c: char| c.is_control())
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+pub(super) fn remove(spool: &Spool, names: &[String], sink: &mut Sink<'_>) -> bool {
+    let mut ok = true;
+    for name in names {
+        sink(match spool.remove_group(name) {
+            Ok(true) => changed(name, true),
+            Ok(false) => {
+                ok = false;
+                failed(name, "no such group")
+            }
+            Err(trouble) => {
+                ok = false;
+                failed(name, trouble.text)
+            }
+        });
+    }
+    ok
+}
+
+/// Adds, changes and removes groups in one commit, or changes nothing.
+pub(super) fn update(
+    spool: &Spool,
+    add: &[GroupEntry],
+    set: &[GroupSetting],
+    remove: &[String],
+    sink: &mut Sink<'_>,
+) -> bool {
+    let created = unix_secs();
+    let (mut updates, mut ok) = (Vec::new(), true);
+    let mut take = |name: &str, update: Result<GroupUpdate, String>| match update {
+        Ok(update) => updates.push(update),
+        Err(error) => {
+            ok = false;
+            sink(failed(name, error));
+        }
+    };
+    for group in add {
+        take(&group.name, checked(group, created).map(GroupUpdate::Add));
+    }
+    for setting in set {
+        let change = setting.flag.as_deref().map(flag).transpose().map(|flag| {
+            let description = setting.description.as_deref().map(one_line);
+            GroupUpdate::Change(setting.name.clone(), GroupChange { flag, description })
+        });
+        take(&setting.name, change);
+    }
+    updates.extend(remove.iter().cloned().map(GroupUpdate::Remove));
+    if !ok {
+        return false;
+    }
+    let updated = spool.update_groups(updates);
+    if let Err(trouble) = &updated {
+        sink(Reply::Error(trouble.text.clone()));
+    }
+    updated.is_ok()
+}
+
+pub(super) fn set(
+    spool: &Spool,
+    name: &str,
+    new_flag: Option<&str>,
+    description: Option<String>,
+    sink: &mut Sink<'_>,
+) -> bool {
+    let outcome = new_flag.map(flag).transpose().and_then(|flag| {
+        let change = GroupChange { flag, description: description.as_deref().map(one_line) };
+        match spool.change_group(name, &change) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("no such group".into()),
+            Err(trouble) => Err(trouble.text),
+        }
+    });
+    let ok = outcome.is_ok();
+    sink(match outcome {
+        Ok(()) => changed(name, true),
+        Err(error) => failed(name, error),
+    });
+    ok
+}
+
+pub(super) fn raise_high(spool: &Spool, marks: &[(String, u64)], sink: &mut Sink<'_>) -> bool {
+    match spool.raise_high(marks) {
+        Ok(_) => true,
+        Err(trouble) => {
+            sink(Reply::Error(trouble.text));
+            false
+        }
+    }
+}
+
+pub(super) fn list(spool: &Spool, wildmat: Option<&str>, sink: &mut Sink<'_>) -> bool {
+    let wanted = match wildmat.map(Groups::parse).transpose() {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            sink(Reply::Error(format!("`{}` is not a wildmat: {error}", wildmat.unwrap_or_default())));
+            return false;
+        }
+    };
+    for group in spool.groups().iter() {
+        if wanted.as_ref().is_none_or(|wanted| wanted.matches(group.name.as_bytes())) {
+            sink(Reply::Group(row(group)));
+        }
+    }
+    true
+}
+
+fn row(group: &Group) -> GroupRow {
+    let marks = group.marks();
+    GroupRow {
+        name: group.name.to_string(),
+        flag: group.flag().to_string(),
+        low: marks.low,
+        high: marks.high,
+        count: marks.count,
+        description: group.description(),
+        created: group.created,
+        creator: group.creator.to_string(),
+    }
+}

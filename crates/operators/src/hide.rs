@@ -1,0 +1,122 @@
+//! `newsreel hide` and `newsreel unhide`: articles that stay stored but are not shown (`docs/hiding.md`).
+
+use netnews::MessageId;
+use spool::{HiddenArticle, Hiding, Key, Lookup, Spool};
+
+use super::request::{HiddenBy, HiddenRow, Reply};
+use super::sink::Sink;
+
+/// Issuer recorded for articles hidden by the operator.
+pub(crate) const OPERATOR: &str = "operator";
+
+/// Hides articles; returns true if every argument was a Message-ID and is hidden.
+pub(super) fn hide(spool: &Spool, ids: &[String], reason: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+    let (good, mut ok) = message_ids(ids, sink);
+    if dry_run {
+        for id in good {
+            sink(Reply::Text(format!("{id} {}", would(spool, id))));
+        }
+        return ok;
+    }
+    let bytes: Vec<&[u8]> = good.iter().map(|id| id.as_bytes()).collect();
+    match spool.hide_all(&bytes, OPERATOR, reason) {
+        Ok(outcomes) => {
+            for (id, outcome) in good.iter().zip(outcomes) {
+                ok &= outcome != Hiding::NotHere;
+                sink(Reply::Text(format!(
+                    "{id} {}",
+                    match outcome {
+                        Hiding::Hidden => "hidden",
+                        Hiding::Already => "is hidden already",
+                        Hiding::NotHere => "is not here",
+                    }
+                )));
+            }
+            ok
+        }
+        Err(trouble) => failed(&trouble, sink),
+    }
+}
+
+fn would(spool: &Spool, id: MessageId<'_>) -> &'static str {
+    match spool.lookup(&spool.key(id.as_bytes())) {
+        Lookup::Present(_) => "would be hidden",
+        Lookup::Hidden(_) => "is hidden already",
+        Lookup::Unknown | Lookup::Remembered | Lookup::Gone => "is not here",
+    }
+}
+
+/// Shows hidden articles again: those named, or all of an issuer or since a time. Returns true if each one
+/// named was hidden.
+pub(super) fn unhide(
+    spool: &Spool,
+    ids: &[String],
+    by: &HiddenBy,
+    dry_run: bool,
+    sink: &mut Sink<'_>,
+) -> bool {
+    let (good, ok) = message_ids(ids, sink);
+    let all = match ids.is_empty() {
+        true => chosen(spool, by).map(|hidden| (hidden.message_id.clone(), hidden.key)).collect(),
+        false => good.iter().map(|id| (id.to_string(), spool.key(id.as_bytes()))).collect::<Vec<_>>(),
+    };
+    let keys: Vec<Key> = all.iter().map(|(_, key)| *key).collect();
+    let shown = match dry_run {
+        true => keys.iter().map(|key| spool.hidden_article(key).is_some()).collect(),
+        false => match spool.unhide_all(&keys) {
+            Ok(shown) => shown,
+            Err(trouble) => return failed(&trouble, sink),
+        },
+    };
+    for ((id, key), was_hidden) in all.iter().zip(&shown) {
+        let text = match (was_hidden, spool.lookup(key)) {
+            (true, _) if dry_run => "would be shown again",
+            (true, _) => "is shown again",
+            (false, Lookup::Gone) => "is not here any more: it was overwritten or expired",
+            (false, Lookup::Remembered) => "is not here any more: it was cancelled, expired or rejected",
+            (false, Lookup::Unknown) => "is not here",
+            (false, _) => "is not hidden",
+        };
+        sink(Reply::Text(format!("{id} {text}")));
+    }
+    ok && shown.iter().all(|was_hidden| *was_hidden)
+}
+
+/// Lists hidden articles.
+pub(super) fn list(spool: &Spool, by: &HiddenBy, sink: &mut Sink<'_>) -> bool {
+    chosen(spool, by).for_each(|hidden| {
+        sink(Reply::Hidden(HiddenRow {
+            message_id: hidden.message_id.clone(),
+            by: hidden.by.clone(),
+            since: hidden.since.into(),
+            reason: hidden.reason.clone(),
+        }));
+    });
+    true
+}
+
+fn chosen(spool: &Spool, by: &HiddenBy) -> impl Iterator<Item = std::sync::Arc<HiddenArticle>> {
+    let HiddenBy { issuer, since } = by.clone();
+    spool.hidden().into_iter().filter(move |hidden| {
+        issuer.as_ref().is_none_or(|issuer| hidden.by == *issuer)
+            && since.is_none_or(|since| u64::from(hidden.since) >= since)
+    })
+}
+
+/// Returns the valid Message-IDs, and whether all are valid.
+fn message_ids<'t>(texts: &'t [String], sink: &mut Sink<'_>) -> (Vec<MessageId<'t>>, bool) {
+    let mut good = Vec::with_capacity(texts.len());
+    for text in texts {
+        match MessageId::parse(text.as_bytes()) {
+            Some(id) => good.push(id),
+            None => sink(Reply::Error(super::withdraw::not_an_id(text))),
+        }
+    }
+    let ok = good.len() == texts.len();
+    (good, ok)
+}
+
+fn failed(trouble: &spool::Trouble, sink: &mut Sink<'_>) -> bool {
+    sink(Reply::Error(trouble.to_string()));
+    false
+}

@@ -1,0 +1,140 @@
+//! Files the batches in the incoming directory while the server runs.
+//!
+//! A batch is removed once everything in it has its fate and is as durable as an acknowledgement promises;
+//! after a crash it is filed again, and its articles already filed are duplicates. While the spool accepts
+//! nothing, batches wait. Articles sent by a peer with XBATCH are filed as if the peer had offered them.
+
+use std::fs::File;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use ingest::Origin;
+use ingest::batches::{Batch, Found, Incoming, Keep, Ledger, Tally};
+use site::Site;
+use site_base::counters::add;
+use site_config::Config;
+
+/// Interval at which the directory is read.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause before a failed batch is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Reason why a batch stays where it is.
+enum Stays {
+    /// The spool accepts nothing, or the server stops.
+    Later(String),
+    /// The batch cannot be read, or its results cannot be written.
+    Broken(io::Error),
+}
+
+/// Files batches until the server stops.
+pub async fn file_incoming(site: Arc<Site>) {
+    let mut stopping = pin!(site.stopping());
+    let mut retry: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            () = &mut stopping => return,
+            () = site.waiting.fresh.notified() => {}
+            () = sleep(LOOK_INTERVAL) => {}
+        }
+        let rests = retry.is_some_and(|at| Instant::now() < at);
+        if let Err(why) = block_in_place(|| pass(&site, rests)) {
+            let text = match why {
+                Stays::Later(text) => {
+                    retry = Some(Instant::now() + RETRY_INTERVAL);
+                    text
+                }
+                Stays::Broken(error) => error.to_string(),
+            };
+            let mut problem = site.waiting.problem.lock();
+            if *problem != text && !site.is_stopping() {
+                warn!("a batch waits to be filed: {text}");
+            }
+            *problem = text;
+        } else if !rests {
+            retry = None;
+        }
+    }
+}
+
+/// Files all waiting batches, or only counts them.
+fn pass(site: &Site, only_counts: bool) -> Result<(), Stays> {
+    let config = site.config.current();
+    let incoming = Incoming::of(&config, site.spool.disk());
+    let waiting = incoming.waiting().map_err(Stays::Broken)?;
+    let count = |waiting: &[Found]| {
+        site.waiting.batches.store(waiting.len() as u64, Ordering::Relaxed);
+        site.waiting.bytes.store(waiting.iter().map(|found| found.bytes).sum(), Ordering::Relaxed);
+    };
+    count(&waiting);
+    if only_counts {
+        return Ok(());
+    }
+    let mut first = Ok(());
+    for (at, found) in waiting.iter().enumerate() {
+        match file(site, &config, &incoming, found) {
+            Ok(tally) => {
+                info!(batch = %found.path.display(), "{}", tally.summary());
+                site.waiting.problem.lock().clear();
+            }
+            // An unreadable batch does not delay the others.
+            Err(broken @ Stays::Broken(_)) if first.is_ok() => first = Err(broken),
+            Err(Stays::Broken(_)) => {}
+            Err(later) => return Err(later),
+        }
+        count(waiting.get(at + 1..).unwrap_or_default());
+    }
+    first
+}
+
+/// Files one batch and removes it.
+fn file(site: &Site, config: &Config, incoming: &Incoming, found: &Found) -> Result<Tally, Stays> {
+    let identity = &config.site.path_identity;
+    let origin = match &found.sender {
+        None => Some(Origin::batch(identity)),
+        Some(sender) => config
+            .peers
+            .iter()
+            .find(|peer| peer.name == sender.peer)
+            .map(|peer| Origin::peer(identity, peer, site.counters.of_peer(&peer.name), &sender.address)),
+    };
+    let source = File::open(&found.path).map_err(Stays::Broken)?;
+    let mut batch = Batch::new(Box::new(source), config.site.article_bytes_max);
+    let mut line = |line: std::fmt::Arguments<'_>| warn!("{line}");
+    let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut ledger = Ledger::new(name, (&config.site.data, site.spool.disk()), Keep::Not, &mut line);
+    while let (Some(origin), Some(parcel)) = (&origin, batch.next_parcel().map_err(Stays::Broken)?) {
+        if site.is_stopping() {
+            return Err(Stays::Later("the server stops".into()));
+        }
+        let fates = site.filer.file_from(origin, &parcel.wires());
+        ledger.settle(&parcel, &fates).map_err(Stays::Broken)?;
+        if ledger.tally.try_later > 0 {
+            let why = fates.into_iter().map(|fate| fate.reason).find(|reason| !reason.is_empty());
+            return Err(Stays::Later(why.unwrap_or_default()));
+        }
+    }
+    if origin.is_none() {
+        ledger.refused("its sender is no longer a peer");
+    }
+    if let Some(why) = batch.damage() {
+        ledger.not_decompressed(why);
+    }
+    site.spool.settle().map_err(|trouble| Stays::Later(trouble.text))?;
+    incoming.remove(found).map_err(Stays::Broken)?;
+    let tally = ledger.tally;
+    let count = |counter, n: u64| add(counter, usize::try_from(n).unwrap_or(usize::MAX));
+    count(&site.waiting.filed, 1);
+    count(&site.waiting.accepted, tally.accepted);
+    count(&site.waiting.damaged, tally.damaged);
+    // No article is kept for later.
+    let _none = ledger.end();
+    Ok(tally)
+}

@@ -1,0 +1,198 @@
+//! `newsreel moderation`: posts that wait for a moderator.
+
+use super::Sink;
+use super::request::{HeldRow, ModerationCommand, Reply};
+use netnews::nntp::wire;
+use netnews::{Article, Known, Malformed};
+use site::inject::Refusal;
+use site::moderation::{HeldPost, Moderation, NotQueued};
+use site_base::clock::unix_now;
+use std::{fmt, io};
+
+/// Files a post as approved by an address; returns false if it was filed before, or the reason for a refusal.
+pub(crate) type Approve<'a> = dyn Fn(&HeldPost, &str) -> Result<bool, Refusal> + 'a;
+
+/// Reason why a post stays held.
+enum NotDone {
+    /// No post has this Message-ID.
+    NotHere,
+    /// Another command decides about the post.
+    Claimed,
+    /// The name is not a mail address, which Approved needs.
+    NoAddress(String),
+    /// No server runs that could file the post.
+    NoServer,
+    NotFiled(Refusal),
+    Malformed(Malformed),
+    NotMailed(NotQueued),
+    /// The post was handled, but cannot be removed.
+    Stays(io::Error),
+}
+
+impl fmt::Display for NotDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotHere => f.write_str("no post of this Message-ID waits here"),
+            Self::Claimed => f.write_str("another command is deciding about it"),
+            Self::NoAddress(by) => write!(f, "`{by}` is not a mail address: name one with --by"),
+            Self::NoServer => f.write_str("only a running server files posts: start it"),
+            Self::NotFiled(refusal) => write!(f, "it is not filed, and waits on: {refusal}"),
+            Self::Malformed(error) => write!(f, "it is damaged: {error}"),
+            Self::NotMailed(NotQueued::Full) => f.write_str("too many mails wait already; it waits on"),
+            Self::NotMailed(_) => f.write_str("the mail to its poster cannot be queued; it waits on"),
+            Self::Stays(error) => write!(f, "it is done, but cannot be removed: {error}"),
+        }
+    }
+}
+
+/// Carries out a command; without `approve` nothing can be filed.
+pub fn execute(
+    moderation: &Moderation,
+    approve: Option<&Approve<'_>>,
+    command: &ModerationCommand,
+    sink: &mut Sink<'_>,
+) -> bool {
+    match command {
+        ModerationCommand::List { .. } => {
+            moderation.held().all().iter().for_each(|post| sink(Reply::Held(row(post))));
+            true
+        }
+        ModerationCommand::Show { message_id } => each(&[message_id], sink, |id| shown(moderation, id)),
+        ModerationCommand::Approve { message_ids, by } => {
+            let by = by.clone().unwrap_or_else(|| moderation.sender());
+            let ids: Vec<&String> = message_ids.iter().collect();
+            each(&ids, sink, |id| approved(moderation, approve, id, &by).map(|text| format!("{id} {text}")))
+        }
+        ModerationCommand::Reject { message_id, reason } => each(&[message_id], sink, |id| {
+            rejected(moderation, id, reason).map(|text| format!("{id} {text}"))
+        }),
+    }
+}
+
+fn each(ids: &[&String], sink: &mut Sink<'_>, mut done: impl FnMut(&str) -> Result<String, NotDone>) -> bool {
+    let mut ok = true;
+    for id in ids {
+        match done(id) {
+            Ok(text) => sink(Reply::Text(text)),
+            Err(error) => {
+                ok = false;
+                sink(Reply::Error(format!("{id}: {error}")));
+            }
+        }
+    }
+    ok
+}
+
+fn post(moderation: &Moderation, id: &str) -> Result<HeldPost, NotDone> {
+    moderation.held().get(id).ok_or(NotDone::NotHere)
+}
+
+fn shown(moderation: &Moderation, id: &str) -> Result<String, NotDone> {
+    let post = post(moderation, id)?;
+    let user = if post.user.is_empty() { String::new() } else { format!(", as {}", post.user) };
+    Ok(format!("for {}, from {}{user}\n\n{}", post.group, post.address, text_of(&post.wire)))
+}
+
+fn approved(
+    moderation: &Moderation,
+    approve: Option<&Approve<'_>>,
+    id: &str,
+    by: &str,
+) -> Result<String, NotDone> {
+    if !netnews::injection::is_address(by.as_bytes()) {
+        return Err(NotDone::NoAddress(by.to_owned()));
+    }
+    let _claim = moderation.held().claim(id).ok_or(NotDone::Claimed)?;
+    let post = post(moderation, id)?;
+    let Some(approve) = approve else { return Err(NotDone::NoServer) };
+    let text = match approve(&post, by) {
+        Ok(true) => format!("is filed, approved by {by}"),
+        Ok(false) => "was filed before".to_owned(),
+        Err(refusal) => return Err(NotDone::NotFiled(refusal)),
+    };
+    removed(moderation, id)?;
+    Ok(text)
+}
+
+fn rejected(moderation: &Moderation, id: &str, reason: &str) -> Result<String, NotDone> {
+    let _claim = moderation.held().claim(id).ok_or(NotDone::Claimed)?;
+    let post = post(moderation, id)?;
+    let article = Article::parse(&post.wire).map_err(NotDone::Malformed)?;
+    let values = [Known::ReplyTo, Known::From].map(|known| article.header(known));
+    let address = values.into_iter().flatten().find_map(address_in);
+    if let Some(to) = &address {
+        let subject = format!("Your post to {} was not approved", post.group);
+        let text = format!(
+            "Your post {id}\nto the moderated group {} was not approved.\n\n{reason}\n\nThis was your post:\n\n{}",
+            post.group,
+            text_of(&post.wire)
+        );
+        moderation.notify(to, &subject, text.as_bytes(), unix_now()).map_err(NotDone::NotMailed)?;
+    }
+    removed(moderation, id)?;
+    Ok(match address {
+        Some(to) => format!("is rejected; {to} is mailed why"),
+        None => "is rejected; its poster gave no mail address, and is not told".to_owned(),
+    })
+}
+
+fn removed(moderation: &Moderation, id: &str) -> Result<(), NotDone> {
+    moderation.held().remove(id).map_err(NotDone::Stays)
+}
+
+/// Converts a post from wire format to text.
+pub(super) fn text_of(post: &[u8]) -> String {
+    let mut text = Vec::new();
+    wire::to_text(post, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Returns the first address in a list of mailboxes that can receive mail.
+fn address_in(value: &[u8]) -> Option<String> {
+    let value = std::str::from_utf8(value).ok()?;
+    let ends = |c: char| c.is_ascii_whitespace() || "<>,;()\"".contains(c);
+    let words = value.split(ends).filter(|word| word.contains('@'));
+    let can_be_mailed = |word: &&str| {
+        let domain = word.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
+        let is_real = domain != "invalid" && !domain.ends_with(".invalid");
+        is_real && netnews::injection::is_address(word.as_bytes()) && !word.starts_with('-')
+    };
+    words.into_iter().find(can_be_mailed).map(str::to_owned)
+}
+
+fn row(post: &HeldPost) -> HeldRow {
+    let article = Article::parse(&post.wire);
+    let header = |known| {
+        let value = article.as_ref().ok().and_then(|article| article.header(known)).unwrap_or_default();
+        String::from_utf8_lossy(value).into_owned()
+    };
+    HeldRow {
+        message_id: post.message_id.clone(),
+        group: post.group.clone(),
+        queued: u64::try_from(post.queued).unwrap_or_default(),
+        address: post.address.clone(),
+        user: post.user.clone(),
+        from: header(Known::From),
+        subject: header(Known::Subject),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address_in;
+
+    #[test]
+    fn mail_goes_to_the_first_valid_address() {
+        for (value, address) in [
+            ("a@x.example", Some("a@x.example")),
+            ("Fred \"me\" <a@x.example>, b@x.example", Some("a@x.example")),
+            ("a@x.example (Fred @ home)", Some("a@x.example")),
+            ("nobody@x.invalid, b@x.example", Some("b@x.example")),
+            ("-oQ@x.example", None),
+            ("nobody@invalid", None),
+            ("Fred", None),
+        ] {
+            assert_eq!(address_in(value.as_bytes()).as_deref(), address, "{value}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `newsreel cache posts`: posts that wait for upstreams, or that upstreams refused.
+
+use super::Sink;
+use super::moderation::text_of;
+use super::request::{PostRow, PostsCommand, Reply};
+use netnews::{Article, Known};
+use upstreams::{Posts, Waiting};
+
+/// Carries out a command; returns whether it succeeded.
+pub fn execute(posts: &Posts, command: &PostsCommand, sink: &mut Sink<'_>) -> bool {
+    match command {
+        PostsCommand::List { .. } => {
+            posts.all().iter().for_each(|waiting| sink(Reply::Post(row(waiting))));
+            true
+        }
+        PostsCommand::Show { message_id } => {
+            each(posts, message_id, None, sink, |waiting| Ok(shown(waiting)))
+        }
+        PostsCommand::Retry { message_id, upstream } => {
+            each(posts, message_id, upstream.as_deref(), sink, |waiting| {
+                posts.retry(&waiting.post).map_err(|error| error.to_string())?;
+                Ok(format!("{} is sent to {} again", waiting.post.message_id, waiting.post.upstream))
+            })
+        }
+        PostsCommand::Drop { message_id, upstream } => {
+            each(posts, message_id, upstream.as_deref(), sink, |waiting| {
+                match posts.drop_post(&waiting.post).map_err(|error| error.to_string())? {
+                    true => {
+                        Ok(format!("{} is not sent to {}", waiting.post.message_id, waiting.post.upstream))
+                    }
+                    false => Err("it is being sent; try again".to_owned()),
+                }
+            })
+        }
+    }
+}
+
+/// Carries out an action on each post of a Message-ID, or only on that for the named upstream.
+fn each(
+    posts: &Posts,
+    message_id: &str,
+    upstream: Option<&str>,
+    sink: &mut Sink<'_>,
+    done: impl Fn(&Waiting) -> Result<String, String>,
+) -> bool {
+    let waiting = posts.of(message_id, upstream);
+    if waiting.is_empty() {
+        sink(Reply::Error(format!("{message_id}: no post of this Message-ID waits for an upstream")));
+        return false;
+    }
+    let mut ok = true;
+    for waiting in &waiting {
+        match done(waiting) {
+            Ok(text) => sink(Reply::Text(text)),
+            Err(error) => {
+                ok = false;
+                sink(Reply::Error(format!("{message_id}: {}: {error}", waiting.post.upstream)));
+            }
+        }
+    }
+    ok
+}
+
+fn shown(waiting: &Waiting) -> String {
+    let post = &waiting.post;
+    let user = if post.user.is_empty() { String::new() } else { format!(", as {}", post.user) };
+    let problem = if waiting.problem.is_empty() { String::new() } else { format!("\n{}", waiting.problem) };
+    format!("for {}, from {}{user}{problem}\n\n{}", post.upstream, post.address, text_of(&post.wire))
+}
+
+fn row(waiting: &Waiting) -> PostRow {
+    let post = &waiting.post;
+    let article = Article::parse(&post.wire);
+    let header = |known| {
+        let value = article.as_ref().ok().and_then(|article| article.header(known)).unwrap_or_default();
+        String::from_utf8_lossy(value).into_owned()
+    };
+    PostRow {
+        message_id: post.message_id.clone(),
+        upstream: post.upstream.clone(),
+        queued: post.queued / 1_000_000_000,
+        is_refused: !post.refused.is_empty(),
+        tries: waiting.tries,
+        problem: waiting.problem.clone(),
+        address: post.address.clone(),
+        user: post.user.clone(),
+        from: header(Known::From),
+        groups: header(Known::Newsgroups),
+        subject: header(Known::Subject),
+    }
+}

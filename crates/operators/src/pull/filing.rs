@@ -1,0 +1,218 @@
+//! The last stage of a pull: articles are filed in the order of the plan, and the marks follow.
+//!
+//! Refused articles are set aside, unreadable groups are left out; both are named in the log and in the
+//! details of the run, and delay nothing else. Called by `pull::fetch`.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::block_in_place;
+use tracing::warn;
+
+use super::aside::{Refusal, RemoteArticle};
+use super::counts::Counts;
+use super::plan::{Coming, Part, Piece};
+use super::state::{Marks, SetAside};
+use super::worker::Fetching;
+use super::{Ground, PullError, PullSpec, save};
+use ingest::{BatchOutcome, Origin};
+use netnews::{Article, Known, MessageId};
+use site_base::clock::unix_secs;
+use site_base::counters::add;
+use site_base::units::counted;
+
+/// Limits of articles filed together, in number and bytes.
+const BATCH_ARTICLES_MAX: usize = 256;
+const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Time between two writes of the marks, each of which waits for the disk.
+const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Files what the workers fetch.
+pub(super) struct Filing<'a> {
+    spec: &'a PullSpec,
+    origin: Origin,
+    ground: &'a Ground,
+    fetching: &'a Fetching,
+    marks: &'a mut Marks,
+    batch: Vec<(Vec<u8>, OwnedSemaphorePermit)>,
+    /// Marks to set once the batch is filed.
+    dealt_with: BTreeMap<Arc<str>, u64>,
+    /// Articles set aside earlier that are done once the batch is filed, unless they are refused again.
+    tried: Vec<RemoteArticle>,
+    refused: Vec<(RemoteArticle, Refusal)>,
+    /// Groups whose marks must not advance, because something of them is missing.
+    stuck: HashSet<Arc<str>>,
+    /// Numbers and Message-IDs that are done once the batch is filed.
+    done: u64,
+    saved: Instant,
+}
+
+impl<'a> Filing<'a> {
+    pub fn new(
+        spec: &'a PullSpec,
+        origin: Origin,
+        ground: &'a Ground,
+        fetching: &'a Fetching,
+        marks: &'a mut Marks,
+    ) -> Self {
+        Self {
+            spec,
+            origin,
+            ground,
+            fetching,
+            marks,
+            batch: Vec::new(),
+            dealt_with: BTreeMap::new(),
+            tried: Vec::new(),
+            refused: Vec::new(),
+            stuck: HashSet::new(),
+            done: 0,
+            saved: Instant::now(),
+        }
+    }
+
+    /// Files all chunks; returns whether each was whole. After an incomplete one, those already begun are
+    /// filed too, so that no received article is fetched again.
+    pub async fn all(&mut self, mut coming: UnboundedReceiver<Coming>) -> Result<bool, PullError> {
+        let mut are_whole = true;
+        while let Some(Coming { part, mut pieces, place }) = coming.recv().await {
+            let mut is_whole = false;
+            while let Some(piece) = pieces.recv().await {
+                match piece {
+                    Piece::Article(wire, room) => {
+                        self.batch.push((wire, room));
+                        let bytes: usize = self.batch.iter().map(|(wire, _)| wire.len()).sum();
+                        if bytes >= BATCH_BYTES_MAX / 2 || self.batch.len() >= BATCH_ARTICLES_MAX {
+                            self.file()?;
+                        }
+                    }
+                    Piece::Aside(article, refusal) => self.refused.push((article, refusal)),
+                    Piece::NoGroup(refusal) => self.leave_group(&part, &refusal),
+                    Piece::End => {
+                        is_whole = true;
+                        break;
+                    }
+                }
+            }
+            if is_whole {
+                self.end(part);
+            } else {
+                are_whole = false;
+                self.fetching.plan.close();
+                if let Part::Numbers { name, .. } = part {
+                    self.stuck.insert(name);
+                }
+            }
+            drop(place);
+            if self.batch.is_empty() || coming.is_empty() {
+                self.file()?;
+            }
+        }
+        self.file()?;
+        Ok(are_whole)
+    }
+
+    /// Accounts for a complete chunk.
+    fn end(&mut self, part: Part) {
+        match part {
+            Part::Numbers { name, numbers, .. } => {
+                self.done += numbers.end() - numbers.start() + 1;
+                if !self.stuck.contains(&name) {
+                    self.dealt_with.insert(name, *numbers.end());
+                }
+            }
+            Part::Articles { articles, again } => {
+                self.done += articles.len() as u64;
+                self.tried.extend(articles.into_iter().filter(|_| again));
+            }
+        }
+    }
+
+    /// Leaves out the rest of a group that the server does not let us read.
+    fn leave_group(&mut self, part: &Part, refusal: &Refusal) {
+        let Part::Numbers { name, .. } = part else { return };
+        if self.stuck.insert(name.clone()) {
+            let counts = &self.fetching.counts;
+            add(&counts.groups_skipped, 1);
+            counts.leave_out(format!("group left out: {name}: {refusal}"));
+            warn!(pull = self.spec.name, group = %name, answer = %refusal, "group left out: the server refuses it");
+        }
+    }
+
+    /// Files the gathered articles, and updates the marks.
+    fn file(&mut self) -> Result<(), PullError> {
+        self.file_batch()?;
+        for (group, mark) in std::mem::take(&mut self.dealt_with) {
+            self.marks.set_group(&group, mark);
+        }
+        self.set_aside()?;
+        Counts::count(&self.fetching.counts.done, std::mem::take(&mut self.done));
+        if self.saved.elapsed() >= SAVE_INTERVAL {
+            save(self.ground, self.marks)?;
+            self.saved = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn file_batch(&mut self) -> Result<(), PullError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let counts = &self.fetching.counts;
+        let wires: Vec<&[u8]> = self.batch.iter().map(|(wire, _)| wire.as_slice()).collect();
+        let fates = block_in_place(|| self.ground.filer.file_from(&self.origin, &wires));
+        {
+            let mut on_the_way = self.fetching.on_the_way.lock();
+            for id in wires.iter().filter_map(|wire| id_of(wire)) {
+                on_the_way.remove(&self.ground.spool.key(id.as_bytes()));
+            }
+        }
+        let mut later = None;
+        for fate in fates {
+            match fate.outcome {
+                BatchOutcome::Accepted => add(&counts.accepted, 1),
+                BatchOutcome::Duplicate => add(&counts.duplicates, 1),
+                BatchOutcome::Rejected | BatchOutcome::Malformed => {
+                    counts.reject(&fate.reason, &fate.message_id);
+                }
+                BatchOutcome::TryLater => later = later.or(Some(fate.reason)),
+            }
+        }
+        if let Some(reason) = later {
+            return Err(PullError::Spool(reason));
+        }
+        self.batch.clear();
+        Ok(())
+    }
+
+    /// Sets aside the articles that were refused, and takes back those sent now.
+    fn set_aside(&mut self) -> Result<(), PullError> {
+        let refused: HashSet<&RemoteArticle> = self.refused.iter().map(|(article, _)| article).collect();
+        let came = |article: &&RemoteArticle| !refused.contains(article);
+        self.tried.iter().filter(came).for_each(|article| self.marks.take_back(article));
+        self.tried.clear();
+        let (name, counts) = (&self.spec.name, &self.fetching.counts);
+        for (article, refusal) in std::mem::take(&mut self.refused) {
+            let when = (unix_secs(), self.spec.give_up_secs);
+            let answer = refusal.to_string();
+            let (counter, tries, done) = match self.marks.set_aside(&article, &refusal, when) {
+                SetAside::Waits(tries) => (&counts.set_aside, tries, "set aside"),
+                SetAside::GivenUp(tries) => (&counts.given_up, tries, "given up"),
+                SetAside::TooMany => return Err(PullError::RefusesAll(format!("{article}: {answer}"))),
+            };
+            add(counter, 1);
+            let times = counted(u64::from(tries), "time");
+            if counts.leave_out(format!("{done}: {article}: {answer} (refused {times})")) {
+                warn!(pull = name, %article, answer, tries, "article {done}: the server refuses it");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn id_of(wire: &[u8]) -> Option<MessageId<'_>> {
+    MessageId::from_header(Article::parse(wire).ok()?.header(Known::MessageId)?)
+}

@@ -1,0 +1,350 @@
+//! Pulling: fetching articles from another server, as a reader does, and filing them.
+//!
+//! A run asks the server for its groups (`upstream`), plans from the marks of earlier runs what to fetch
+//! (`state`, `plan`), fetches it over several connections with pipelines (`worker`), and files it in the
+//! server's order, many articles in a commit (`filing`). Marks are written only after the articles they cover
+//! are durable, so a run killed at any moment is resumed by the next: articles fetched twice are recognized
+//! by their Message-IDs. Used by the standing pulls of a server (`standing`) and by `newsreel pull`.
+
+mod aside;
+mod counts;
+mod filing;
+mod plan;
+pub mod standing;
+mod state;
+pub(super) mod upstream;
+mod worker;
+
+pub(crate) use counts::Counts;
+pub use counts::{PullCounts, PullDetails};
+pub(super) use state::is_whole as is_marks_file_whole;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
+
+use nntp_io::rate::Bandwidth;
+use nntp_io::{Client, Error, Limits, Role};
+use serde::{Deserialize, Serialize};
+use spool::{Flag, NewGroup, Spool};
+use tokio::task::{JoinSet, block_in_place};
+use tracing::{info, warn};
+
+use access::tls::Dial;
+use filing::Filing;
+use ingest::{Filer, Origin};
+use netnews::newsgroups::{self, NamingFault};
+use plan::{Plan, Wanted, Work};
+use site_base::clock::unix_secs;
+use site_base::counters::add;
+use site_config::{Groups, Pull, PullBy};
+use state::Marks;
+use upstream::There;
+use worker::{CHUNKS_AT_ONCE, Fetching, Worker};
+
+/// Overlap of successive NEWNEWS requests, in seconds, as articles arrive while others are listed.
+const NEWNEWS_OVERLAP_SECS: u64 = 600;
+/// Period of the first NEWNEWS request, in seconds.
+const NEWNEWS_FIRST_SECS: u64 = 24 * 3600;
+/// Creator recorded for new groups.
+const CREATOR: &str = "pull";
+
+/// A pull: its server, groups and limits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PullSpec {
+    /// Name, for logs and storage rules.
+    pub name: String,
+    /// Server to pull from.
+    pub dial: Dial,
+    /// Groups, as a wildmat.
+    pub groups: String,
+    /// Method for finding new articles.
+    pub by: PullBy,
+    /// Whether to create groups that match and are not carried here.
+    pub create_groups: bool,
+    /// Maximum number of newest articles of a group that was never fetched from.
+    #[serde(default)]
+    pub first_max: Option<u64>,
+    /// Number of simultaneous connections.
+    pub connections: usize,
+    /// Limit on bytes of articles per second.
+    #[serde(default)]
+    pub bytes_per_sec_max: Option<u64>,
+    /// Time for which a refused article is requested, in seconds.
+    #[serde(default = "give_up_secs")]
+    pub give_up_secs: u64,
+}
+
+/// Returns that time without a `[[pull]]` section, in seconds.
+pub fn give_up_secs() -> u64 {
+    3 * 24 * 3600
+}
+
+impl From<&Pull> for PullSpec {
+    fn from(pull: &Pull) -> Self {
+        Self {
+            name: pull.name.clone(),
+            dial: Dial { to: pull.from.clone(), link: pull.link() },
+            groups: pull.groups.as_str().to_owned(),
+            by: pull.by,
+            create_groups: pull.create_groups,
+            first_max: pull.first_max,
+            connections: pull.connections,
+            bytes_per_sec_max: pull.bytes_per_sec_max,
+            give_up_secs: pull.give_up_after.as_secs(),
+        }
+    }
+}
+
+/// The site that files the articles fetched.
+#[derive(Clone)]
+pub struct Ground {
+    pub filer: Arc<Filer>,
+    pub spool: Arc<Spool>,
+    /// Directory of the spool.
+    pub data: PathBuf,
+    /// Our name in Path.
+    pub identity: String,
+    /// Size limit of articles.
+    pub article_bytes_max: u64,
+}
+
+/// Reason why a run ended early. Articles filed stay, and the next run continues.
+#[derive(Debug)]
+pub(crate) enum PullError {
+    /// The configuration, or a file that it names, is wrong.
+    Config(String),
+    /// The server failed, or the connection to it.
+    Server(Error),
+    /// Our spool accepts nothing.
+    Spool(String),
+    /// The server refuses more articles than can be set aside; contains the last of them.
+    RefusesAll(String),
+    /// The marks cannot be read or written.
+    Marks(io::Error),
+    /// The server stops, or the client no longer waits for the end.
+    Stopped,
+}
+
+impl fmt::Display for PullError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(text) => f.write_str(text),
+            Self::Server(error) => error.fmt(f),
+            Self::Spool(text) => write!(f, "the spool stopped accepting: {text}"),
+            Self::RefusesAll(text) => write!(f, "the server refuses too many articles: {text}"),
+            Self::Stopped => f.write_str("the pull was stopped"),
+            Self::Marks(error) => write!(f, "marks of what was fetched: {error}"),
+        }
+    }
+}
+
+impl From<Error> for PullError {
+    fn from(error: Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl From<io::Error> for PullError {
+    fn from(error: io::Error) -> Self {
+        Self::Marks(error)
+    }
+}
+
+/// Fetches and files everything new. If the future is dropped, the next run continues.
+pub(crate) async fn run(spec: &PullSpec, ground: &Ground, counts: &Arc<Counts>) -> Result<(), PullError> {
+    let groups = Groups::parse(&spec.groups).map_err(PullError::Config)?;
+    let target =
+        block_in_place(|| spec.dial.target(Role::Reader, Limits::default())).map_err(PullError::Config)?;
+    let (mut marks, is_damaged) = block_in_place(|| Marks::open(&ground.data, &spec.dial.to))?;
+    if is_damaged {
+        warn!(pull = spec.name, "marks of what was fetched are damaged: everything is looked at again");
+    }
+    let mut client = Client::connect(&target).await?;
+    let again = marks.due(unix_secs(), spec.give_up_secs);
+    let (work, now) = match spec.by {
+        PullBy::Number => {
+            let there = carried(&mut client, spec, &groups, ground, counts).await?;
+            (Work { again, groups: wanted(spec, &there, &mut marks), ids: Vec::new() }, None)
+        }
+        PullBy::Newnews => {
+            if spec.create_groups {
+                carried(&mut client, spec, &groups, ground, counts).await?;
+            }
+            let last = marks.newnews(&spec.groups);
+            let since = |now: u64| {
+                let first = now.saturating_sub(NEWNEWS_FIRST_SECS);
+                last.map_or(first, |last| last.saturating_sub(NEWNEWS_OVERLAP_SECS))
+            };
+            let (ids, now) = upstream::newnews(&mut client, &groups, since).await?;
+            (Work { again, groups: Vec::new(), ids }, Some(now))
+        }
+    };
+    let numbers = work.groups.iter().map(|wanted| wanted.numbers.end() - wanted.numbers.start() + 1);
+    let numbers = numbers.fold(0, u64::saturating_add);
+    Counts::count(&counts.total, numbers.saturating_add((work.ids.len() + work.again.len()) as u64));
+    add(&counts.groups, work.groups.len());
+    let fetched = fetch(spec, ground, counts, (target, client), work, &mut marks, &groups).await;
+    if let (Ok(()), Some(now)) = (&fetched, now) {
+        marks.set_newnews(&spec.groups, now);
+    }
+    counts.note_waiting(marks.asides().iter());
+    // Articles fetched before a failure need not be examined again.
+    let saved = save(ground, &mut marks);
+    fetched.and(saved)
+}
+
+/// Fetches what is planned and files it.
+async fn fetch(
+    spec: &PullSpec,
+    ground: &Ground,
+    counts: &Arc<Counts>,
+    (target, client): (nntp_io::Target, Client),
+    work: Work,
+    marks: &mut Marks,
+    groups: &Groups,
+) -> Result<(), PullError> {
+    let connections = spec.connections.max(1);
+    let (plan, coming) = Plan::new(work, connections * (CHUNKS_AT_ONCE + 1));
+    let fetching = Arc::new(Fetching {
+        target,
+        plan,
+        spool: ground.spool.clone(),
+        counts: counts.clone(),
+        bandwidth: spec.bytes_per_sec_max.map(|bytes| Bandwidth::new(bytes, Instant::now())),
+        article_bytes_max: usize::try_from(ground.article_bytes_max).unwrap_or(usize::MAX),
+        on_the_way: Arc::default(),
+        asides: marks.asides().keys().cloned().collect(),
+        refused_in_a_row: AtomicU32::new(0),
+    });
+    let mut workers = JoinSet::new();
+    let mut first = Some(client);
+    for _ in 0..connections {
+        workers.spawn(Worker::new(fetching.clone()).run(first.take()));
+    }
+    let origin = Origin::pulled(&ground.identity, &spec.name, spec.dial.host(), groups);
+    let mut filing = Filing::new(spec, origin, ground, &fetching, marks);
+    // Dropping the filer ends the workers' plan.
+    let filed = filing.all(coming).await;
+    drop(filing);
+    drop(fetching);
+    match filed {
+        Ok(true) => Ok(()),
+        Err(error) => Err(error),
+        Ok(false) => {
+            // After an incomplete chunk, its worker returns the reason.
+            while let Some(ended) = workers.join_next().await {
+                if let Ok(Err(error)) = ended {
+                    return Err(error.into());
+                }
+            }
+            Err(PullError::Server(Error::Ended))
+        }
+    }
+}
+
+/// Returns the groups that match there and are carried here; creates missing ones if requested.
+async fn carried(
+    client: &mut Client,
+    spec: &PullSpec,
+    groups: &Groups,
+    ground: &Ground,
+    counts: &Counts,
+) -> Result<BTreeMap<String, There>, PullError> {
+    let listed = upstream::groups(client, groups).await?;
+    if listed.odd > 0 {
+        Counts::count(&counts.odd_lines, listed.odd);
+        let (odd, examples) = (listed.odd, listed.odd_lines.join(" | "));
+        counts.leave_out(format!("LIST ACTIVE: {odd} odd lines, such as: {examples}"));
+    }
+    let mut there = listed.groups;
+    if there.is_empty() {
+        return Err(PullError::Config(format!("no group of {} matches {}", spec.dial.to, spec.groups)));
+    }
+    let is_here = |name: &str| ground.spool.group_id(name.as_bytes()).is_some();
+    let missing: HashSet<&str> = there.keys().map(String::as_str).filter(|name| !is_here(name)).collect();
+    if spec.create_groups && !missing.is_empty() {
+        let mut descriptions = upstream::descriptions(client, groups, &missing).await.unwrap_or_default();
+        let created = unix_secs();
+        let new: Vec<NewGroup> = missing
+            .iter()
+            .filter(|name| may_create(spec, name, counts))
+            .map(|name| NewGroup {
+                name: (*name).to_owned(),
+                // An alias is useless without its group, and flag j would file into junk here.
+                flag: there
+                    .get(*name)
+                    .and_then(|g| Flag::parse(&g.flag))
+                    .filter(is_plain)
+                    .unwrap_or_default(),
+                description: descriptions.remove(*name).unwrap_or_default(),
+                creator: CREATOR.into(),
+                created,
+                high: 0,
+            })
+            .collect();
+        let made = block_in_place(|| ground.spool.add_groups(&new));
+        let made = made.map_err(|trouble| PullError::Spool(trouble.text))?;
+        info!(pull = spec.name, groups = made, "groups created");
+        add(&counts.groups_made, made);
+    }
+    let before = there.len();
+    there.retain(|name, _| is_here(name));
+    add(&counts.not_carried, before - there.len());
+    Ok(there)
+}
+
+/// Returns whether a group of this name may be created; logs and records what is wrong with the name.
+fn may_create(spec: &PullSpec, name: &str, counts: &Counts) -> bool {
+    let Some(fault) = newsgroups::naming_fault(name.as_bytes()) else { return true };
+    let is_refused = fault == NamingFault::Poster;
+    let done = if is_refused { "not created" } else { "created, but should not be" };
+    warn!(pull = spec.name, group = name, %fault, "group {done}");
+    counts.leave_out(format!("group {name}: {done}: {fault}"));
+    !is_refused
+}
+
+fn is_plain(flag: &Flag) -> bool {
+    matches!(flag, Flag::Open | Flag::Moderated | Flag::Closed)
+}
+
+/// Returns the new numbers of these groups.
+fn wanted(spec: &PullSpec, there: &BTreeMap<String, There>, marks: &mut Marks) -> Vec<Wanted> {
+    let mut all = Vec::new();
+    for (name, There { low, high, .. }) in there {
+        let mark = match marks.group(name) {
+            // The numbers begin again because the group was created again there.
+            Some(mark) if mark > *high => {
+                info!(pull = spec.name, group = name, mark, high, "numbers fell: all articles are looked at");
+                low.saturating_sub(1)
+            }
+            Some(mark) => mark,
+            None => {
+                let first = spec.first_max.map_or(0, |first| high.saturating_sub(first));
+                first.max(low.saturating_sub(1))
+            }
+        };
+        if mark < *high {
+            let first = (mark + 1).max(*low).max(1);
+            if first <= *high {
+                all.push(Wanted { name: name.as_str().into(), numbers: first..=*high });
+                continue;
+            }
+        }
+        marks.set_group(name, *high);
+    }
+    all
+}
+
+/// Writes the marks, once the articles they cover are durable.
+fn save(ground: &Ground, marks: &mut Marks) -> Result<(), PullError> {
+    block_in_place(|| {
+        ground.spool.settle().map_err(|trouble| PullError::Spool(trouble.text))?;
+        Ok(marks.save()?)
+    })
+}

@@ -1,0 +1,166 @@
+//! Contents of a server: its groups with their numbers, and new articles.
+//!
+//! Sources: RFC 3977 sections 7.1, 7.4 and 7.6, RFC 977 section 3.1.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use netnews::date::format_nntp;
+use netnews::nntp::command::ARTICLE_NUMBER_MAX;
+use netnews::nntp::response::code;
+use netnews::{MessageId, newsgroups};
+use nntp_io::{Client, Error};
+
+use site_config::Groups;
+
+/// Maximum number of groups accepted from one server.
+const GROUPS_MAX: usize = 1_000_000;
+/// Maximum number of Message-IDs accepted from one response to NEWNEWS.
+const IDS_MAX: usize = 2_000_000;
+/// Longest wildmat that is sent, in bytes; with a longer one everything is listed.
+const WILDMAT_BYTES_MAX: usize = 400;
+/// Maximum number of invalid lines quoted, and maximum length of each quote.
+const ODD_LINES_MAX: usize = 3;
+const ODD_LINE_CHARS_MAX: usize = 80;
+/// Longest description of a group accepted, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 1024;
+
+/// A group of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct There {
+    pub low: u64,
+    pub high: u64,
+    /// Flag as in LIST ACTIVE.
+    pub flag: String,
+}
+
+/// Result of LIST ACTIVE.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ListedGroups {
+    /// Matching groups, by name.
+    pub groups: BTreeMap<String, There>,
+    /// Number of invalid lines, and some of them.
+    pub odd: u64,
+    pub odd_lines: Vec<String>,
+}
+
+/// Asks for the groups of the server that match.
+pub(crate) async fn groups(client: &mut Client, wanted: &Groups) -> Result<ListedGroups, Error> {
+    let mut found = ListedGroups::default();
+    list(client, "LIST ACTIVE", wanted, &mut |line: &str| match active_line(line) {
+        Some((name, there)) => {
+            if wanted.matches(name.as_bytes()) && found.groups.len() < GROUPS_MAX {
+                found.groups.insert(name.to_owned(), there);
+            }
+        }
+        None => {
+            found.odd += 1;
+            if found.odd_lines.len() < ODD_LINES_MAX {
+                let kept = line.chars().filter(|c| !c.is_control()).take(ODD_LINE_CHARS_MAX);
+                found.odd_lines.push(kept.collect());
+            }
+        }
+    })
+    .await?;
+    Ok(found)
+}
+
+/// Parses a line of LIST ACTIVE about a group that could be here: a name, two numbers that may be article
+/// numbers, a flag.
+fn active_line(line: &str) -> Option<(&str, There)> {
+    let mut words = line.split_ascii_whitespace();
+    let name = words.next().filter(|name| newsgroups::valid_name(name.as_bytes()))?;
+    let mut number = || words.next()?.parse::<u64>().ok().filter(|number| *number <= ARTICLE_NUMBER_MAX);
+    let (high, low) = (number()?, number()?);
+    let flag = words.next()?;
+    // An empty group has a low mark above its high one.
+    Some((name, There { low, high, flag: flag.to_owned() }))
+}
+
+/// Asks for the descriptions of those groups.
+pub(crate) async fn descriptions(
+    client: &mut Client,
+    wanted: &Groups,
+    of: &HashSet<&str>,
+) -> Result<HashMap<String, String>, Error> {
+    let mut found = HashMap::new();
+    let mut read = |line: &str| {
+        if let Some((name, text)) = line.split_once(|c: char| c.is_ascii_whitespace())
+            && of.contains(name)
+        {
+            let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
+            if text.len() <= DESCRIPTION_BYTES_MAX {
+                found.insert(name.to_owned(), text);
+            }
+        }
+    };
+    list(client, "LIST NEWSGROUPS", wanted, &mut read).await?;
+    Ok(found)
+}
+
+/// Reads a list, restricted to the groups that match if the server accepts a wildmat.
+async fn list(
+    client: &mut Client,
+    command: &str,
+    wanted: &Groups,
+    read: &mut impl FnMut(&str),
+) -> Result<(), Error> {
+    let is_short = wanted.as_str().len() <= WILDMAT_BYTES_MAX && !wanted.as_str().contains(' ');
+    let commands = [is_short.then(|| format!("{command} {}", wanted.as_str())), Some(command.to_owned())];
+    let mut refused = None;
+    for command in commands.into_iter().flatten() {
+        let answer = client.request(&command).await?;
+        if answer.has_block {
+            while let Some(line) = client.block_line().await? {
+                read(&String::from_utf8_lossy(line));
+            }
+            return Ok(());
+        }
+        refused = Some(super::worker::refused(
+            answer.code,
+            &super::aside::Refusal::answer(answer.code, answer.text()).text,
+        ));
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+/// Asks for the Message-IDs of articles that have arrived in these groups since `since`; also returns the
+/// server's time, in Unix seconds.
+pub(super) async fn newnews(
+    client: &mut Client,
+    groups: &Groups,
+    since: impl FnOnce(u64) -> u64,
+) -> Result<(Vec<Box<str>>, u64), Error> {
+    let answer = client.request("DATE").await?;
+    let now = match answer.code {
+        code::DATE => std::str::from_utf8(answer.first_word()).ok().and_then(seconds_of),
+        _ => None,
+    };
+    let now = now.unwrap_or_else(site_base::clock::unix_secs);
+    let begin = i64::try_from(since(now)).unwrap_or_default();
+    let digits = String::from_utf8_lossy(format_nntp(begin).as_ref()).into_owned();
+    let (day, time) = digits.split_at_checked(8).unwrap_or_default();
+    let answer = client.request(format!("NEWNEWS {} {day} {time} GMT", groups.as_str())).await?;
+    if !answer.has_block {
+        return Err(super::worker::refused(
+            answer.code,
+            &super::aside::Refusal::answer(answer.code, answer.text()).text,
+        ));
+    }
+    let mut ids = Vec::new();
+    while let Some(line) = client.block_line().await? {
+        let id = std::str::from_utf8(line).ok().map(str::trim);
+        if let Some(id) = id.filter(|id| MessageId::parse(id.as_bytes()).is_some())
+            && ids.len() < IDS_MAX
+        {
+            ids.push(id.into());
+        }
+    }
+    Ok((ids, now))
+}
+
+/// Converts `yyyymmddhhmmss` to Unix seconds.
+fn seconds_of(digits: &str) -> Option<u64> {
+    let (day, time) = digits.split_at_checked(8)?;
+    netnews::date::parse_nntp(day.as_bytes(), time.as_bytes(), site_base::clock::unix_now())
+        .and_then(|at| u64::try_from(at).ok())
+}

@@ -1,0 +1,152 @@
+//! Another configuration for a running server: read, compared, prepared, and then applied or refused as a
+//! whole.
+//!
+//! Every part that holds something made from the configuration is prepared first, which can fail and has no
+//! effect; if there are no objections, all parts switch, which cannot fail. Sessions apply the new
+//! configuration at their next command; those that it does not allow are notified and closed. Called by the
+//! control socket and on SIGHUP.
+
+mod judge;
+mod report;
+
+pub(crate) use report::ReloadReport;
+
+use crate::request::{BufferCommand, Reply};
+use crate::running::Server;
+use crate::{Sink, buffers};
+use access::tls::Offer;
+use judge::Faults;
+use site::Site;
+use site::listening::Plan;
+use site_config as config;
+use site_config::held_back;
+use site_config::{Config, ConfigError, Difference};
+use std::path::Path;
+use std::sync::Arc;
+use tracing::{error, info};
+
+/// The message while another command changes the configuration.
+const BUSY: &str = "another command is changing the configuration; try again when it has ended";
+
+/// The reason why a new configuration was refused.
+#[derive(Debug)]
+pub enum Refused {
+    /// The file is wrong, or does not suit this server as it runs.
+    File(ConfigError),
+    /// Applying it failed.
+    Trouble(String),
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(error) => f.write_str(error.report(false).trim_end()),
+            Self::Trouble(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<ConfigError> for Refused {
+    fn from(error: ConfigError) -> Self {
+        Self::File(error)
+    }
+}
+
+/// Reads the server's file and applies it; on any objection, everything stays as it was. Blocks.
+pub fn reload(server: &Server) -> Result<ReloadReport, Refused> {
+    let done = take(server);
+    match &done {
+        Ok(report) => info!("{}", report.line()),
+        Err(Refused::File(fault)) => error!("not reloaded: {fault}: {}", first_fault(fault)),
+        Err(Refused::Trouble(text)) => error!("not reloaded: {text}"),
+    }
+    done
+}
+
+fn first_fault(error: &ConfigError) -> String {
+    error.faults().iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; ")
+}
+
+/// Reports what a file would change, and what cannot be changed. Has no effect.
+pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<ReloadReport, Refused> {
+    let site = &server.site;
+    let old = site.config.current();
+    let whole = |file: &Path| std::fs::canonicalize(file).ok();
+    // The server may name the same file by another path, from which relative paths start.
+    let file = if whole(&old.file) == whole(file) { &old.file } else { file };
+    let new = config::parse(text, file)?;
+    let next = Next::of(&old, new);
+    judge::all(server, &old, &next, text, file)?;
+    Ok(ReloadReport::new(site, &next, file, false))
+}
+
+/// Changes a buffer, together with the file and the current configuration, so that a reload finds no
+/// difference. Blocks.
+pub(crate) fn change_buffer(site: &Site, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
+    if matches!(command, BufferCommand::List { .. }) {
+        return buffers::list(&site.spool, sink);
+    }
+    let Some(_one_at_a_time) = site.changing.try_lock() else {
+        sink(Reply::Error(BUSY.into()));
+        return false;
+    };
+    let config = site.config.current();
+    let ok = buffers::run(&site.spool, &config, command, sink);
+    if ok {
+        site.config.replace(Arc::new(buffers::changed(&config, command)));
+    }
+    ok
+}
+
+/// The next configuration.
+struct Next {
+    /// The new configuration, with the old values of keys that take effect after a restart.
+    config: Arc<Config>,
+    /// Differences that take effect now.
+    differences: Vec<Difference>,
+    /// Differences that take effect after a restart.
+    waiting: Vec<Difference>,
+}
+
+impl Next {
+    fn of(old: &Config, new: Config) -> Self {
+        let held = held_back(old, new.clone());
+        let waiting = config::differences(&held, &new);
+        Self { differences: config::differences(old, &held), config: Arc::new(held), waiting }
+    }
+}
+
+fn take(server: &Server) -> Result<ReloadReport, Refused> {
+    let site = &server.site;
+    let Some(_one_at_a_time) = site.changing.try_lock() else {
+        return Err(Refused::Trouble(BUSY.into()));
+    };
+    let old = site.config.current();
+    let file = &old.file;
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| ConfigError::Unreadable { file: file.to_owned(), error })?;
+    let next = Next::of(&old, config::parse(&text, file)?);
+    judge::all(server, &old, &next, &text, file)?;
+    // Prepared parts are undone if anything after them fails.
+    let tls = Offer::read(&next.config).map_err(Refused::Trouble)?;
+    let mut faults = Faults::new(&text, file, &next.config);
+    let spool = match site.spool.prepare(next.config.spool_config()) {
+        Ok(prepared) => prepared,
+        Err(objections) => {
+            faults.objections(objections);
+            faults.none()?;
+            return Err(Refused::Trouble("the spool refuses it".into()));
+        }
+    };
+    let listeners = server.listening.plan(&old, &next.config).unwrap_or_else(|cannot| {
+        cannot.iter().for_each(|cannot| faults.listen(cannot));
+        Plan::default()
+    });
+    faults.none()?;
+    let feeds = server.feeds.prepare(&next.config).map_err(|error| Refused::Trouble(error.to_string()))?;
+    let report = ReloadReport::new(site, &next, file, true);
+    // Switching the spool uses the disk; after it nothing fails.
+    spool.switch().map_err(|error| Refused::Trouble(error.to_string()))?;
+    server.apply(next.config, tls, listeners, feeds);
+    Ok(report)
+}

@@ -1,0 +1,78 @@
+//! A running server, as used by a reload and the control socket.
+
+use crate::Pulls;
+use crate::archive::Archives;
+use crate::days;
+use crate::days::Days;
+use crate::report;
+use crate::report::{Measuring, Report};
+use access::tls::Offer;
+use feeds::{Feeds, Prepared};
+use site::Site;
+use site::listening::{Listening, Plan};
+use site::session::SessionContext;
+use site_base::clock::unix_secs;
+use site_config::Config;
+use std::sync::Arc;
+use upstreams::Upstreams;
+
+/// A running server.
+pub struct Server {
+    /// State shared by all parts.
+    pub site: Arc<Site>,
+    /// Further state shared by the sessions.
+    pub context: Arc<SessionContext>,
+    /// Outgoing feeds to peers.
+    pub feeds: Feeds,
+    /// The listening sockets.
+    pub listening: Listening,
+    /// The servers whose groups are shown beside our own.
+    pub upstreams: Upstreams,
+    /// State of the standing pulls.
+    pub pulls: Arc<Pulls>,
+    /// The archives.
+    pub archives: Arc<Archives>,
+    /// Records of past days.
+    pub days: Arc<Days>,
+    /// The search index.
+    #[cfg(feature = "search")]
+    pub search: Arc<crate::search::Search>,
+    /// Measures the spool for reports.
+    pub measuring: Arc<Measuring>,
+}
+
+impl Server {
+    /// Returns a report of the state of the server.
+    pub fn report(&self) -> Report {
+        let addresses = self.listening.addresses();
+        let mut report = report::of_server(
+            &self.site,
+            &self.context,
+            (&self.feeds, &self.pulls, &self.archives, &self.upstreams),
+            (&addresses.nntp, &addresses.web),
+        );
+        days::foretell(&mut report.spool.classes, &self.days.history(), unix_secs());
+        self.with_search(report)
+    }
+
+    #[cfg(feature = "search")]
+    fn with_search(&self, mut report: Report) -> Report {
+        if let Some(server) = &mut report.server {
+            server.search = self.search.status(&self.site.spool);
+        }
+        report
+    }
+
+    #[cfg(not(feature = "search"))]
+    fn with_search(&self, report: Report) -> Report {
+        report
+    }
+
+    /// Applies a new configuration, with the parts prepared for it; the spool has switched already.
+    pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>, listeners: Plan, feeds: Prepared) {
+        self.upstreams.apply(&config);
+        self.site.apply(config.clone(), tls);
+        self.feeds.apply(&config, feeds);
+        self.listening.apply(listeners);
+    }
+}

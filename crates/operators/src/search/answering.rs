@@ -1,0 +1,109 @@
+//! Answers of a server to its operator, who may see all articles.
+
+use super::{NotAnswered, Search};
+use crate::Sink;
+use crate::request::{FoundRow, Reply, Request};
+use disk::Patience;
+use netnews::article::{content_of, xref_places};
+use newspages::content::references;
+use newspages::header;
+use newssearch::query::Query;
+use site::Site;
+use spool::{ArticleBuf, Key, Lookup, Spool};
+use std::sync::atomic::Ordering;
+
+/// Maximum number of hits examined for one query; removed articles are skipped.
+const LOOKED_AT_MAX: usize = 2_000;
+/// Hits requested from the index at once.
+const STEP: usize = 100;
+
+impl std::fmt::Display for NotAnswered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Off => f.write_str(
+                "there is no search index: it is being opened, or [search] does not say enabled = true",
+            ),
+            Self::Busy => f.write_str("too many searches at once: try again in a moment"),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Carries out [`Request::Search`] and [`Request::RebuildSearch`].
+pub(crate) fn execute(site: &Site, search: &Search, request: &Request, sink: &mut Sink<'_>) -> bool {
+    let Request::Search { query, limit } = request else { return rebuild(search, sink) };
+    let rows = Query::parse(query)
+        .map_err(|error| error.to_string())
+        .and_then(|query| found(search, &site.spool, &query, *limit).map_err(|error| error.to_string()));
+    match rows {
+        Ok(rows) => rows.into_iter().for_each(|row| sink(Reply::FoundArticle(row))),
+        Err(error) => {
+            sink(Reply::Error(error));
+            return false;
+        }
+    }
+    true
+}
+
+fn rebuild(search: &Search, sink: &mut Sink<'_>) -> bool {
+    if !search.is_on() {
+        sink(Reply::Error(NotAnswered::Off.to_string()));
+        return false;
+    }
+    search.is_stale.store(true, Ordering::Release);
+    sink(Reply::Text(
+        "the search index is built again, in the background; newsreel status shows when".into(),
+    ));
+    true
+}
+
+/// Returns the key of the first article of a Message-ID's thread, according to its References.
+pub(crate) fn first_of_thread(spool: &Spool, id: &str) -> Key {
+    let key = spool.key(id.as_bytes());
+    let mut buf = ArticleBuf::default();
+    let read = match spool.lookup(&key) {
+        Lookup::Present(token) => spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap_or(false),
+        _ => false,
+    };
+    let named = if read { content_of(buf.head(), b"References") } else { None };
+    references(named.unwrap_or_default()).first().map_or(key, |first| spool.key(first.as_bytes()))
+}
+
+fn found(search: &Search, spool: &Spool, query: &Query, limit: usize) -> Result<Vec<FoundRow>, NotAnswered> {
+    let thread = query.thread.as_deref().map(|id| first_of_thread(spool, id));
+    let groups: Option<Vec<String>> = (!query.groups.is_empty()).then(|| {
+        let groups = spool.groups();
+        let names = groups.iter().filter(|group| query.is_for_group(group.name.as_bytes()));
+        names.map(|group| group.name.to_string()).collect()
+    });
+    let (mut rows, mut buf, mut from) = (Vec::new(), ArticleBuf::default(), 0);
+    while rows.len() < limit && from < LOOKED_AT_MAX.max(2 * limit) {
+        let ids = search.find(query, thread.as_ref(), groups.as_deref(), (from, STEP))?;
+        for id in &ids {
+            let key = spool.key(id.as_bytes());
+            let Lookup::Present(token) = spool.lookup(&key) else { continue };
+            // Articles that cannot be read now are not shown either.
+            if rows.len() < limit && spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap_or(false)
+            {
+                rows.push(row(id, buf.head()));
+            }
+        }
+        from += ids.len();
+        if ids.len() < STEP {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+fn row(id: &str, head: &[u8]) -> FoundRow {
+    let get = |name: &[u8]| content_of(head, name).unwrap_or_default();
+    let name = |(group, _): (&[u8], &[u8])| String::from_utf8_lossy(group).into_owned();
+    FoundRow {
+        message_id: id.to_owned(),
+        date: netnews::date::parse(get(b"Date")).unwrap_or(0),
+        from: header::text(get(b"From")),
+        subject: header::text(get(b"Subject")),
+        groups: xref_places(head).map(name).collect(),
+    }
+}

@@ -1,0 +1,129 @@
+//! Full text search: an index that is a fold of the journal, and answers to queries.
+//!
+//! A thread of low priority (`keeping`) reads the journal with a cursor and adds filed articles in order;
+//! `filling` adds older ones. [`Search`] answers queries: hits are looked up in the living indexes of the
+//! spool before they are shown, so a cancelled, hidden or overwritten article is never shown, even if the
+//! index still has it. The files are described in `docs/formats/search.md`, the query language in
+//! `docs/search.md`. Used by `server`, `control_socket` and the web reader.
+
+mod answering;
+mod filling;
+mod giving_way;
+mod keeping;
+mod progress;
+
+pub use answering::{execute, first_of_thread};
+pub use keeping::{Indexer, start};
+
+use super::report::SearchStatus;
+use arc_swap::ArcSwapOption;
+use newssearch::index::{IndexError, Searcher};
+use newssearch::query::Query;
+use site_base::lock::Leaf;
+use spool::{Key, Spool};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Name of the cursor.
+pub const CURSOR: &str = "search";
+/// Maximum number of simultaneous queries.
+const QUERIES_MAX: usize = 4;
+
+/// The search index of a running server.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    /// Absent if there is no index, or it is being opened.
+    searcher: ArcSwapOption<Searcher>,
+    /// Number of queries in progress.
+    queries: AtomicUsize,
+    /// Whether the index must be built again.
+    is_stale: AtomicBool,
+    /// Whether it has all articles that were here when it was begun.
+    is_complete: AtomicBool,
+    /// Time since when rows of the journal have waited for it.
+    behind: Leaf<Option<Instant>>,
+    /// Whether they wait because a feed is busy.
+    gives_way: AtomicBool,
+    problem: Leaf<String>,
+}
+
+/// Reason why a query has no answer.
+#[derive(Debug)]
+pub enum NotAnswered {
+    /// There is no index.
+    Off,
+    /// Too many other queries are in progress.
+    Busy,
+    /// The index cannot be read.
+    Failed(IndexError),
+}
+
+impl Search {
+    /// Returns whether there is an index.
+    pub fn is_on(&self) -> bool {
+        self.searcher.load().is_some()
+    }
+
+    /// Returns whether the index has all articles that were here when it was begun.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete.load(Ordering::Relaxed)
+    }
+
+    /// Returns the Message-IDs of `count` hits, starting with hit `from`, newest first; some of the articles
+    /// may have been removed. `thread` is the key of the thread's first article, `groups` restricts the
+    /// search.
+    pub fn find(
+        &self,
+        query: &Query,
+        thread: Option<&Key>,
+        groups: Option<&[String]>,
+        (from, count): (usize, usize),
+    ) -> Result<Vec<String>, NotAnswered> {
+        let searcher = self.searcher.load_full().ok_or(NotAnswered::Off)?;
+        let _one = Asking::begin(&self.queries).ok_or(NotAnswered::Busy)?;
+        searcher.search(query, thread.map(short), groups, (from, count)).map_err(NotAnswered::Failed)
+    }
+
+    /// Returns the status of the index.
+    pub fn status(&self, spool: &Spool) -> Option<SearchStatus> {
+        let problem = self.problem.lock().clone();
+        let searcher = self.searcher.load_full();
+        if searcher.is_none() && problem.is_empty() {
+            return None;
+        }
+        let readers = spool.journal_readers();
+        let cursor = readers.iter().find(|reader| reader.name == CURSOR);
+        Some(SearchStatus {
+            articles: searcher.map_or(0, |searcher| searcher.articles()),
+            is_complete: self.is_complete(),
+            waiting_bytes: cursor.map_or(0, |cursor| cursor.backlog_bytes),
+            late_secs: self.behind.lock().map_or(0, |since| since.elapsed().as_secs()),
+            gives_way: self.gives_way.load(Ordering::Relaxed),
+            problem,
+        })
+    }
+}
+
+/// Returns the part of a key that the index stores.
+fn short(key: &Key) -> u64 {
+    (key.0 >> 64) as u64
+}
+
+/// A query in progress.
+struct Asking<'a>(&'a AtomicUsize);
+
+impl<'a> Asking<'a> {
+    fn begin(queries: &'a AtomicUsize) -> Option<Self> {
+        if queries.fetch_add(1, Ordering::AcqRel) >= QUERIES_MAX {
+            queries.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        Some(Self(queries))
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

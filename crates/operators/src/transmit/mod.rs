@@ -1,0 +1,309 @@
+//! Sending articles to a server on an operator's request: by streaming, or by IHAVE if the server does not
+//! stream.
+//!
+//! One connection with a window of offers; after it breaks, unanswered articles are offered again, so an
+//! article may be offered twice but none is left out. Deferred articles are offered again at the end, as are
+//! those with responses that the protocol does not have, or on which connections end: an article that the
+//! server cannot answer for does not delay the others. Used by `newsreel send` and, for the articles of a
+//! group, by the control socket. Sources: RFC 4644, RFC 3977 section 6.3.2.
+
+pub mod progress;
+mod source;
+
+pub use source::{Outgoing, Source, of_batch, of_group};
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use nntp_io::{
+    Answer, ArticleRequest, Client, Error, Fault, Judgement, Limits, ODD_ANSWERS_MAX, ODD_IN_A_ROW_MAX,
+    Retry, Role, Target,
+};
+use serde::{Deserialize, Serialize};
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+
+use access::tls::Dial;
+
+/// Maximum of articles that are offered or sent and not answered yet, and of their bytes.
+const WINDOW_ARTICLES_MAX: usize = 100;
+const WINDOW_BYTES_MAX: usize = 8 << 20;
+/// Maximum of deferred articles that are offered again, and of their bytes; others are only counted.
+const LATER_ARTICLES_MAX: usize = 1_000;
+const LATER_BYTES_MAX: usize = 32 << 20;
+/// Pauses before they are offered again.
+const LATER_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+/// First pause before a broken connection is opened again, doubled each time.
+const RETRY_FIRST: Duration = Duration::from_millis(500);
+/// Number of consecutive failed connections after which sending is given up.
+const TRIES_MAX: u32 = 5;
+
+/// Counts of the articles by result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendCounts {
+    /// Articles offered.
+    pub offered: u64,
+    /// Articles accepted by the server.
+    pub accepted: u64,
+    /// Bytes of the accepted articles.
+    pub bytes: u64,
+    /// Articles that the server has already.
+    pub refused: u64,
+    /// Articles rejected by the server.
+    pub rejected: u64,
+    /// Articles that the server wants later.
+    pub later: u64,
+    /// Articles given up, because their offer or transfer was not answered according to the protocol.
+    #[serde(default)]
+    pub given_up: u64,
+    /// Pieces of the batch that are no articles.
+    pub damaged: u64,
+}
+
+/// Reason why sending ended early.
+#[derive(Debug)]
+pub(crate) enum SendError {
+    /// The command, or a file that it names, is wrong.
+    Config(String),
+    /// The server failed, or the connection to it.
+    Server(Error),
+    /// The articles cannot be read.
+    Source(io::Error),
+    /// The server stops, or the client no longer waits for the end.
+    Stopped,
+}
+
+impl std::fmt::Display for SendError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Config(text) => f.write_str(text),
+            Self::Server(error) => error.fmt(f),
+            Self::Stopped => f.write_str("sending was stopped"),
+            Self::Source(error) => write!(f, "cannot read the articles: {error}"),
+        }
+    }
+}
+
+impl From<Error> for SendError {
+    fn from(error: Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+/// Sends all articles of `source`. `told` is called for each rejected article, and for unexpected responses.
+pub(crate) async fn transmit(
+    dial: &Dial,
+    source: &mut dyn Source,
+    counts: &mut SendCounts,
+    told: &mut (dyn FnMut(&str, &str) + Send),
+) -> Result<(), SendError> {
+    let target =
+        block_in_place(|| dial.target(Role::Transit, Limits::default())).map_err(SendError::Config)?;
+    let (fresh, later) = (VecDeque::new(), Later::default());
+    let mut sending = Sending { source, counts, told, fresh, is_end: false, later, answered: 0 };
+    sending.all(&target).await?;
+    for pause in LATER_PAUSES {
+        if sending.later.articles.is_empty() {
+            break;
+        }
+        sleep(pause).await;
+        sending.again();
+        sending.all(&target).await?;
+    }
+    Ok(())
+}
+
+/// Deferred articles.
+#[derive(Default)]
+struct Later {
+    articles: Vec<Outgoing>,
+    bytes: usize,
+}
+
+struct Sending<'a> {
+    source: &'a mut dyn Source,
+    counts: &'a mut SendCounts,
+    told: &'a mut (dyn FnMut(&str, &str) + Send),
+    /// Articles to be offered before others of the source.
+    fresh: VecDeque<Outgoing>,
+    is_end: bool,
+    later: Later,
+    /// Number of proper responses so far.
+    answered: u64,
+}
+
+/// Offers and articles that wait for their responses, in order.
+type Open = VecDeque<(Outgoing, ArticleRequest)>;
+
+impl Sending<'_> {
+    /// Sends until nothing is left, over as many connections as needed.
+    async fn all(&mut self, target: &Target) -> Result<(), SendError> {
+        let mut failures = 0;
+        loop {
+            let before = self.answered;
+            let error = match Client::connect(target).await {
+                Ok(client) => {
+                    let mut open = Open::new();
+                    let ended = self.converse(client, &mut open).await;
+                    // An expired login is not the fault of an article.
+                    let is_logged_out = matches!(ended, Err(SendError::Server(Error::LoggedOut(_))));
+                    if ended.is_err()
+                        && !is_logged_out
+                        && let Some((next, _)) = open.front_mut()
+                    {
+                        // The article may be the cause.
+                        next.failures += 1;
+                    }
+                    for (outgoing, _) in open.into_iter().rev() {
+                        self.fresh.push_front(outgoing);
+                    }
+                    match ended {
+                        Ok(()) => return Ok(()),
+                        Err(SendError::Server(error)) => error,
+                        Err(other) => return Err(other),
+                    }
+                }
+                Err(error) => error,
+            };
+            failures = if self.answered == before { failures + 1 } else { 1 };
+            if error.retry() == Retry::Never || failures >= error.tries_max(TRIES_MAX) {
+                return Err(error.into());
+            }
+            if let Some(next) = self.fresh.pop_front_if(|next| next.failures >= ODD_ANSWERS_MAX) {
+                self.set_aside(next, &error.to_string());
+            }
+            sleep(RETRY_FIRST.saturating_mul(1 << (failures - 1).min(10))).await;
+        }
+    }
+
+    async fn converse(&mut self, mut client: Client, open: &mut Open) -> Result<(), SendError> {
+        let mut odd_in_a_row = 0;
+        loop {
+            self.offer(&mut client, open)?;
+            if open.is_empty() {
+                // Everything was answered.
+                let _gone = client.quit().await;
+                return Ok(());
+            }
+            let judged = judged(client.answer().await, open);
+            let (judgement, text) = judged?;
+            let Some((outgoing, request)) = open.pop_front() else { continue };
+            match judgement {
+                Judgement::Wanted if request == ArticleRequest::Check => {
+                    // The response comes after those of the outstanding offers.
+                    let sent = client.submit_takethis(outgoing.id.as_bytes(), outgoing.wire.as_slice());
+                    open.push_back((outgoing, ArticleRequest::Takethis));
+                    sent?;
+                }
+                Judgement::Wanted => {
+                    let sent = client.submit_article(outgoing.wire.as_slice());
+                    open.push_front((outgoing, ArticleRequest::Transfer));
+                    sent?;
+                }
+                Judgement::Odd | Judgement::Unentitled | Judgement::OutOfStep => {
+                    odd_in_a_row += 1;
+                    let failures = outgoing.failures + u8::from(judgement != Judgement::Unentitled);
+                    self.set_aside(Outgoing { failures, ..outgoing }, &text);
+                    if judgement == Judgement::OutOfStep || odd_in_a_row >= ODD_IN_A_ROW_MAX {
+                        return Err(Error::Protocol(Fault::OddAnswer(text.into())).into());
+                    }
+                    continue;
+                }
+                judgement => self.conclude(outgoing, judgement, &text),
+            }
+            (odd_in_a_row, self.answered) = (0, self.answered + 1);
+        }
+    }
+
+    /// Offers as many articles as allowed.
+    fn offer(&mut self, client: &mut Client, open: &mut Open) -> Result<(), SendError> {
+        let (window, verb, request) = match client.streaming() {
+            true => (WINDOW_ARTICLES_MAX, "CHECK", ArticleRequest::Check),
+            false => (1, "IHAVE", ArticleRequest::Ihave),
+        };
+        let mut bytes: usize = open.iter().map(|(outgoing, _)| outgoing.wire.len()).sum();
+        while open.len() < window && bytes < WINDOW_BYTES_MAX && client.has_room() {
+            let Some(next) = self.next()? else { break };
+            bytes += next.wire.len();
+            let submitted = client.submit(format!("{verb} {}", next.id));
+            open.push_back((next, request));
+            submitted?;
+        }
+        Ok(())
+    }
+
+    /// Returns the next article to offer.
+    fn next(&mut self) -> Result<Option<Outgoing>, SendError> {
+        if let Some(fresh) = self.fresh.pop_front() {
+            return Ok(Some(fresh));
+        }
+        if self.is_end {
+            return Ok(None);
+        }
+        let next = block_in_place(|| self.source.next()).map_err(SendError::Source)?;
+        self.counts.damaged = self.source.damaged();
+        self.is_end = next.is_none();
+        self.counts.offered += u64::from(next.is_some());
+        Ok(next)
+    }
+
+    /// Handles the final response about an article.
+    fn conclude(&mut self, outgoing: Outgoing, judgement: Judgement, line: &str) {
+        match judgement {
+            Judgement::Accepted => {
+                self.counts.accepted += 1;
+                self.counts.bytes += outgoing.wire.len() as u64;
+            }
+            Judgement::Refused => self.counts.refused += 1,
+            Judgement::Later => self.later(outgoing),
+            _ => {
+                self.counts.rejected += 1;
+                (self.told)(&outgoing.id, &format!("rejected: {line}"));
+            }
+        }
+    }
+
+    /// Handles an article with an unexpected response, or on which a connection has ended: it is offered
+    /// again later, until that has happened too often.
+    fn set_aside(&mut self, outgoing: Outgoing, line: &str) {
+        if outgoing.failures < ODD_ANSWERS_MAX {
+            return self.later(outgoing);
+        }
+        self.counts.given_up += 1;
+        let times = outgoing.failures;
+        (self.told)(&outgoing.id, &format!("given up after {times} unexpected answers: {line}"));
+    }
+
+    fn later(&mut self, outgoing: Outgoing) {
+        self.counts.later += 1;
+        let bytes = self.later.bytes + outgoing.wire.len();
+        if self.later.articles.len() < LATER_ARTICLES_MAX && bytes <= LATER_BYTES_MAX {
+            self.later.bytes = bytes;
+            self.later.articles.push(outgoing);
+        }
+    }
+
+    /// Offers the deferred articles again.
+    fn again(&mut self) {
+        let Later { articles, .. } = std::mem::take(&mut self.later);
+        self.counts.later -= articles.len() as u64;
+        self.fresh.extend(articles);
+    }
+}
+
+/// Returns the meaning of a response for its article, and its text.
+fn judged(answered: Result<Answer<'_>, Error>, open: &Open) -> Result<(Judgement, String), SendError> {
+    let answer = match answered {
+        Ok(answer) => answer,
+        Err(error) if error.is_odd_answer() => return Ok((Judgement::OutOfStep, error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    let Some((outgoing, request)) = open.front() else {
+        return Err(Error::Protocol(Fault::UnexpectedCode(answer.code)).into());
+    };
+    match answer.judged(*request, outgoing.id.as_bytes()) {
+        Judgement::Closing => Err(Error::Ended.into()),
+        judgement => Ok((judgement, String::from_utf8_lossy(answer.line()).into_owned())),
+    }
+}

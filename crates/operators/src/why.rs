@@ -1,0 +1,150 @@
+//! `newsreel why`: each step of the decision whether an article is sent to a peer, also for past articles.
+
+use super::request::Reply;
+use super::sink::Sink;
+use disk::Patience;
+use feeds::SetAsideArticle;
+use feeds::status::FeedStatus;
+use ingest::kind;
+use ingest::routing::{Decision, Facts, Route, Router};
+use netnews::Article;
+use site_config::Config;
+use spool::{ArticleBuf, ArticleKind, Batch, Event, Key, Lookup, Spool, Start};
+use std::convert::Infallible;
+use std::io;
+
+/// Data about an article that the journal still has.
+struct Recorded {
+    origin: String,
+    /// Whether the article was to be sent to the peer.
+    wanted: bool,
+    wire_bytes: Option<u64>,
+    /// Whether a filter keeps it from all peers.
+    kept_here: bool,
+}
+
+/// Explains why an article is sent to a peer, or is not; returns false if it cannot be explained. `feed` is
+/// that of the peer, if it runs.
+pub fn why(
+    spool: &Spool,
+    config: &Config,
+    message_id: &str,
+    peer: &str,
+    feed: Option<&FeedStatus>,
+    sink: &mut Sink<'_>,
+) -> bool {
+    match explain(spool, config, message_id, peer, sink) {
+        Ok(()) => {
+            let articles = feed.map(|feed| feed.set_aside_articles.as_slice()).unwrap_or_default();
+            if let Some(article) = articles.iter().find(|article| article.message_id == message_id) {
+                sink(Reply::Text(format!("{:<14} {}", "answers", answers(article))));
+            }
+            true
+        }
+        Err(text) => {
+            sink(Reply::Error(text));
+            false
+        }
+    }
+}
+
+fn explain(
+    spool: &Spool,
+    config: &Config,
+    message_id: &str,
+    peer: &str,
+    sink: &mut Sink<'_>,
+) -> Result<(), String> {
+    if !config.peers.iter().any(|own| own.name == peer && own.send.is_some()) {
+        return Err(format!("there is no peer `{peer}` with [peer.send]"));
+    }
+    let key = spool.key(message_id.as_bytes());
+    let token = match spool.lookup(&key) {
+        Lookup::Present(token) => token,
+        Lookup::Unknown => return Err(format!("{message_id} is unknown here")),
+        Lookup::Remembered => return Err(format!("{message_id} was rejected or cancelled")),
+        Lookup::Hidden(_) => return Err(format!("{message_id} is hidden, and sent to nobody")),
+        Lookup::Gone => return Err(format!("{message_id} has been overwritten")),
+    };
+    let mut buf = ArticleBuf::default();
+    if !spool.read(&token, Some(&key), Patience::Wait, &mut buf).map_err(|error| error.to_string())? {
+        return Err(format!("{message_id} cannot be read any more"));
+    }
+    let stored = buf.article();
+    let stored = stored.strip_suffix(b".\r\n").unwrap_or(stored);
+    let article = Article::parse(stored).map_err(|error| error.to_string())?;
+    let number = spool.known_site(peer);
+    let recorded = recorded(spool, key, number).map_err(|error| error.to_string())?;
+    let origin = recorded.as_ref().map_or("", |recorded| recorded.origin.as_str());
+    let wire_bytes = recorded.as_ref().and_then(|recorded| recorded.wire_bytes);
+    let facts = Facts::of(&article, kind(&article), origin, wire_bytes.unwrap_or_else(|| sent(stored)));
+    // The peers' numbers do not affect the decision.
+    let numbers = |name: &str| {
+        let at = config.peers.iter().position(|own| own.name == name).unwrap_or_default();
+        Ok::<_, Infallible>(at as u32)
+    };
+    let Ok(routes) = Route::all(config, numbers);
+    let table = spool.group_table();
+    let router = Router::new(table.clone());
+    router.replace(&config.site, routes, table.clone());
+    let routes = router.routes(&table);
+    let mut say = |what: &str, text: &str| sink(Reply::Text(format!("{what:<14} {text}")));
+    for step in routes.explain(&facts, peer).unwrap_or_default() {
+        say(step.what, &format!("{:<4} {}", if step.passed { "yes" } else { "NO" }, step.text));
+    }
+    let mut decision = Decision::default();
+    routes.decide(&facts, &mut decision);
+    let kept_here = recorded.as_ref().is_some_and(|recorded| recorded.kept_here);
+    if kept_here {
+        say("filter", "NO   a filter lets it go to no peer");
+    }
+    let is_wanted = !kept_here && routes.number_of(peer).is_some_and(|number| decision.has(number));
+    say("now", if is_wanted { "it would be sent" } else { "it would not be sent" });
+    say(
+        "when it came",
+        match (recorded, number) {
+            (None, _) => "not known: the journal no longer has its row",
+            (Some(_), None) => "the peer was not sent anything",
+            (Some(Recorded { wanted: true, .. }), _) => "it was to be sent",
+            (Some(_), _) => "it was not to be sent, or the peer was not known yet",
+        },
+    );
+    Ok(())
+}
+
+/// Describes unexpected responses to an article, and their consequence.
+fn answers(article: &SetAsideArticle) -> String {
+    let consequence = if article.given_up { "given up" } else { "set aside, and offered again later" };
+    let SetAsideArticle { answer, answers, .. } = article;
+    format!("{consequence}: unexpected answer, {answers} times, the last `{answer}`")
+}
+
+/// Returns how many bytes of a stored article are sent, which excludes its Xref line.
+fn sent(stored: &[u8]) -> u64 {
+    let xref = stored.iter().position(|b| *b == b'\n').map_or(0, |at| at + 1);
+    stored.len().saturating_sub(xref) as u64
+}
+
+/// Returns what the journal has about an article, as far back as it is kept.
+fn recorded(spool: &Spool, key: Key, number: Option<u32>) -> io::Result<Option<Recorded>> {
+    let mut tail = spool.tail("why", Start::Oldest)?;
+    let mut batch = Batch::default();
+    loop {
+        tail.next(&mut batch)?;
+        if batch.is_empty() {
+            return Ok(None);
+        }
+        for (_, event) in batch.events() {
+            let Event::Article(row) = event else { continue };
+            if row.key == key {
+                let origin = row.tagged.origin().unwrap_or_default();
+                return Ok(Some(Recorded {
+                    origin: String::from_utf8_lossy(origin).into_owned(),
+                    wanted: number.is_some_and(|number| row.tagged.is_wanted_by(number)),
+                    wire_bytes: row.tagged.wire_bytes(),
+                    kept_here: row.tagged.kind().is_some_and(|kind| kind.has(ArticleKind::LOCAL)),
+                }));
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `newsreel cancel` and `newsreel purge`: articles withdrawn by the operator, regardless of their locks.
+
+use netnews::{MessageId, Wildmat};
+use spool::{Entry, Lookup, PurgeReport, Spool, Trouble};
+
+use super::request::{Purged, Reply};
+use super::sink::{self, Sink};
+use site_base::clock::unix_now;
+
+/// Cancels these articles; those not here yet are refused when they arrive. Returns true if each was a
+/// Message-ID and was handled.
+pub(super) fn cancel(spool: &Spool, message_ids: &[String], dry_run: bool, sink: &mut Sink<'_>) -> bool {
+    let mut ok = true;
+    for text in message_ids {
+        let Some(id) = MessageId::parse(text.as_bytes()) else {
+            ok = false;
+            sink(Reply::Error(not_an_id(text)));
+            continue;
+        };
+        match one(spool, id, dry_run) {
+            Ok(done) => sink(Reply::Text(format!("{id} {done}"))),
+            Err(trouble) => {
+                ok = false;
+                sink(Reply::Error(format!("{id}: {trouble}")));
+            }
+        }
+    }
+    ok
+}
+
+/// Returns the message about a text that should be a Message-ID.
+pub(super) fn not_an_id(text: &str) -> String {
+    format!("`{text}` is not a Message-ID; write it like <left@right>")
+}
+
+fn one(spool: &Spool, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, Trouble> {
+    let key = spool.key(id.as_bytes());
+    Ok(match spool.lookup(&key) {
+        Lookup::Present(_) | Lookup::Hidden(_) if dry_run => "would be cancelled",
+        Lookup::Present(_) | Lookup::Hidden(_) if spool.cancel(id.as_bytes())? => "cancelled",
+        Lookup::Present(_) | Lookup::Hidden(_) => "is not here any more",
+        Lookup::Unknown if dry_run => "is not here; it would be refused when it comes",
+        Lookup::Unknown => {
+            let arrived = u64::try_from(unix_now()).unwrap_or_default();
+            spool.commit(&[Entry::Remember { key, arrived }], &mut Vec::new())?;
+            "is not here; it will be refused when it comes"
+        }
+        Lookup::Remembered | Lookup::Gone => "is not here any more, and is refused when it comes",
+    })
+}
+
+/// Removes all articles from the groups that match.
+pub(super) fn purge(spool: &Spool, groups: &str, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+    let wildmat = match Wildmat::parse(groups.as_bytes()) {
+        Ok(wildmat) => wildmat,
+        Err(error) => {
+            sink(Reply::Error(format!("`{groups}` is not a wildmat: {error}")));
+            return false;
+        }
+    };
+    let purged = spool.purge(&wildmat, dry_run, &sink::Relay::new(sink));
+    match purged {
+        Ok(PurgeReport { groups: 0, .. }) => {
+            sink(Reply::Error(format!("no group matches `{groups}`; nothing is purged")));
+            return false;
+        }
+        Ok(PurgeReport { groups, articles, crossposts, numbers }) => {
+            sink(Reply::Purged(Purged { dry_run, groups, articles, crossposts, numbers }));
+        }
+        Err(trouble) => {
+            sink(Reply::Error(trouble.to_string()));
+            return false;
+        }
+    }
+    true
+}

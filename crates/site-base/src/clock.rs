@@ -1,0 +1,13 @@
+//! The time of day.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Unix seconds, signed, as dates and the spool use them.
+pub fn unix_now() -> i64 {
+    unix_secs() as i64
+}
+
+/// Unix seconds.
+pub fn unix_secs() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

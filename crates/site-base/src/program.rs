@@ -1,0 +1,67 @@
+//! Running programs: how they are started and killed, and reading their standard error.
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::process::Stdio;
+use tokio::io::AsyncReadExt;
+use tokio::process::{ChildStderr, Command};
+
+/// Returns a command that is spoken to over pipes: in a process group of its own (see [`Group`]), in `/`, and
+/// without our environment.
+pub fn piped(program: &str, arguments: &[String]) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    command
+}
+
+/// The process group of a program, killed when this is dropped, children included, unless [`Group::ended`]
+/// was called.
+#[derive(Debug)]
+pub struct Group(Option<u32>);
+
+impl Group {
+    /// Returns the group of the process with this id.
+    pub fn of(id: Option<u32>) -> Self {
+        Self(id)
+    }
+
+    /// Records that the program ended by itself: its id may belong to another process by now.
+    pub fn ended(mut self) {
+        self.0 = None;
+    }
+
+    /// Kills the remaining processes of the group.
+    pub fn kill(&mut self) {
+        let pid = self.0.take().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // The program may have ended by itself meanwhile.
+            let _ended = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Returns the beginning of what a program writes to its standard error until it closes it; the rest is read
+/// and dropped, so that the program is not blocked.
+pub async fn complaint(stderr: Option<ChildStderr>, bytes_max: u64) -> String {
+    let mut complaint = Vec::new();
+    if let Some(stderr) = stderr {
+        let mut begin = stderr.take(bytes_max);
+        let _nothing_to_say = begin.read_to_end(&mut complaint).await;
+        let _dropped = tokio::io::copy(&mut begin.into_inner(), &mut tokio::io::sink()).await;
+    }
+    String::from_utf8_lossy(&complaint).trim().to_owned()
+}

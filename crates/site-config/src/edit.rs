@@ -1,0 +1,233 @@
+//! Changes to the configuration made by commands: they change as little of the text as possible, and keep
+//! comments and order.
+//!
+//! The result is read and checked like any configuration before it replaces the file. Called by
+//! `operations::buffers` and `up`.
+
+use std::path::Path;
+
+use disk::{Access, RealDisk, durable_replace};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, TomlError, Value};
+
+/// A change to the configuration.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// Add a `[[buffer]]` with these keys and values, for a class.
+    Add { name: String, keys: Vec<(&'static str, Value)>, class: String },
+    /// Set a key of a buffer.
+    Set { name: String, key: &'static str, value: Value },
+    /// Remove a `[[buffer]]`, and its name from its class.
+    Remove { name: String },
+    /// Set a key of a section that exists once, such as `[site]`.
+    Value { section: &'static str, key: &'static str, value: Value },
+}
+
+/// Applies changes to a configuration file, all of them or none.
+pub fn apply(file: &Path, changes: &[Change]) -> Result<(), String> {
+    let cannot = |doing: &str, error: &dyn std::fmt::Display| {
+        format!("the configuration {} cannot be {doing}: {error}", file.display())
+    };
+    // Symbolic links are kept.
+    let file = &file.canonicalize().map_err(|error| cannot("found", &error))?;
+    let text = std::fs::read_to_string(file).map_err(|error| cannot("read", &error))?;
+    let edit = |text: String, change| edited(&text, change);
+    let edited = changes.iter().try_fold(text, edit).map_err(|error| cannot("changed", &error))?;
+    super::parse(&edited, file).map_err(|error| {
+        format!("the configuration would no longer be right:\n{}", error.report(false).trim_end())
+    })?;
+    let replaced = durable_replace(&RealDisk::new(), file, &[edited.as_bytes()], Access::All);
+    replaced.map_err(|error| {
+        cannot(
+            "written",
+            &format!("{error}; the server's user must be allowed to write it and its directory"),
+        )
+    })
+}
+
+/// Returns the text after a change.
+pub(crate) fn edited(text: &str, change: &Change) -> Result<String, String> {
+    let mut document: DocumentMut = text.parse().map_err(|error: TomlError| error.message().to_owned())?;
+    match change {
+        Change::Set { name, key, value } => {
+            let all = sections(&mut document, "buffer")?;
+            set(named(all, "buffer", name)?, key, value);
+        }
+        Change::Value { section, key, value } => {
+            let is_new = !document.contains_key(section);
+            let table = document.entry(section).or_insert(Item::Table(Table::new()));
+            let unwritten = || format!("it does not write [{section}]; change it by hand");
+            set(table.as_table_mut().ok_or_else(unwritten)?, key, value);
+            if is_new {
+                return Ok(format!("[{section}]\n{key} = {value}\n\n{text}"));
+            }
+        }
+        Change::Add { name, keys, class } => {
+            let buffers = named(sections(&mut document, "class")?, "class", class)?.get_mut("buffers");
+            let buffers = buffers.and_then(Item::as_array_mut);
+            buffers.ok_or_else(|| format!("its class \"{class}\" has no buffers"))?.push(name);
+            let mut new = Table::new();
+            keys.iter().for_each(|(key, value)| set(&mut new, key, value));
+            sections(&mut document, "buffer")?.push(new);
+        }
+        Change::Remove { name } => {
+            let all = sections(&mut document, "buffer")?;
+            let gone = named(all, "buffer", name)?.clone();
+            all.retain(|table| !is_named(table, name));
+            keep_comment(&mut document, &gone);
+            for class in sections(&mut document, "class")?.iter_mut() {
+                if let Some(list) = class.get_mut("buffers").and_then(Item::as_array_mut) {
+                    remove_from(list, name);
+                }
+            }
+        }
+    }
+    Ok(document.to_string())
+}
+
+/// Moves the comment above a removed section to the section after it.
+fn keep_comment(document: &mut DocumentMut, gone: &Table) {
+    let comment = text_of(gone.decor().prefix());
+    if !comment.contains('#') {
+        return;
+    }
+    let tables = document.iter_mut().flat_map(|(_, item)| match item {
+        Item::Table(table) => vec![table],
+        Item::ArrayOfTables(tables) => tables.iter_mut().collect(),
+        _ => Vec::new(),
+    });
+    let later = tables.filter(|table| table.position() > gone.position());
+    match later.min_by_key(|table| table.position()) {
+        Some(next) => {
+            let own = text_of(next.decor().prefix());
+            next.decor_mut().set_prefix(comment + own.trim_start());
+        }
+        None => {
+            let trailing = text_of(Some(document.trailing()));
+            document.set_trailing(comment + &trailing);
+        }
+    }
+}
+
+/// Removes a name from a list; comments on the others stay.
+fn remove_from(list: &mut Array, name: &str) {
+    let Some(at) = list.iter().position(|element| element.as_str() == Some(name)) else { return };
+    let before = text_of(list.remove(at).decor().prefix());
+    match list.get_mut(at) {
+        Some(next) if !text_of(next.decor().prefix()).contains('#') => next.decor_mut().set_prefix(before),
+        None if before.contains('#') => list.set_trailing(before + &text_of(Some(list.trailing()))),
+        _ => {}
+    }
+}
+
+fn text_of(raw: Option<&RawString>) -> String {
+    raw.and_then(RawString::as_str).unwrap_or_default().to_owned()
+}
+
+/// Returns the `[[...]]` sections of this name.
+fn sections<'a>(document: &'a mut DocumentMut, name: &str) -> Result<&'a mut ArrayOfTables, String> {
+    let sections = document.entry(name).or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    sections
+        .as_array_of_tables_mut()
+        .ok_or_else(|| format!("it does not write its {name} sections as [[{name}]]; change it by hand"))
+}
+
+fn is_named(table: &Table, name: &str) -> bool {
+    table.get("name").and_then(Item::as_str) == Some(name)
+}
+
+fn named<'a>(sections: &'a mut ArrayOfTables, kind: &str, name: &str) -> Result<&'a mut Table, String> {
+    let found = sections.iter_mut().find(|table| is_named(table, name));
+    found.ok_or_else(|| format!("it has no [[{kind}]] with the name \"{name}\""))
+}
+
+/// Sets a key to a value, keeping the text around it.
+fn set(table: &mut Table, key: &str, value: &Value) {
+    let mut value = value.clone();
+    if let Some(old) = table.get(key).and_then(Item::as_value) {
+        *value.decor_mut() = old.decor().clone();
+    }
+    table.insert(key, Item::Value(value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# My site.\n[site]\nlisten = [\"127.0.0.1:1119\"] # here\n\n\
+        # The first one.\n[[buffer]]\nname = \"a\"\npath = \"a.cyc\"   # a file\nsize = \"1 MiB\" # small\n\n\
+        # The second one.\n[[buffer]]\nname = \"b\"\npath = \"b.cyc\"\nsize = \"2 MiB\"\n\n\
+        # Text.\n[[class]]\nname = \"text\"\nbuffers = [\n  \"a\", # first\n  \"b\",\n]\n\n[[rule]]\nclass = \"text\"\n";
+
+    fn check(change: &Change) -> (String, crate::Config) {
+        let text = edited(TEXT, change).unwrap();
+        let config = crate::parse(&text, Path::new("x/newsreel.toml")).map_err(|e| e.report(false)).unwrap();
+        (text, config)
+    }
+
+    /// Returns the added and removed lines.
+    fn difference(text: &str) -> (Vec<&str>, Vec<&'static str>) {
+        let new = text.lines().filter(|line| !TEXT.lines().any(|old| old == *line)).collect();
+        let gone = TEXT.lines().filter(|line| !text.lines().any(|new| new == *line)).collect();
+        (new, gone)
+    }
+
+    #[test]
+    fn a_value_is_changed_in_place_and_a_new_key_put_after_the_others() {
+        let set =
+            |key, value: &str| check(&Change::Set { name: "a".into(), key, value: value.parse().unwrap() });
+        let (text, config) = set("size", "\"3 MiB\"");
+        assert_eq!(difference(&text), (vec!["size = \"3 MiB\" # small"], vec!["size = \"1 MiB\" # small"]));
+        assert_eq!(config.buffers[0].size, Some(3 << 20));
+        let (text, config) = set("retired", "true");
+        assert_eq!(difference(&text), (vec!["retired = true"], vec![]));
+        assert!(text.contains("# small\nretired = true\n\n# The second one."), "{text}");
+        assert!(config.buffers[0].retired && !config.buffers[1].retired);
+        let none = Change::Set { name: "z".into(), key: "size", value: 1.into() };
+        assert_eq!(edited(TEXT, &none).unwrap_err(), "it has no [[buffer]] with the name \"z\"");
+    }
+
+    #[test]
+    fn a_buffer_is_added_after_the_others_and_to_its_class() {
+        let keys = vec![("name", "c".into()), ("path", "/dev/x".into())];
+        let (text, config) = check(&Change::Add { name: "c".into(), keys, class: "text".into() });
+        assert!(
+            text.contains("\"2 MiB\"\n\n[[buffer]]\nname = \"c\"\npath = \"/dev/x\"\n\n# Text."),
+            "{text}"
+        );
+        assert_eq!(config.classes[0].buffers, ["a", "b", "c"]);
+        let lost = Change::Add { name: "c".into(), keys: vec![], class: "none".into() };
+        assert!(edited(TEXT, &lost).unwrap_err().contains("no [[class]]"));
+    }
+
+    #[test]
+    fn a_buffer_is_removed_wherever_it_stands() {
+        let (text, config) = check(&Change::Remove { name: "a".into() });
+        assert_eq!(config.classes[0].buffers, ["b"]);
+        assert!(text.contains("# The first one.\n# The second one.\n[[buffer]]\nname = \"b\""), "{text}");
+        let (text, config) = check(&Change::Remove { name: "b".into() });
+        assert_eq!((config.classes[0].buffers.as_slice(), config.buffers.len()), (&["a".to_owned()][..], 1));
+        assert!(text.contains("# Text.\n[[class]]"), "{text}");
+    }
+
+    #[test]
+    fn a_key_of_the_site_is_changed_or_added() {
+        let set = |key, value: &str| Change::Value { section: "site", key, value: value.parse().unwrap() };
+        let (text, config) = check(&set("listen", "[\"127.0.0.1:2119\"]"));
+        assert_eq!(difference(&text).0, ["listen = [\"127.0.0.1:2119\"] # here"]);
+        assert_eq!(config.site.listen, ["127.0.0.1:2119"]);
+        let (text, config) = check(&set("lists", "\"texts\""));
+        assert_eq!(difference(&text), (vec!["lists = \"texts\""], vec![]));
+        assert_eq!(config.site.lists, Path::new("x/texts"));
+        let text = edited("[[class]]\n", &set("lists", "\"texts\"")).unwrap();
+        assert_eq!(text, "[site]\nlists = \"texts\"\n\n[[class]]\n");
+        let dotted = edited("site.log_level = \"warn\"\n", &set("lists", "\"x\"")).unwrap();
+        assert_eq!(dotted, "site.log_level = \"warn\"\nsite.lists = \"x\"\n");
+    }
+
+    #[test]
+    fn inline_tables_are_left_to_their_owner() {
+        let text = "buffer = [{ name = \"a\", path = \"a\" }]\n";
+        let change = Change::Set { name: "a".into(), key: "size", value: 1.into() };
+        assert!(edited(text, &change).unwrap_err().contains("change it by hand"));
+    }
+}

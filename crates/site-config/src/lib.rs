@@ -1,0 +1,264 @@
+//! The configuration: one TOML file, read completely or not at all.
+//!
+//! Each section is one table (`section!`, see `table`): a key is one row, from which its field, default,
+//! reading, checking, printing, `newsreel explain-config` and `docs/config.md` are made. `kinds` has the
+//! types of values; `read` turns a file into a [`Config`] or into *all* faults in it; `checks` examines
+//! relations between keys and between sections. A [`Config`] is plain data and needs no file.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+#[macro_use]
+mod declare;
+#[macro_use]
+mod link;
+
+mod access;
+mod archive;
+mod auth;
+mod batches;
+mod cache;
+mod checks;
+mod cidr;
+mod control;
+mod diff;
+mod distributions;
+pub mod edit;
+pub mod faults;
+mod filter;
+mod groups;
+mod hours;
+mod kinds;
+mod live;
+mod local_address;
+pub mod manual;
+mod passed_command;
+mod passed_list;
+mod place;
+mod posting;
+mod prefetch;
+mod pull;
+mod read;
+mod report;
+mod search;
+mod send;
+mod site;
+mod spam;
+mod spool_config;
+mod storage;
+pub mod table;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod upstream;
+mod web;
+mod words;
+
+use std::path::{Path, PathBuf};
+
+use table::Table;
+
+pub use access::{Access, Numbers};
+pub use archive::{Archive, ArchiveForm, ArchiveWhen};
+pub use auth::{Auth, Authenticator, Mechanism};
+pub use batches::Batches;
+pub use cache::Cache;
+pub use cidr::Cidr;
+pub use control::{Control, ControlAction, ControlType, LockRule};
+pub use diff::{Change, Difference, differences};
+pub use distributions::Distributions;
+pub use faults::{ConfigError, Fault};
+pub use filter::{FilterProgram, Judges, OnFailure};
+pub use groups::Groups;
+pub use hours::Hours;
+pub use kinds::{WAIT_HERE, check_host_port, host_name, is_path_identity};
+pub use link::{Link, LinkTls, LoginMechanism};
+pub use live::Live;
+pub use local_address::LocalAddress;
+pub use passed_command::PassedCommand;
+pub use passed_list::PassedList;
+pub use place::Place;
+pub use posting::{Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
+pub use prefetch::{Prefetch, PrefetchWhat};
+pub use pull::{BodyServer, Pull, PullBy};
+pub use read::{data_in, load, parse};
+pub use search::Search;
+pub use send::{ArticleType, BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
+pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
+pub use spam::{Spam, SpamMode};
+pub use spool::{Durability, FreeMin, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
+pub use storage::{AgeOf, Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, Stay, keeps};
+pub use tls::{KnownCertificate, Peer, PeerSend, PeerTls, SendTemplate, Tls};
+pub use upstream::Upstream;
+pub use web::Web;
+pub use words::Word;
+
+sections! {
+    /// The server itself.
+    site: Site,
+    /// Certificates.
+    tls: Tls,
+    /// Limits on each client, and on all of them together.
+    limits: Limits,
+    /// Cyclic buffers.
+    buffers: [Buffer],
+    /// Storage classes.
+    classes: [Class],
+    /// Choice of a class for an article; the first match decides, the last one matches everything.
+    rules: [Rule],
+    /// Time that articles stay if nothing is overwritten; the first match decides.
+    expire: [Expire],
+    /// Copies of articles that survive them.
+    archives: [Archive],
+    /// Neighbours that feed us, and that we feed.
+    peers: [Peer],
+    /// Sets of keys that peers share.
+    send_templates: [SendTemplate],
+    /// Batches that arrive as files.
+    batches: Batches,
+    /// Servers from which articles are fetched.
+    pulls: [Pull],
+    /// Servers that have the bodies of articles of which only the headers are here.
+    body_servers: [BodyServer],
+    /// Servers whose groups are shown beside the local ones.
+    upstreams: [Upstream],
+    /// The store of data from upstreams.
+    cache: Cache,
+    /// Fetching from upstreams before readers ask.
+    prefetch: Prefetch,
+    /// Logging in.
+    auth: Auth,
+    /// Authentication programs.
+    authenticators: [Authenticator],
+    /// Rights to read and post; the first match decides; no match: no access.
+    access: [Access],
+    /// Pages and figures over HTTP.
+    web: Web,
+    /// Full text search.
+    search: Search,
+    /// Requirements on posts.
+    posting: Posting,
+    /// Handling of control messages; the first match decides.
+    controls: [Control],
+    /// The built-in filters.
+    spam: Spam,
+    /// Programs that judge articles, posts and logins, in their order.
+    filters: [FilterProgram],
+    /// Withdrawals that are obeyed where no section above decides.
+    cancel: Cancel,
+    /// Mailing posts to moderators.
+    moderation: Moderation,
+    /// Moderators of groups; the first match decides.
+    moderators: [Moderator],
+}
+
+impl Config {
+    /// Returns advice about a path identity that is not a full name, which other sites may have too (RFC 5536
+    /// section 3.1.5).
+    pub fn identity_advice(&self) -> Option<String> {
+        let identity = &self.site.path_identity;
+        (!identity.contains('.')).then(|| {
+            format!(
+                "the path identity `{identity}` has no domain, so another server may have the same; set \
+                 path_identity in [site] to this server's full name, such as news.example.org, before \
+                 articles are exchanged with peers"
+            )
+        })
+    }
+
+    /// Returns true if anything depends on the local address of a connection.
+    pub fn needs_local_address(&self) -> bool {
+        !self.authenticators.is_empty() || self.access.iter().any(|access| !access.listener.is_empty())
+    }
+
+    /// Returns the configuration as a file, every key written out, defaults included: `newsreel show`. It
+    /// reads back as the same configuration.
+    pub fn to_toml(&self) -> String {
+        let section = |(name, lines): (&str, table::Lines)| {
+            let mut text = table::section(name).map_or_else(String::new, table::Section::brackets) + "\n";
+            let mut part = None;
+            for (key, value) in &lines {
+                let (own, word) = key.split_once('.').map_or((None, *key), |(own, word)| (Some(own), word));
+                if let Some(own) = own.filter(|_| own != part) {
+                    text.push_str(&format!("[{name}.{own}]\n"));
+                    part = Some(own);
+                }
+                text.push_str(&format!("{word} = {value}\n"));
+            }
+            text
+        };
+        self.sections().into_iter().map(section).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Joins every path to the directory that it is relative to.
+    fn resolved(mut self) -> Self {
+        let Self {
+            file,
+            site,
+            tls,
+            buffers,
+            classes,
+            archives,
+            batches,
+            peers,
+            pulls,
+            body_servers,
+            upstreams,
+            cache,
+            ..
+        } = &mut self;
+        let archives = archives.iter_mut().map(|archive| &mut archive.path);
+        let own = [&mut site.data, &mut site.lists].into_iter().chain(archives);
+        let of_tls = tls.certificate.iter_mut().chain(&mut tls.key).chain(&mut tls.client_ca);
+        let of_links = pulls.iter_mut().flat_map(Pull::link_files);
+        let of_links = of_links.chain(upstreams.iter_mut().flat_map(Upstream::link_files));
+        let of_links = of_links.chain(body_servers.iter_mut().flat_map(BodyServer::link_files));
+        for path in own.chain(of_tls).chain(of_links) {
+            *path = beside(file, path);
+        }
+        for send in peers.iter_mut().filter_map(|peer| peer.send.as_mut()) {
+            send.batch.iter_mut().chain(&mut send.file).for_each(|path| *path = site.data.join(&path));
+            send.link_files().for_each(|path| *path = beside(file, path));
+        }
+        buffers.iter_mut().for_each(|buffer| buffer.path = site.data.join(&buffer.path));
+        batches.incoming = site.data.join(&batches.incoming);
+        cache.path = site.data.join(&cache.path);
+        cache.log.iter_mut().for_each(|path| *path = site.data.join(&path));
+        for class in classes {
+            let path = class.path.take().unwrap_or_else(|| Path::new("kept").join(&class.name));
+            class.path = keeps(class.method).then(|| site.data.join(path));
+        }
+        self
+    }
+}
+
+/// Returns a path relative to the directory of the configuration, without a leading `./`.
+fn beside(file: &Path, path: &Path) -> PathBuf {
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path == Path::new(".") { dir.to_owned() } else { dir.join(path) }
+}
+
+/// Returns the new configuration with the old values of keys that take effect after a restart.
+pub fn held_back(old: &Config, mut new: Config) -> Config {
+    for class in &mut new.classes {
+        if let Some(old) = old.classes.iter().find(|old| old.name == class.name && old.method == class.method)
+        {
+            class.size = old.size;
+        }
+    }
+    new.cache.path.clone_from(&old.cache.path);
+    new.site.control_group.clone_from(&old.site.control_group);
+    new
+}
+
+/// Returns a text as a TOML string.
+pub fn quoted(text: &str) -> String {
+    toml_edit::Value::from(text).to_string()
+}
+
+/// Returns texts as a TOML list.
+pub fn list(texts: &[String]) -> String {
+    toml_edit::Value::from_iter(texts).to_string()
+}

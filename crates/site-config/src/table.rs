@@ -1,0 +1,153 @@
+//! The common form of all tables of keys: the manual of a key, and reading and printing of its section.
+//!
+//! The tables themselves are written with `section!` (see `declare`), which implements [`Table`] for each
+//! section.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use super::kinds::Kind;
+use super::read::Entry;
+
+/// The time when a changed value takes effect in a running server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// When the file is reloaded.
+    Reload,
+    /// When the server is next started; a reload applies all other changes and reports this one.
+    Restart,
+    /// Not in a running server: a reload that finds it changed is refused as a whole. The text is the
+    /// alternative.
+    Refused(&'static str),
+}
+
+/// A key as described in the manual and in error reports.
+#[derive(Debug)]
+pub struct Key {
+    /// Name of the section.
+    pub section: &'static str,
+    /// Name of the key; for a part of a section it begins with the name of the part.
+    pub name: &'static str,
+    /// Description of accepted values.
+    pub takes: String,
+    /// Default value, as TOML.
+    pub default: Option<&'static str>,
+    /// Description of the value without the key, if it has no default in the table.
+    pub absent: &'static str,
+    /// Purpose of the key, in one paragraph.
+    pub doc: String,
+    /// An example line of the file.
+    pub example: String,
+    /// Time when a changed value takes effect.
+    pub effect: Effect,
+}
+
+impl Key {
+    /// Creates the key of a row of `section!`: section and name, the descriptions of its kind, default, the
+    /// lines of its documentation, example, effect. Not inlined, as there are hundreds of calls.
+    #[inline(never)]
+    pub(super) fn new(
+        (section, name): (&'static str, &'static str),
+        (takes, absent): (String, &'static str),
+        default: Option<&'static str>,
+        doc: &[&str],
+        example: &'static str,
+        effect: Effect,
+    ) -> Self {
+        // The compiler breaks long values into lines.
+        let example = example.replace('\n', " ");
+        Self { section, name, takes, default, absent, doc: paragraph(doc), example, effect }
+    }
+
+    /// Returns the last word of the name, which stands before the value in the file.
+    pub fn word(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+
+    /// Returns `section.name`.
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.section, self.name)
+    }
+}
+
+/// Returns the descriptions of accepted values, and of the value without the key.
+#[inline(never)]
+pub(super) fn words_of<T>(kind: impl Kind<Value = T>) -> (String, &'static str) {
+    (kind.words(), kind.absent_words())
+}
+
+/// Joins the lines of a documentation comment.
+#[inline(never)]
+pub(super) fn paragraph(lines: &[&str]) -> String {
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+}
+
+/// A section's name, manual and keys.
+#[derive(Debug)]
+pub struct Section {
+    /// Name of the section.
+    pub name: &'static str,
+    /// The section has double brackets and may be repeated.
+    pub repeated: bool,
+    /// Purpose of the section, in one paragraph.
+    pub doc: String,
+    /// Keys in the order of the documentation.
+    pub keys: Vec<Key>,
+}
+
+impl Section {
+    /// Returns the name with its brackets: `[site]`, `[[buffer]]`.
+    pub fn brackets(&self) -> String {
+        if self.repeated { format!("[[{}]]", self.name) } else { format!("[{}]", self.name) }
+    }
+}
+
+/// All sections, in the order of the documentation.
+pub static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(super::Draft::sections);
+
+/// Returns all keys, in the order of the documentation.
+pub fn keys() -> impl Iterator<Item = &'static Key> {
+    SECTIONS.iter().flat_map(|section| &section.keys)
+}
+
+/// Returns the section of that name.
+pub fn section(name: &str) -> Option<&'static Section> {
+    SECTIONS.iter().find(|section| section.name == name)
+}
+
+/// Returns the key `section.name`, which may be one of a part: `peer`, `send.to`.
+pub fn key(of: &str, name: &str) -> Option<&'static Key> {
+    keys().find(|key| key.section == of && key.name == name)
+}
+
+/// A value and its place; for a default, the place of its section's head. Faulty values are `None`.
+#[derive(Debug)]
+pub(super) struct At<T> {
+    pub(super) value: Option<T>,
+    pub(super) span: Range<usize>,
+}
+
+/// The keys of a section as printed: names and TOML values.
+pub(super) type Lines = Vec<(&'static str, String)>;
+
+/// Returns a key as printed. Not inlined, like [`Key::new`].
+#[inline(never)]
+pub(super) fn line(name: &'static str, value: &toml_edit::Value) -> (&'static str, String) {
+    (name, value.to_string())
+}
+
+/// A section that was declared with `section!`.
+pub(super) trait Table: Sized {
+    /// The values with their places in the file.
+    type Draft;
+    /// Name of the section.
+    const NAME: &'static str;
+    /// Returns the manual of the section, and of its part if it has one.
+    fn manual() -> Vec<Section>;
+    /// Reads the section; faults are recorded in the entry.
+    fn read(entry: Entry<'_>) -> Self::Draft;
+    /// Returns the values; `None` if one of them is faulty.
+    fn finish(draft: Self::Draft) -> Option<Self>;
+    /// Returns the keys and values, defaults included.
+    fn lines(&self) -> Lines;
+}

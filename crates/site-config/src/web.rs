@@ -1,0 +1,62 @@
+//! `[web]`: HTTP, for people with a browser and for programs that watch the server.
+
+use std::time::Duration;
+
+use super::Cidr;
+use super::kinds::*;
+
+section! {
+    /// Pages for people and figures for programs, over HTTP (docs/web.md). Off unless an address is named.
+    /// What a visitor may see is decided by the same [[access]] sections and users as over NNTP.
+    [web] Web, WebDraft {
+        /// Where to listen for HTTP. newsreel up listens on 127.0.0.1:8119. Passwords are taken over
+        /// unencrypted connections from auth.plain_passwords_from only; see also proxies.
+        listen: Vec<String> = List(HostPort), default [], example ["127.0.0.1:8119"];
+        /// Where to listen for HTTPS, with the certificates of [tls].
+        tls_listen: Vec<String> = List(HostPort), default [], example ["0.0.0.0:8443", "[::]:8443"];
+        /// The names by which browsers reach the pages, without a port. A request for another host is
+        /// answered 421, so that no page elsewhere can reach this server under a name of its own (DNS
+        /// rebinding). IP addresses, localhost and site.path_identity always work.
+        names: Vec<String> = List(Text), default [], example ["news.example.org"];
+        /// The addresses of reverse proxies. What they say in X-Forwarded-For is taken for the visitor's
+        /// address, and X-Forwarded-Proto: https for encryption.
+        proxies: Vec<Cidr> = NetworksOrNone, default [], example ["127.0.0.1"];
+        /// Whether there is the operator's page, at /operator; for whom an [[access]] section says operator.
+        operator: bool = Switch, default true, example false;
+        /// Whether groups and articles can be read, at /groups, and written; by whom an [[access]] section
+        /// lets read and post.
+        reading: bool = Switch, default true, example false;
+        /// Whether robots, such as those of search engines, may read groups and articles. If not, they are
+        /// asked to stay away.
+        robots: bool = Switch, default false, example true;
+        /// Whether there are figures for Prometheus, at /metrics (OpenMetrics); for whom an [[access]]
+        /// section says operator.
+        metrics: bool = Switch, default true, example false;
+        /// Concurrent connections; further ones are answered 503. They do not count for limits.
+        connections_max: usize = 1..=100_000, default 500, example 50;
+        /// Concurrent connections from one address (a proxy counts as one).
+        connections_per_address_max: usize = 1..=100_000, default 50, example 500;
+        /// How long a client may take for a request, its body included, and may let a connection wait for
+        /// the next one. limits.write_timeout holds for answers.
+        request_timeout: Duration = Timeout, default "15 s", example "1 min";
+        /// How long a page may take to be rendered, or may wait for a thread or for memory; after that it is
+        /// answered 503. Pages are rendered on threads of their own, at most half of the processors at once.
+        page_timeout: Duration = Timeout, default "2 s", example "10 s";
+        /// Memory for requests and for answers until they are sent, of all connections together. One address
+        /// has at most half of it. A thread as mbox is sent article by article; everything else is in memory
+        /// until its client has read it. See docs/web.md.
+        memory_max: u64 = Size { min: 1 << 20, max: u64::MAX }, default "128 MiB", example "32 MiB";
+        /// How long a login lasts; without a request for an eighth of that it ends, too.
+        session_longest: Duration = Span, default "5 d", example "12 h";
+        /// Logins remembered at once, at some 200 bytes each; beyond that, those that have been quiet
+        /// longest end.
+        sessions_max: usize = 1..=1_000_000, default 10000, example 100;
+    }
+}
+
+impl Web {
+    /// Returns true if anything is served.
+    pub fn is_on(&self) -> bool {
+        !self.listen.is_empty() || !self.tls_listen.is_empty()
+    }
+}

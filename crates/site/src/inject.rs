@@ -1,0 +1,319 @@
+//! The injecting agent (RFC 5537 section 3.5): takes proto-articles from readers who post.
+//!
+//! Checks the proto-article, completes it, and passes it to `ingest` like any other article, or to
+//! `moderation`. A refusal says what is wrong, since only the injecting agent can tell the poster. The rules
+//! are those of `netnews::injection`, together with this site's groups, rights and limits. Called by
+//! `session`; never by `relay` or `serve`.
+
+mod approving;
+mod backoff;
+mod elsewhere;
+mod filtering;
+mod groups;
+mod poster;
+mod refusal;
+mod secret;
+mod signing;
+mod stamp;
+
+pub(crate) use poster::Poster;
+pub use refusal::Refusal;
+pub use secret::{Secret, is_whole as is_secret_whole};
+
+use crate::Site;
+use crate::moderation::{HeldPost, Moderation, NotQueued};
+use backoff::{Backoff, Paces, Who};
+use filtering::Judged;
+use groups::Way;
+use ingest::checks;
+use ingest::{Disposition, Incoming, Later, NotWithdrawn, Opinion, Origin};
+use netnews::Article;
+use netnews::injection::{self, Objection, Rules};
+use netnews::nntp::response::{append_standard, code};
+use poster::Author;
+use refusal::shown;
+use site_base::clock::unix_now;
+use site_config::{Access, Config, Groups, Live};
+use stamp::Marks;
+use std::fmt::Display;
+use std::io::Write;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use tracing::{debug, error, info};
+use upstreams::Upstreams;
+
+/// State shared by all posts.
+#[derive(Debug)]
+pub struct Injector {
+    config: Live,
+    /// Read at the start, or when first needed if that failed.
+    secret: OnceLock<Secret>,
+    paces: Paces,
+    moderation: Arc<Moderation>,
+    upstreams: Upstreams,
+}
+
+/// An accepted post.
+struct Taken {
+    message_id: String,
+    /// The text after `240 Article`.
+    told: String,
+    /// The group to whose moderator it was mailed.
+    moderated: Option<String>,
+    /// Why it withdraws nothing, although it should withdraw another article.
+    not_withdrawn: Option<NotWithdrawn>,
+}
+
+impl Taken {
+    /// An accepted post of which nothing else is known.
+    fn quietly(message_id: String) -> Self {
+        Self { message_id, told: "received OK".into(), moderated: None, not_withdrawn: None }
+    }
+}
+
+impl Injector {
+    /// Reads the site's secret, or makes it; without it readers are served and posts refused. `moderation`
+    /// and `upstreams` take the posts that are not filed.
+    pub fn open(config: &Live, moderation: Arc<Moderation>, upstreams: Upstreams) -> Self {
+        let (secret, paces, config) = (OnceLock::new(), Paces::default(), config.clone());
+        let injector = Self { config, secret, paces, moderation, upstreams };
+        let _refused_later = injector.read_secret();
+        injector
+    }
+
+    /// Returns the queue of posts to moderated groups.
+    pub fn moderation(&self) -> &Moderation {
+        &self.moderation
+    }
+
+    fn read_secret(&self) -> Result<&Secret, Refusal> {
+        match Secret::open(&self.config.load().site.data) {
+            Ok(secret) => Ok(self.secret.get_or_init(|| secret)),
+            Err(error) => {
+                error!(%error, "posts are refused");
+                Err(Refusal::NoSecret)
+            }
+        }
+    }
+
+    /// Returns the site's secret; tried again at each post until it can be read.
+    fn secret(&self) -> Result<&Secret, Refusal> {
+        self.secret.get().map_or_else(|| tokio::task::block_in_place(|| self.read_secret()), Ok)
+    }
+
+    /// Checks a proto-article and decides where it goes.
+    async fn judge(
+        &self,
+        config: &Config,
+        site: &Site,
+        article: &Article<'_>,
+        poster: &Poster<'_>,
+        now: i64,
+    ) -> Result<Way, Refusal> {
+        let rules = rules(config);
+        injection::check_headers(article, &rules, now)?;
+        if !checks::distributed(article, &config.site.distributions) {
+            return Err(Refusal::UnwantedDistribution);
+        }
+        let table = site.spool.group_table();
+        // Boxed: asking other servers would make every session larger.
+        let may_read = |name: &[u8]| poster.access.read.matches(name);
+        let takers = Box::pin(elsewhere::takers(&self.upstreams, article, may_read, &table)).await;
+        let carried = |name: &[u8]| self.upstreams.taker_of_carried(name);
+        let takers = groups::PostTakers { listed: &takers, of_carried: &carried };
+        let way = groups::judge(article, poster, &table, &takers)?;
+        injection::check_body(article, &rules)?;
+        Ok(way)
+    }
+
+    /// Handles a proto-article sent by POST, and appends the answer.
+    pub async fn post(&self, site: &Site, poster: Option<Poster<'_>>, wire: &[u8], out: &mut Vec<u8>) {
+        let Some(poster) = poster else { return append_failure(out, &Refusal::NotPermitted) };
+        match self.take(site, &poster, wire).await {
+            Ok(taken) => {
+                let _infallible = match (taken.moderated, taken.not_withdrawn) {
+                    (None, None) => write!(out, "240 Article {} {}\r\n", taken.told, taken.message_id),
+                    (None, Some(why)) => {
+                        write!(
+                            out,
+                            "240 Article {}, but withdraws nothing: {why} {}\r\n",
+                            taken.told, taken.message_id
+                        )
+                    }
+                    (Some(group), _) => {
+                        let group = shown(group.as_bytes());
+                        write!(out, "240 Queued for the moderator of {group} {}\r\n", taken.message_id)
+                    }
+                };
+            }
+            Err(refusal) => {
+                debug!(address = poster.address_text, user = poster.user.unwrap_or_default(), %refusal, "post refused");
+                append_failure(out, &refusal);
+            }
+        }
+    }
+
+    async fn take(&self, site: &Site, poster: &Poster<'_>, wire: &[u8]) -> Result<Taken, Refusal> {
+        if site.filer.paused().is_some() {
+            return Err(Refusal::paused(&site.filer));
+        }
+        let now = unix_now();
+        let article = Article::parse(wire)?;
+        let config = self.config.current();
+        let way = self.judge(&config, site, &article, poster, now).await?;
+        let marks = Marks::of(&article, poster.author(), &config, self.secret()?);
+        let who = Who::new(poster.user, poster.address);
+        self.paces.post(&Backoff::of(&config.posting), who, Instant::now()).map_err(Refusal::TooFast)?;
+        let to_moderator = matches!(way, Way::Moderator(_));
+        let complete = injection::complete(&article, &marks.stamp(&config, now, to_moderator));
+        let judged = site.filer.with_filters(|filters| filtering::judge(filters, poster, complete))?;
+        if judged.is_dropped {
+            let user = poster.user.unwrap_or_default();
+            info!(address = poster.address_text, user, id = marks.message_id, "post thrown away by a filter");
+            return Ok(Taken::quietly(marks.message_id));
+        }
+        let (moderated, (told, not_withdrawn)) = match way {
+            Way::File { here, elsewhere } => {
+                (None, self.send(site, poster, (here, elsewhere), (&marks.message_id, judged)).await?)
+            }
+            Way::Moderator(group) => {
+                self.submit(site, &group, &marks.message_id, &judged.wire, (poster.author(), now))?;
+                (Some(group), Default::default())
+            }
+        };
+        info!(
+            address = poster.address_text,
+            user = poster.user.unwrap_or_default(),
+            id = marks.message_id,
+            logging_data = marks.logging_data,
+            moderator_of = moderated.as_deref().unwrap_or_default(),
+            "posted"
+        );
+        if let Some(why) = not_withdrawn {
+            let user = poster.user.unwrap_or_default();
+            info!(address = poster.address_text, user, id = marks.message_id, %why, "the post withdraws nothing");
+        }
+        Ok(Taken { message_id: marks.message_id, told, moderated, not_withdrawn })
+    }
+
+    /// Files a checked article in groups that are carried here, and sends it to the upstreams that have its
+    /// other groups: all or nothing, as far as that can be known. Returns the text for the poster, and why
+    /// nothing is withdrawn.
+    async fn send(
+        &self,
+        site: &Site,
+        poster: &Poster<'_>,
+        (here, mut elsewhere): (Vec<Box<[u8]>>, Vec<Arc<str>>),
+        (message_id, judged): (&str, Judged),
+    ) -> Result<(String, Option<NotWithdrawn>), Refusal> {
+        let is_aside = matches!(judged.opinion, Opinion::Aside(_));
+        // Not sent on, so it is filed here.
+        if is_aside || judged.opinion == Opinion::Keep {
+            elsewhere.clear();
+        }
+        let is_filed = !here.is_empty() || is_aside;
+        if !is_filed && elsewhere.is_empty() {
+            return Err(Refusal::Rejected(ingest::filtered("it is not passed on")));
+        }
+        let config = self.config.current();
+        let article = (message_id, judged.wire.as_slice());
+        let outbox = elsewhere::queue(&self.upstreams, &elsewhere, article, poster.author(), &config)?;
+        let author = (poster.author(), Some(&poster.access.read));
+        let not_withdrawn = if is_filed { file(site, author, here, judged).await? } else { None };
+        // Boxed, as above.
+        let fates = if elsewhere.is_empty() { Vec::new() } else { Box::pin(outbox.send(is_filed)).await };
+        Ok((elsewhere::told(&fates, is_filed)?, not_withdrawn))
+    }
+
+    /// Queues a proto-article for the moderator of `group`; it is on disk when this returns.
+    fn submit(
+        &self,
+        site: &Site,
+        group: &str,
+        id: &str,
+        complete: &[u8],
+        (author, now): (Author<'_>, i64),
+    ) -> Result<(), Refusal> {
+        let spool = &site.spool;
+        if spool.is_known(&spool.key(id.as_bytes())) || spool.is_hash_known(id.as_bytes()) {
+            tokio::task::block_in_place(|| site.spool.settle()).map_err(|_| Refusal::Trouble)?;
+            return Err(Refusal::Rejected(ingest::Reject::Duplicate));
+        }
+        let article = Article::parse(complete)?;
+        let post = HeldPost {
+            message_id: id.to_owned(),
+            group: group.to_owned(),
+            address: author.address_text.to_owned(),
+            user: author.user.unwrap_or_default().to_owned(),
+            queued: now,
+            wire: complete.to_vec(),
+        };
+        tokio::task::block_in_place(|| self.moderation.submit(&article, post)).map_err(|not| match not {
+            NotQueued::Known => Refusal::Rejected(ingest::Reject::Duplicate),
+            NotQueued::NoAddress => Refusal::NoModerator(shown(group.as_bytes())),
+            NotQueued::Full => Refusal::QueueFull(self.config.load().moderation.queue_max),
+            NotQueued::Io => Refusal::Trouble,
+        })
+    }
+}
+
+/// Returns the rules for proto-articles.
+fn rules(config: &Config) -> Rules {
+    let (site, posting) = (&config.site, &config.posting);
+    Rules {
+        article_bytes_max: posting.article_bytes_max.unwrap_or(u64::MAX).min(site.article_bytes_max),
+        age_secs_max: site.max_age_days.map(|days| i64::from(days) * 86_400),
+        groups_max: posting.groups_max,
+        followup_groups_max: posting.followup_groups_max,
+        line_bytes_max: posting.line_bytes_max,
+        check_quoted: posting.check_quoted,
+    }
+}
+
+/// Files a complete article in these of its groups. Returns why it withdraws nothing, if it should withdraw
+/// another article.
+async fn file(
+    site: &Site,
+    (author, read): (Author<'_>, Option<&Groups>),
+    groups: Vec<Box<[u8]>>,
+    judged: Judged,
+) -> Result<Option<NotWithdrawn>, Refusal> {
+    let incoming = Incoming { wire: &judged.wire, claimed_id: None };
+    let mut dispositions = Vec::new();
+    let origin = Origin::injected(author.address_text, read, groups).judged(judged.opinion, &judged.by);
+    let receipt = site.filer.ingest(&origin, &[incoming], &mut dispositions).await;
+    if let Some(ticket) = receipt.ticket {
+        site.durable(ticket).await.map_err(|_| Refusal::Trouble)?;
+    }
+    match dispositions.first() {
+        Some(Disposition::Accepted(_)) => Ok(receipt.pending.and_then(|pending| site.filer.settle(&pending))),
+        Some(Disposition::Rejected(reject)) => Err(Refusal::Rejected(reject.clone())),
+        Some(Disposition::Deferred(Later::Unjudged)) => Err(Refusal::Unjudged),
+        Some(Disposition::Deferred(Later::Paused)) => Err(Refusal::paused(&site.filer)),
+        Some(Disposition::TryLater | Disposition::Deferred(Later::ClassFull)) | None => Err(Refusal::Trouble),
+    }
+}
+
+/// Answers a proto-article that exceeded the size limit.
+pub(crate) fn post_too_large(site: &Site, out: &mut Vec<u8>) {
+    let bytes_max = rules(&site.config.load()).article_bytes_max;
+    append_failure(out, &Refusal::Objection(Objection::TooLarge { bytes_max }));
+}
+
+/// Returns true if a client with this access may post at all.
+pub(crate) fn may_post(access: Option<&Access>) -> bool {
+    access.is_some_and(|access| !access.post.is_empty())
+}
+
+/// Answers POST before the article comes; returns true if it may come.
+pub(crate) fn offer(access: Option<&Access>, out: &mut Vec<u8>) -> bool {
+    let may = may_post(access);
+    append_standard(out, if may { code::SEND_POST } else { code::POSTING_NOT_PERMITTED });
+    may
+}
+
+/// Appends `441 reason`.
+fn append_failure(out: &mut Vec<u8>, reason: &impl Display) {
+    // Writing to a vector does not fail.
+    let _infallible = write!(out, "441 {reason}\r\n");
+}

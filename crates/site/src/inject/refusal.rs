@@ -1,0 +1,119 @@
+//! Reasons for refusing a post, in words that tell the poster what to do.
+//!
+//! Objections to the proto-article itself come from `netnews::injection`; this adds those of this site's
+//! groups, rights and limits. The texts follow `441`. Called by `inject`.
+
+use ingest::{Filer, Reject};
+use netnews::Malformed;
+use netnews::injection::Objection;
+use std::fmt;
+use std::time::Duration;
+
+/// Maximum length of the poster's own text quoted in an answer, in bytes.
+const SHOWN_BYTES_MAX: usize = 200;
+
+/// The reason why a post is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    NotPermitted,
+    Objection(Objection),
+    TooFast(Duration),
+    UnwantedDistribution,
+    ReservedName(String),
+    NoSuchGroup(String),
+    NotYourGroup(String),
+    Closed(String),
+    NoArticles(String),
+    MayNotApprove(String),
+    ControlNotPermitted(String),
+    NoModerator(String),
+    /// This many posts wait for moderators.
+    QueueFull(usize),
+    Rejected(Reject),
+    /// This many posts wait for upstreams.
+    UpstreamQueueFull(usize),
+    /// The servers that have its groups have all refused it, with these words.
+    RefusedElsewhere(String),
+    /// The secret needed to sign articles cannot be read.
+    NoSecret,
+    /// It was approved, but signing it failed for this reason.
+    NotSigned(String),
+    /// A filter cannot judge it now.
+    Unjudged,
+    /// The server is paused, in the operator's words.
+    Paused(String),
+    Trouble,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPermitted => f.write_str("Posting not permitted"),
+            Self::Objection(objection) => objection.fmt(f),
+            Self::TooFast(wait) => {
+                // Rounded up: a poster that waits this long is not refused again.
+                let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+                write!(f, "Posting too fast: wait {seconds} s and try again")
+            }
+            Self::UnwantedDistribution => write!(f, "Posting failed: {}", Reject::UnwantedDistribution),
+            Self::ReservedName(name) => {
+                write!(f, "\"{name}\" is a reserved name, no newsgroup; remove it from Newsgroups")
+            }
+            Self::NoSuchGroup(names) => write!(f, "None of these newsgroups is carried here: {names}"),
+            Self::NotYourGroup(name) => write!(f, "Posting to {name} is not permitted to you"),
+            Self::Closed(name) => {
+                write!(f, "Posting to {name} is not permitted: it accepts articles from other servers only")
+            }
+            Self::NoArticles(name) => write!(f, "Posting to {name} is not permitted: it accepts no articles"),
+            Self::MayNotApprove(names) => {
+                write!(f, "You may not approve articles for {names}; remove the Approved header")
+            }
+            Self::ControlNotPermitted(verb) => {
+                write!(f, "Control message {verb} is not taken from you, only cancel")
+            }
+            Self::NoModerator(group) => {
+                write!(f, "{group} is moderated, and the address of its moderator is not known here")
+            }
+            Self::QueueFull(max) => {
+                write!(f, "Too many posts wait for moderators (at most {max}), try again later")
+            }
+            Self::UpstreamQueueFull(max) => {
+                write!(f, "Too many posts wait for other servers (at most {max}), try again later")
+            }
+            Self::RefusedElsewhere(texts) => write!(f, "Posting failed: {texts}"),
+            Self::Rejected(reject) => write!(f, "Posting failed: {reject}"),
+            Self::NoSecret => f.write_str(
+                "Posting is not possible now: this server's posting secret cannot be read; please inform its operator",
+            ),
+            Self::NotSigned(why) => write!(f, "it cannot be signed: {why}"),
+            Self::Paused(paused) => write!(f, "Posting failed: {paused}; try again later"),
+            Self::Unjudged => f.write_str("Posts cannot be judged now, try again later"),
+            Self::Trouble => f.write_str("Cannot store articles now, try again later"),
+        }
+    }
+}
+
+impl Refusal {
+    /// Returns the refusal of a post during a pause.
+    pub fn paused(filer: &Filer) -> Self {
+        filer.paused().map_or(Self::Unjudged, |paused| Self::Paused(paused.to_string()))
+    }
+}
+
+impl From<Objection> for Refusal {
+    fn from(objection: Objection) -> Self {
+        Self::Objection(objection)
+    }
+}
+
+impl From<Malformed> for Refusal {
+    fn from(malformed: Malformed) -> Self {
+        Self::Objection(Objection::Malformed(malformed))
+    }
+}
+
+/// Returns the poster's text in a form fit for an answer.
+pub(super) fn shown(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text.get(..SHOWN_BYTES_MAX).unwrap_or(text));
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,85 @@
+//! Signing of approved articles by a program, in the header X-PGP-Sig.
+//!
+//! The program reads the text to sign and writes a detached signature, armored, as gpg does; it manages its
+//! own key. Called by `approving`. Form: `netnews::control::pgp_sig`.
+
+use super::refusal::Refusal;
+use netnews::control::pgp_sig::Unsigned;
+use netnews::{Article, Known};
+use site_base::printable;
+use site_base::program::{Group, complaint, piped};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// Time limit for the program.
+const TIME_MAX: Duration = Duration::from_secs(30);
+/// Maximum length of a signature; those of the largest keys have some 1,500 bytes.
+const SIGNATURE_BYTES_MAX: u64 = 64 << 10;
+/// Maximum length of its error output in the log, in bytes.
+const COMPLAINT_BYTES_MAX: u64 = 500;
+
+/// Returns a complete article signed by `command`. Signatures added by the poster are removed.
+pub(super) async fn signed(command: &[String], wire: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let wire = unsigned(wire)?;
+    let article = Article::parse(&wire)?;
+    let unsigned = Unsigned::of(&article).map_err(|error| Refusal::NotSigned(error.to_string()))?;
+    let said = match timeout(TIME_MAX, run(command, &unsigned.message)).await {
+        Ok(said) => said.map_err(Refusal::NotSigned)?,
+        Err(_) => {
+            let text = format!("{} did not end within {} s", command_name(command), TIME_MAX.as_secs());
+            return Err(Refusal::NotSigned(text));
+        }
+    };
+    let header = std::str::from_utf8(&said).ok().and_then(|armored| unsigned.header(armored));
+    let no_signature = || Refusal::NotSigned(format!("{} has written no signature", command_name(command)));
+    let header = header.ok_or_else(no_signature)?;
+    let (head, rest) = wire.split_at_checked(article.head().len()).unwrap_or((&wire, &[]));
+    Ok([head, header.as_bytes(), rest].concat())
+}
+
+fn command_name(command: &[String]) -> &str {
+    command.first().map_or("", String::as_str)
+}
+
+/// Returns the article without X-PGP-Sig headers.
+fn unsigned(wire: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let mut wire = wire.to_vec();
+    loop {
+        let lines = Article::parse(&wire)?.header_lines(Known::XPgpSig);
+        match lines.filter(|lines| !lines.is_empty()) {
+            Some(lines) => drop(wire.drain(lines)),
+            None => return Ok(wire),
+        }
+    }
+}
+
+/// Runs the program to its end; returns its output.
+async fn run(command: &[String], message: &[u8]) -> Result<Vec<u8>, String> {
+    let Some((program, arguments)) = command.split_first() else { return Err("no program is named".into()) };
+    let failed = |error: std::io::Error| format!("{program}: {error}");
+    let mut child = piped(program, arguments).spawn().map_err(failed)?;
+    let mut group = Group::of(child.id());
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let feeding = async {
+        if let Some(mut stdin) = stdin {
+            // A program that stops reading reports the reason by its exit status.
+            let _gone = stdin.write_all(message).await;
+        }
+    };
+    let reading = async {
+        let mut said = Vec::new();
+        if let Some(stdout) = stdout {
+            stdout.take(SIGNATURE_BYTES_MAX).read_to_end(&mut said).await?;
+        }
+        Ok::<_, std::io::Error>(said)
+    };
+    let complaining = complaint(stderr, COMPLAINT_BYTES_MAX);
+    let ((), said, complaint, status) = tokio::join!(feeding, reading, complaining, child.wait());
+    group.kill();
+    let (said, status) = (said.map_err(failed)?, status.map_err(failed)?);
+    match status.success() {
+        true => Ok(said),
+        false => Err(format!("{program}: {status}: {}", printable::line(&complaint))),
+    }
+}

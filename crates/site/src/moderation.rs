@@ -1,0 +1,329 @@
+//! Posts for moderators: a queue of mails on disk and sending them, or posts that are held here (`held`).
+//!
+//! A post is on disk before its poster gets 240; it leaves the queue when the mail server has taken it, so a
+//! crash at worst sends it twice, with the same Message-ID, and never loses it. Mail that cannot be sent is
+//! tried again at growing intervals, and finally put aside. `submit` is called by `inject`, `run` is a task
+//! of `server`. Sources: RFC 5537 section 3.5.1, `docs/formats/moderation.md`.
+
+mod held;
+mod mailer;
+mod queue;
+mod sendmail;
+mod smtp;
+mod unsent;
+
+use disk::Disk;
+use hashbrown::HashMap;
+pub use held::{HeldPost, is_whole as is_held_whole};
+use held::{HeldPosts, Put};
+use mailer::Mailer;
+use netnews::injection::{is_address, moderation as form};
+use netnews::{Article, date};
+pub use queue::is_whole as is_mail_whole;
+use queue::{Mail, Queue};
+use site_base::clock::unix_now;
+use site_base::counters::{add, read};
+use site_base::file_name::FileName;
+use site_config::{Config, Live, MailForm, WAIT_HERE};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tracing::{error, info, warn};
+use unsent::Unsent;
+
+/// Interval at which the queue is checked when nothing is due.
+const LOOK_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Maximum length of the subject of a mail to the newsmaster.
+const SUBJECT_BYTES_MAX: usize = 200;
+
+/// The reason why a post was not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotQueued {
+    /// There is no moderator, or the group's name makes no valid mail address.
+    NoAddress,
+    /// A post with this Message-ID is waiting already.
+    Known,
+    /// The queue is full.
+    Full,
+    /// Writing failed.
+    Io,
+}
+
+/// The queue and its sender.
+#[derive(Debug)]
+pub struct Moderation {
+    config: Live,
+    queue: Queue,
+    held: HeldPosts,
+    fresh: Notify,
+    /// Mails sent since the start.
+    pub sent: AtomicU64,
+}
+
+/// The reason why no mail can be sent to the moderator of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoModerator {
+    /// The configuration has no moderator for it.
+    Unnamed,
+    /// The address made from the group's name is invalid.
+    NoAddress(String),
+}
+
+/// Destination of posts to a moderated group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Submission {
+    /// This mail address.
+    Mail(String),
+    /// Held here.
+    Here,
+}
+
+/// Returns the destination of posts to a moderated group.
+pub fn submission(config: &Config, group: &str) -> Result<Submission, NoModerator> {
+    let named = config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()));
+    let template = named.map(|moderator| &moderator.address).or(config.moderation.default_address.as_ref());
+    let template = template.ok_or(NoModerator::Unnamed)?;
+    if template == WAIT_HERE {
+        return Ok(Submission::Here);
+    }
+    let to = form::address(template, group);
+    if is_usable(&to) { Ok(Submission::Mail(to)) } else { Err(NoModerator::NoAddress(to)) }
+}
+
+/// Returns advice about moderated groups in `moderated` that have no moderator; `None` if all have one.
+pub fn advice<'a>(config: &Config, moderated: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut without = moderated.filter(|group| submission(config, group) == Err(NoModerator::Unnamed));
+    let first = without.next()?;
+    let what = match without.count() {
+        0 => format!("the moderated group {first} has"),
+        others => format!("{} moderated groups, such as {first}, have", others + 1),
+    };
+    Some(format!(
+        "{what} no moderator, so posts are refused; name one in a [[moderator]], or for the groups of Usenet set \
+         default_address = \"%s@moderators.isc.org\" in [moderation]"
+    ))
+}
+
+fn is_usable(to: &str) -> bool {
+    // An address that begins like an option must not become an argument of a program.
+    is_address(to.as_bytes()) && !to.starts_with('-')
+}
+
+/// Time of the next try.
+#[derive(Debug, Clone, Copy)]
+struct Retry {
+    tries: u32,
+    at: Instant,
+}
+
+impl Moderation {
+    pub fn open(config: &Live, disk: &Arc<dyn Disk>) -> io::Result<Arc<Self>> {
+        let queue = Queue::open(disk.clone(), &config.load().site.data)?;
+        let held = HeldPosts::of(disk.clone(), &config.load().site.data);
+        let (fresh, sent) = (Notify::new(), AtomicU64::new(0));
+        Ok(Arc::new(Self { queue, held, fresh, config: config.clone(), sent }))
+    }
+
+    /// Returns the number of mails that are to be sent.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Returns the number of mails put aside since the start because they could not be sent.
+    pub fn failed(&self) -> u64 {
+        read(&self.queue.put_aside)
+    }
+
+    /// Returns the posts that are held here.
+    pub fn held(&self) -> &HeldPosts {
+        &self.held
+    }
+
+    /// Returns the sender address of the site's mails.
+    pub fn sender(&self) -> String {
+        sender(&self.config.load())
+    }
+
+    /// Queues a proto-article, which has Message-ID and Date, for the moderator of a group. When this returns
+    /// it survives a power failure. Blocks.
+    pub fn submit(&self, article: &Article<'_>, post: HeldPost) -> Result<(), NotQueued> {
+        let config = self.config.current();
+        let (group, now) = (post.group.as_str(), post.queued);
+        let to = match submission(&config, group) {
+            Ok(Submission::Mail(to)) => to,
+            Ok(Submission::Here) => return self.hold(&post, config.moderation.queue_max),
+            Err(NoModerator::Unnamed) => return Err(NotQueued::NoAddress),
+            Err(NoModerator::NoAddress(address)) => {
+                warn!(group, address, "no usable address of a moderator; see [[moderator]]");
+                return Err(NotQueued::NoAddress);
+            }
+        };
+        let from = sender(&config);
+        let text = match config.moderation.form {
+            MailForm::Plain => form::plain(article, &to),
+            MailForm::Encapsulated => {
+                let mut today = Vec::new();
+                date::format_rfc5322(now, &mut today);
+                form::encapsulated(article, &to, &from, &today, group)
+            }
+        };
+        let mail = Mail { to, from, queued: now, text };
+        match self.queue.put(&mail, config.moderation.queue_max) {
+            Ok(true) => {
+                self.fresh.notify_one();
+                Ok(())
+            }
+            Ok(false) => {
+                warn!(waiting = self.queue.len(), "no more posts for moderators can be queued");
+                Err(NotQueued::Full)
+            }
+            Err(error) => {
+                error!(%error, "cannot queue a post for a moderator");
+                Err(NotQueued::Io)
+            }
+        }
+    }
+
+    fn hold(&self, post: &HeldPost, max: usize) -> Result<(), NotQueued> {
+        match self.held.put(post, max) {
+            Ok(Put::Waits) => Ok(()),
+            Ok(Put::Known) => Err(NotQueued::Known),
+            Ok(Put::Full) => {
+                warn!(max, "no more posts can wait for newsreel moderation");
+                Err(NotQueued::Full)
+            }
+            Err(error) => {
+                error!(%error, "cannot keep a post for a moderator");
+                Err(NotQueued::Io)
+            }
+        }
+    }
+
+    /// Queues a text for the newsmaster or a poster, in lines that end in LF. Such mails may take half of the
+    /// queue, which leaves room for posts. Blocks.
+    pub fn notify(&self, to: &str, subject: &str, text: &[u8], now: i64) -> Result<(), NotQueued> {
+        let config = self.config.current();
+        let from = sender(&config);
+        let mut today = Vec::new();
+        date::format_rfc5322(now, &mut today);
+        let subject: String = subject.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
+        let head = format!(
+            "From: {from}\nTo: {to}\nSubject: {}\nDate: {}\nAuto-Submitted: auto-generated\nMIME-Version: 1.0\n\
+             Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n",
+            subject.get(..SUBJECT_BYTES_MAX).unwrap_or(&subject),
+            String::from_utf8_lossy(&today),
+        );
+        let mut lines = Vec::with_capacity(head.len() + text.len() + text.len() / 32);
+        for line in [head.as_bytes(), text].concat().split_inclusive(|b| *b == b'\n') {
+            lines.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
+            lines.extend_from_slice(b"\r\n");
+        }
+        let mail = Mail { to: to.to_owned(), from, queued: now, text: lines };
+        match self.queue.put(&mail, config.moderation.queue_max / 2) {
+            Ok(true) => {
+                self.fresh.notify_one();
+                Ok(())
+            }
+            Ok(false) => Err(NotQueued::Full),
+            Err(error) => {
+                error!(%error, "cannot queue a mail");
+                Err(NotQueued::Io)
+            }
+        }
+    }
+
+    /// Sends queued mails until `stopping` resolves; a mail interrupted by that is sent again later.
+    pub async fn run(self: Arc<Self>, stopping: impl Future<Output = ()>) {
+        let work = async {
+            let mut retries = HashMap::new();
+            let mut down = None;
+            loop {
+                let pause = self.pass(&mut retries, &mut down).await;
+                tokio::select! {
+                    () = self.fresh.notified() => {}
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = stopping => {}
+        }
+    }
+
+    /// Tries all mails that are due; returns the time until the next. `down` is the time until which the mail
+    /// server is not tried.
+    async fn pass(&self, retries: &mut HashMap<FileName, Retry>, down: &mut Option<Retry>) -> Duration {
+        let now = Instant::now();
+        if let Some(down) = down.filter(|down| down.at > now) {
+            return down.at - now;
+        }
+        let names = tokio::task::block_in_place(|| self.queue.names());
+        retries.retain(|name, _| names.contains(name));
+        for name in names {
+            if retries.get(&name).is_some_and(|retry| retry.at > Instant::now()) {
+                continue;
+            }
+            let Some(mail) = tokio::task::block_in_place(|| self.queue.read(&name)) else { continue };
+            let mailer = {
+                let config = self.config.load();
+                Mailer::of(&config.moderation, &config.site.path_identity)
+            };
+            match mailer.send(&mail).await {
+                Ok(()) => {
+                    *down = None;
+                    add(&self.sent, 1);
+                    info!(to = mail.to, mail = %name, "mailed");
+                    tokio::task::block_in_place(|| self.queue.remove(&name));
+                }
+                Err(Unsent::Down(text)) => {
+                    let retry = self.again(*down);
+                    warn!(%text, seconds = (retry.at - Instant::now()).as_secs(), "mail for moderators cannot be sent");
+                    *down = Some(retry);
+                    self.give_up_old(&name, &mail);
+                    break;
+                }
+                Err(Unsent::Later(text)) => {
+                    *down = None;
+                    warn!(to = mail.to, mail = %name, %text, "mail to moderator is not taken yet");
+                    let retry = self.again(retries.get(&name).copied());
+                    retries.insert(name.clone(), retry);
+                    self.give_up_old(&name, &mail);
+                }
+                Err(Unsent::Never(text)) => {
+                    *down = None;
+                    error!(to = mail.to, mail = %name, %text, "mail to moderator is refused; it is in moderation/failed");
+                    tokio::task::block_in_place(|| self.queue.put_aside(&name));
+                }
+            }
+        }
+        let next = retries.values().map(|retry| retry.at).chain(down.map(|down| down.at)).min();
+        next.map_or(LOOK_INTERVAL, |at| at.saturating_duration_since(Instant::now()).min(LOOK_INTERVAL))
+    }
+
+    fn again(&self, before: Option<Retry>) -> Retry {
+        let config = self.config.load();
+        let moderation = &config.moderation;
+        let tries = before.map_or(0, |retry| retry.tries);
+        let factor = 1u32.checked_shl(tries).unwrap_or(u32::MAX);
+        let pause = moderation.retry_first.saturating_mul(factor).min(moderation.retry_longest);
+        Retry { tries: tries.saturating_add(1), at: Instant::now() + pause }
+    }
+
+    fn give_up_old(&self, name: &FileName, mail: &Mail) {
+        let age = u64::try_from(unix_now() - mail.queued).unwrap_or_default();
+        if Duration::from_secs(age) >= self.config.load().moderation.give_up_after {
+            error!(to = mail.to, mail = %name, "mail to moderator could not be sent; it is in moderation/failed");
+            tokio::task::block_in_place(|| self.queue.put_aside(name));
+        }
+    }
+}
+
+/// Returns the envelope sender of mails.
+pub(crate) fn sender(config: &Config) -> String {
+    let configured = config.moderation.sender.clone();
+    configured.unwrap_or_else(|| format!("news@{}", config.site.path_identity))
+}

@@ -1,0 +1,132 @@
+//! Mail by SMTP to a server: one connection, one mail, one recipient.
+//!
+//! Without encryption and login, which mail servers on the same machine or network do not ask for; for any
+//! other there are programs (see the decision on it). Called by `mailer`. Source: RFC 5321, RFC 6152
+//! (8BITMIME).
+
+use super::queue::Mail;
+use super::unsent::Unsent;
+use netnews::nntp::wire::dot_stuff;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Time limit for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time limit for an answer (RFC 5321 section 4.5.3.2 asks for 2 to 10 minutes).
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
+/// Maximum length of an answer line, in bytes.
+const LINE_BYTES_MAX: u64 = 4_096;
+/// Maximum number of lines of an answer.
+const LINES_MAX: usize = 100;
+
+/// An answer with code and text.
+struct Answer {
+    code: u16,
+    text: String,
+}
+
+/// An SMTP connection.
+struct Talk {
+    stream: BufReader<TcpStream>,
+}
+
+/// Sends `mail` through `server`, with `identity` as our name.
+pub(super) async fn send(server: &str, identity: &str, mail: &Mail) -> Result<(), Unsent> {
+    let down = |text: String| Unsent::Down(format!("{server}: {text}"));
+    let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(server)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(down(error.to_string())),
+        Err(_) => return Err(down("no connection".into())),
+    };
+    let mut talk = Talk { stream: BufReader::new(stream) };
+    let greeting = talk.answer().await.map_err(down)?;
+    if greeting.code != 220 {
+        return Err(down(greeting.text));
+    }
+    let mut hello = talk.ask(&format!("EHLO {identity}")).await.map_err(down)?;
+    if hello.code >= 500 {
+        hello = talk.ask(&format!("HELO {identity}")).await.map_err(down)?;
+    }
+    if hello.code != 250 {
+        return Err(down(hello.text));
+    }
+    let eight_bit = !mail.text.is_ascii() && hello.text.to_ascii_uppercase().contains("8BITMIME");
+    let body = if eight_bit { " BODY=8BITMIME" } else { "" };
+    let sender = talk.ask(&format!("MAIL FROM:<{}>{body}", mail.from)).await.map_err(down)?;
+    if sender.code != 250 {
+        // It may be our sender address that is refused, which an operator can correct: no mail is given up
+        // for that.
+        return Err(down(sender.text));
+    }
+    let recipient = talk.ask(&format!("RCPT TO:<{}>", mail.to)).await;
+    settled(server, recipient, &[250, 251, 252])?;
+    settled(server, talk.ask("DATA").await, &[354])?;
+    let mut text = Vec::with_capacity(mail.text.len() + 64);
+    dot_stuff(&mail.text, &mut text);
+    text.push(b'.');
+    settled(server, talk.ask_bytes(&text).await, &[250])?;
+    // The mail is accepted; failures after that do not matter.
+    let _parted = talk.ask("QUIT").await;
+    Ok(())
+}
+
+/// Checks an answer; the error says whether the mail is tried again.
+fn settled(server: &str, answer: Result<Answer, String>, good: &[u16]) -> Result<(), Unsent> {
+    match answer {
+        Ok(answer) if good.contains(&answer.code) => Ok(()),
+        Ok(answer) if answer.code >= 500 => Err(Unsent::Never(format!("{server}: {}", answer.text))),
+        Ok(answer) => Err(Unsent::Later(format!("{server}: {}", answer.text))),
+        Err(text) => Err(Unsent::Later(format!("{server}: {text}"))),
+    }
+}
+
+impl Talk {
+    async fn ask(&mut self, command: &str) -> Result<Answer, String> {
+        self.ask_bytes(command.as_bytes()).await
+    }
+
+    async fn ask_bytes(&mut self, bytes: &[u8]) -> Result<Answer, String> {
+        let sending = async {
+            self.stream.write_all(bytes).await?;
+            self.stream.write_all(b"\r\n").await?;
+            self.stream.flush().await
+        };
+        match timeout(ANSWER_TIMEOUT, sending).await {
+            Ok(Ok(())) => self.answer().await,
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("takes nothing more".into()),
+        }
+    }
+
+    /// Reads the next answer; its lines are joined with spaces.
+    async fn answer(&mut self) -> Result<Answer, String> {
+        let mut text = String::new();
+        for _ in 0..LINES_MAX {
+            let mut line = Vec::new();
+            let mut limited = (&mut self.stream).take(LINE_BYTES_MAX);
+            let reading = limited.read_until(b'\n', &mut line);
+            match timeout(ANSWER_TIMEOUT, reading).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(error.to_string()),
+                Err(_) => return Err("no answer".into()),
+            }
+            if !line.ends_with(b"\n") {
+                return Err("the connection ended".into());
+            }
+            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+            let code = line
+                .get(..3)
+                .and_then(|code| code.parse().ok())
+                .ok_or_else(|| format!("`{line}` is no answer"))?;
+            let last = line.as_bytes().get(3) != Some(&b'-');
+            text.push_str(if text.is_empty() { "" } else { " " });
+            text.push_str(&line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>());
+            if last {
+                return Ok(Answer { code, text });
+            }
+        }
+        Err("an answer without end".into())
+    }
+}

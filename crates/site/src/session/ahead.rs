@@ -1,0 +1,71 @@
+//! Looking ahead in the input: the source learns of the commands after the current one, so that what it must
+//! fetch for them is requested before their turn. Answers are still sent one after the other.
+//!
+//! Includes only commands that read something, up to the first other one. Called by `rounds`.
+
+use super::Session;
+use super::dispatch::is_reading;
+use super::rounds::command_line;
+use memchr::memchr;
+use netnews::nntp::command::{self, Command};
+use netnews::nntp::wire::NextLine;
+use upstreams::NewsSource;
+
+/// Maximum number of commands looked at ahead.
+const COMMANDS_MAX: usize = 64;
+
+/// State of looking ahead in a round.
+#[derive(Debug, Default)]
+pub(super) struct LookAhead {
+    /// Commands to handle before looking again.
+    pause: usize,
+    /// The source has been notified of commands.
+    was_told: bool,
+}
+
+impl<S: NewsSource> Session<S> {
+    /// Returns true if at least two commands from `at` on are worth a look, and the last look is over.
+    pub(super) fn may_look_ahead(&mut self, buffer: &[u8], at: usize) -> bool {
+        if self.ahead.pause > 0 {
+            self.ahead.pause -= 1;
+            return false;
+        }
+        let rest = buffer.get(at..).unwrap_or_default();
+        let has_more = memchr(b'\n', rest).is_some_and(|lf| lf + 1 < rest.len());
+        has_more && self.reader.looks_ahead() && self.client.may_read()
+    }
+
+    /// Announces the commands from `at` on to the source.
+    pub(super) async fn look_ahead(&mut self, buffer: &[u8], at: usize) {
+        let (mut commands, mut from) = (Vec::new(), at);
+        while commands.len() < COMMANDS_MAX
+            && let NextLine::Line { line, next } = command_line(buffer, from)
+            && let Ok(command) = command::parse(line)
+            && is_reading(&command)
+        {
+            commands.push(command);
+            from = next;
+        }
+        // The window advances when half of it is answered.
+        let is_all = commands.len() < COMMANDS_MAX;
+        self.ahead.pause = if is_all { commands.len() } else { COMMANDS_MAX / 2 }.saturating_sub(1);
+        if commands.len() > 1 {
+            self.reader.look_ahead(&commands).await;
+            self.ahead.was_told = true;
+        }
+    }
+
+    /// Looks again after a command that selects another group, as numbers then refer to that.
+    pub(super) fn select_changes(&mut self, command: &Command<'_>) {
+        if matches!(command, Command::Group(_) | Command::ListGroup { .. }) {
+            self.ahead.pause = 0;
+        }
+    }
+
+    /// Ends looking ahead at the end of a round.
+    pub(super) async fn end_look_ahead(&mut self) {
+        if std::mem::take(&mut self.ahead).was_told {
+            self.reader.look_ahead(&[]).await;
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! The memory held for articles that are arriving, and the choice of the one to give up when there is no
+//! more.
+//!
+//! Every article is charged to one or two accounts, each with its limit: peers in total; or posters in total,
+//! and the user or the address that posts. Invariant: no account exceeds its limit. Articles that find one
+//! full wait, oldest first, as long as others make progress. Slow articles are not waited for: below
+//! [`SLOW_BYTES_PER_SEC`] the slowest holder of the full account is given up, even if it is the one that
+//! asks; if no article is being received because all wait, the slowest is given up, too, so that they cannot
+//! block each other. No I/O, and the time comes from the caller. Called by [`super::Place`]. Rationale:
+//! decision 29.
+
+use hashbrown::HashMap;
+use site_base::lock::Leaf;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// Average rate below which a holder is slow, so that others do not wait for it.
+const SLOW_BYTES_PER_SEC: f64 = 32_768.0;
+/// Minimum time before a holder counts as slow.
+const SLOW_AFTER: Duration = Duration::from_secs(2);
+
+/// The account that memory is charged to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Account {
+    /// All peers, for articles that they relay.
+    Peers,
+    /// All posters.
+    Posters,
+    /// Posts from an address without login; for IPv6 from the /64 network.
+    Address(IpAddr),
+    /// Posts of a user, from any address.
+    User(Box<str>),
+}
+
+/// An account and its limit in bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Charge {
+    pub account: Account,
+    pub bytes_max: usize,
+}
+
+/// The reason why an article is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoRoom(pub &'static str);
+
+impl NoRoom {
+    /// The reason for an article that waited in vain.
+    pub const WAITED: Self = Self("Not enough memory for this article, try again later");
+}
+
+/// A notification for a holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    /// The memory it asked for is granted.
+    Granted,
+    /// The article has to be given up.
+    GiveUp(NoRoom),
+}
+
+/// Channel of notifications for a holder. `GiveUp` stays.
+#[derive(Debug, Default)]
+pub(super) struct Signal(Leaf<(Option<Word>, Option<Waker>)>);
+
+impl Signal {
+    fn tell(&self, word: Word) {
+        let mut state = self.0.lock();
+        state.0 = Some(word);
+        if let Some(waker) = state.1.take() {
+            waker.wake();
+        }
+    }
+
+    pub fn poll(&self, cx: &Context<'_>) -> Poll<Word> {
+        let mut state = self.0.lock();
+        match state.0 {
+            Some(Word::Granted) => {
+                state.0 = None;
+                Poll::Ready(Word::Granted)
+            }
+            Some(word) => Poll::Ready(word),
+            None => {
+                state.1 = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// State shared by a holder and the ledger.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub signal: Signal,
+    /// Bytes of the article that have arrived.
+    pub arrived: AtomicUsize,
+}
+
+/// An article that is arriving.
+#[derive(Debug)]
+struct Holder {
+    charges: Box<[Charge]>,
+    bytes: usize,
+    /// Time when the article began, moved on by the time spent waiting for memory.
+    since: Instant,
+    /// The size it waits for, and since when.
+    waits: Option<(usize, Instant)>,
+    /// The holder was notified to give up and has not left yet.
+    leaving: bool,
+    shared: Arc<Shared>,
+}
+
+impl Holder {
+    /// Returns the time for which the article has been arriving.
+    fn elapsed(&self, now: Instant) -> Duration {
+        self.waits.map_or(now, |(_, since)| since).saturating_duration_since(self.since)
+    }
+
+    fn bytes_per_sec(&self, now: Instant) -> f64 {
+        // In the first second the rate means nothing.
+        let secs = self.elapsed(now).as_secs_f64().max(1.0);
+        self.shared.arrived.load(Ordering::Relaxed) as f64 / secs
+    }
+
+    fn is_slow(&self, now: Instant) -> bool {
+        self.elapsed(now) >= SLOW_AFTER && self.bytes_per_sec(now) < SLOW_BYTES_PER_SEC
+    }
+
+    fn is_charged_to(&self, account: &Account) -> bool {
+        self.charges.iter().any(|charge| charge.account == *account)
+    }
+}
+
+/// All accounts and holders.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    next: u64,
+    /// Holders by age.
+    holders: BTreeMap<u64, Holder>,
+    used: HashMap<Account, usize>,
+}
+
+impl Ledger {
+    /// Returns the bytes held in total. Every article is charged to exactly one of these two accounts.
+    pub fn bytes(&self) -> usize {
+        let used = |account| self.used.get(account).copied().unwrap_or_default();
+        used(&Account::Peers) + used(&Account::Posters)
+    }
+
+    /// Adds a holder of nothing so far, whose article began at `since`; returns its number.
+    pub fn enter(&mut self, charges: Box<[Charge]>, since: Instant, shared: Arc<Shared>) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.holders.insert(id, Holder { charges, bytes: 0, since, waits: None, leaving: false, shared });
+        id
+    }
+
+    /// Asks for this many bytes in total. Returns true if they are granted; otherwise the holder is notified
+    /// later.
+    pub fn want(&mut self, id: u64, bytes: usize, now: Instant) -> bool {
+        let Some(holder) = self.holders.get_mut(&id) else { return false };
+        if holder.leaving {
+            return false;
+        }
+        holder.waits = Some((bytes, now));
+        if self.grant(id, now) {
+            return true;
+        }
+        self.look(id, now);
+        false
+    }
+
+    /// Chooses holders to give way to a waiting one. Called repeatedly, as others may become slow.
+    pub fn look(&mut self, id: u64, now: Instant) {
+        while let Some((account, lacking)) = self.full(id) {
+            let leaving: usize =
+                self.of(&account).filter(|(_, holder)| holder.leaving).map(|(_, h)| h.bytes).sum();
+            if leaving >= lacking {
+                return;
+            }
+            let staying = || self.of(&account).filter(|(_, holder)| !holder.leaving);
+            let all_wait = staying().all(|(_, holder)| holder.waits.is_some());
+            let slowest = staying()
+                .filter(|(other, holder)| holder.bytes > 0 || **other == id)
+                .filter(|(_, holder)| all_wait || holder.is_slow(now))
+                .min_by(|(_, a), (_, b)| a.bytes_per_sec(now).total_cmp(&b.bytes_per_sec(now)));
+            let Some((&slowest, _)) = slowest else { return };
+            self.give_up(slowest, account.no_room());
+            if slowest == id {
+                return;
+            }
+        }
+    }
+
+    /// Records that a holder begins with another article.
+    pub fn restart(&mut self, id: u64, now: Instant) {
+        if let Some(holder) = self.holders.get_mut(&id) {
+            holder.since = now;
+        }
+    }
+
+    /// Removes a holder; others get the memory they wait for.
+    pub fn leave(&mut self, id: u64, now: Instant) {
+        let Some(holder) = self.holders.remove(&id) else { return };
+        for Charge { account, .. } in &holder.charges {
+            if let Some(used) = self.used.get_mut(account) {
+                *used -= holder.bytes;
+                if *used == 0 {
+                    self.used.remove(account);
+                }
+            }
+        }
+        let waiting = self.holders.iter().filter(|(_, holder)| holder.waits.is_some() && !holder.leaving);
+        for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
+            if self.grant(id, now)
+                && let Some(holder) = self.holders.get(&id)
+            {
+                holder.shared.signal.tell(Word::Granted);
+            }
+        }
+    }
+
+    /// Returns the bytes that an account holds.
+    #[cfg(test)]
+    pub fn used(&self, account: &Account) -> usize {
+        self.used.get(account).copied().unwrap_or_default()
+    }
+
+    fn of<'a>(&'a self, account: &'a Account) -> impl Iterator<Item = (&'a u64, &'a Holder)> {
+        self.holders.iter().filter(move |(_, holder)| holder.is_charged_to(account))
+    }
+
+    /// Returns the first account that keeps a waiting holder from its memory, and by how many bytes.
+    fn full(&self, id: u64) -> Option<(Account, usize)> {
+        let holder = self.holders.get(&id).filter(|holder| !holder.leaving)?;
+        let more = holder.waits?.0.saturating_sub(holder.bytes);
+        holder.charges.iter().find_map(|Charge { account, bytes_max }| {
+            let used = self.used.get(account).copied().unwrap_or_default();
+            let lacking = (used + more).saturating_sub(*bytes_max);
+            (lacking > 0).then(|| (account.clone(), lacking))
+        })
+    }
+
+    /// Grants a waiting holder its memory, if available.
+    fn grant(&mut self, id: u64, now: Instant) -> bool {
+        if self.full(id).is_some() {
+            return false;
+        }
+        let Some(holder) = self.holders.get_mut(&id) else { return false };
+        let Some((wanted, since)) = holder.waits.take() else { return false };
+        holder.since += now.saturating_duration_since(since);
+        let more = wanted.saturating_sub(holder.bytes);
+        holder.bytes += more;
+        for Charge { account, .. } in &holder.charges {
+            *self.used.entry(account.clone()).or_default() += more;
+        }
+        true
+    }
+
+    fn give_up(&mut self, id: u64, why: NoRoom) {
+        if let Some(holder) = self.holders.get_mut(&id) {
+            holder.leaving = true;
+            holder.shared.signal.tell(Word::GiveUp(why));
+        }
+    }
+}
+
+impl Account {
+    /// Returns the refusal when this account is full.
+    fn no_room(&self) -> NoRoom {
+        NoRoom(match self {
+            Self::Peers => "Peers send too much at once, try again later",
+            Self::Posters => "Too much is posted at once, try again later",
+            Self::Address(_) => "Too much is posted at once from your address, try again later",
+            Self::User(_) => "You post too much at once, try again later",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    const KIB: usize = 1024;
+
+    /// A ledger with a clock in seconds since its start.
+    struct Books {
+        ledger: Ledger,
+        start: Instant,
+        shared: Vec<Arc<Shared>>,
+    }
+
+    impl Books {
+        fn new() -> Self {
+            Self { ledger: Ledger::default(), start: Instant::now(), shared: Vec::new() }
+        }
+
+        fn at(&self, secs: u64) -> Instant {
+            self.start + Duration::from_secs(secs)
+        }
+
+        /// Adds a holder whose article began at `secs`.
+        fn enter(&mut self, charges: &[(Account, usize)], secs: u64) -> u64 {
+            let charge =
+                |(account, kib): &(Account, usize)| Charge { account: account.clone(), bytes_max: kib * KIB };
+            let shared = Arc::<Shared>::default();
+            self.shared.push(shared.clone());
+            let charges = charges.iter().map(charge).collect();
+            self.ledger.enter(charges, self.at(secs), shared)
+        }
+
+        /// Adds a holder of `kib` KiB.
+        fn holds(&mut self, charges: &[(Account, usize)], secs: u64, kib: usize) -> u64 {
+            let id = self.enter(charges, secs);
+            assert!(self.want(id, kib, secs));
+            id
+        }
+
+        /// Asks for `kib` when everything granted before, and the first 16 KiB, has arrived.
+        fn want(&mut self, id: u64, kib: usize, secs: u64) -> bool {
+            let held = self.ledger.holders[&id].bytes.max(16 * KIB);
+            self.shared[id as usize].arrived.store(held, Ordering::Relaxed);
+            self.ledger.want(id, kib * KIB, self.at(secs))
+        }
+
+        fn told(&self, id: u64) -> Option<Word> {
+            match self.shared[id as usize].signal.poll(&Context::from_waker(Waker::noop())) {
+                Poll::Ready(word) => Some(word),
+                Poll::Pending => None,
+            }
+        }
+
+        fn gives_up(&self, id: u64) -> bool {
+            matches!(self.told(id), Some(Word::GiveUp(_)))
+        }
+    }
+
+    fn address(host: u8, kib: usize) -> [(Account, usize); 2] {
+        [(Account::Address([192, 0, 2, host].into()), kib), (Account::Posters, 4 * kib)]
+    }
+
+    #[test]
+    fn memory_is_charged_to_every_account_and_returned() {
+        let mut books = Books::new();
+        let id = books.holds(&address(1, 100), 0, 64);
+        assert!(books.want(id, 90, 1));
+        for (account, _) in address(1, 100) {
+            assert_eq!(books.ledger.used(&account), 90 * KIB);
+        }
+        let other = books.holds(&address(2, 100), 1, 100);
+        assert_eq!(books.ledger.used(&Account::Posters), 190 * KIB);
+        books.ledger.leave(id, books.at(2));
+        books.ledger.leave(other, books.at(2));
+        assert!(books.ledger.used.is_empty() && books.ledger.holders.is_empty());
+    }
+
+    #[test]
+    fn only_the_slowest_holder_of_the_full_account_gives_way() {
+        let mut books = Books::new();
+        let elsewhere = books.holds(&address(2, 100), 0, 64);
+        let peer = books.holds(&[(Account::Peers, 100)], 0, 100);
+        let slow = books.holds(&address(1, 100), 0, 32);
+        let slowest = books.holds(&address(1, 100), 0, 16);
+        let quick = books.holds(&address(1, 100), 9, 32);
+        for (id, kib) in [(slow, 32), (slowest, 16), (quick, 32)] {
+            books.shared[id as usize].arrived.store(kib * KIB, Ordering::Relaxed);
+        }
+        // 80 of 100 KiB are held.
+        let asks = books.enter(&address(1, 100), 10);
+        assert!(!books.want(asks, 30, 10));
+        assert!(books.gives_up(slowest));
+        assert_eq!([elsewhere, peer, slow, quick, asks].map(|id| books.told(id)), [None; 5]);
+        books.ledger.leave(slowest, books.at(10));
+        assert_eq!(books.told(asks), Some(Word::Granted));
+        assert_eq!(books.ledger.used(&address(1, 0)[0].0), 94 * KIB);
+    }
+
+    #[test]
+    fn no_more_articles_give_way_than_needed() {
+        let mut books = Books::new();
+        let slow: Vec<u64> = (0..10).map(|_| books.holds(&address(1, 100), 0, 10)).collect();
+        let asks = books.enter(&address(1, 100), 60);
+        assert!(!books.want(asks, 35, 60));
+        let gone: Vec<u64> = slow.iter().copied().filter(|id| books.gives_up(*id)).collect();
+        assert_eq!(gone.len(), 4);
+        // Another article that asks meanwhile causes only as many to leave as it needs in addition.
+        let second = books.enter(&address(1, 100), 60);
+        assert!(!books.want(second, 5, 60));
+        assert_eq!(slow.iter().filter(|id| books.gives_up(**id)).count(), 4);
+        for id in gone {
+            books.ledger.leave(id, books.at(61));
+        }
+        assert_eq!([asks, second].map(|id| books.told(id)), [Some(Word::Granted); 2]);
+    }
+
+    #[test]
+    fn articles_that_make_progress_are_waited_for_oldest_first() {
+        let mut books = Books::new();
+        let quick = books.holds(&address(1, 100), 0, 100);
+        books.shared[quick as usize].arrived.store(100 * KIB, Ordering::Relaxed);
+        let (first, second) = (books.enter(&address(1, 100), 1), books.enter(&address(1, 100), 1));
+        assert!(!books.want(second, 60, 1) && !books.want(first, 60, 1));
+        assert_eq!([quick, first, second].map(|id| books.told(id)), [None; 3]);
+        books.ledger.leave(quick, books.at(2));
+        assert_eq!([first, second].map(|id| books.told(id)), [Some(Word::Granted), None]);
+        // A quick holder may become slow.
+        books.ledger.look(second, books.at(3));
+        assert_eq!(books.told(first), None);
+        books.ledger.look(second, books.at(60));
+        assert!(books.gives_up(first));
+    }
+
+    #[test]
+    fn time_spent_waiting_does_not_count_as_slow() {
+        let mut books = Books::new();
+        let quick = books.holds(&address(1, 100), 0, 40);
+        let waits = books.holds(&address(1, 100), 0, 50);
+        assert!(!books.want(waits, 100, 1));
+        books.shared[quick as usize].arrived.store(40 << 20, Ordering::Relaxed);
+        books.ledger.look(waits, books.at(100));
+        assert_eq!([quick, waits].map(|id| books.told(id)), [None; 2]);
+        books.ledger.leave(quick, books.at(100));
+        assert_eq!(books.told(waits), Some(Word::Granted));
+        assert!(!books.ledger.holders[&waits].is_slow(books.at(100)));
+    }
+
+    #[test]
+    fn articles_that_wait_for_each_other_do_not_deadlock() {
+        let mut books = Books::new();
+        let all: Vec<u64> = (0..4).map(|_| books.holds(&address(1, 100), 0, 25)).collect();
+        for id in &all[..3] {
+            assert!(!books.want(*id, 50, 1));
+            assert!(all.iter().all(|id| books.told(*id).is_none()));
+        }
+        assert!(!books.want(all[3], 50, 1));
+        let gone = all.iter().position(|id| books.gives_up(*id)).unwrap();
+        books.ledger.leave(all[gone], books.at(1));
+        let granted = all.iter().filter(|id| books.told(**id) == Some(Word::Granted)).count();
+        assert_eq!(granted, 1);
+    }
+
+    #[test]
+    fn the_one_that_asks_may_be_the_slowest() {
+        let mut books = Books::new();
+        let quick = books.holds(&address(1, 100), 50, 80);
+        books.shared[quick as usize].arrived.store(80 << 20, Ordering::Relaxed);
+        let slow = books.holds(&address(1, 100), 0, 20);
+        assert!(!books.want(slow, 64, 60));
+        assert!(books.gives_up(slow));
+        assert_eq!(books.told(quick), None);
+        assert!(!books.want(slow, 64, 61));
+    }
+
+    #[test]
+    fn ten_thousand_random_steps_keep_every_account_within_its_limit() {
+        let mut books = Books::new();
+        let mut random = 88_172_645_463_325_252_u64;
+        let mut next = |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below
+        };
+        let mut alive: Vec<u64> = Vec::new();
+        for step in 0..10_000 {
+            let secs = step / 10;
+            match next(4) {
+                0 => alive.push(books.enter(&address(next(8) as u8, 256), secs)),
+                1 if !alive.is_empty() => {
+                    let id = alive.swap_remove(next(alive.len() as u64) as usize);
+                    books.ledger.leave(id, books.at(secs));
+                }
+                _ if !alive.is_empty() => {
+                    let id = alive[next(alive.len() as u64) as usize];
+                    let holder = &books.ledger.holders[&id];
+                    if holder.waits.is_none() && !holder.leaving {
+                        let kib = (holder.bytes / KIB * 2).clamp(16, 256);
+                        books.want(id, kib, secs);
+                    } else {
+                        books.ledger.look(id, books.at(secs));
+                    }
+                }
+                _ => {}
+            }
+            for host in 0..8 {
+                assert!(books.ledger.used(&address(host, 0)[0].0) <= 256 * KIB);
+            }
+            assert!(books.ledger.used(&Account::Posters) <= 1024 * KIB);
+            // A holder that is notified to give up leaves at once.
+            alive.retain(|id| {
+                let leaves = books.gives_up(*id);
+                if leaves {
+                    books.ledger.leave(*id, books.at(secs));
+                }
+                !leaves
+            });
+        }
+        alive.iter().for_each(|id| books.ledger.leave(*id, books.at(2000)));
+        assert!(books.ledger.used.is_empty());
+    }
+}

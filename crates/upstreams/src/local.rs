@@ -1,0 +1,264 @@
+//! The local spool as a source of news.
+//!
+//! Data in memory is read at once; data that requires waiting for the disk is read without delaying the
+//! other sessions of this thread. Articles are read into the buffers they are sent from.
+
+use super::bodies::Bodies;
+use super::{
+    Answer, ArticleBytes, ArticleLayout, Base, Fetched, GroupInfo, GroupList, GroupStream, IdStanding, Marks,
+    NewsSource, Part, Place, Side, SourceError, Wanted, Which,
+};
+use disk::Patience;
+use netnews::{Article, MessageId};
+use nntp_io::Slice;
+use site_config::Live;
+use spool::{ArticleBuf, Flag, Group, GroupId, Lookup, ReadError, Spool};
+use std::convert::Infallible;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use tokio::task::block_in_place;
+
+/// Seconds that may pass between a change of an active entry and its recording.
+const CHANGE_SLACK_SECS: u64 = 2;
+
+/// Final line of the stored form.
+const END: &[u8] = b".\r\n";
+
+/// Groups examined before others may go first.
+const GROUPS_AT_ONCE: usize = 64;
+
+/// The local spool.
+#[derive(Debug, Clone)]
+pub struct LocalSpool {
+    spool: Arc<Spool>,
+    /// Fetcher for bodies that are not here.
+    bodies: Option<Arc<Bodies>>,
+}
+
+/// A list of groups of the spool.
+#[derive(Debug)]
+pub struct LocalGroups {
+    list: GroupList,
+    base: Base,
+    groups: Arc<[Arc<Group>]>,
+    next: usize,
+    slice: Slice,
+    /// Texts borrowed by a group's info.
+    description: String,
+    alias: String,
+}
+
+impl From<ReadError> for SourceError {
+    fn from(error: ReadError) -> Self {
+        Self::Fault(Box::new(error))
+    }
+}
+
+/// Reads from memory if possible, otherwise waits for the disk.
+fn read<T>(mut read: impl FnMut(Patience) -> Result<T, ReadError>) -> Answer<T> {
+    let done = match read(Patience::CacheOnly) {
+        Err(ReadError::WouldBlock) => block_in_place(|| read(Patience::Wait)),
+        other => other,
+    };
+    done.map_err(SourceError::from)
+}
+
+impl From<spool::Marks> for Marks {
+    fn from(marks: spool::Marks) -> Self {
+        Self { low: marks.low, high: marks.high, count: marks.count }
+    }
+}
+
+impl LocalSpool {
+    /// Returns the source for the articles of this spool.
+    pub fn new(spool: Arc<Spool>) -> Self {
+        Self { spool, bodies: None }
+    }
+
+    /// Replaces headers in `into` by the whole article.
+    async fn with_body(&self, into: &mut ArticleBytes) -> Answer<Fetched<Infallible>> {
+        let Some(bodies) = &self.bodies else {
+            return Err(SourceError::Unavailable("the body of an article is not here".to_owned()));
+        };
+        let Some(wire) = bodies.whole(into.article()).await? else { return Ok(Fetched::Missing) };
+        let id = into.message_id().to_vec();
+        into.set(&id, &wire);
+        Ok(Fetched::Whole)
+    }
+
+    fn token(&self, place: Place<'_, GroupId>) -> Answer<Option<(spool::Token, Option<spool::Key>)>> {
+        Ok(match place {
+            Place::Number(group, number) => {
+                let token = read(|patience| self.spool.token_of(*group, number, patience))?;
+                token.map(|token| (token, None))
+            }
+            Place::MessageId(id) => {
+                let key = self.spool.key(id.as_bytes());
+                match self.spool.lookup(&key) {
+                    Lookup::Present(token) => Some((token, Some(key))),
+                    _ => None,
+                }
+            }
+        })
+    }
+}
+
+/// Returns whether only the headers of an article are here; `body` is the end of it.
+pub fn is_bodiless(article: &[u8], body: &[u8]) -> bool {
+    body == END
+        && article
+            .strip_suffix(END)
+            .is_some_and(|wire| Article::parse(wire).is_ok_and(|article| article.bodiless().is_some()))
+}
+
+impl NewsSource for LocalSpool {
+    type Group = GroupId;
+    type Groups = LocalGroups;
+    type Rest = Infallible;
+
+    fn under(self, config: &Live) -> Self {
+        let bodies = Bodies::new(self.spool.clone(), config.clone());
+        Self { bodies: Some(Arc::new(bodies)), ..self }
+    }
+
+    async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(GroupId, Marks)>> {
+        let id = self.spool.group_id(name);
+        Ok(id.and_then(|id| self.spool.marks_above(id, base).map(|marks| (id, marks.into()))))
+    }
+
+    async fn groups(&self, list: GroupList, which: Which<'_, GroupId>, base: Base) -> Answer<LocalGroups> {
+        let one = |id: Option<GroupId>| id.and_then(|id| self.spool.group(id)).into_iter().collect();
+        let groups = match which {
+            Which::All | Which::Like(_) => self.spool.groups(),
+            Which::Named(name) => one(self.spool.group_id(name)),
+            Which::One(id) => one(Some(*id)),
+        };
+        let (next, slice) = (0, Slice::default());
+        Ok(LocalGroups { list, base, groups, next, slice, description: String::new(), alias: String::new() })
+    }
+
+    async fn active_text(&self) -> Answer<Option<Arc<Vec<u8>>>> {
+        Ok(Some(self.spool.list_active()))
+    }
+
+    async fn article(
+        &self,
+        place: Place<'_, GroupId>,
+        part: Part,
+        into: &mut ArticleBytes,
+    ) -> Answer<Fetched<Infallible>> {
+        let Some((token, expect)) = self.token(place)? else { return Ok(Fetched::Missing) };
+        let mut article = ArticleBuf::from_buffers(into.take());
+        let found = read(|patience| self.spool.read(&token, expect.as_ref(), patience, &mut article));
+        let (article_at, body_at, message_id) = article.layout();
+        into.put(article.into_buffers(), ArticleLayout { article_at, body_at, message_id });
+        if !found? {
+            return Ok(Fetched::Missing);
+        }
+        match matches!(part, Part::Article | Part::Body) && is_bodiless(into.article(), into.body()) {
+            // Boxed: the state of fetching would make every session larger.
+            true => Box::pin(self.with_body(into)).await,
+            false => Ok(Fetched::Whole),
+        }
+    }
+
+    fn standing(&self, id: MessageId<'_>) -> IdStanding {
+        match self.spool.lookup(&self.spool.key(id.as_bytes())) {
+            Lookup::Hidden(_) => IdStanding::Hidden,
+            Lookup::Remembered => IdStanding::Refused,
+            Lookup::Unknown | Lookup::Gone | Lookup::Present(_) => IdStanding::Free,
+        }
+    }
+
+    async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
+        Ok(matches!(self.spool.lookup(&self.spool.key(id.as_bytes())), Lookup::Present(_)))
+    }
+
+    async fn numbers(
+        &self,
+        group: &GroupId,
+        range: RangeInclusive<u64>,
+        max: usize,
+        into: &mut Vec<u64>,
+    ) -> Answer<()> {
+        self.spool.numbers(*group, range, max, into);
+        Ok(())
+    }
+
+    async fn neighbour(&self, group: &GroupId, number: u64, side: Side) -> Answer<Option<u64>> {
+        Ok(match side {
+            Side::Previous => self.spool.previous_number(*group, number),
+            Side::Next => self.spool.next_number(*group, number),
+        })
+    }
+
+    async fn over(
+        &self,
+        group: &GroupId,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        into: &mut Vec<u8>,
+    ) -> Answer<Option<u64>> {
+        read(|patience| self.spool.over(*group, range.clone(), limit_bytes, patience, into))
+    }
+
+    fn rows_have_headers(&self) -> bool {
+        self.spool.rows_have_headers()
+    }
+
+    async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {
+        let Some(group) = self.spool.group_id(name) else { return Ok(()) };
+        let mut visit = |id: &[u8]| {
+            into.extend_from_slice(id);
+            into.extend_from_slice(b"\r\n");
+        };
+        block_in_place(|| self.spool.arrived_since(group, since, &mut visit)).map_err(SourceError::from)
+    }
+}
+
+impl GroupStream for LocalGroups {
+    async fn next<'s>(&'s mut self, wanted: Wanted<'_>) -> Answer<Option<GroupInfo<'s>>> {
+        let listed = |group: &Group| match self.list {
+            GroupList::Changed { since } => group.changed() + CHANGE_SLACK_SECS >= since,
+            GroupList::New { since } => group.created >= since,
+            _ => true,
+        };
+        let group = loop {
+            let rest = self.groups.get(self.next..).unwrap_or_default();
+            let some = rest.get(..GROUPS_AT_ONCE).unwrap_or(rest);
+            if some.is_empty() {
+                return Ok(None);
+            }
+            match some.iter().position(|group| wanted(group.name.as_bytes()) && listed(group)) {
+                Some(found) => {
+                    self.next += found + 1;
+                    break rest.get(found);
+                }
+                None => self.next += some.len(),
+            }
+            self.slice.pause().await;
+        };
+        let Some(group) = group else { return Ok(None) };
+        let named = GroupInfo { name: group.name.as_bytes(), ..GroupInfo::default() };
+        Ok(Some(match self.list {
+            GroupList::Names => named,
+            GroupList::Descriptions => {
+                self.description = group.description();
+                GroupInfo { description: self.description.as_bytes(), ..named }
+            }
+            GroupList::Times => {
+                GroupInfo { created: group.created, creator: group.creator.as_bytes(), ..named }
+            }
+            GroupList::Active | GroupList::Changed { .. } | GroupList::New { .. } | GroupList::Counts => {
+                let flag: &[u8] = match group.flag() {
+                    Flag::Open => b"y",
+                    flag => {
+                        self.alias = flag.to_string();
+                        self.alias.as_bytes()
+                    }
+                };
+                GroupInfo { marks: group.marks_above(self.base).into(), flag, ..named }
+            }
+        }))
+    }
+}

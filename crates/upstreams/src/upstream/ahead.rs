@@ -1,0 +1,295 @@
+//! Look-ahead: requests a client has sent after the current command are sent upstream together with it.
+//!
+//! A session answers one command after the other. Later requests in its input are fetched in the meantime:
+//! articles as flights, which the requests then follow, marks and existence as promised answers. Questions
+//! to the same upstream are sent together (`together`). Fetched articles are held for the session until
+//! their turn comes, so that each is fetched once whether the cache keeps it or not; the amount held is
+//! limited for each session and for all of them. Called by `upstream`.
+
+use super::articles::{self, Flights, OnItsWay, Place, on_its_way};
+use super::bringing::AskArticle;
+use super::group::Group;
+use super::pool::Pool;
+use super::questions::{AskHas, AskMarks, IdStatus, MarksSaid};
+use super::searching::first_asked;
+use super::table::{Table, Upstream};
+use super::together::{Pipelined, Promised, ask_together, tickets};
+use super::{UpstreamGroup, Upstreams};
+use crate::{Foreseen, Part};
+use hashbrown::{HashMap, HashSet};
+use site_base::lock::Leaf;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes of articles that one session may fetch ahead, estimated by the usual size.
+const SESSION_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of articles that all sessions together may fetch ahead.
+const ALL_BYTES_MAX: u64 = 128 << 20;
+/// Bytes represented by one permit.
+const PERMIT_BYTES: u64 = 64 << 10;
+/// Assumed size of an article before any has arrived.
+const USUAL_BYTES: u64 = 64 << 10;
+
+/// A question asked ahead.
+pub(super) struct AskedAhead<T> {
+    pub pool: Arc<Pool>,
+    /// Time when it was asked.
+    pub at: Instant,
+    pub answer: Promised<T>,
+}
+
+/// An article requested ahead.
+struct HeldArticle {
+    flight: OnItsWay,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Requests made ahead for one session.
+#[derive(Default)]
+pub(super) struct Ahead {
+    articles: HashMap<Box<[u8]>, HeldArticle>,
+    existence: HashMap<Box<[u8]>, AskedAhead<IdStatus>>,
+    marks: HashMap<Box<[u8]>, AskedAhead<MarksSaid>>,
+}
+
+/// Limit on articles requested ahead by all sessions.
+pub(super) struct AheadLimit {
+    permits: Arc<Semaphore>,
+    usual_bytes: AtomicU64,
+}
+
+impl Default for AheadLimit {
+    fn default() -> Self {
+        let permits = Arc::new(Semaphore::new((ALL_BYTES_MAX / PERMIT_BYTES) as usize));
+        Self { permits, usual_bytes: AtomicU64::new(USUAL_BYTES) }
+    }
+}
+
+impl AheadLimit {
+    /// Updates the usual size with that of an article.
+    fn learn(&self, bytes: u64) {
+        let usual = self.usual_bytes.load(Ordering::Relaxed);
+        self.usual_bytes.store((usual * 7 + bytes) / 8, Ordering::Relaxed);
+    }
+
+    fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        let permits = self.usual_bytes.load(Ordering::Relaxed).div_ceil(PERMIT_BYTES).max(1);
+        let permits = u32::try_from(permits).ok()?;
+        self.permits.clone().try_acquire_many_owned(permits).ok()
+    }
+}
+
+impl Ahead {
+    /// Returns whether nothing was requested ahead.
+    pub fn is_empty(&self) -> bool {
+        self.articles.is_empty() && self.existence.is_empty() && self.marks.is_empty()
+    }
+
+    /// Returns whether an article was requested.
+    pub fn has_article(&self, key: &[u8]) -> bool {
+        self.articles.contains_key(key)
+    }
+
+    /// Returns the flights of articles not taken yet.
+    fn flights(&self) -> Vec<OnItsWay> {
+        self.articles.values().map(|held| held.flight.clone()).collect()
+    }
+}
+
+/// Requests that follow from a list of foreseen commands.
+#[derive(Default)]
+struct Plan {
+    articles: Vec<(Place, Part)>,
+    existence: Vec<Box<[u8]>>,
+    groups: Vec<Box<[u8]>>,
+}
+
+impl Upstreams {
+    /// Takes an article that was requested ahead.
+    pub(super) fn article_ahead(&self, place: &Place, part: Part) -> Option<OnItsWay> {
+        let mut ahead = self.ahead.lock();
+        if ahead.articles.is_empty() {
+            return None;
+        }
+        let flight = ahead.articles.remove(&place.key(part))?.flight;
+        drop(ahead);
+        let bytes = flight.look(|cargo| cargo.end.is_some().then_some(cargo.bytes.len() as u64));
+        bytes.into_iter().for_each(|bytes| self.shared.ahead_limit.learn(bytes));
+        Some(flight)
+    }
+
+    /// Takes the question whether there is an article, if it was asked ahead.
+    pub(super) fn existence_ahead(&self, id: &[u8]) -> Option<AskedAhead<IdStatus>> {
+        self.ahead.lock().existence.remove(id)
+    }
+
+    /// Takes the marks of a group that were requested ahead, and the time of the request.
+    pub(super) async fn marks_ahead(&self, upstream: &Upstream, name: &[u8]) -> Option<(MarksSaid, Instant)> {
+        let asked = self.ahead.lock().marks.remove(name)?;
+        if !Arc::ptr_eq(&asked.pool, &upstream.pool) {
+            return None;
+        }
+        Some((asked.answer.await.ok()?.ok()?, asked.at))
+    }
+
+    /// Requests what is foreseen and not here; earlier requests that are no longer foreseen are dropped.
+    pub(super) async fn ask_ahead(&self, foreseen: &[Foreseen<'_, UpstreamGroup>]) {
+        let plan = self.plan(foreseen).await;
+        self.forget_all_but(&plan);
+        let table = self.shared.table.load_full();
+        self.ask_for_articles(&table, plan.articles);
+        self.ask_for_existence(&table, plan.existence);
+        self.ask_for_marks(&table, plan.groups);
+    }
+
+    async fn plan(&self, foreseen: &[Foreseen<'_, UpstreamGroup>]) -> Plan {
+        let mut plan = Plan::default();
+        let mut numbers: Vec<(&UpstreamGroup, u64, Part)> = Vec::new();
+        let needs_heads = !self.shared.refusing.load().is_nothing();
+        for one in foreseen {
+            match *one {
+                Foreseen::Group(name) => plan.groups.push(name.into()),
+                Foreseen::Existence(id) if needs_heads => {
+                    plan.articles.push((Place::Id(id.as_bytes().into()), Part::Head));
+                }
+                Foreseen::Existence(id) => plan.existence.push(id.as_bytes().into()),
+                Foreseen::Article(crate::Place::MessageId(id), part) => {
+                    plan.articles.push((Place::Id(id.as_bytes().into()), part));
+                }
+                Foreseen::Article(crate::Place::Number(group, number), part) => {
+                    numbers.push((group, number, part));
+                }
+            }
+        }
+        // All of them are in the selected group.
+        if let Some((selected, ..)) = numbers.first()
+            && let Ok(group) = selected.current()
+        {
+            let all = numbers.iter().map(|(_, number, part)| (*number, *part));
+            plan.articles.extend(there(group, all.collect()).await);
+        }
+        plan
+    }
+
+    fn forget_all_but(&self, plan: &Plan) {
+        let mut ahead = self.ahead.lock();
+        if ahead.is_empty() {
+            return;
+        }
+        let keys: HashSet<_> = plan.articles.iter().map(|(place, part)| place.key(*part)).collect();
+        ahead.articles.retain(|key, _| keys.contains(key));
+        ahead.existence.retain(|id, _| plan.existence.contains(id));
+        ahead.marks.retain(|name, _| plan.groups.contains(name));
+    }
+
+    fn ask_for_articles(&self, table: &Arc<Table>, articles: Vec<(Place, Part)>) {
+        let mut missing = Vec::new();
+        {
+            let usual = self.shared.ahead_limit.usual_bytes.load(Ordering::Relaxed).max(1);
+            let flights = self.ahead.lock().flights();
+            let held = flights.iter().map(|flight| flight.look(|cargo| cargo.bytes.len() as u64));
+            let mut bytes: u64 = held.sum();
+            let ahead = self.ahead.lock();
+            for (place, part) in articles {
+                if ahead.has_article(&place.key(part)) {
+                    continue;
+                }
+                bytes += usual;
+                if bytes > SESSION_BYTES_MAX {
+                    break;
+                }
+                missing.push((place, part));
+            }
+        }
+        missing.retain(|(place, part)| !place.is_here(table, *part));
+        let mut by_pool: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+        for (place, part) in missing {
+            let Some(permit) = self.shared.ahead_limit.permit() else { break };
+            let Some(pool) = first_asked(table, &place) else { break };
+            let of_pool = by_pool.entry(Arc::as_ptr(&pool) as usize).or_default();
+            of_pool.push((place, part, permit, pool));
+        }
+        for of_pool in by_pool.into_values() {
+            self.ask_together_for(table, of_pool);
+        }
+    }
+
+    /// Requests articles from one upstream.
+    fn ask_together_for(
+        &self,
+        table: &Arc<Table>,
+        articles: Vec<(Place, Part, OwnedSemaphorePermit, Arc<Pool>)>,
+    ) {
+        let Some((.., pool)) = articles.first() else { return };
+        let patience = (table.upstreams.len() > 1).then(|| pool.patience());
+        let tickets = tickets::<AskArticle>(pool, patience, articles.len());
+        let flights: &Arc<Flights> = &self.shared.flights;
+        for ((place, part, permit, _), ticket) in articles.into_iter().zip(tickets) {
+            let flight = on_its_way(table, flights, &place, part, Some(ticket));
+            let held = HeldArticle { flight, _permit: permit };
+            self.ahead.lock().articles.insert(place.key(part), held);
+        }
+    }
+
+    fn ask_for_existence(&self, table: &Table, ids: Vec<Box<[u8]>>) {
+        let is_asked = |id: &[u8]| self.ahead.lock().existence.contains_key(id);
+        let missing = ids.into_iter().filter(|id| !is_asked(id) && !articles::is_known(table, id));
+        let asked = missing.filter_map(|id| {
+            let pool = first_asked(table, &Place::Id(id.clone()))?;
+            Some((pool, id.clone(), AskHas(id)))
+        });
+        ask(asked.collect(), |id, asked| _ = self.ahead.lock().existence.insert(id, asked));
+    }
+
+    fn ask_for_marks(&self, table: &Table, names: Vec<Box<[u8]>>) {
+        let is_asked = |name: &[u8]| self.ahead.lock().marks.contains_key(name);
+        let missing = names.into_iter().filter(|name| !is_asked(name));
+        let asked = missing.filter_map(|name| {
+            let upstream = table.numbering(&name).filter(|upstream| upstream.must_ask_for_marks(&name))?;
+            let question: AskMarks = upstream.question(&name);
+            Some((upstream.pool.clone(), name, question))
+        });
+        ask(asked.collect(), |name, asked| _ = self.ahead.lock().marks.insert(name, asked));
+    }
+}
+
+/// Asks several questions of one kind, those to the same upstream together; each has a name.
+fn ask<Q: Pipelined + 'static>(
+    questions: Vec<(Arc<Pool>, Box<[u8]>, Q)>,
+    mut take: impl FnMut(Box<[u8]>, AskedAhead<Q::Answer>),
+) {
+    let mut rest = questions;
+    while let Some(pool) = rest.first().map(|(pool, ..)| pool.clone()) {
+        let (these, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(of, ..)| Arc::ptr_eq(of, &pool));
+        rest = others;
+        let at = Instant::now();
+        let (names, questions): (Vec<_>, Vec<_>) =
+            these.into_iter().map(|(_, name, question)| (name, question)).unzip();
+        for (name, answer) in names.into_iter().zip(ask_together(&pool, questions)) {
+            take(name, AskedAhead { pool: pool.clone(), at, answer });
+        }
+    }
+}
+
+/// Returns those numbers of a group that have articles, as far as is known.
+async fn there(group: &Arc<Group>, numbers: Vec<(u64, Part)>) -> Vec<(Place, Part)> {
+    let (Some(first), Some(last)) =
+        (numbers.iter().map(|(n, _)| *n).min(), numbers.iter().map(|(n, _)| *n).max())
+    else {
+        return Vec::new();
+    };
+    let Ok(Some((range, marks))) = group.within(first..=last).await else { return Vec::new() };
+    if !group.is_compared(marks) && group.shelf.count(range.clone()).is_some() {
+        let _as_known = group.know_numbers(&range, marks).await;
+    }
+    let is_there =
+        |(number, _): &(u64, Part)| range.contains(number) && group.shelf.exists(*number) != Some(false);
+    let there = numbers.into_iter().filter(is_there);
+    there.map(|(number, part)| (Place::Number(group.clone(), number), part)).collect()
+}
+
+/// Requests made ahead by sessions.
+pub(super) type SharedAhead = Arc<Leaf<Ahead>>;

@@ -1,0 +1,613 @@
+//! One group of an upstream: its marks within their allowed age, with the numbers and overview rows that
+//! belong to them.
+//!
+//! Marks are requested with GROUP. When they show that articles were added or removed, LISTGROUP finds out
+//! which, including cancelled and reinstated ones. Only unknown overview rows are requested, and no request
+//! for rows waits for another: a task fetches the wanted rows, readers are served while the answer arrives,
+//! and it is kept once it is complete. If the upstream is away, known data of the group is shown. Source:
+//! the NewsCache paper, section 3.2.
+
+use super::kept_headers::KeptHeaders;
+use super::pool::Pool;
+use super::questions::{AskMarks, AskNumbers, MarksSaid};
+use super::rows::{AskRows, NUMBERS_MAX};
+use super::shelf::Shelf;
+use super::table::Upstream;
+use super::trouble::{Trouble, shown};
+use super::xref::Holds;
+use crate::{Answer, Base, Marks, Side, SourceError};
+use lock_order::Ordered;
+use netnews::decimal::parse_decimal;
+use netnews::overview_row::{field, index};
+use newscache::{Cache, Rows};
+use site_base::lock::{Leaf, rank};
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{Mutex as Turn, Notify};
+use tracing::warn;
+
+/// Groups with more articles than this are not checked for cancellations.
+const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
+
+/// How many of the newest numbers are searched for one whose article is known.
+const NEWEST_NUMBERS: u64 = 7;
+/// Numbers of rows fetched at once when no reader waits for them.
+const AHEAD_NUMBERS: u64 = 1_000;
+/// Rows are fetched without a request as long as they are no more than one in this many requested ones.
+const ASKED_PER_AHEAD: u64 = 20;
+/// Bytes of rows examined in one piece.
+const LOOK_BYTES: usize = 128 << 10;
+/// How many of the newest numbers may be fetched without a request.
+const AHEAD_NUMBERS_MAX: u64 = 100_000;
+
+/// One group of an upstream.
+pub(super) struct Group {
+    pub name: Box<[u8]>,
+    pub pool: Arc<Pool>,
+    pub is_here: Holds,
+    pub shelf: Shelf,
+    pub cache: Cache,
+    pub headers: Arc<KeptHeaders>,
+    age_max: Duration,
+    /// Whether the first request for rows has all others fetched as well.
+    is_whole: bool,
+    /// Counts how often the group was renumbered.
+    pub made: AtomicU64,
+    asked: Ordered<Asked, { rank::UPSTREAM }>,
+    /// Held while marks or numbers are requested.
+    asking: Turn<()>,
+    fetching: Ordered<Fetching, { rank::UPSTREAM }>,
+    fetched: Notify,
+    /// Range whose rows were all known when the upstream was away.
+    whole: Leaf<Option<RangeInclusive<u64>>>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    /// Time of the last request for marks; `None` if they are too old.
+    at: Option<Instant>,
+    is_there: bool,
+    /// Marks in the last answer; `None` if they are those of the cache.
+    marks: Option<Marks>,
+    /// Marks for which all numbers were compared.
+    compared: Option<Marks>,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { at: None, is_there: true, marks: None, compared: None }
+    }
+}
+
+/// State of fetching the overview.
+#[derive(Debug, Default)]
+struct Fetching {
+    is_running: bool,
+    /// Wanted ranges; the first is being fetched.
+    wanted: VecDeque<RangeInclusive<u64>>,
+    /// Rows that have arrived for it: consecutive parts of the range, each complete.
+    arrived: Vec<(RangeInclusive<u64>, Vec<u8>)>,
+    /// Number up to which missing rows are fetched, newest first, when nothing is wanted.
+    ahead: Option<u64>,
+    /// Start of the gap fetched last for that; a gap that remains cannot be kept.
+    gap: Option<u64>,
+    /// Rows fetched on request, and numbers whose rows were fetched without a request.
+    asked_rows: u64,
+    ahead_numbers: u64,
+    failures: u64,
+    trouble: Option<Trouble>,
+}
+
+impl Fetching {
+    /// Returns whether rows of this many more numbers may be fetched without a request.
+    fn may_add(&self, numbers: u64) -> bool {
+        (self.ahead_numbers + numbers).saturating_mul(ASKED_PER_AHEAD) <= self.asked_rows
+    }
+
+    /// Appends the rows that have arrived for a range, until they exceed this many bytes; returns the
+    /// number up to which they are complete, or `None` if none have arrived.
+    fn rows(&self, range: &RangeInclusive<u64>, limit_bytes: usize, into: &mut Vec<u8>) -> Option<u64> {
+        let mut up_to = None;
+        let begins = self.arrived.partition_point(|(part, _)| part.end() < range.start());
+        for (part, rows) in self.arrived.get(begins..).unwrap_or_default() {
+            let is_next = part.start() <= up_to.as_ref().unwrap_or(range.start());
+            if !is_next || into.len() > limit_bytes || up_to.is_some_and(|up_to| up_to > *range.end()) {
+                break;
+            }
+            for row in rows.split_inclusive(|b| *b == b'\n') {
+                let number = field(row, index::NUMBER).and_then(parse_decimal);
+                if number.is_some_and(|number| range.contains(&number)) {
+                    into.extend_from_slice(row);
+                }
+            }
+            up_to = Some(part.end() + 1);
+        }
+        up_to.map(|next| (next - 1).min(*range.end()))
+    }
+
+    /// Returns the number from which on, downwards, rows are fetched without a request.
+    fn ahead_from(&mut self, is_whole: bool) -> Option<u64> {
+        self.ahead = self.ahead.filter(|_| is_whole || self.may_add(1));
+        self.ahead
+    }
+}
+
+impl Group {
+    /// Creates a group whose cached marks were requested at that time; `None` if they are too old.
+    pub fn new(name: &[u8], upstream: &Upstream, marks_asked_at: Option<Instant>) -> Self {
+        let (pool, cache) = (upstream.pool.clone(), upstream.cache.clone());
+        let shelf = Shelf::of(&cache, pool.name(), name);
+        let marks = marks_asked_at.and_then(|_| shelf.marks());
+        Self {
+            name: name.into(),
+            shelf,
+            cache,
+            pool,
+            headers: upstream.headers.clone(),
+            is_here: upstream.is_here.clone(),
+            age_max: upstream.config.group_age,
+            is_whole: upstream.is_whole,
+            made: AtomicU64::new(0),
+            asked: Ordered::new(Asked { at: marks_asked_at, marks, ..Asked::default() }),
+            asking: Turn::default(),
+            fetching: Ordered::default(),
+            fetched: Notify::new(),
+            whole: Leaf::default(),
+        }
+    }
+
+    /// Returns the marks; `None` if there is no such group.
+    pub async fn marks(&self) -> Answer<Option<Marks>> {
+        self.marks_since(Instant::now()).await
+    }
+
+    /// Returns the marks for a request that began at `begun`: marks requested since then are fresh enough.
+    async fn marks_since(&self, begun: Instant) -> Answer<Option<Marks>> {
+        if let Some(known) = self.known_marks(begun) {
+            return Ok(known);
+        }
+        let _one_at_a_time = self.asking.lock().await;
+        match self.known_marks(begun) {
+            Some(known) => Ok(known),
+            None => self.ask_marks().await,
+        }
+    }
+
+    /// Returns the marks if they were requested since then, or not too long ago.
+    fn known_marks(&self, since: Instant) -> Option<Option<Marks>> {
+        let asked = self.asked.lock();
+        let at = asked.at?;
+        let is_new = at >= since || since.duration_since(at) < self.age_max;
+        is_new.then(|| asked.marks.or_else(|| self.shelf.marks()).filter(|_| asked.is_there))
+    }
+
+    /// Returns whether the marks need not be requested now.
+    pub fn knows_marks(&self) -> bool {
+        self.known_marks(Instant::now()).is_some()
+    }
+
+    /// Returns whether a number is known to be within current marks, and no other question is needed before
+    /// its cached data is shown.
+    pub fn is_at_hand(&self, number: u64) -> bool {
+        let now = Instant::now();
+        let (marks, is_compared) = {
+            let asked = self.asked.lock();
+            let is_new = asked.is_there && asked.at.is_some_and(|at| now.duration_since(at) < self.age_max);
+            let Some(marks) = asked.marks.filter(|_| is_new) else { return false };
+            (marks, asked.compared == Some(marks))
+        };
+        (marks.low..=marks.high).contains(&number) && (is_compared || self.shelf.knows_no_numbers())
+    }
+
+    async fn ask_marks(&self) -> Answer<Option<Marks>> {
+        let at = Instant::now();
+        let asked = self.pool.ask_apart(self.question());
+        // Known marks are shown if the server is silent.
+        let answer = if self.shelf.marks().is_some() { self.pool.soon(asked).await } else { asked.await };
+        match answer {
+            Ok(said) => {
+                self.take_said(said, at);
+                Ok(said.marks)
+            }
+            Err(Trouble::Away(text)) => {
+                // The last known state.
+                let is_there = self.asked.lock().is_there;
+                match self.shelf.marks() {
+                    Some(marks) => Ok(Some(marks).filter(|_| is_there)),
+                    None => Err(Trouble::Away(text).into()),
+                }
+            }
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+
+    /// Returns the question for its marks, and for the newest known article: a group may have been
+    /// renumbered without a lower high mark.
+    pub fn question(&self) -> AskMarks {
+        let high = self.shelf.marks().map_or(0, |marks| marks.high);
+        let newest = (high.saturating_sub(NEWEST_NUMBERS)..=high).rev();
+        let known =
+            newest.filter(|number| *number > 0).find_map(|number| Some((number, self.shelf.id_of(number)?)));
+        AskMarks { group: self.name.clone(), known }
+    }
+
+    /// Takes the upstream's answer to a question asked at this time.
+    pub fn take_said(&self, said: MarksSaid, at: Instant) {
+        if said.is_renumbered {
+            self.begin_anew();
+        }
+        self.take_marks(said.marks, at);
+    }
+
+    /// Takes marks in an answer to a question asked at this time; `None` if there is no such group.
+    pub fn take_marks(&self, marks: Option<Marks>, at: Instant) {
+        // The marks are set first: otherwise another task could take the group for missing.
+        if marks.is_some_and(|marks| self.shelf.set_marks(marks)) {
+            self.renumbered();
+        }
+        let mut asked = self.asked.lock();
+        (asked.at, asked.is_there, asked.marks) = (Some(at), marks.is_some(), marks);
+    }
+
+    /// Records that the group was renumbered; readers must select it again.
+    fn renumbered(&self) {
+        warn!(
+            upstream = self.pool.name(),
+            group = shown(&self.name),
+            "the upstream has renumbered the group"
+        );
+        self.made.fetch_add(1, Ordering::SeqCst);
+        self.headers.forget(&self.name);
+    }
+
+    /// Requests the marks again when they are next wanted.
+    pub fn look_again(&self) {
+        self.asked.lock().at = None;
+    }
+
+    /// Discards all data, after the group was found to be renumbered.
+    pub fn begin_anew(&self) {
+        self.shelf.begin_anew();
+        *self.asked.lock() = Asked::default();
+        self.renumbered();
+    }
+
+    /// Returns the marks as shown: with the exact count if it is known.
+    async fn shown_marks(&self, begun: Instant) -> Answer<Option<Marks>> {
+        let Some(marks) = self.marks_since(begun).await? else { return Ok(None) };
+        let is_compared = self.asked.lock().compared == Some(marks);
+        // In other cases nothing is read from the disk for a group that is merely selected.
+        let exact = if is_compared { self.shelf.count(marks.low..=marks.high) } else { None };
+        Ok(Some(Marks { count: exact.unwrap_or(marks.count), ..marks }))
+    }
+
+    /// Returns the marks of the articles that count, for a request that began at `begun`.
+    pub async fn marks_above(&self, base: Base, begun: Instant) -> Answer<Option<Marks>> {
+        let Some(marks) = self.shown_marks(begun).await? else { return Ok(None) };
+        let least = base(marks.high).saturating_add(1);
+        if least <= marks.low {
+            return Ok(Some(marks));
+        }
+        let range = least..=marks.high;
+        if !range.is_empty() {
+            self.know_numbers(&range, marks).await?;
+        }
+        let low = self.shelf.neighbour(range.clone(), Side::Next).unwrap_or(marks.high + 1);
+        Ok(Some(Marks { low, count: self.shelf.count(range).unwrap_or_default(), ..marks }))
+    }
+
+    /// Ensures that the existing numbers of a range are known, as far as the marks go.
+    pub async fn know_numbers(&self, range: &RangeInclusive<u64>, marks: Marks) -> Answer<()> {
+        let all = marks.low..=marks.high;
+        let is_compared = self.asked.lock().compared == Some(marks);
+        if is_compared && self.shelf.unknown(all.clone()).is_none() {
+            return Ok(());
+        }
+        let _one_at_a_time = self.asking.lock().await;
+        if marks.high.saturating_sub(marks.low) > WHOLE_NUMBERS_MAX {
+            return match self.shelf.unknown(range.clone()) {
+                Some(gap) => self.ask_numbers(gap..=*range.end()).await,
+                None => Ok(()),
+            };
+        }
+        if let Some(gap) = self.shelf.unknown(all.clone()) {
+            self.ask_numbers(gap..=marks.high).await?;
+            if gap == marks.low {
+                self.asked.lock().compared = Some(marks);
+                return Ok(());
+            }
+        }
+        self.compare(marks).await
+    }
+
+    /// Looks for cancelled and reinstated articles, if the upstream does not have as many articles as are
+    /// known.
+    async fn compare(&self, marks: Marks) -> Answer<()> {
+        let all = marks.low..=marks.high;
+        let is_as_known = self.shelf.count(all.clone()).is_none_or(|count| count == marks.count);
+        if !is_as_known && self.asked.lock().compared != Some(marks) {
+            self.ask_numbers(all).await?;
+        }
+        self.asked.lock().compared = Some(marks);
+        Ok(())
+    }
+
+    async fn ask_numbers(&self, range: RangeInclusive<u64>) -> Answer<()> {
+        let question = AskNumbers { group: self.name.clone(), range: range.clone() };
+        let numbers = self.pool.ask_apart(question).await?;
+        self.shelf.set_numbers(&range, &numbers);
+        Ok(())
+    }
+
+    /// Returns the part of a range in which there can be articles, for a reader who has the group selected.
+    pub async fn within(&self, range: RangeInclusive<u64>) -> Answer<Option<(RangeInclusive<u64>, Marks)>> {
+        let made = self.made.load(Ordering::SeqCst);
+        let marks = self.marks().await?;
+        if made != self.made.load(Ordering::SeqCst) {
+            return Err(self.stale());
+        }
+        let Some(marks) = marks else { return Ok(None) };
+        let range = marks.low.max(*range.start())..=marks.high.min(*range.end());
+        Ok((!range.is_empty()).then_some((range, marks)))
+    }
+
+    /// Appends overview rows; see [`crate::NewsSource::over`].
+    pub async fn rows(
+        self: &Arc<Self>,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        into: &mut Vec<u8>,
+    ) -> Answer<Option<u64>> {
+        let Some((range, marks)) = self.within(range).await? else { return Ok(None) };
+        // Known numbers may be outdated; unknown ones are taken as they arrive.
+        let is_begun = self.shelf.unknown(marks.low..=marks.high) != Some(marks.low);
+        if is_begun && let Err(error) = self.know_numbers(&range, marks).await {
+            self.shelf.count(range.clone()).ok_or(error)?;
+        }
+        self.all_or_none(&range).await?;
+        let (start, mut from) = (into.len(), *range.start());
+        let mut asked_from = None;
+        loop {
+            match self.shelf.rows(from..=*range.end(), limit_bytes, into) {
+                Rows::Done => {
+                    self.settled(*range.end()).await;
+                    return Ok(None);
+                }
+                Rows::Limit { next } => return Ok(Some(next)),
+                Rows::Missing { range } if into.len() > start => return Ok(Some(*range.start())),
+                Rows::Missing { range: part } => {
+                    let arrived = self.fetching.lock().rows(&part, limit_bytes, into);
+                    if let Some(up_to) = arrived {
+                        from = up_to + 1;
+                        if up_to == *range.end() {
+                            self.settled(up_to).await;
+                            return Ok(None);
+                        }
+                        if into.len() > start {
+                            return Ok(Some(from));
+                        }
+                        continue;
+                    }
+                    if asked_from == Some(*part.start()) {
+                        return Err(Trouble::Away("overview rows cannot be kept".into()).into());
+                    }
+                    let first = *part.start();
+                    asked_from = self.fetch(part).await?.then_some(first);
+                }
+            }
+        }
+    }
+
+    /// Ensures that a range has all of its rows here before the first is shown, or none, if the upstream is
+    /// away, or was when last asked: articles left out would be marked as read, and a connection that ends
+    /// among rows loses those already there.
+    async fn all_or_none(self: &Arc<Self>, range: &RangeInclusive<u64>) -> Answer<()> {
+        let is_within =
+            |whole: &RangeInclusive<u64>| whole.contains(range.start()) && whole.contains(range.end());
+        let is_well = self.pool.problem().is_none() && !self.pool.is_away();
+        if is_well || self.whole.lock().as_ref().is_some_and(is_within) {
+            return Ok(());
+        }
+        let (mut from, mut rows, mut asked_from) = (*range.start(), Vec::new(), None);
+        loop {
+            rows.clear();
+            match self.shelf.rows(from..=*range.end(), LOOK_BYTES, &mut rows) {
+                Rows::Limit { next } => from = next,
+                Rows::Missing { range } if asked_from == Some(*range.start()) => {
+                    return Err(Trouble::Away("overview rows cannot be kept".into()).into());
+                }
+                Rows::Missing { range } => {
+                    let from = *range.start();
+                    asked_from = self.fetch(range).await?.then_some(from);
+                }
+                Rows::Done => {
+                    *self.whole.lock() = Some(range.clone());
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Has rows fetched, and waits until some have arrived; returns true if all have.
+    async fn fetch(self: &Arc<Self>, range: RangeInclusive<u64>) -> Answer<bool> {
+        let mut fetched = pin!(self.fetched.notified());
+        fetched.as_mut().enable();
+        let failures = {
+            let mut fetching = self.fetching.lock();
+            let is_wanted =
+                |wanted: &RangeInclusive<u64>| wanted.contains(range.start()) && wanted.contains(range.end());
+            if !fetching.wanted.iter().any(is_wanted) {
+                fetching.wanted.push_back(range.clone());
+            }
+            if range.start() < range.end() {
+                fetching.ahead = self.shelf.marks().map(|marks| marks.high);
+            }
+            if !std::mem::replace(&mut fetching.is_running, true) {
+                tokio::spawn(Running(self.clone()).run());
+            }
+            fetching.failures
+        };
+        fetched.await;
+        let fetching = self.fetching.lock();
+        match &fetching.trouble {
+            Some(trouble) if fetching.failures != failures => Err(trouble.clone().into()),
+            _ => Ok(!fetching.wanted.iter().any(|wanted| wanted.contains(range.start()))),
+        }
+    }
+
+    /// Waits until the connection that has just fetched rows up to this number can be used again:
+    /// continuing earlier costs the next question a connection of its own.
+    async fn settled(&self, last: u64) {
+        loop {
+            let mut fetched = pin!(self.fetched.notified());
+            fetched.as_mut().enable();
+            let is_coming = {
+                let fetching = self.fetching.lock();
+                fetching.is_running && fetching.wanted.iter().any(|wanted| *wanted.end() == last)
+            };
+            if !is_coming {
+                return;
+            }
+            fetched.await;
+        }
+    }
+
+    /// Fetches wanted parts of the overview, until there are none.
+    async fn fetch_rows(self: &Arc<Self>) {
+        loop {
+            let wanted = self.fetching.lock().wanted.front().cloned();
+            let is_asked_for = wanted.is_some();
+            let Some(wanted) = wanted.or_else(|| self.next_ahead()) else { return };
+            let (first, end) = wanted.into_inner();
+            let last = end.min(first.saturating_add(NUMBERS_MAX - 1));
+            let (group, made) = (self.clone(), self.made.load(Ordering::SeqCst));
+            let question = AskRows {
+                group: self.name.clone(),
+                range: first..=last,
+                is_here: self.is_here.clone(),
+                headers: self.cache.overview_headers(),
+                take: move |range: RangeInclusive<u64>, rows: &[u8]| {
+                    let is_last = *range.end() == last;
+                    let mut fetching = group.fetching.lock();
+                    if *range.start() == first {
+                        fetching.arrived.clear();
+                    }
+                    fetching.arrived.push((range, rows.to_vec()));
+                    if is_asked_for {
+                        fetching.asked_rows += memchr::memchr_iter(b'\n', rows).count() as u64;
+                    }
+                    drop(fetching);
+                    // Readers of the last rows continue when the connection can be used again.
+                    if !is_last {
+                        group.fetched.notify_waiters();
+                    }
+                },
+            };
+            let trouble = match self.pool.ask(question).await {
+                Ok(true) => None,
+                Ok(false) => Some(Trouble::Away("the group is no longer there".into())),
+                Err(trouble) => Some(trouble),
+            };
+            // A wrong answer is not kept; one that broke off was correct so far.
+            if !matches!(trouble, Some(Trouble::Wrong(_))) && made == self.made.load(Ordering::SeqCst) {
+                self.keep_arrived();
+            }
+            let mut fetching = self.fetching.lock();
+            fetching.arrived.clear();
+            fetching.wanted.pop_front();
+            if last < end && trouble.is_none() {
+                fetching.wanted.push_front(last + 1..=end);
+            }
+            if let Some(trouble) = trouble {
+                fetching.failures += 1;
+                fetching.trouble = Some(trouble);
+                fetching.wanted.clear();
+                fetching.ahead = None;
+            }
+            drop(fetching);
+            self.fetched.notify_waiters();
+        }
+    }
+
+    /// Keeps the rows that have arrived. Readers find them in one place or the other.
+    fn keep_arrived(&self) {
+        let mut kept = 0;
+        loop {
+            let part = self.fetching.lock().arrived.get(kept).cloned();
+            let Some((range, rows)) = part else { return };
+            let _asked_again = self.shelf.put_rows(range, &rows);
+            kept += 1;
+        }
+    }
+
+    /// Returns the rows to fetch when none are wanted, which count as wanted from then on, so that they are
+    /// fetched once: the newest missing rows of groups that are not huge, within limits.
+    fn next_ahead(&self) -> Option<RangeInclusive<u64>> {
+        let marks = self.shelf.marks()?;
+        loop {
+            let high = self.fetching.lock().ahead_from(self.is_whole)?;
+            let low = marks.low.max(high.saturating_sub(AHEAD_NUMBERS - 1));
+            if high < marks.low || marks.high.saturating_sub(high) >= AHEAD_NUMBERS_MAX {
+                self.fetching.lock().ahead = None;
+                return None;
+            }
+            let rows = self.shelf.rows(low..=high, usize::MAX, &mut Vec::new());
+            let mut fetching = self.fetching.lock();
+            match rows {
+                // There may be another gap after it, so these numbers are checked again.
+                Rows::Missing { range } if fetching.gap != Some(*range.start()) => {
+                    let numbers = range.end() - range.start() + 1;
+                    if !self.is_whole && !fetching.may_add(numbers) {
+                        fetching.ahead = None;
+                        return None;
+                    }
+                    fetching.ahead_numbers += numbers;
+                    fetching.gap = Some(*range.start());
+                    fetching.wanted.push_front(range.clone());
+                    return Some(range);
+                }
+                _ => fetching.ahead = low.checked_sub(1),
+            }
+        }
+    }
+
+    /// Returns whether cancellations up to these marks are known.
+    pub fn is_compared(&self, marks: Marks) -> bool {
+        self.asked.lock().compared == Some(marks)
+    }
+
+    /// Returns whether a number is known to have no article any more, or never to have had one.
+    pub async fn is_gone(&self, number: u64, range: &RangeInclusive<u64>, marks: Marks) -> Answer<bool> {
+        if self.shelf.count(range.clone()).is_none() {
+            return Ok(false);
+        }
+        // Asks for recent cancellations; without an answer, the known state is used.
+        let _as_known = self.know_numbers(range, marks).await;
+        Ok(self.shelf.count(number..=number) == Some(0))
+    }
+
+    /// Returns the error for a handle made useless by renumbering.
+    pub fn stale(&self) -> SourceError {
+        SourceError::Unavailable(format!("{} was renumbered, and must be selected again", shown(&self.name)))
+    }
+}
+
+/// The task that fetches rows of a group.
+struct Running(Arc<Group>);
+
+impl Running {
+    async fn run(self) {
+        self.0.fetch_rows().await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetching.lock().is_running = false;
+        self.0.fetched.notify_waiters();
+    }
+}

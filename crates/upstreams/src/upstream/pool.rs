@@ -1,0 +1,443 @@
+//! Connections to one upstream.
+//!
+//! There are at most `connections` of them, or as many as the server lets us have (`allowance`), made when
+//! needed and kept for the next question. A server that does not answer is left alone for a while, longer
+//! each time, and questions in the meantime fail at once; after that one question tries, and the others
+//! wait for its result. A silent server is tried by a task of its own (`probing`), which costs readers no
+//! time. A question is repeated on another connection if the kept one turns out to have ended, and once if
+//! its answer breaks off.
+
+use super::allowance::{Allowance, Opening};
+use super::line::{Lacking, Line, Pulse};
+use super::trouble::Trouble;
+use access::tls::Dial;
+use nntp_io::{Client, Limits, Role};
+use site_base::counters::{add, read};
+use site_base::lock::Leaf;
+use site_config as config;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex as Turn;
+use tokio::task::block_in_place;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+/// First pause after a failure, doubled each time.
+const PAUSE_FIRST: Duration = Duration::from_millis(500);
+/// Longest pause.
+const PAUSE_LONGEST: Duration = Duration::from_secs(60);
+/// Least rate, in bytes per second, at which a server must take data in order not to count as silent.
+const SENT_BYTES_PER_SEC_LEAST: usize = 32 << 10;
+/// Longest time a silent server is waited for when it is tried again.
+const PROBE_TIMEOUT_MAX: Duration = Duration::from_secs(10);
+/// Time for which an unused connection is kept.
+const KEPT_MAX: Duration = Duration::from_secs(120);
+
+/// Time for which a server that gave a wrong answer is asked last.
+const DISTRUST: Duration = Duration::from_secs(60);
+/// Time for which a measured answer time counts.
+const MEASURE_AGE_MAX: Duration = Duration::from_secs(60);
+/// Multiple of its usual answer time, and the least time, after which a server is given up if another one
+/// can be asked.
+const PATIENCE_TIMES: u32 = 8;
+const PATIENCE_LEAST: Duration = Duration::from_secs(2);
+
+/// A question to an upstream, asked and answered on one connection.
+pub(super) trait Question: Send {
+    /// Type of the answer.
+    type Answer: Send;
+
+    /// Whether it may be repeated after [`Trouble::Broken`].
+    const MAY_BREAK: bool = false;
+
+    /// Asks the question. May be called again after [`Trouble::Stale`].
+    fn ask(&mut self, line: &mut Line) -> impl Future<Output = Result<Self::Answer, Trouble>> + Send;
+}
+
+/// Counts for an upstream since the start.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub connections: AtomicU64,
+    pub questions: AtomicU64,
+    pub failures: AtomicU64,
+    pub wrong: AtomicU64,
+    pub bytes: AtomicU64,
+}
+
+/// Connections to one upstream.
+pub(super) struct Pool {
+    name: String,
+    dial: Dial,
+    limits: Limits,
+    allowance: Allowance,
+    pulse: Arc<Pulse>,
+    kept: Leaf<Vec<(Line, Instant)>>,
+    health: Leaf<Health>,
+    /// Held by the question that tries a server again.
+    trying: Turn<()>,
+    offline: bool,
+    /// Reference for the task that tries a silent server.
+    own: Weak<Self>,
+    pub tally: Tally,
+}
+
+/// Availability of the upstream.
+#[derive(Default)]
+struct Health {
+    failures: u32,
+    retry_at: Option<Instant>,
+    /// Whether the server is silent, and a task is trying it.
+    is_silent: bool,
+    /// Attempts to reach the silent server since it last answered a question.
+    silences: u32,
+    /// Whether it has asked for a login just after accepting ours, and answered nothing since.
+    is_logged_out: bool,
+    last_error: String,
+    lacking: Arc<Lacking>,
+    /// Usual time until its answers begin, and when that was measured.
+    usual: Option<(Duration, Instant)>,
+    distrusted_until: Option<Instant>,
+}
+
+impl Health {
+    /// Records that an answer took this long to begin.
+    fn took(&mut self, took: Duration) {
+        let known = self.usual.filter(|(_, at)| at.elapsed() < MEASURE_AGE_MAX);
+        let usual = known.map_or(took, |(usual, _)| (usual * 3 + took) / 4);
+        self.usual = Some((usual, Instant::now()));
+    }
+}
+
+impl Pool {
+    pub fn new(config: &config::Upstream) -> Arc<Self> {
+        let limits = Limits {
+            connect_timeout: config.connect_timeout,
+            greeting_timeout: config.answer_timeout,
+            answer_timeout: config.answer_timeout,
+            idle_timeout: config.answer_timeout,
+            ..Limits::default()
+        };
+        Arc::new_cyclic(|own| Self {
+            name: config.name.clone(),
+            dial: Dial { to: config.host.clone(), link: config.link() },
+            limits,
+            allowance: Allowance::of(config.connections),
+            pulse: Arc::default(),
+            kept: Leaf::default(),
+            health: Leaf::default(),
+            trying: Turn::default(),
+            offline: config.offline,
+            own: own.clone(),
+            tally: Tally::default(),
+        })
+    }
+
+    /// Asks a question; waits for a connection if all are in use.
+    pub async fn ask<Q: Question>(&self, mut question: Q) -> Result<Q::Answer, Trouble> {
+        self.may_ask()?;
+        add(&self.tally.questions, 1);
+        let (mut wants_fresh, mut has_broken) = (false, false);
+        loop {
+            let permit = timeout(self.limits.answer_timeout, self.allowance.permit()).await;
+            let Ok(permit) = permit else {
+                return Err(Trouble::Away(format!("all connections to {} are in use", self.name)));
+            };
+            let kept = if wants_fresh { None } else { self.kept().await };
+            let mut line = match kept {
+                Some(line) => line,
+                None => match self.connected().await? {
+                    Some(line) => line,
+                    // One of the open connections answers it.
+                    None => {
+                        permit.give_up();
+                        wants_fresh = false;
+                        continue;
+                    }
+                },
+            };
+            let begun = Instant::now();
+            let answer = question.ask(&mut line).await;
+            let may_break = Q::MAY_BREAK && !has_broken;
+            match self.answered(answer, line, (begun, may_break)).await {
+                Err(Trouble::Stale) if !wants_fresh => {}
+                Err(Trouble::Broken(_)) if may_break => has_broken = true,
+                answer => return answer.map_err(Trouble::outward),
+            }
+            wants_fresh = true;
+        }
+    }
+
+    /// Asks a question in a task of its own, which continues even if the caller stops waiting.
+    pub async fn ask_apart<Q: Question + 'static>(
+        self: &Arc<Self>,
+        question: Q,
+    ) -> Result<Q::Answer, Trouble> {
+        let pool = self.clone();
+        let asked = tokio::spawn(async move { pool.ask(question).await }).await;
+        asked.unwrap_or_else(|error| Err(Trouble::Away(error.to_string())))
+    }
+
+    /// Returns the number of questions so far.
+    pub fn questions(&self) -> u64 {
+        read(&self.tally.questions)
+    }
+
+    /// Returns the upstream's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns why no question is asked now, as far as is known without asking.
+    fn may_ask(&self) -> Result<(), Trouble> {
+        if self.offline {
+            return Err(Trouble::Away(format!("{} is offline by the configuration", self.name)));
+        }
+        let health = self.health.lock();
+        let is_away = health.is_silent || health.retry_at.is_some_and(|at| at > Instant::now());
+        match is_away {
+            true => Err(Trouble::Away(format!("{} is away: {}", self.name, health.last_error))),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns whether no question is asked now.
+    pub fn is_away(&self) -> bool {
+        self.may_ask().is_err()
+    }
+
+    /// Returns the last error, if it did not answer the last question.
+    pub fn problem(&self) -> Option<String> {
+        let health = self.health.lock();
+        (health.failures > 0).then(|| health.last_error.clone())
+    }
+
+    /// Returns whether it answers, as far as is known, and has not given wrong answers recently.
+    pub fn is_trusted(&self) -> bool {
+        let health = self.health.lock();
+        health.failures == 0 && health.distrusted_until.is_none_or(|until| until < Instant::now())
+    }
+
+    /// Returns how long its answers take to begin; `None` if unknown.
+    pub fn usual_time(&self) -> Option<Duration> {
+        let known = self.health.lock().usual.filter(|(_, at)| at.elapsed() < MEASURE_AGE_MAX);
+        known.map(|(usual, _)| usual)
+    }
+
+    /// Returns how long to wait for it if another server can be asked.
+    pub fn patience(&self) -> Duration {
+        (self.usual_time().unwrap_or_default() * PATIENCE_TIMES).max(PATIENCE_LEAST)
+    }
+
+    /// Records how long an answer took to begin.
+    pub fn took(&self, took: Duration) {
+        self.health.lock().took(took);
+    }
+
+    /// Waits for an answer, unless the server stays silent for its [`Pool::patience`].
+    pub async fn soon<T>(&self, asked: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+        self.soon_taken(asked, 0).await
+    }
+
+    /// Like [`Pool::soon`], for a question that sends this many bytes first.
+    pub async fn soon_taken<T>(
+        &self,
+        asked: impl Future<Output = Result<T, Trouble>>,
+        bytes: usize,
+    ) -> Result<T, Trouble> {
+        let sending = Duration::from_secs((bytes / SENT_BYTES_PER_SEC_LEAST) as u64);
+        let (patience, begun) = (self.patience() + sending, Instant::now());
+        timeout(patience, asked).await.unwrap_or_else(|_| {
+            self.was_slow(begun);
+            Err(Trouble::Away(format!("{} does not answer soon", self.name)))
+        })
+    }
+
+    /// Records that an answer to a question of `begun` is no longer awaited. If the server was not heard at
+    /// all since then, it is silent. The measured answer time is not affected.
+    pub fn was_slow(&self, begun: Instant) {
+        if !self.pulse.was_heard_since(begun) {
+            self.fell_silent(&format!("no answer within {} s", begun.elapsed().as_secs()));
+        }
+    }
+
+    /// Asks it no more questions until it answers a probe.
+    fn fell_silent(&self, text: &str) {
+        if std::mem::replace(&mut self.health.lock().is_silent, true) {
+            return;
+        }
+        self.failed(text);
+        tokio::spawn(probe(self.own.clone()));
+    }
+
+    /// Returns how long to wait before a silent server is tried again.
+    fn next_pause(&self) -> Duration {
+        let mut health = self.health.lock();
+        let pause = paused(health.silences);
+        health.silences = health.silences.saturating_add(1);
+        pause
+    }
+
+    /// Returns whether a silent server answers again.
+    async fn is_back(&self) -> bool {
+        let limit = self.limits.answer_timeout.min(PROBE_TIMEOUT_MAX);
+        let Ok(Ok(line)) = timeout(limit, self.probed()).await else { return false };
+        {
+            let mut health = self.health.lock();
+            (health.is_silent, health.failures, health.retry_at) = (false, 0, None);
+        }
+        info!(upstream = self.name, "the upstream is back");
+        self.kept.lock().push((line, Instant::now()));
+        true
+    }
+
+    /// Returns a new connection that has answered a command.
+    async fn probed(&self) -> Result<Line, Trouble> {
+        let mut line = self.connect(self.allowance.opening()).await?;
+        line.request("DATE").await?;
+        if let Some(took) = line.take_time() {
+            self.took(took);
+        }
+        Ok(line)
+    }
+
+    /// Returns whether the server was heard since the start.
+    pub fn was_heard(&self) -> bool {
+        self.pulse.was_heard()
+    }
+
+    /// Returns the most connections that the server lets us have, if it has refused one more.
+    pub fn limit(&self) -> Option<usize> {
+        self.allowance.limit()
+    }
+
+    /// Returns a kept connection.
+    async fn kept(&self) -> Option<Line> {
+        loop {
+            let (mut line, since) = self.kept.lock().pop()?;
+            if since.elapsed() < KEPT_MAX && line.is_reusable().await {
+                (line.fresh, line.is_kept) = (false, true);
+                return Some(line);
+            }
+        }
+    }
+
+    /// Evaluates the outcome of a question asked at `begun`, and keeps the connection if it is still
+    /// usable. `may_break`: the question is repeated if its answer breaks off.
+    async fn answered<T>(
+        &self,
+        answer: Result<T, Trouble>,
+        mut line: Line,
+        (begun, may_break): (Instant, bool),
+    ) -> Result<T, Trouble> {
+        add(&self.tally.bytes, line.take_bytes());
+        let took = line.take_time();
+        if let Some(took) = took {
+            self.took(took);
+        }
+        match &answer {
+            Ok(_) | Err(Trouble::Refused(..)) => {
+                let mut health = self.health.lock();
+                (health.failures, health.silences, health.is_logged_out) = (0, 0, false);
+            }
+            Err(Trouble::Stale | Trouble::Missing | Trouble::Slow) => {}
+            Err(Trouble::Broken(_)) if may_break => {}
+            Err(Trouble::LoggedOut(text)) => {
+                self.failed(text);
+                self.health.lock().is_logged_out = true;
+            }
+            Err(Trouble::Away(text) | Trouble::Broken(text)) => self.failed(text),
+            // An answer that has begun, or another connection, shows that the server is not silent.
+            Err(Trouble::Silent(text)) if took.is_some() => self.failed(text),
+            Err(Trouble::Silent(_)) if self.pulse.was_heard_since(begun) => add(&self.tally.failures, 1),
+            Err(Trouble::Silent(text)) => self.fell_silent(text),
+            Err(Trouble::Wrong(text)) => {
+                self.told_wrong();
+                warn!(upstream = self.name, "wrong answer: {text}");
+            }
+        }
+        if line.is_reusable().await {
+            self.kept.lock().push((line, Instant::now()));
+        }
+        answer
+    }
+
+    /// Records that an answer was wrong.
+    pub fn told_wrong(&self) {
+        add(&self.tally.wrong, 1);
+        self.health.lock().distrusted_until = Some(Instant::now() + DISTRUST);
+    }
+
+    /// Leaves the server alone for a while.
+    fn failed(&self, text: &str) {
+        add(&self.tally.failures, 1);
+        let mut health = self.health.lock();
+        if health.failures == 0 {
+            warn!(upstream = self.name, "the upstream is away: {text}");
+        }
+        let pause = paused(health.failures);
+        health.failures = health.failures.saturating_add(1);
+        health.retry_at = Some(Instant::now() + pause);
+        text.clone_into(&mut health.last_error);
+        // Another server may replace it.
+        health.lacking = Arc::default();
+        drop(health);
+        self.kept.lock().clear();
+    }
+
+    /// Returns a new connection. While the server is away one caller tries, and the others get its result.
+    /// Returns `None` if the server refused it, and others are open.
+    async fn connected(&self) -> Result<Option<Line>, Trouble> {
+        let _trying = if self.health.lock().failures > 0 { Some(self.trying.lock().await) } else { None };
+        self.may_ask()?;
+        match self.connect(self.allowance.opening()).await {
+            Ok(line) => {
+                let mut health = self.health.lock();
+                // A successful login proves nothing if it was not honoured before: an answer does.
+                let failures = if health.is_logged_out { 0 } else { std::mem::take(&mut health.failures) };
+                drop(health);
+                if failures > 0 {
+                    info!(upstream = self.name, "the upstream is back");
+                }
+                Ok(Some(line))
+            }
+            Err(Trouble::Refused(code, text)) if self.allowance.others() > 0 => {
+                let others = self.allowance.others();
+                info!(upstream = self.name, others, "no further connection: {code} {text}");
+                Ok(None)
+            }
+            Err(Trouble::Silent(text)) => {
+                self.fell_silent(&text);
+                Err(Trouble::Away(text))
+            }
+            Err(trouble) => {
+                self.failed(&trouble.to_string());
+                Err(Trouble::Away(trouble.to_string()))
+            }
+        }
+    }
+
+    async fn connect(&self, opening: Opening) -> Result<Line, Trouble> {
+        let target = block_in_place(|| self.dial.target(Role::Reader, self.limits.clone()));
+        let client = Client::connect(&target.map_err(Trouble::Away)?).await?;
+        add(&self.tally.connections, 1);
+        let lacking = self.health.lock().lacking.clone();
+        Ok(Line::new(client, lacking, (self.pulse.clone(), opening.done())))
+    }
+}
+
+/// Tries a silent server until it answers, or is no longer configured.
+async fn probe(pool: Weak<Pool>) {
+    while let Some(pause) = pool.upgrade().map(|pool| pool.next_pause()) {
+        sleep(pause).await;
+        let Some(pool) = pool.upgrade() else { return };
+        if pool.is_back().await {
+            return;
+        }
+    }
+}
+
+/// Returns the pause after this many earlier failures.
+fn paused(failures: u32) -> Duration {
+    PAUSE_FIRST.saturating_mul(1 << failures.min(10)).min(PAUSE_LONGEST)
+}

@@ -1,0 +1,211 @@
+//! Posts to groups of other servers: stored on disk before their posters get a 240, and sent in order of
+//! arrival until the upstream has taken or refused them.
+//!
+//! A post is removed once the upstream has it, so a crash sends it twice at worst, with the same
+//! Message-ID, which the upstream then recognizes; it is never lost. A post refused by an upstream after
+//! the poster was answered is kept for the operator. `Posts` is the queue, `Outbox` a post being delivered;
+//! questions to upstreams are in `deliver`. Called by `inject`, `operations` and `server`. Sources: RFC
+//! 5537 section 3.4.2, the NewsCache paper.
+
+mod deliver;
+mod queue;
+mod sending;
+
+pub use deliver::{Fate, Outbox, Taker};
+#[cfg(feature = "testing")]
+pub use queue::rewritten;
+pub use queue::{QueuedPost, is_whole as is_post_whole};
+
+use disk::Disk;
+use hashbrown::HashMap;
+use queue::{Queue, name_of};
+use site_base::file_name::FileName;
+use site_base::lock::Leaf;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tracing::error;
+
+/// First pause before a post is sent again, doubled each time, and the longest.
+const PAUSE_FIRST: Duration = Duration::from_secs(1);
+const PAUSE_LONGEST: Duration = Duration::from_secs(60);
+
+/// Posts that wait for upstreams, or were refused by them.
+#[derive(Debug)]
+pub struct Posts {
+    queue: Queue,
+    entries: Leaf<HashMap<FileName, Entry>>,
+    /// Notified when a post may be due.
+    fresh: Notify,
+}
+
+/// State of a queued post beside its file.
+#[derive(Debug)]
+struct Entry {
+    upstream: Arc<str>,
+    queued: u64,
+    refused: bool,
+    /// Whether its poster is not answered yet, or it is being sent.
+    is_busy: bool,
+    /// Whether it may have arrived there before.
+    tried: bool,
+    tries: u32,
+    /// Time when it is sent again.
+    due: Instant,
+    /// Reason why it was not taken at the last attempt.
+    problem: String,
+}
+
+/// Reason why a post is not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotQueued {
+    /// Already queued for one of the upstreams.
+    Known,
+    /// The queue is full.
+    Full,
+    /// The file could not be written.
+    Io,
+}
+
+/// A queued post as shown to an operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    pub post: QueuedPost,
+    /// Attempts since the start.
+    pub tries: u32,
+    /// Reason why it was not taken at the last attempt; empty if there was none.
+    pub problem: String,
+}
+
+impl Posts {
+    /// Opens the posts of the site in `data`. Blocks.
+    pub fn open(disk: Arc<dyn Disk>, data: &Path) -> Self {
+        let queue = Queue::of(disk, data);
+        let entries = queue.all().into_iter().map(|(name, post)| (name, Entry::of(&post, true))).collect();
+        Self { queue, entries: Leaf::new(entries), fresh: Notify::new() }
+    }
+
+    /// Returns the number of posts that wait for an upstream, and of those it has refused.
+    pub fn counts(&self, upstream: &str) -> (u64, u64) {
+        let entries = self.entries.lock();
+        let of = entries.values().filter(|entry| *entry.upstream == *upstream);
+        of.fold(
+            (0, 0),
+            |(waiting, refused), entry| {
+                if entry.refused { (waiting, refused + 1) } else { (waiting + 1, refused) }
+            },
+        )
+    }
+
+    /// Returns all posts, oldest first. Blocks.
+    pub fn all(&self) -> Vec<Waiting> {
+        let mut names: Vec<(u64, FileName)> =
+            self.entries.lock().iter().map(|(name, entry)| (entry.queued, name.clone())).collect();
+        names.sort_unstable();
+        names.iter().filter_map(|(_, name)| self.waiting(name)).collect()
+    }
+
+    fn waiting(&self, name: &FileName) -> Option<Waiting> {
+        let post = self.queue.read(name)?;
+        let entries = self.entries.lock();
+        let entry = entries.get(name)?;
+        Some(Waiting { post, tries: entry.tries, problem: entry.problem.clone() })
+    }
+
+    /// Returns the posts with a Message-ID, of one upstream if it is given. Blocks.
+    pub fn of(&self, message_id: &str, upstream: Option<&str>) -> Vec<Waiting> {
+        let is_meant = |waiting: &Waiting| {
+            waiting.post.message_id == message_id
+                && upstream.is_none_or(|upstream| waiting.post.upstream == upstream)
+        };
+        self.all().into_iter().filter(is_meant).collect()
+    }
+
+    /// Has a post sent again now, even if it was refused. Blocks.
+    pub fn retry(&self, post: &QueuedPost) -> io::Result<()> {
+        let name = name_of(&post.message_id, &post.upstream);
+        if !post.refused.is_empty() {
+            self.queue.replace(&name, &QueuedPost { refused: String::new(), ..post.clone() })?;
+        }
+        if let Some(entry) = self.entries.lock().get_mut(&name) {
+            (entry.refused, entry.due) = (false, Instant::now());
+        }
+        self.fresh.notify_one();
+        Ok(())
+    }
+
+    /// Removes a post. Returns false if it is being sent. Blocks.
+    pub fn drop_post(&self, post: &QueuedPost) -> io::Result<bool> {
+        let name = name_of(&post.message_id, &post.upstream);
+        if self.entries.lock().get(&name).is_some_and(|entry| entry.is_busy) {
+            return Ok(false);
+        }
+        self.remove(&name).map(|()| true)
+    }
+
+    /// Makes all posts due, as conditions may have changed.
+    pub fn look(&self) {
+        let now = Instant::now();
+        self.entries.lock().values_mut().for_each(|entry| entry.due = now);
+        self.fresh.notify_one();
+    }
+
+    /// Queues a post, which stays busy; at most `max` may wait. Blocks.
+    fn put(&self, post: &QueuedPost, max: usize) -> Result<FileName, NotQueued> {
+        let name = name_of(&post.message_id, &post.upstream);
+        {
+            let mut entries = self.entries.lock();
+            if entries.contains_key(&name) {
+                return Err(NotQueued::Known);
+            }
+            if entries.len() >= max {
+                return Err(NotQueued::Full);
+            }
+            entries.insert(name.clone(), Entry { is_busy: true, ..Entry::of(post, false) });
+        }
+        let why = match self.queue.create(&name, post) {
+            Ok(true) => return Ok(name),
+            Ok(false) => NotQueued::Known,
+            Err(error) => {
+                error!(%error, "cannot queue a post for an upstream");
+                NotQueued::Io
+            }
+        };
+        self.entries.lock().remove(&name);
+        Err(why)
+    }
+
+    fn remove(&self, name: &FileName) -> io::Result<()> {
+        let removed = self.queue.remove(name);
+        self.entries.lock().remove(name);
+        removed
+    }
+}
+
+impl Entry {
+    fn of(post: &QueuedPost, tried: bool) -> Self {
+        Self {
+            upstream: post.upstream.as_str().into(),
+            queued: post.queued,
+            refused: !post.refused.is_empty(),
+            is_busy: false,
+            tried,
+            tries: 0,
+            due: Instant::now(),
+            problem: post.refused.clone(),
+        }
+    }
+
+    /// Records a failed attempt and its reason.
+    fn failed(&mut self, problem: &str) {
+        let pause = PAUSE_FIRST.saturating_mul(1 << self.tries.min(10)).min(PAUSE_LONGEST);
+        self.tries = self.tries.saturating_add(1);
+        self.due = Instant::now() + pause;
+        problem.clone_into(&mut self.problem);
+    }
+}
+
+#[cfg(test)]
+mod tests;

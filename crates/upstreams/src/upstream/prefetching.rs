@@ -1,0 +1,274 @@
+//! Prefetching: fetches data from upstreams before a reader requests it.
+//!
+//! A pass goes through the wanted groups: those of the configuration, those read recently, and those
+//! requested most per byte. For each it fetches the overview of its newest articles and, as configured, the
+//! articles of threads that are in the cache, or all. Articles that readers requested while an upstream was
+//! away are fetched once it is back. Sources: the NewsCache paper, section 5; leafnode, which subscribes to
+//! groups that are read, and fetches bodies later.
+
+use super::articles::{Place, bring};
+use super::group::Group;
+use super::rows::size_in;
+use super::table::Table;
+use super::trouble::shown;
+use super::{Trouble, Upstreams};
+use crate::Answer;
+use hashbrown::HashSet;
+use netnews::decimal::parse_decimal;
+use netnews::overview_row::{field, index};
+use newscache::{Cache, ReadGroup};
+use nntp_io::rate::Bandwidth;
+use site_base::clock::unix_secs;
+use site_config::{Prefetch, PrefetchWhat};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::block_in_place;
+use tracing::{debug, info};
+
+/// Interval for retrying requests that failed.
+const LATER_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval for checking whether the configured hours have begun.
+const HOURS_INTERVAL: Duration = Duration::from_secs(60);
+/// Practically forever.
+const IDLE: Duration = Duration::from_secs(1 << 30);
+/// Bytes of overview rows examined at once.
+const ROWS_BYTES: usize = 64 << 10;
+/// Message-IDs in References that are looked up.
+const REFERENCES_MAX: usize = 16;
+
+/// State and limits of a pass.
+struct Pass {
+    config: Arc<Prefetch>,
+    table: Arc<Table>,
+    cache: Cache,
+    bandwidth: Option<Bandwidth>,
+    groups: u64,
+    articles: u64,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Upstreams {
+    /// Makes passes as configured, and in between fetches articles requested earlier.
+    pub(super) async fn keep_prefetching(&self) {
+        let mut next_pass = Instant::now();
+        loop {
+            let config = self.shared.prefetch.load_full();
+            if config.fetch_later
+                && let Some(mut pass) = self.pass(&config)
+            {
+                self.bring_wanted(&mut pass).await;
+            }
+            if config.is_on() && Instant::now() >= next_pass && config.hours.has(unix_secs()) {
+                if let Some(mut pass) = self.pass(&config) {
+                    self.prefetch(&mut pass).await;
+                    let (groups, articles, bytes) = (pass.groups, pass.articles, pass.bytes);
+                    info!(groups, articles, bytes, "prefetched");
+                }
+                next_pass = Instant::now() + config.interval;
+            }
+            tokio::select! {
+                () = self.shared.reconfigured.notified() => next_pass = Instant::now(),
+                () = tokio::time::sleep(pause(&config, next_pass)) => {}
+            }
+        }
+    }
+
+    fn pass(&self, config: &Arc<Prefetch>) -> Option<Pass> {
+        let table = self.shared.table.load_full();
+        let cache = table.cache.clone()?;
+        let bandwidth = config.bytes_per_sec_max.map(|bytes| Bandwidth::new(bytes, Instant::now()));
+        let bytes_max = cache.settings().size_bytes / 4;
+        let config = config.clone();
+        Some(Pass { config, table, cache, bandwidth, groups: 0, articles: 0, bytes: 0, bytes_max })
+    }
+
+    /// Fetches articles that readers requested when they were not available.
+    async fn bring_wanted(&self, pass: &mut Pass) {
+        for want in pass.cache.wanted() {
+            let place = if want.group.is_empty() {
+                Some(Place::Id(want.id.as_slice().into()))
+            } else {
+                match pass.group(&want.group).await {
+                    Ok(group) => group.map(|group| Place::Number(group, want.number)),
+                    Err(_) => continue,
+                }
+            };
+            let brought = match place {
+                Some(place) => self.bring_one(pass, &place).await,
+                None => Ok(()),
+            };
+            if !matches!(brought, Err(Trouble::Away(_))) {
+                pass.cache.not_wanted(&want);
+            }
+        }
+    }
+
+    async fn bring_one(&self, pass: &mut Pass, place: &Place) -> Result<(), Trouble> {
+        pass.take(bring(&pass.table, &self.shared.flights, place).await?).await;
+        pass.articles += 1;
+        Ok(())
+    }
+
+    async fn prefetch(&self, pass: &mut Pass) {
+        for name in self.wanted_groups(pass).await {
+            if !pass.may_go_on() {
+                return;
+            }
+            match pass.group(&name).await {
+                Ok(Some(group)) => match self.prefetch_group(pass, &group).await {
+                    Ok(()) => pass.groups += 1,
+                    Err(error) => debug!(group = shown(&name), %error, "not prefetched"),
+                },
+                Ok(None) => {}
+                Err(error) => debug!(group = shown(&name), %error, "not prefetched"),
+            }
+        }
+    }
+
+    /// Returns the groups of a pass: those of the configuration, those that were read, those that are
+    /// requested most.
+    async fn wanted_groups(&self, pass: &Pass) -> Vec<Vec<u8>> {
+        let names = match &pass.config.groups {
+            Some(_) => self.names().await.unwrap_or_else(|error| {
+                debug!(%error, "no list of groups to prefetch");
+                Vec::new()
+            }),
+            None => Vec::new(),
+        };
+        chosen(&pass.config, names, pass.cache.read_groups(), unix_secs())
+    }
+
+    async fn prefetch_group(&self, pass: &mut Pass, group: &Arc<Group>) -> Answer<()> {
+        let Some(marks) = group.marks().await? else { return Ok(()) };
+        let first = marks.low.max(marks.high.saturating_sub(pass.config.articles_max - 1));
+        let (mut next, mut rows) = (Some(first), Vec::new());
+        while let Some(from) = next.filter(|from| *from <= marks.high) {
+            if !pass.may_go_on() {
+                return Ok(());
+            }
+            rows.clear();
+            let asked = group.pool.questions();
+            next = group.rows(from..=marks.high, ROWS_BYTES, &mut rows).await?;
+            if group.pool.questions() != asked {
+                pass.take(rows.len() as u64).await;
+            }
+            for row in rows.split_inclusive(|b| *b == b'\n') {
+                let is_refused = self.shared.refusing.load().refuses_row(row);
+                if !is_refused && pass.may_go_on() && pass.is_wanted(row) {
+                    let Some(number) = field(row, index::NUMBER).and_then(parse_decimal) else { continue };
+                    match self.bring_one(pass, &Place::Number(group.clone(), number)).await {
+                        Ok(()) | Err(Trouble::Missing) => {}
+                        Err(trouble) => return Err(trouble.into()),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pass {
+    fn may_go_on(&self) -> bool {
+        self.bytes < self.bytes_max && self.config.hours.has(unix_secs())
+    }
+
+    /// Counts bytes, and waits as the rate requires.
+    async fn take(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        if let Some(bandwidth) = &self.bandwidth {
+            bandwidth.sent(usize::try_from(bytes).unwrap_or(usize::MAX));
+            bandwidth.allowance(1).await;
+        }
+    }
+
+    /// Returns a group whose upstream can be asked.
+    async fn group(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
+        let Some(upstream) = self.table.numbering(name) else { return Ok(None) };
+        if upstream.pool.is_away() {
+            return Err(Trouble::Away(format!("{} is away", upstream.config.name)).into());
+        }
+        upstream.group(name).await
+    }
+
+    /// Returns whether the article of a row should be fetched.
+    fn is_wanted(&self, row: &[u8]) -> bool {
+        let is_here = |id: &[u8]| block_in_place(|| self.cache.has_id(id, unix_secs())).unwrap_or_default();
+        let id = field(row, index::MESSAGE_ID).unwrap_or_default();
+        if size_in(row).is_none_or(|bytes| bytes > self.config.bytes_max) || is_here(id) {
+            return false;
+        }
+        match self.config.what {
+            PrefetchWhat::Overview => false,
+            PrefetchWhat::Articles => true,
+            PrefetchWhat::Threads => {
+                let references = field(row, index::REFERENCES).unwrap_or_default();
+                let ids = references.split(u8::is_ascii_whitespace).filter(|id| !id.is_empty());
+                let ids: Vec<_> = ids.collect();
+                ids.iter().rev().take(REFERENCES_MAX).any(|id| is_here(id))
+            }
+        }
+    }
+}
+
+/// Returns how long there is nothing to do under this configuration.
+fn pause(config: &Prefetch, next_pass: Instant) -> Duration {
+    let until_pass = match config.is_on() {
+        true if config.hours.has(unix_secs()) => next_pass.saturating_duration_since(Instant::now()),
+        true => HOURS_INTERVAL,
+        false => IDLE,
+    };
+    if config.fetch_later { until_pass.min(LATER_INTERVAL) } else { until_pass }
+}
+
+/// Returns the groups of a pass, from all names and those that were read.
+fn chosen(config: &Prefetch, mut groups: Vec<Vec<u8>>, read: Vec<ReadGroup>, now: u64) -> Vec<Vec<u8>> {
+    groups.retain(|name| config.groups.as_ref().is_some_and(|wildmat| wildmat.matches(name)));
+    if !config.read_within.is_zero() {
+        let least = now.saturating_sub(config.read_within.as_secs());
+        groups.extend(read.iter().filter(|group| group.read_at >= least).map(|group| group.name.clone()));
+    }
+    groups.extend(popular(read).into_iter().take(config.popular));
+    let mut seen = HashSet::new();
+    groups.retain(|name| seen.insert(name.clone()));
+    groups
+}
+
+/// Returns groups by requests per byte, highest first.
+fn popular(mut groups: Vec<ReadGroup>) -> Vec<Vec<u8>> {
+    groups.retain(|group| group.bytes > 0);
+    let rate = |group: &ReadGroup| group.requests as f64 / group.bytes as f64;
+    groups.sort_by(|one, other| rate(other).total_cmp(&rate(one)));
+    groups.into_iter().map(|group| group.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_no_longer_read_are_left_out() {
+        let text = "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n\
+            [prefetch]\ngroups = \"a.*\"\nread_within = \"7 days\"\npopular = 1\n";
+        let config = site_config::parse(text, std::path::Path::new("/sim/newsreel.toml")).unwrap();
+        let read = |name: &str, days_ago: u64, requests| ReadGroup {
+            name: name.into(),
+            read_at: 86_400 * (100 - days_ago),
+            requests,
+            bytes: 1_000,
+        };
+        let read =
+            vec![read("b.read", 6, 1), read("b.unread", 8, 2), read("b.popular", 50, 9), read("a.a", 1, 3)];
+        let names = vec![b"a.a".to_vec(), b"a.b".to_vec(), b"b.read".to_vec(), b"c.c".to_vec()];
+        let chosen = chosen(&config.prefetch, names, read, 86_400 * 100);
+        assert_eq!(chosen, [&b"a.a"[..], b"a.b", b"b.read", b"b.popular"]);
+    }
+
+    #[test]
+    fn popular_groups_have_the_most_requests_per_byte() {
+        let group =
+            |name: &str, requests, bytes| ReadGroup { name: name.into(), read_at: 1, requests, bytes };
+        let groups = vec![group("large", 100, 1_000_000), group("small", 10, 1_000), group("none", 5, 0)];
+        assert_eq!(popular(groups), [b"small".to_vec(), b"large".to_vec()]);
+    }
+}

@@ -1,0 +1,335 @@
+//! Questions to an upstream, and checks of the answers.
+//!
+//! Answers of an upstream are checked as far as possible: numbers lie in the requested range and ascend, an
+//! overview row has its fields, an article is the requested one. Sources: RFC 3977 sections 6.1.1, 6.1.2,
+//! 6.2.4, 7.4 and 8.3.
+
+use super::bringing::is_about_an_article;
+use super::line::{Line, Status};
+use super::pool::Question;
+use super::rows::command;
+use super::together::Pipelined;
+use super::trouble::{Trouble, shown};
+use crate::{HeaderValues, Marks};
+use netnews::MessageId;
+use netnews::date::format_nntp;
+use netnews::decimal::parse_decimal;
+use netnews::nntp::command::ARTICLE_NUMBER_MAX;
+use netnews::nntp::response::code;
+use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Most numbers in one answer, including those not requested.
+const NUMBERS_MAX: usize = 2 << 20;
+/// Most numbers that may have been added since the existing ones were determined.
+const NUMBERS_SINCE_MAX: u64 = 1 << 20;
+/// Most bytes of the values of a header in one answer.
+const HEADERS_BYTES_MAX: usize = 32 << 20;
+/// Most bytes of an answer to a command that was passed on.
+const PASSED_BYTES_MAX: usize = 16 << 20;
+/// Most bytes of Message-IDs in one answer.
+const IDS_BYTES_MAX: usize = 32 << 20;
+
+/// GROUP: asks for the marks of a group, and whether a number still has the same article.
+pub(super) struct AskMarks {
+    pub group: Box<[u8]>,
+    /// A number of the group, with its known Message-ID.
+    pub known: Option<(u64, Vec<u8>)>,
+}
+
+/// Answer to [`AskMarks`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MarksSaid {
+    /// Marks; `None` if there is no such group.
+    pub marks: Option<Marks>,
+    /// Whether the known number has another article.
+    pub is_renumbered: bool,
+}
+
+impl Question for AskMarks {
+    type Answer = MarksSaid;
+
+    const MAY_BREAK: bool = true;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<MarksSaid, Trouble> {
+        self.submit(line)?;
+        self.take(line).await
+    }
+}
+
+impl Pipelined for AskMarks {
+    fn submit(&mut self, line: &mut Line) -> Result<(), Trouble> {
+        // Sent even if the group is selected.
+        line.forget_selected();
+        line.select(&self.group)?;
+        match &self.known {
+            Some((number, _)) => line.submit(command("STAT", *number)),
+            None => Ok(()),
+        }
+    }
+
+    async fn take(&mut self, line: &mut Line) -> Result<MarksSaid, Trouble> {
+        let marks = line.selected(&self.group).await;
+        let Some((number, id)) = &self.known else {
+            return Ok(MarksSaid { marks: marks?, is_renumbered: false });
+        };
+        if let Err(trouble @ (Trouble::Stale | Trouble::Away(_) | Trouble::Wrong(_))) = marks {
+            return Err(trouble);
+        }
+        let status = line.answer().await?;
+        let marks = marks?;
+        // Nothing follows from a missing article, or an odd answer.
+        let other = marks.filter(|_| status.code == code::ARTICLE_EXISTS).and_then(|_| found(&status).ok());
+        let is_renumbered = other.is_some_and(|(of, other)| of == *number && other != *id);
+        Ok(MarksSaid { marks, is_renumbered })
+    }
+}
+
+/// LISTGROUP: asks for the numbers of a range that have articles.
+pub(super) struct AskNumbers {
+    pub group: Box<[u8]>,
+    pub range: RangeInclusive<u64>,
+}
+
+impl Question for AskNumbers {
+    type Answer = Vec<u64>;
+
+    const MAY_BREAK: bool = true;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<Vec<u64>, Trouble> {
+        if line.lacking.ranges.load(Relaxed) {
+            return self.ask_by("", line).await;
+        }
+        let range = format!(" {}-{}", self.range.start(), self.range.end());
+        match self.ask_by(&range, line).await {
+            // Old servers refuse the range in one way or another.
+            Err(Trouble::Refused(..)) => {
+                let answer = self.ask_by("", line).await?;
+                line.lacking.ranges.store(true, Relaxed);
+                Ok(answer)
+            }
+            answer => answer,
+        }
+    }
+}
+
+impl AskNumbers {
+    async fn ask_by(&self, range: &str, line: &mut Line) -> Result<Vec<u64>, Trouble> {
+        // LISTGROUP selects the group, unless it is refused.
+        if !line.has_selected(&self.group) {
+            line.forget_selected();
+        }
+        let status = line.request([b"LISTGROUP ", &*self.group, range.as_bytes()].concat()).await?;
+        if !status.has_block {
+            return Err(status.refused());
+        }
+        let (mut numbers, mut count, mut next) = (Vec::new(), 0, 0);
+        // Old servers list the whole group, and some articles that were added since.
+        let last = self.range.end().saturating_add(NUMBERS_SINCE_MAX).min(ARTICLE_NUMBER_MAX);
+        while let Some(text) = line.block_line().await? {
+            count += 1;
+            let number = parse_decimal(text.trim_ascii()).filter(|n| (next..=last).contains(n));
+            let Some(number) = number.filter(|_| count <= NUMBERS_MAX) else {
+                let (text, group) = (shown(text), shown(&self.group));
+                return Err(Trouble::Wrong(format!("`{text}` as number {count} of {group}")));
+            };
+            next = number + 1;
+            if self.range.contains(&number) {
+                numbers.push(number);
+            }
+        }
+        Ok(numbers)
+    }
+}
+
+/// HDR: asks for a header of the articles of a range; `None` if there is no such group or header.
+pub(super) struct AskHeader {
+    pub group: Box<[u8]>,
+    pub range: RangeInclusive<u64>,
+    pub name: Box<[u8]>,
+}
+
+impl Question for AskHeader {
+    type Answer = Option<HeaderValues>;
+
+    const MAY_BREAK: bool = true;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<Self::Answer, Trouble> {
+        if line.lacking.hdr.load(Relaxed) {
+            return self.ask_by("XHDR", line).await.or_else(is_none_if_unknown);
+        }
+        match self.ask_by("HDR", line).await {
+            Err(Trouble::Refused(code::UNKNOWN_COMMAND, _)) => {
+                let answer = self.ask_by("XHDR", line).await.or_else(is_none_if_unknown)?;
+                line.lacking.hdr.store(answer.is_some(), Relaxed);
+                Ok(answer)
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// Returns no header if the server does not know the command.
+fn is_none_if_unknown<T>(trouble: Trouble) -> Result<Option<T>, Trouble> {
+    if matches!(trouble, Trouble::Refused(code::UNKNOWN_COMMAND, _)) { Ok(None) } else { Err(trouble) }
+}
+
+impl AskHeader {
+    async fn ask_by(&self, verb: &str, line: &mut Line) -> Result<Option<HeaderValues>, Trouble> {
+        let selecting = line.select(&self.group)?;
+        let range = format!(" {}-{}", self.range.start(), self.range.end());
+        line.submit([verb.as_bytes(), b" ", &self.name, range.as_bytes()].concat())?;
+        let is_there = !selecting || line.selected(&self.group).await?.is_some();
+        let status = line.answer().await?;
+        match status.code {
+            _ if !is_there => return Ok(None),
+            code::HDR_FOLLOWS | code::HEAD_FOLLOWS => {}
+            code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER | code::NO_SUCH_ARTICLE => {
+                return Ok(Some(Vec::new()));
+            }
+            501..=599 => return Ok(None),
+            _ => return Err(status.refused()),
+        }
+        let (mut values, mut bytes, mut next) = (Vec::new(), 0, *self.range.start());
+        while let Some(text) = line.block_line().await? {
+            let at = memchr::memchr(b' ', text).unwrap_or(text.len());
+            let (number, value) = text.split_at_checked(at).unwrap_or_default();
+            let value = value.get(1..).unwrap_or_default();
+            let number = parse_decimal(number).filter(|n| (next..=*self.range.end()).contains(n));
+            bytes += text.len();
+            let Some(number) = number.filter(|_| bytes <= HEADERS_BYTES_MAX) else {
+                return Err(Trouble::Wrong(format!("`{}` in a header of articles", shown(text))));
+            };
+            next = number + 1;
+            let is_none = value.is_empty() || value == b"(none)";
+            values.push((number, (!is_none).then(|| value.into())));
+        }
+        Ok(Some(values))
+    }
+}
+
+/// STAT: asks whether there is an article with this Message-ID.
+pub(super) struct AskHas(pub Box<[u8]>);
+
+/// Answer of a server about a Message-ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdStatus {
+    Present,
+    Missing,
+    /// The server refuses to show it, with a code other than for a missing article.
+    Refused,
+}
+
+impl Question for AskHas {
+    type Answer = IdStatus;
+
+    const MAY_BREAK: bool = true;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<IdStatus, Trouble> {
+        self.submit(line)?;
+        self.take(line).await
+    }
+}
+
+impl Pipelined for AskHas {
+    fn submit(&mut self, line: &mut Line) -> Result<(), Trouble> {
+        line.submit([b"STAT ", &*self.0].concat())
+    }
+
+    async fn take(&mut self, line: &mut Line) -> Result<IdStatus, Trouble> {
+        let status = line.answer().await?;
+        match status.code {
+            code::ARTICLE_EXISTS => Ok(IdStatus::Present),
+            code::NO_SUCH_ARTICLE => Ok(IdStatus::Missing),
+            other if is_about_an_article(other) => Ok(IdStatus::Refused),
+            _ => Err(status.refused()),
+        }
+    }
+}
+
+/// A command passed on unchanged: asks for its answer with all lines.
+pub(super) struct AskPassed {
+    /// Group of this server selected by the reader.
+    pub group: Option<Box<[u8]>>,
+    pub command: Box<[u8]>,
+    /// Answer code after which a block follows.
+    pub block_code: Option<u16>,
+}
+
+impl Question for AskPassed {
+    type Answer = Vec<u8>;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<Vec<u8>, Trouble> {
+        let selecting = match &self.group {
+            Some(group) => line.select(group)?,
+            None => false,
+        };
+        line.submit(&self.command)?;
+        if let Some(group) = self.group.as_ref().filter(|_| selecting) {
+            line.selected(group).await?;
+        }
+        let mut status = line.answer().await?;
+        if self.block_code == Some(status.code) && !status.has_block {
+            line.expect_block();
+            status.has_block = true;
+        }
+        let mut answer = format!("{:03} ", status.code).into_bytes();
+        answer.extend_from_slice(&status.text);
+        answer.extend_from_slice(b"\r\n");
+        if status.has_block {
+            while let Some(piece) = line.chunk().await? {
+                answer.extend_from_slice(piece);
+                if answer.len() > PASSED_BYTES_MAX {
+                    return Err(Trouble::Wrong(
+                        "an answer without end to a command that was passed on".into(),
+                    ));
+                }
+            }
+            answer.extend_from_slice(b".\r\n");
+        }
+        // The effect of the command on the connection is unknown.
+        line.forget_selected();
+        Ok(answer)
+    }
+}
+
+/// NEWNEWS: asks for the Message-IDs of articles that arrived in a group since then, each with CRLF.
+pub(super) struct AskArrived {
+    pub group: Box<[u8]>,
+    /// Unix seconds.
+    pub since: u64,
+}
+
+impl Question for AskArrived {
+    type Answer = Vec<u8>;
+
+    const MAY_BREAK: bool = true;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<Vec<u8>, Trouble> {
+        let digits = format_nntp(i64::try_from(self.since).unwrap_or_default());
+        let (day, time) = digits.as_ref().split_at_checked(8).unwrap_or_default();
+        let status =
+            line.request([b"NEWNEWS ", &*self.group, b" ", day, b" ", time, b" GMT"].concat()).await?;
+        if !status.has_block {
+            return Err(status.refused());
+        }
+        let mut ids = Vec::new();
+        while let Some(text) = line.block_line().await? {
+            if MessageId::parse(text.trim_ascii()).is_none() || ids.len() > IDS_BYTES_MAX {
+                return Err(Trouble::Wrong(format!("`{}` in the answer to NEWNEWS", shown(text))));
+            }
+            ids.extend_from_slice(text.trim_ascii());
+            ids.extend_from_slice(b"\r\n");
+        }
+        Ok(ids)
+    }
+}
+
+/// Parses the status line of an article: returns its number and Message-ID.
+pub(super) fn found(status: &Status) -> Result<(u64, Vec<u8>), Trouble> {
+    let wrong = || Trouble::Wrong(format!("`{} {}` of an article", status.code, shown(&status.text)));
+    let mut words = status.text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let number = words.next().and_then(parse_decimal).ok_or_else(wrong)?;
+    let id = words.next().and_then(MessageId::parse).ok_or_else(wrong)?;
+    Ok((number, id.as_bytes().to_vec()))
+}

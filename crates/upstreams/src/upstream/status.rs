@@ -1,0 +1,113 @@
+//! Status of an upstream since the start, and of the cache.
+
+use super::table::Upstream;
+use newscache::{RequestKind, Stats};
+use serde::{Deserialize, Serialize};
+use site_base::counters::read;
+
+/// Status of an upstream since the start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UpstreamStatus {
+    /// Name of the upstream.
+    pub name: String,
+    /// The server.
+    pub host: String,
+    /// Connections made.
+    pub connections: u64,
+    /// Most connections that the server lets us have at once, if it has refused one more; 0 if it has not.
+    pub connections_limit: u64,
+    /// Questions asked.
+    pub questions: u64,
+    /// Questions without an answer.
+    pub failures: u64,
+    /// Wrong answers.
+    pub wrong: u64,
+    /// Bytes received.
+    pub bytes: u64,
+    /// Posts waiting for the upstream.
+    pub posts_waiting: u64,
+    /// Posts refused by the upstream and kept for the operator.
+    pub posts_refused: u64,
+    /// Reason why it is away; empty if it answers, as far as is known.
+    pub problem: String,
+}
+
+impl UpstreamStatus {
+    pub(super) fn of(upstream: &Upstream, (posts_waiting, posts_refused): (u64, u64)) -> Self {
+        let tally = &upstream.pool.tally;
+        Self {
+            name: upstream.config.name.clone(),
+            host: upstream.config.host.clone(),
+            connections: read(&tally.connections),
+            connections_limit: upstream.pool.limit().map_or(0, |limit| limit as u64),
+            questions: read(&tally.questions),
+            failures: read(&tally.failures),
+            wrong: read(&tally.wrong),
+            bytes: read(&tally.bytes),
+            posts_waiting,
+            posts_refused,
+            problem: upstream.pool.problem().unwrap_or_default(),
+        }
+    }
+}
+
+/// Status of the cache, with the counts that it keeps across restarts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CacheStatus {
+    /// Bytes used by its files.
+    pub used_bytes: u64,
+    /// Bytes that its files may use.
+    pub size_bytes: u64,
+    /// Number of files.
+    pub files: u64,
+    /// Requests of readers by kind: "active", "group", "overview", "article".
+    pub kinds: Vec<CacheCounts>,
+    /// Requests of readers by upstream.
+    pub upstreams: Vec<CacheCounts>,
+    /// Requests of readers by group, most requested first.
+    pub groups: Vec<CacheCounts>,
+}
+
+/// Requests of one kind, upstream or group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CacheCounts {
+    /// Name of the kind, upstream or group.
+    pub of: String,
+    /// Number of requests.
+    pub requests: u64,
+    /// Requests answered completely from the cache.
+    pub hits: u64,
+    /// Bytes from the cache.
+    pub cache_bytes: u64,
+    /// Bytes from upstream.
+    pub upstream_bytes: u64,
+}
+
+impl CacheStatus {
+    pub fn of(stats: &Stats) -> Self {
+        let kinds = RequestKind::ALL.iter().zip(&stats.kinds);
+        let groups = stats.groups.iter().map(|(name, counts)| (String::from_utf8_lossy(name), counts));
+        Self {
+            used_bytes: stats.used_bytes,
+            size_bytes: stats.size_bytes,
+            files: stats.files,
+            kinds: kinds.map(|(kind, counts)| counted(kind.name(), &[*counts])).collect(),
+            upstreams: stats.upstreams.iter().map(|(name, counts)| counted(name, counts)).collect(),
+            groups: groups.map(|(name, counts)| counted(&name, counts)).collect(),
+        }
+    }
+}
+
+fn counted(of: &str, counts: &[newscache::Counts]) -> CacheCounts {
+    let sum = |field: fn(&newscache::Counts) -> u64| counts.iter().map(field).sum();
+    CacheCounts {
+        of: of.to_owned(),
+        requests: sum(|counts| counts.requests),
+        hits: sum(|counts| counts.hits),
+        cache_bytes: sum(|counts| counts.cache_bytes),
+        upstream_bytes: sum(|counts| counts.upstream_bytes),
+    }
+}

@@ -1,0 +1,83 @@
+//! Errors of questions to an upstream.
+
+use crate::SourceError;
+use nntp_io::{Error, Fault};
+use std::fmt;
+
+/// Reason why a question to an upstream has no answer. A reply that something does not exist is an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The upstream cannot be asked now, or did not answer; for the log.
+    Away(String),
+    /// The kept connection had ended; another one may do.
+    Stale,
+    /// The connection ended in the middle of an answer; another one may do. Never the final result of a
+    /// question.
+    Broken(String),
+    /// No data arrived within the time limit of an answer. Never the final result of a question.
+    Silent(String),
+    /// The server asks for a login though it has just accepted ours.
+    LoggedOut(String),
+    /// The server does not answer such questions, or not ours.
+    Refused(u16, String),
+    /// The answer is wrong, in this way.
+    Wrong(String),
+    /// The answer has not begun within the time after which another server is asked.
+    Slow,
+    /// No server has the article.
+    Missing,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Away(text)
+            | Self::Broken(text)
+            | Self::Silent(text)
+            | Self::LoggedOut(text)
+            | Self::Wrong(text) => f.write_str(text),
+            Self::Missing => f.write_str("no server has the article"),
+            Self::Slow => f.write_str("no answer in the time that others take"),
+            Self::Stale => f.write_str("the server closed the connection"),
+            Self::Refused(code, text) => write!(f, "refused: {code} {text}"),
+        }
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused { code, text, .. } => Self::Refused(code, text.into()),
+            Error::Protocol(Fault::Stream(_)) => Self::Away(error.to_string()),
+            Error::Protocol(fault) => Self::Wrong(fault.to_string()),
+            Error::TimedOut(_) => Self::Silent(error.to_string()),
+            Error::LoggedOut(_) => Self::LoggedOut(error.to_string()),
+            other => Self::Away(other.to_string()),
+        }
+    }
+}
+
+impl Trouble {
+    /// Returns the error as the final result of a question.
+    pub fn outward(self) -> Self {
+        match self {
+            Self::Stale | Self::Broken(_) | Self::Silent(_) | Self::LoggedOut(_) => {
+                Self::Away(self.to_string())
+            }
+            other => other,
+        }
+    }
+}
+
+impl From<Trouble> for SourceError {
+    fn from(trouble: Trouble) -> Self {
+        Self::Unavailable(trouble.to_string())
+    }
+}
+
+/// Returns text of a server in a form that is safe for logs.
+pub(super) fn shown(text: &[u8]) -> String {
+    const CHARS_MAX: usize = 100;
+    let shown = String::from_utf8_lossy(text);
+    shown.chars().take(CHARS_MAX).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

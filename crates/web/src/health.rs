@@ -1,0 +1,34 @@
+//! `/health` and `/ready`, for programs that start, stop and balance servers.
+//!
+//! `/health` is 200 as long as the server answers at all. `/ready` is 200 while it accepts articles and is
+//! not stopping, else 503 with the reason. Neither reveals anything else, so both are open to all.
+
+use super::{Shared, answers};
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use std::sync::Arc;
+
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new().route("/health", get(health)).route("/ready", get(ready))
+}
+
+async fn health() -> Response {
+    answers::text(StatusCode::OK, "ok")
+}
+
+async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    let site = &shared.site;
+    if site.is_stopping() {
+        return answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is stopping.");
+    }
+    if site.filer.paused().is_some() {
+        return answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is paused.");
+    }
+    match site.spool.trouble() {
+        None => answers::text(StatusCode::OK, "ready"),
+        Some(_) => answers::text(StatusCode::SERVICE_UNAVAILABLE, "No articles are accepted; see the log."),
+    }
+}

@@ -1,0 +1,124 @@
+//! HTTP: pages for people, figures for programs.
+//!
+//! `connection` takes connections that `listening` accepts on the addresses of `[web]`, within limits of its
+//! own, and has each request answered by the [`Router`] of [`routes`], to which each part brings its routes:
+//! `health`, `metrics`, `login`, `operator`, `reading`. The client is a [`Visitor`](visitor::Visitor): the
+//! same `[[access]]` sections, users and lock-outs decide as over NNTP; `sessions` remembers logins. Data
+//! sent by a form comes as a [`Submission`](form::Submission). `page` is the frame of pages; `answers` has
+//! the common parts of all answers: the headers that isolate pages from other sites, and errors without a
+//! page. `rendering` makes pages on threads of their own; `memory` is the one budget for requests and
+//! answers, and long answers are sent in `pieces`. Invariants: the pages load nothing from other hosts and
+//! work without JavaScript; data of a request is returned only as escaped text. Called by `server`. Sources:
+//! RFC 9110, RFC 9112, RFC 6265, CSP level 3, OpenMetrics 1.0.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod answers;
+mod assets;
+mod connection;
+mod first;
+pub mod form;
+mod health;
+mod hosts;
+mod login;
+mod memory;
+mod metrics;
+mod operator;
+mod page;
+mod pieces;
+mod place;
+mod reading;
+mod rendering;
+mod sessions;
+mod visitor;
+
+use access::Caller;
+use axum::Router;
+use connection::Connection;
+use memory::HttpMemory;
+use nntp_io::Socket;
+use operator::samples::{self, Samples};
+use operators::report::Report;
+use operators::running::Server;
+use rendering::Renderers;
+use sessions::Sessions;
+use site::listening::{Beginning, SessionTask};
+use site::{ConnectionPermits, Site};
+use site_config::Config;
+use std::sync::{Arc, Weak};
+
+/// State shared by all requests.
+struct Shared {
+    site: Arc<Site>,
+    sessions: Sessions,
+    /// Figures of the last hour and day for the operator's page.
+    samples: Samples,
+    /// Memory held by requests and answers.
+    memory: Arc<HttpMemory>,
+    /// The threads that render pages.
+    renderers: Renderers,
+    /// The whole server, which owns this.
+    server: Weak<Server>,
+}
+
+impl Shared {
+    /// Returns the current configuration.
+    pub fn config(&self) -> Arc<Config> {
+        self.site.config.current()
+    }
+
+    /// Returns a report of the server; `None` while it starts and after it has stopped.
+    pub fn report(&self) -> Option<Report> {
+        self.server.upgrade().map(|server| server.report())
+    }
+}
+
+/// The HTTP side of a server.
+pub struct Web {
+    shared: Arc<Shared>,
+    router: Router,
+    permits: ConnectionPermits,
+}
+
+impl Web {
+    /// Creates the HTTP side of a server that is being assembled.
+    pub fn new(site: &Arc<Site>, server: Weak<Server>) -> Arc<Self> {
+        let shared = Arc::new(Shared {
+            site: site.clone(),
+            sessions: Sessions::new(),
+            samples: Samples::default(),
+            memory: Arc::default(),
+            renderers: Renderers::default(),
+            server,
+        });
+        let router = routes(&shared);
+        tokio::spawn(samples::keep(Arc::downgrade(&shared), site.stopping()));
+        Arc::new(Self { shared, router, permits: ConnectionPermits::default() })
+    }
+
+    /// Returns a task that serves a new connection, if there is room for it.
+    pub fn admit(
+        self: &Arc<Self>,
+        socket: Socket,
+        caller: Caller,
+        beginning: Beginning,
+    ) -> Option<SessionTask> {
+        let connection = Connection::admit(self, socket, caller, beginning.is_tls())?;
+        Some(Box::pin(connection.serve()))
+    }
+}
+
+/// Returns all routes. Disabled parts answer 404 themselves, as the configuration may change.
+fn routes(shared: &Arc<Shared>) -> Router {
+    Router::new()
+        .merge(assets::routes())
+        .merge(first::routes())
+        .merge(health::routes())
+        .merge(login::routes())
+        .merge(metrics::routes())
+        .merge(operator::routes())
+        .merge(reading::routes())
+        .fallback(answers::no_page)
+        .method_not_allowed_fallback(answers::no_method)
+        .with_state(shared.clone())
+}

@@ -1,0 +1,164 @@
+//! Reading a bounded number of overview rows of a group.
+
+use super::{Group, Reading, failed};
+use crate::memory::Reservation;
+use axum::response::Response;
+use memchr::memchr_iter;
+use newspages::threads::{REFERENCES_MAX, Row};
+use std::ops::RangeInclusive;
+use upstreams::{Marks, NewsSource};
+
+/// Bytes of rows read at once.
+const ROW_BYTES_MAX: usize = 256 << 10;
+/// Maximum bytes of rows for one page.
+const PAGE_BYTES_MAX: usize = 8 << 20;
+/// Number of times a range is widened if many numbers have no article.
+const WIDER_MAX: u32 = 12;
+/// Copies of a row's text: as read, parsed, and as markup.
+const COPIES: usize = 3;
+/// Bytes of memory for a Message-ID, which may be one of References, and its container in the threads.
+const ID_BYTES: usize = 192;
+/// Maximum number of Message-IDs counted for a row: its References, and its own.
+const ROW_IDS_MAX: usize = REFERENCES_MAX + 1;
+
+/// Rows as read, ascending, and the memory for their conversion.
+pub(super) struct RowText {
+    text: Vec<u8>,
+    memory: Reservation,
+}
+
+impl RowText {
+    /// Returns the size of the text, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Returns the last `count` rows, parsed. To be called on a rendering thread.
+    pub fn last(&self, count: usize) -> Vec<Row> {
+        let rows = self.text.split_inclusive(|b| *b == b'\n');
+        rows.skip(self.count().saturating_sub(count)).filter_map(Row::parse).collect()
+    }
+
+    /// Returns all rows, parsed. To be called on a rendering thread.
+    pub fn all(&self) -> Vec<Row> {
+        self.last(usize::MAX)
+    }
+
+    /// Returns the memory, for the page made from the rows.
+    pub fn into_memory(self) -> Reservation {
+        self.memory
+    }
+
+    fn count(&self) -> usize {
+        memchr_iter(b'\n', &self.text).count()
+    }
+
+    /// Returns the memory for these rows and for another read of maximum size.
+    fn needed(&self) -> usize {
+        let ids_of = |row: &[u8]| memchr_iter(b'<', row).count().min(ROW_IDS_MAX);
+        let ids: usize = self.text.split_inclusive(|b| *b == b'\n').map(ids_of).sum();
+        ROW_BYTES_MAX + COPIES * self.text.len() + ID_BYTES * ids
+    }
+}
+
+impl Reading<'_> {
+    /// Returns the row of a number and the rows around it, ascending; its own row is always included. Rows
+    /// before it may take half of the bytes of a page.
+    pub(super) async fn rows_around(
+        &self,
+        group: &Group,
+        range: RangeInclusive<u64>,
+        number: u64,
+    ) -> Result<RowText, Response> {
+        let (low, high) = range.into_inner();
+        let (mut rows, _) = self.last_rows(group, low..=number, PAGE_BYTES_MAX / 2).await?;
+        self.append_rows(group, number.saturating_add(1)..=high, PAGE_BYTES_MAX, &mut rows).await?;
+        Ok(rows)
+    }
+
+    /// Returns rows with numbers below `before`, ascending, of which the last `count` are wanted; fewer if
+    /// there are no more, or if they are too large.
+    pub(super) async fn rows_before(
+        &self,
+        group: &Group,
+        marks: &Marks,
+        before: u64,
+        count: usize,
+    ) -> Result<RowText, Response> {
+        let (lowest, high) = (marks.low.max(1), before.saturating_sub(1).min(marks.high));
+        let mut wide = count as u64;
+        let mut rows = None;
+        for _ in 0..WIDER_MAX {
+            let low = (high + 1).saturating_sub(wide).max(lowest);
+            if low > high {
+                break;
+            }
+            // The rows of the previous attempt are dropped first.
+            drop(rows.take());
+            let (found, is_whole) = self.last_rows(group, low..=high, PAGE_BYTES_MAX).await?;
+            let is_enough = !is_whole || found.count() >= count || low <= lowest;
+            rows = Some(found);
+            if is_enough {
+                break;
+            }
+            wide = wide.saturating_mul(4);
+        }
+        match rows {
+            Some(rows) => Ok(rows),
+            None => self.no_rows().await,
+        }
+    }
+
+    /// Returns the rows of a range of numbers, ascending, and whether they are complete. If they exceed
+    /// `PAGE_BYTES_MAX`, returns those of the upper half or quarter of the numbers, and so on; at least the
+    /// last one.
+    async fn last_rows(
+        &self,
+        group: &Group,
+        range: RangeInclusive<u64>,
+        bytes_max: usize,
+    ) -> Result<(RowText, bool), Response> {
+        let (lowest, high) = range.into_inner();
+        let mut low = lowest;
+        loop {
+            let mut rows = self.no_rows().await?;
+            if self.append_rows(group, low..=high, bytes_max, &mut rows).await? || low >= high {
+                return Ok((rows, low == lowest));
+            }
+            low = high - (high - low) / 2;
+        }
+    }
+
+    async fn no_rows(&self) -> Result<RowText, Response> {
+        let memory = self.news.memory.take(ROW_BYTES_MAX).await.map_err(failed)?;
+        Ok(RowText { text: Vec::new(), memory })
+    }
+
+    /// Appends the rows of a range of numbers up to a number of bytes, and returns whether they are complete.
+    async fn append_rows(
+        &self,
+        group: &Group,
+        range: RangeInclusive<u64>,
+        bytes_max: usize,
+        rows: &mut RowText,
+    ) -> Result<bool, Response> {
+        let (mut from, to) = range.into_inner();
+        let mut piece = Vec::new();
+        while from <= to {
+            if rows.text.len() >= bytes_max {
+                return Ok(false);
+            }
+            let source = &self.news.source;
+            piece.clear();
+            let next = source.over(group, from..=to, ROW_BYTES_MAX, &mut piece).await.map_err(failed)?;
+            rows.text.extend_from_slice(&piece);
+            let needed = rows.needed();
+            rows.memory.resize(needed).await.map_err(failed)?;
+            match next.filter(|next| *next > from) {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        Ok(true)
+    }
+}
