@@ -56,7 +56,6 @@ Installed-Size: $(du -ks "$stage/usr" | cut -f 1)
 Depends: adduser, libc6 (>= $libc), libgcc-s1
 Recommends: python3
 Suggests: default-mta | mail-transport-agent, fuse3
-Provides: news-transport-system
 Section: news
 Priority: optional
 Description: Usenet server that relays, injects, stores and serves news

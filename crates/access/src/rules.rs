@@ -69,13 +69,7 @@ pub fn decides(config: &Config, who: &AccessContext<'_>) -> Option<usize> {
 
 /// Returns the step by which `who` could obtain a right that it lacks. `login`: logging in is possible;
 /// `tls`: TLS can be started.
-pub fn auth_hint(
-    config: &Config,
-    who: &AccessContext<'_>,
-    right: Right,
-    login: bool,
-    tls: bool,
-) -> AuthHint {
+pub fn auth_hint(config: &Config, who: &AccessContext<'_>, right: Right, login: bool, tls: bool) -> AuthHint {
     let login = login && who.user.is_none();
     if login && some_user_has(config, who, right, who.tls) {
         return AuthHint::Authenticate;

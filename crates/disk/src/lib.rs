@@ -39,8 +39,8 @@ pub use real::RealDisk;
 #[cfg(any(test, feature = "testing"))]
 pub use sim::{CrashKind, Random, SimDisk};
 pub use small::{
-    Access, AppendLog, Checked, Line, NewFile, Replacements, UNFINISHED, checked_lines, durable_create,
-    durable_replace, is_set_aside, read_or_set_aside, read_small, set_aside,
+    Access, AppendLog, Checked, Line, NewFile, Replacements, UNFINISHED, checked_lines, copy_aside,
+    duplicate_aside, durable_create, durable_replace, is_set_aside, read_or_set_aside, read_small, set_aside,
 };
 
 /// Mode in which [`Disk::open`] opens a file.

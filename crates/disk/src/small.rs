@@ -9,6 +9,7 @@ mod aside;
 mod lines;
 
 pub use aside::{Checked, is_set_aside, read_or_set_aside, set_aside};
+pub use aside::{copy_aside, duplicate_aside};
 pub use lines::{AppendLog, Line, checked_lines};
 
 use super::{Disk, DiskFile, Open};

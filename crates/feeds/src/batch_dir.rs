@@ -6,6 +6,7 @@ use super::rank;
 use disk::{Disk, Replacements};
 use lock_order::Ordered;
 use site_base::lock::Leaf;
+use site_base::units::counted;
 use site_base::units::{about_size, grouped};
 use site_config::PeerSend;
 use spool::Key;
@@ -153,8 +154,8 @@ impl Batches {
         };
         self.is_full.store(room.is_none(), Ordering::Relaxed);
         Ok(if room.is_none() {
-            let (files, bytes) = (grouped(files), about_size(bytes));
-            Err(format!("{files} batches ({bytes}) wait in {}: no more is made", self.dir.display()))
+            let (files, bytes) = (counted(files, "batch"), about_size(bytes));
+            Err(format!("no more is made: {files} ({bytes}) not fetched yet in {}", self.dir.display()))
         } else {
             Ok(room)
         })

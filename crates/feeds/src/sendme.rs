@@ -21,7 +21,8 @@ use netnews::{Article, Known, MessageId, control, date};
 use site_base::clock::unix_secs;
 use site_base::counters::add;
 use site_config::BatchCompress;
-use spool::{ArticleKind, ArticleRow, Batch, Cursor, Event, Lookup, Mark};
+use spool::{ArticleKind, Batch, Cursor, Event, Lookup, Mark};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -39,6 +40,10 @@ const IDS_READ_MAX: usize = 10_000;
 const SAVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Pause after an error, and while a peer has requested more than may wait.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Messages that wait to be answered; beyond it the oldest is given up.
+const UNANSWERED_MAX: usize = 1_000;
+/// How long a message is tried.
+const UNANSWERED_LONGEST: Duration = Duration::from_secs(3 * 24 * 3600);
 /// Prefix of the origin of a peer's articles.
 const OF_PEER: &[u8] = b"peer ";
 
@@ -107,58 +112,94 @@ fn read<'a>(article: &Article<'a>) -> Option<Asked<'a>> {
 pub(super) async fn run(shared: Arc<Shared>, mut cursor: Cursor, mut end: watch::Receiver<bool>) {
     let mut batch = Batch::default();
     let mut saved = Instant::now();
+    let mut unanswered = VecDeque::new();
     loop {
         tokio::select! {
             () = poll_fn(|context| cursor.poll_rows(context)) => {}
+            () = sleep(PAUSE), if !unanswered.is_empty() => {}
             _ = end.wait_for(|end| *end) => break,
         }
         if cursor.tail().is_ended() {
             break;
         }
         let done = block_in_place(|| {
+            answer_again(&shared, &mut unanswered);
             let before = cursor.mark();
             cursor.next(&mut batch)?;
-            if let Err(error) = answer_all(&shared, &batch) {
-                cursor.seek(before);
-                return Err(error);
-            }
+            answer_all(&shared, &batch, before, &mut unanswered);
             if saved.elapsed() < SAVE_INTERVAL {
-                return cursor.note(cursor.mark());
+                return cursor.note(answered(&cursor, &unanswered));
             }
             saved = Instant::now();
-            cursor.save()
+            cursor.save_at(answered(&cursor, &unanswered))
         });
         if let Err(error) = done {
-            warn!(%error, "cannot answer ihave and sendme messages; trying again");
+            warn!(%error, "cannot read ihave and sendme messages; trying again");
             tokio::select! {
                 () = sleep(PAUSE) => {}
                 _ = end.wait_for(|end| *end) => break,
             }
         }
     }
-    if let Err(error) = block_in_place(|| cursor.save()) {
+    if let Err(error) = block_in_place(|| cursor.save_at(answered(&cursor, &unanswered))) {
         warn!(%error, "cannot save which ihave and sendme messages were answered");
     }
 }
 
-/// Answers the messages among the rows.
-fn answer_all(shared: &Shared, batch: &Batch) -> io::Result<()> {
-    for (position, event) in batch.events() {
-        let Event::Article(row) = event else { continue };
-        if row.tagged.kind().is_some_and(|kind| kind.has(ArticleKind::CONTROL)) {
-            answer(shared, position, &row)?;
-        }
-    }
-    Ok(())
+/// A control message that waits to be answered.
+struct UnansweredMessage {
+    offer: Arc<Offer>,
+    /// The peer that sent it over a connection.
+    sender: Option<Box<[u8]>>,
+    /// At or before its row.
+    mark: Mark,
+    since: Instant,
 }
 
-fn answer(shared: &Shared, position: u64, row: &ArticleRow<'_>) -> io::Result<()> {
-    let offer = Offer::of(position, row);
-    let Some(wire) = shared.articles.whole(&offer) else { return Ok(()) };
+/// Up to where all messages are answered.
+fn answered(cursor: &Cursor, unanswered: &VecDeque<UnansweredMessage>) -> Mark {
+    unanswered.front().map_or_else(|| cursor.mark(), |first| first.mark)
+}
+
+/// Answers the messages among the rows, which are read from `mark` on.
+fn answer_all(shared: &Shared, batch: &Batch, mark: Mark, unanswered: &mut VecDeque<UnansweredMessage>) {
+    for (position, event) in batch.events() {
+        let Event::Article(row) = event else { continue };
+        if row.tagged.kind().is_none_or(|kind| !kind.has(ArticleKind::CONTROL)) {
+            continue;
+        }
+        let sender = row.tagged.origin().and_then(|origin| origin.strip_prefix(OF_PEER)).map(Into::into);
+        let message =
+            UnansweredMessage { offer: Offer::of(position, &row), sender, mark, since: Instant::now() };
+        if let Err(error) = answer(shared, &message) {
+            let id = String::from_utf8_lossy(&message.offer.message_id);
+            warn!(%id, %error, "cannot answer a control message now; trying again");
+            unanswered.push_back(message);
+        }
+    }
+}
+
+/// Tries again to answer messages; those that were tried for long enough are given up.
+fn answer_again(shared: &Shared, unanswered: &mut VecDeque<UnansweredMessage>) {
+    let excess = unanswered.len().saturating_sub(UNANSWERED_MAX);
+    for (at, message) in std::mem::take(unanswered).into_iter().enumerate() {
+        let Err(error) = answer(shared, &message) else { continue };
+        if at < excess || message.since.elapsed() > UNANSWERED_LONGEST {
+            let id = String::from_utf8_lossy(&message.offer.message_id);
+            warn!(%id, %error, "a control message could not be answered, and is given up");
+        } else {
+            unanswered.push_back(message);
+        }
+    }
+}
+
+fn answer(shared: &Shared, message: &UnansweredMessage) -> io::Result<()> {
+    let offer = &message.offer;
+    let Some(wire) = shared.articles.whole(offer) else { return Ok(()) };
     let Ok(article) = Article::parse(wire.bytes()) else { return Ok(()) };
     let Some(Asked { verb, site, ids }) = read(&article) else { return Ok(()) };
     // A peer that sent it over a connection can speak only for itself.
-    let sender = row.tagged.origin().and_then(|origin| origin.strip_prefix(OF_PEER));
+    let sender = message.sender.as_deref();
     if sender.is_some_and(|sender| !sender.eq_ignore_ascii_case(site)) {
         return Ok(());
     }
@@ -166,7 +207,7 @@ fn answer(shared: &Shared, position: u64, row: &ArticleRow<'_>) -> io::Result<()
     let Some(peer) = shared.speakers.lock().get(&site.to_ascii_lowercase()).cloned() else { return Ok(()) };
     let Outlet::Batches(own) = &peer.outlet else { return Ok(()) };
     match verb {
-        Verb::Ihave => ask(shared, &peer, own, &offer, &ids),
+        Verb::Ihave => ask(shared, &peer, own, offer, &ids),
         Verb::Sendme => queue(shared, &peer, &ids),
     }
 }

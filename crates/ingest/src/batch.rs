@@ -36,6 +36,9 @@ pub struct Fate {
     /// Reason in words; empty if accepted or a duplicate.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// It is to be tried later for a reason of its own: others may be taken now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_alone: bool,
 }
 
 impl Filer {
@@ -82,7 +85,8 @@ impl Filer {
         };
         let is_shown = matches!(outcome, BatchOutcome::Rejected | BatchOutcome::TryLater);
         let message_id = if is_shown { message_id(wire) } else { String::new() };
-        Fate { outcome, message_id, reason }
+        let is_alone = matches!(disposition, Some(Disposition::Deferred(Later::ClassFull | Later::Unjudged)));
+        Fate { outcome, message_id, reason, is_alone }
     }
 }
 

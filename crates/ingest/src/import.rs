@@ -9,7 +9,7 @@
 use super::checks;
 use super::drafts::{Draft, Drafts};
 use super::judging::Rules;
-use super::{Disposition, Filer, Incoming, Origin, Reject, carried, choose};
+use super::{Disposition, Filer, Incoming, Later, Origin, Reject, carried, choose};
 use netnews::Article;
 use serde::{Deserialize, Serialize};
 use site_base::clock::unix_now;
@@ -38,6 +38,16 @@ pub struct ImportResult {
     /// Reason in words, if it was rejected or is to be tried later.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// It is to be tried later for a reason of its own: others may be taken now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_alone: bool,
+}
+
+impl ImportResult {
+    /// Whether the spool takes nothing now.
+    pub fn is_trouble(&self) -> bool {
+        self.outcome == ImportOutcome::TryLater && !self.is_alone
+    }
 }
 
 /// Possible outcomes for an article of another server.
@@ -61,21 +71,21 @@ impl Filer {
     /// Files a batch of another server's articles, in order; returns one result for each. Blocks.
     pub fn import(&self, batch: &[Imported<'_>]) -> Vec<ImportResult> {
         if let Some(paused) = self.paused() {
-            let later =
-                ImportResult { outcome: ImportOutcome::TryLater, token: None, reason: paused.to_string() };
-            return vec![later; batch.len()];
+            let (outcome, reason) = (ImportOutcome::TryLater, paused.to_string());
+            return vec![ImportResult { outcome, token: None, reason, is_alone: false }; batch.len()];
         }
         let now = unix_now();
         let origin = Origin::import();
         let (table, rules) = (self.spool.group_table(), self.rules.load());
         let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
         // Arrivals ascend in the journal: history is expired from its front.
-        let not_before = u64::from(self.spool.last_arrival());
+        let mut not_before = u64::from(self.spool.last_arrival());
         let mut dispositions = Vec::with_capacity(batch.len());
         for imported in batch {
             drafts.at = dispositions.len();
-            let verdict = self.adopt(&rules, &origin, imported, &table, (not_before, now), &mut drafts);
-            dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
+            let adopted = self.adopt(&rules, &origin, imported, &table, (not_before, now), &mut drafts);
+            not_before = *adopted.as_ref().unwrap_or(&not_before);
+            dispositions.push(adopted.map_or_else(Disposition::Rejected, |_| Disposition::TryLater));
         }
         let receipt = self.commit(&mut drafts, now, &mut dispositions);
         let incoming: Vec<Incoming<'_>> =
@@ -85,6 +95,7 @@ impl Filer {
         dispositions.iter().map(|disposition| result(disposition, &trouble)).collect()
     }
 
+    /// Makes a draft of an article; returns when it counts as arrived.
     fn adopt<'a>(
         &self,
         rules: &Rules,
@@ -93,7 +104,7 @@ impl Filer {
         table: &GroupTable,
         (not_before, now): (u64, i64),
         drafts: &mut Drafts<'a>,
-    ) -> Result<(), Reject> {
+    ) -> Result<u64, Reject> {
         let article = Article::parse(imported.wire)?;
         article.required()?;
         checks::framing(&article, origin)?;
@@ -120,7 +131,7 @@ impl Filer {
         let arrived = if imported.arrived == 0 { now } else { u64::from(imported.arrived) };
         let arrived = arrived.max(not_before).min(now.max(not_before));
         drafts.push(Draft::of(&article, id, key, origin, start..drafts.groups.len()).arrived(Some(arrived)));
-        Ok(())
+        Ok(arrived)
     }
 }
 
@@ -154,5 +165,6 @@ fn result(disposition: &Disposition, trouble: &str) -> ImportResult {
         Disposition::Rejected(reject) => (ImportOutcome::Rejected, reject.to_string()),
         Disposition::TryLater | Disposition::Deferred(_) => (ImportOutcome::TryLater, trouble.to_owned()),
     };
-    ImportResult { outcome, token, reason }
+    let is_alone = *disposition == Disposition::Deferred(Later::ClassFull);
+    ImportResult { outcome, token, reason, is_alone }
 }

@@ -5,6 +5,7 @@
 //! another peer may bring a good copy. Called by `ingest` and `checks`.
 
 use netnews::Malformed;
+use site_base::units::counted;
 use std::fmt;
 use std::sync::Arc;
 
@@ -114,7 +115,9 @@ impl fmt::Display for Reject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => malformed.fmt(f),
-            Self::TooOld { days_max } => write!(f, "{} (at most {days_max} days)", self.text()),
+            Self::TooOld { days_max } => {
+                write!(f, "{} (at most {})", self.text(), counted(u64::from(*days_max), "day"))
+            }
             Self::TooLarge { bytes_max } => write!(f, "{} (at most {bytes_max} bytes)", self.text()),
             Self::TooManyGroups { groups_max } => write!(f, "{} (at most {groups_max})", self.text()),
             Self::Filtered(reason) => f.write_str(reason),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::conf::OtherGroup;
 use super::site::{OtherSite, named};
+use site_base::units::counted;
 
 /// Deepest directory searched below a given one, short of the trees of classes that keep articles.
 const DEPTH_MAX: u32 = 3;
@@ -60,7 +61,7 @@ impl OtherSite {
     /// Adds the data of a spool's directory, and the articles of its buffers.
     fn spool(&mut self, disk: &Arc<dyn Disk>, dir: &Path, buffers: &BTreeSet<PathBuf>) -> io::Result<()> {
         let spool = SpoolApart::read(disk, dir).map_err(|error| named(dir, io::Error::other(error)))?;
-        self.told.push(format!("{} with {} groups", dir.display(), spool.groups.len()));
+        self.told.push(format!("{} with {}", dir.display(), counted(spool.groups.len() as u64, "group")));
         self.groups = spool.groups.iter().map(group).collect::<BTreeMap<_, _>>();
         let names = self.buffers(disk, buffers, Some(&spool.dictionaries), &spool.hidden)?;
         self.note_missing(&spool, &names);

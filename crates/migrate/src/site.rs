@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use super::conf::{self, Arrivals, OtherGroup};
 use super::source::Found;
 use super::walk::Tree;
+use site_base::units::counted;
 
 /// Longest configuration or group file read, in bytes.
 const TEXT_BYTES_MAX: u64 = 256 << 20;
@@ -91,7 +92,7 @@ impl OtherSite {
             seen += 1;
         }
         if seen > 0 {
-            self.told.push(format!("{seen} CNFS buffer{}", if seen == 1 { "" } else { "s" }));
+            self.told.push(counted(seen as u64, "CNFS buffer"));
         }
         let tree = articles.or_else(|| (buffers.is_empty() && conf.is_empty()).then(|| dir.to_owned()));
         tree.map_or(Ok(()), |root| self.tree(&root, &db))
@@ -108,7 +109,7 @@ impl OtherSite {
         if let Some(path) = first([db.join("active.times")]) {
             conf::times(&text(&path)?, &mut groups);
         }
-        self.told.push(format!("{} with {} groups", active.display(), groups.len()));
+        self.told.push(format!("{} with {}", active.display(), counted(groups.len() as u64, "group")));
         self.groups.append(&mut groups);
         Ok(())
     }
@@ -118,7 +119,11 @@ impl OtherSite {
         let Some(path) = first([spool.join("leaf.node/groupinfo")]) else { return Ok(()) };
         let is_read = |name: &str| spool.join("interesting.groups").join(name).exists();
         let mut groups = conf::groupinfo(&text(&path)?, is_read);
-        self.told.push(format!("{} with {} groups that were fetched", path.display(), groups.len()));
+        self.told.push(format!(
+            "{} with {} fetched before",
+            path.display(),
+            counted(groups.len() as u64, "group")
+        ));
         self.groups.append(&mut groups);
         self.has_other_groups = true;
         Ok(())
@@ -129,7 +134,7 @@ impl OtherSite {
         let named = odd.iter().take(ODD_LINES_MAX);
         self.found.notes.extend(named.map(|(at, line)| format!("{file}, line {at} makes no sense: {line}")));
         if let Some(more) = odd.len().checked_sub(ODD_LINES_MAX).filter(|more| *more > 0) {
-            self.found.notes.push(format!("{file}: {more} more lines make no sense"));
+            self.found.notes.push(format!("{file}: {} like that", counted(more as u64, "more line")));
         }
     }
 
@@ -191,7 +196,7 @@ impl OtherSite {
             return Err(io::Error::new(io::ErrorKind::InvalidData, advice));
         }
         self.note_odd_lines(path, &odd);
-        self.told.push(format!("{} with {} groups", path.display(), groups.len()));
+        self.told.push(format!("{} with {}", path.display(), counted(groups.len() as u64, "group")));
         self.groups.append(&mut groups);
         Ok(())
     }

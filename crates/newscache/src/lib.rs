@@ -1,7 +1,7 @@
 //! newsreel's cache of other servers' articles: the store, the replacement strategies and their simulator.
 //!
 //! Everything here blocks, knows no network and no clock (times are passed in, as Unix seconds), and touches
-//! the machine only through [`spool::Disk`]. Lost or damaged data is fetched again, with no other effect; a
+//! the machine only through [`disk::Disk`]. Lost or damaged data is fetched again, with no other effect; a
 //! torn or wrong article is never returned. See `docs/cache.md` and `docs/formats/cache.md`. Source: Gschwind
 //! and Hauswirth, "NewsCache", USENIX 1999.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -3,6 +3,8 @@
 //! Works on octets, before any charset. Called by `content`. Sources: the yEnc draft 1.3, POSIX uuencode.
 
 use memchr::memchr;
+pub use netnews::article::Encoding;
+use netnews::article::encoded::{self, continues_uuencode, is_uu_end, is_yenc_end, uu_line, yenc_number};
 use std::ops::Range;
 
 use crate::{charset, work};
@@ -11,17 +13,6 @@ use crate::{charset, work};
 const FILES_MAX: usize = 50;
 /// Maximum number of octets by which a decoded file may exceed its text: restored trailing blanks.
 pub const PADDED_BYTES_MAX: usize = 1 << 20;
-/// Maximum length of a line that begins such a file, in bytes.
-const LINE_BYTES_MAX: usize = 1024;
-
-/// Encoding of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// yEnc.
-    Yenc,
-    /// uuencode.
-    Uuencode,
-}
 
 /// A file within text.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,64 +66,16 @@ fn line(text: &[u8]) -> &[u8] {
 type Begun = (Encoding, String, Option<(u32, u32)>);
 
 fn yenc_begin(line: &[u8]) -> Option<Begun> {
-    let rest = line.strip_prefix(b"=ybegin ").filter(|rest| rest.len() <= LINE_BYTES_MAX)?;
-    number(rest, b"line=")?;
-    number(rest, b"size=")?;
-    // The name is last, and may have blanks. Some programs append the part line directly.
-    let name = memchr::memmem::find(rest, b" name=").and_then(|at| rest.get(at + 6..)).unwrap_or_default();
-    let name = memchr::memmem::find(name, b"=ypart begin=").and_then(|at| name.get(..at)).unwrap_or(name);
-    let part = number(rest, b"part=").map(|part| (part as u32, number(rest, b"total=").unwrap_or(0) as u32));
-    Some((
-        Encoding::Yenc,
-        charset::guess(name.trim_ascii()).replace('\n', ""),
-        part.filter(|part| *part != (1, 1)),
-    ))
-}
-
-/// Returns the number after a word of a line of yEnc, before its name.
-fn number(line: &[u8], word: &[u8]) -> Option<u64> {
-    let before_name = memchr::memmem::find(line, b" name=").and_then(|at| line.get(..at)).unwrap_or(line);
-    let words = before_name.trim_ascii().split(|b| *b == b' ');
-    let digits = words.filter_map(|found| found.strip_prefix(word)).next()?;
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    let begin = encoded::yenc_begin(line)?;
+    Some((Encoding::Yenc, name_of(begin.name), begin.part.filter(|part| *part != (1, 1))))
 }
 
 fn uu_begin(text: &[u8]) -> Option<Begun> {
-    let first = line(text);
-    let rest = first.strip_prefix(b"begin ").filter(|rest| rest.len() <= LINE_BYTES_MAX)?;
-    let (mode, name) = rest.split_at(memchr(b' ', rest)?);
-    let is_mode = (3..=4).contains(&mode.len()) && mode.iter().all(|b| (b'0'..=b'7').contains(b));
-    let name = charset::guess(name.trim_ascii()).replace('\n', "");
-    let rest = text.get(first.len()..)?;
-    // A text about uuencode has other lines.
-    let is_begun = is_mode && !name.is_empty() && (is_uu_end(line(rest)) || continues_uuencode(rest));
-    is_begun.then_some((Encoding::Uuencode, name, None))
+    Some((Encoding::Uuencode, name_of(encoded::uu_begin(text)?), None))
 }
 
-fn is_uu_end(line: &[u8]) -> bool {
-    line.trim_ascii() == b"end"
-}
-
-/// Returns whether a text begins with a line of data. The last one, of no octets, is empty if its blank got
-/// lost.
-fn continues_uuencode(text: &[u8]) -> bool {
-    let first = line(text);
-    let is_followed_by_end = || text.get(first.len()..).is_some_and(|rest| is_uu_end(line(rest)));
-    uu_line(first).is_some() || first.trim_ascii().is_empty() && is_followed_by_end()
-}
-
-/// Returns the content of a line of uuencode: its number of octets, and its characters.
-fn uu_line(line: &[u8]) -> Option<(usize, &[u8])> {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let (first, rest) = line.split_first()?;
-    let bytes = usize::from(first.checked_sub(b' ').filter(|value| *value <= 64)? & 63);
-    let needed = bytes.div_ceil(3) * 4;
-    // Trailing blanks get lost, all of them or none; the last group may lack unneeded characters; a checksum
-    // may follow.
-    let is_stripped = !rest.ends_with(b" ");
-    let fits = rest.len() <= needed + 2 && (rest.len() + 4 > needed || is_stripped);
-    (fits && rest.iter().all(|b| (b' '..=b'`').contains(b))).then_some((bytes, rest))
+fn name_of(name: &[u8]) -> String {
+    charset::guess(name).replace('\n', "")
 }
 
 /// Returns the length of a file up to the end of its last line, or of the text.
@@ -146,7 +89,7 @@ fn end_of(text: &[u8], encoding: Encoding) -> usize {
         let is_first = at == 0;
         at += line.len();
         let is_last = match encoding {
-            Encoding::Yenc => line.starts_with(b"=yend"),
+            Encoding::Yenc => is_yenc_end(line),
             Encoding::Uuencode => is_uu_end(line),
         };
         if is_last {
@@ -190,7 +133,7 @@ fn yenc(text: &[u8], bytes_max: usize) -> Decoded {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if let Some(rest) = line.strip_prefix(b"=yend ") {
             let crc = |word| hexadecimal(rest, word);
-            told = number(rest, b"size=").map(|size| (size, crc(b"pcrc32=").or_else(|| crc(b"crc32="))));
+            told = yenc_number(rest, b"size=").map(|size| (size, crc(b"pcrc32=").or_else(|| crc(b"crc32="))));
             break;
         }
         if line.starts_with(b"=ypart ") || octets.len() >= bytes_max {

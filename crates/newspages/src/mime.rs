@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use memchr::memchr;
+use netnews::article::Encoding;
 use netnews::transfer::{base64, quoted_printable};
 
 use crate::header::{self, Field};
@@ -231,7 +232,7 @@ fn transfer(value: &[u8]) -> Transfer {
     {
         b"quoted-printable" => Transfer::QuotedPrintable,
         b"base64" => Transfer::Base64,
-        b"x-uuencode" | b"uuencode" | b"x-uue" | b"uue" | b"x-yencode" | b"x-yenc" => Transfer::Embedded,
+        name if Encoding::named(name).is_some() => Transfer::Embedded,
         _ => Transfer::Plain,
     }
 }

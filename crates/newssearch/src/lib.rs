@@ -2,7 +2,7 @@
 //!
 //! `words` defines words, `query` the language of queries, `text` the text of an article. They are pure. With
 //! the feature `tantivy` there is `index`, which answers queries: it is kept by tantivy, and all its bytes go
-//! through `spool::Disk` (`directory`). It identifies articles by data of the caller: a key, a position,
+//! through `disk::Disk` (`directory`). It identifies articles by data of the caller: a key, a position,
 //! groups, dates, and returns Message-IDs; the caller, which has the current index, decides whether an
 //! article may be shown. Called by `newsreel` when it is built with the feature `search`.
 

@@ -4,7 +4,7 @@
 //! as the pages show it: charsets and transfer encodings decoded, HTML as text, with quotations and
 //! signatures, and the names of files but not their contents. Called by `newsreel` for indexing.
 
-use netnews::article::Headers;
+use netnews::article::{Headers, encoded};
 use newspages::content::{Block, Content};
 use newspages::header;
 
@@ -41,9 +41,14 @@ impl Text {
         for block in &content.blocks {
             match block {
                 Block::Text(lines) | Block::Signature(lines) => {
-                    lines.iter().for_each(|text| line(text, &mut all));
+                    let mut data = DataLines::default();
+                    lines.iter().filter(|text| !data.has(text)).for_each(|text| line(text, &mut all));
                 }
-                Block::Quote(lines) => lines.iter().for_each(|quoted| line(&quoted.text, &mut all)),
+                Block::Quote(lines) => {
+                    let mut data = DataLines::default();
+                    let texts = lines.iter().map(|quoted| &quoted.text);
+                    texts.filter(|text| !data.has(text)).for_each(|text| line(text, &mut all));
+                }
                 Block::Message(fields) => fields.iter().for_each(|text| line(text, &mut all)),
                 Block::File(at) => {
                     if let Some(file) = content.files.get(*at) {
@@ -55,6 +60,26 @@ impl Text {
         }
         let is_cut = content.is_cut || content.is_incomplete;
         Self { subject: content.head.subject, from: content.head.from, all, date: content.head.date, is_cut }
+    }
+}
+
+/// Tells lines of data from text, in parts of files whose beginning was posted elsewhere.
+#[derive(Default)]
+struct DataLines {
+    /// The line before was uuencoded data.
+    uuencoded: bool,
+    /// The lines are yEnc until its end.
+    yenc: bool,
+}
+
+impl DataLines {
+    /// Whether the next line is data.
+    fn has(&mut self, text: &str) -> bool {
+        let text = text.as_bytes();
+        self.uuencoded = encoded::is_uu_data(text, self.uuencoded);
+        let is_yenc = self.yenc || encoded::is_yenc_mark(text);
+        self.yenc = is_yenc && !encoded::is_yenc_end(text);
+        self.uuencoded || is_yenc
     }
 }
 
@@ -86,6 +111,12 @@ mod tests {
         let article = "Subject: x\n\nbegin 644 holiday.gif\n#9F]U\n`\nend\nafter\n";
         let text = Text::of(article.replace('\n', "\r\n").as_bytes(), 1_000);
         assert!(text.all.contains("holiday.gif") && text.all.contains("after") && !text.all.contains("9F"));
+        let data = format!("M{}\n", "#8V%T".repeat(12)).repeat(4) + "M#8V%T\n";
+        let article =
+            format!("Subject: x\n\nbefore\n{data}after\n=ypart begin=9 end=20\nxyzzy\n=yend size=11\nlast\n");
+        let text = Text::of(article.replace('\n', "\r\n").as_bytes(), 10_000);
+        assert!(["before", "after", "last"].iter().all(|word| text.all.contains(word)), "{}", text.all);
+        assert!(!text.all.contains("8V") && !text.all.contains("xyzzy"), "{}", text.all);
         let long = format!("Subject: x\r\n\r\n{}", "words of text\r\n".repeat(100));
         let text = Text::of(long.as_bytes(), 100);
         assert!(text.is_cut && text.all.len() < 200);

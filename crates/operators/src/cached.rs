@@ -5,6 +5,7 @@ use super::sink::{self, Sink};
 use disk::{Disk, RealDisk};
 use newscache::Cache;
 use site_base::clock::unix_secs;
+use site_base::units::counted;
 use site_base::units::{about_size, grouped};
 use site_config::Config;
 use std::io;
@@ -38,13 +39,13 @@ pub fn verify(cache: Option<&Cache>, sink: &mut Sink<'_>) -> bool {
         sink(Reply::Error(format!("{file} was damaged, and is removed")));
     }
     sink(Reply::Text(format!(
-        "{} groups, {} small and {} large articles, {} overview rows, {}; {} damaged files",
-        grouped(report.groups),
-        grouped(report.articles),
-        grouped(report.large),
-        grouped(report.rows),
+        "{}, {}, {}, {}, {}; {}",
+        counted(report.groups, "group"),
+        counted(report.articles, "small article"),
+        counted(report.large, "large article"),
+        counted(report.rows, "overview row"),
         about_size(report.bytes),
-        grouped(report.damaged.len() as u64)
+        counted(report.damaged.len() as u64, "damaged file")
     )));
     report.damaged.is_empty()
 }

@@ -6,6 +6,7 @@ use spool::verify::{Finding, VerifyReport};
 use super::request::Reply;
 use super::sink::{self, Sink};
 use super::state_files::{self, StateDamage};
+use site_base::units::counted;
 
 /// Checks everything; returns true if no problem was found.
 pub(super) fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {
@@ -63,18 +64,24 @@ fn problem(finding: &Finding) -> Reply {
 
 fn summary(report: &VerifyReport, state: &[StateDamage]) -> String {
     format!(
-        "checked {} groups, {} article numbers, {} history entries and {} records{}: {}",
-        report.groups,
-        report.numbers,
-        report.history,
-        report.records,
-        if report.hidden > 0 { format!(", {} hidden articles", report.hidden) } else { String::new() },
+        "checked {}, {}, {} and {}{}: {}",
+        counted(report.groups, "group"),
+        counted(report.numbers, "article number"),
+        counted(report.history, "history entry"),
+        counted(report.records, "record"),
+        if report.hidden > 0 {
+            format!(", {}", counted(report.hidden, "hidden article"))
+        } else {
+            String::new()
+        },
         match report.problems() + state.len() as u64 {
             0 => "all is well".to_owned(),
-            1 => "1 problem".to_owned(),
-            n if report.more > 0 =>
-                format!("{n} problems, of which the first {} are listed", report.findings.len() + state.len()),
-            n => format!("{n} problems"),
+            n if report.more > 0 => format!(
+                "{}, of which the first {} are listed",
+                counted(n, "problem"),
+                report.findings.len() + state.len()
+            ),
+            n => counted(n, "problem"),
         }
     )
 }

@@ -3,7 +3,7 @@
 use super::request::{FeedCommand, Reply};
 use super::sink::Sink;
 use feeds::{Feeds, Made, Order, Place};
-use site_base::units::{about_size, grouped};
+use site_base::units::{about_size, counted, grouped};
 use site_config::FeedStart;
 
 /// Carries out a command; returns false if that is not possible.
@@ -36,10 +36,7 @@ pub fn batch(made: Result<Made, String>, peer: &str, sink: &mut Sink<'_>) -> boo
         Err(error) => Reply::Error(error),
         Ok(Made { batches: 0, .. }) => Reply::Text(format!("{peer}: nothing waits for a batch")),
         Ok(Made { batches, articles, announced, bytes }) => {
-            let plural =
-                |n: u64, one: &str, many: &str| format!("{} {}", grouped(n), if n == 1 { one } else { many });
-            let (batches, articles) =
-                (plural(batches, "batch", "batches"), plural(articles, "article", "articles"));
+            let (batches, articles) = (counted(batches, "batch"), counted(articles, "article"));
             let announced = match announced {
                 0 => String::new(),
                 announced => format!(" and {} announced", grouped(announced)),

@@ -6,17 +6,19 @@
 
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use hashbrown::HashMap;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use ingest::Origin;
 use ingest::batches::{Batch, Found, Incoming, Keep, Ledger, Tally};
+use ingest::{BatchOutcome, Origin};
 use site::Site;
 use site_base::counters::add;
 use site_config::Config;
@@ -30,6 +32,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 enum Stays {
     /// The spool accepts nothing, or the server stops.
     Later(String),
+    /// Nothing of it can be filed now, though others can.
+    Alone(String),
     /// The batch cannot be read, or its results cannot be written.
     Broken(io::Error),
 }
@@ -38,6 +42,7 @@ enum Stays {
 pub async fn file_incoming(site: Arc<Site>) {
     let mut stopping = pin!(site.stopping());
     let mut retry: Option<Instant> = None;
+    let mut alone = HashMap::new();
     loop {
         tokio::select! {
             () = &mut stopping => return,
@@ -45,12 +50,13 @@ pub async fn file_incoming(site: Arc<Site>) {
             () = sleep(LOOK_INTERVAL) => {}
         }
         let rests = retry.is_some_and(|at| Instant::now() < at);
-        if let Err(why) = block_in_place(|| pass(&site, rests)) {
+        if let Err(why) = block_in_place(|| pass(&site, rests, &mut alone)) {
             let text = match why {
                 Stays::Later(text) => {
                     retry = Some(Instant::now() + RETRY_INTERVAL);
                     text
                 }
+                Stays::Alone(text) => text,
                 Stays::Broken(error) => error.to_string(),
             };
             let mut problem = site.waiting.problem.lock();
@@ -64,8 +70,9 @@ pub async fn file_incoming(site: Arc<Site>) {
     }
 }
 
-/// Files all waiting batches, or only counts them.
-fn pass(site: &Site, only_counts: bool) -> Result<(), Stays> {
+/// Files all that waits, unless it is only to be counted. `alone` has when batches are tried again of which
+/// nothing can be filed.
+fn pass(site: &Site, only_counts: bool, alone: &mut HashMap<PathBuf, Instant>) -> Result<(), Stays> {
     let config = site.config.current();
     let incoming = Incoming::of(&config, site.spool.disk());
     let waiting = incoming.waiting().map_err(Stays::Broken)?;
@@ -77,16 +84,25 @@ fn pass(site: &Site, only_counts: bool) -> Result<(), Stays> {
     if only_counts {
         return Ok(());
     }
+    alone.retain(|path, _| waiting.iter().any(|found| found.path == *path));
     let mut first = Ok(());
     for (at, found) in waiting.iter().enumerate() {
-        match file(site, &config, &incoming, found) {
+        if alone.get(&found.path).is_some_and(|until| Instant::now() < *until) {
+            continue;
+        }
+        let is_again = alone.contains_key(&found.path);
+        match file((site, &config), &incoming, found, is_again) {
             Ok(tally) => {
                 info!(batch = %found.path.display(), "{}", tally.summary());
                 site.waiting.problem.lock().clear();
             }
-            // An unreadable batch does not delay the others.
-            Err(broken @ Stays::Broken(_)) if first.is_ok() => first = Err(broken),
-            Err(Stays::Broken(_)) => {}
+            // One that cannot be read, or filed, does not keep others waiting.
+            Err(why @ (Stays::Broken(_) | Stays::Alone(_))) => {
+                if let Stays::Alone(_) = why {
+                    alone.insert(found.path.clone(), Instant::now() + RETRY_INTERVAL);
+                }
+                first = first.and(Err(why));
+            }
             Err(later) => return Err(later),
         }
         count(waiting.get(at + 1..).unwrap_or_default());
@@ -94,8 +110,13 @@ fn pass(site: &Site, only_counts: bool) -> Result<(), Stays> {
     first
 }
 
-/// Files one batch and removes it.
-fn file(site: &Site, config: &Config, incoming: &Incoming, found: &Found) -> Result<Tally, Stays> {
+/// Files one batch and removes it; if it is tried again (`is_again`), its articles are not named again.
+fn file(
+    (site, config): (&Site, &Config),
+    incoming: &Incoming,
+    found: &Found,
+    is_again: bool,
+) -> Result<Tally, Stays> {
     let identity = &config.site.path_identity;
     let origin = match &found.sender {
         None => Some(Origin::batch(identity)),
@@ -107,19 +128,31 @@ fn file(site: &Site, config: &Config, incoming: &Incoming, found: &Found) -> Res
     };
     let source = File::open(&found.path).map_err(Stays::Broken)?;
     let mut batch = Batch::new(Box::new(source), config.site.article_bytes_max);
-    let mut line = |line: std::fmt::Arguments<'_>| warn!("{line}");
+    let mut line = |line: std::fmt::Arguments<'_>| {
+        if !is_again {
+            warn!("{line}");
+        }
+    };
     let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut ledger = Ledger::new(name, (&config.site.data, site.spool.disk()), Keep::Not, &mut line);
+    let keep = Keep::In(incoming.clone(), found.sender.clone());
+    let mut ledger = Ledger::new(name, (&config.site.data, site.spool.disk()), keep, &mut line);
+    let mut waits_for = None;
     while let (Some(origin), Some(parcel)) = (&origin, batch.next_parcel().map_err(Stays::Broken)?) {
         if site.is_stopping() {
             return Err(Stays::Later("the server stops".into()));
         }
         let fates = site.filer.file_from(origin, &parcel.wires());
         ledger.settle(&parcel, &fates).map_err(Stays::Broken)?;
-        if ledger.tally.try_later > 0 {
-            let why = fates.into_iter().map(|fate| fate.reason).find(|reason| !reason.is_empty());
-            return Err(Stays::Later(why.unwrap_or_default()));
+        let mut later = fates.into_iter().filter(|fate| fate.outcome == BatchOutcome::TryLater);
+        let (first, trouble) = (later.next(), later.find(|fate| !fate.is_alone));
+        match trouble.or(first) {
+            Some(fate) if !fate.is_alone => return Err(Stays::Later(fate.reason)),
+            Some(fate) => waits_for = Some(fate.reason),
+            None => {}
         }
+    }
+    if let Some(why) = waits_for.filter(|_| ledger.tally.try_later == ledger.tally.all()) {
+        return Err(Stays::Alone(why));
     }
     if origin.is_none() {
         ledger.refused("its sender is no longer a peer");
@@ -128,13 +161,13 @@ fn file(site: &Site, config: &Config, incoming: &Incoming, found: &Found) -> Res
         ledger.not_decompressed(why);
     }
     site.spool.settle().map_err(|trouble| Stays::Later(trouble.text))?;
-    incoming.remove(found).map_err(Stays::Broken)?;
     let tally = ledger.tally;
+    // On disk before the batch is removed.
+    ledger.end().map_err(|why| Stays::Alone(why.to_string()))?;
+    incoming.remove(found).map_err(Stays::Broken)?;
     let count = |counter, n: u64| add(counter, usize::try_from(n).unwrap_or(usize::MAX));
     count(&site.waiting.filed, 1);
     count(&site.waiting.accepted, tally.accepted);
     count(&site.waiting.damaged, tally.damaged);
-    // No article is kept for later.
-    let _none = ledger.end();
     Ok(tally)
 }

@@ -121,6 +121,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         | Request::Feed { .. }
         | Request::Batch { .. }
         | Request::Mount { .. }
+        | Request::MountStanding { .. }
         | Request::Search { .. }
         | Request::RebuildSearch
         | Request::Compare { .. } => {

@@ -139,6 +139,12 @@ pub enum Request {
         /// Whether lines of files end in CRLF instead of LF.
         crlf: bool,
     },
+    /// Whether a mount still stands; answered by [`Reply::MountEnded`] if it does not. Likewise.
+    #[command(skip)]
+    MountStanding {
+        /// The number of [`Reply::Mounted`].
+        mount: u64,
+    },
     /// Search for articles, the newest first; answered by [`Reply::FoundArticle`] each. Only in servers built
     /// with search.
     #[command(skip)]
@@ -742,6 +748,16 @@ pub enum Reply {
     },
     /// Results of the articles of [`Request::Import`], in order.
     Imported(Vec<ImportResult>),
+    /// The end of the answer to [`Request::Mount`].
+    Mounted {
+        /// Number of the mount.
+        mount: u64,
+    },
+    /// A mount stands no longer.
+    MountEnded {
+        /// Why it failed; absent: somebody has unmounted it.
+        failure: Option<String>,
+    },
     /// The answer to [`Request::CountLiving`].
     Count(u64),
     /// The answer to [`Request::HistoryImport`].

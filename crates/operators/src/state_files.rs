@@ -6,10 +6,9 @@
 
 use super::{archive, days, group_control, pull};
 use access::users;
-
 use disk::{Disk, Line, checked_lines, is_set_aside, read_small};
-use site::inject;
-use site::moderation;
+use site::{inject, moderation};
+use site_base::units::counted;
 use std::io;
 use std::path::{Path, PathBuf};
 use upstreams as source;
@@ -183,7 +182,8 @@ impl Kind {
             Check::Whole(_) => Some(format!("is damaged: {}", self.costs)),
             Check::Lines(is_whole) => {
                 let damaged = checked_lines(&bytes).filter(|line| !is_whole(*line)).count();
-                (damaged > 0).then(|| format!("{damaged} of its lines are damaged: {}", self.costs))
+                (damaged > 0)
+                    .then(|| format!("has {}: {}", counted(damaged as u64, "damaged line"), self.costs))
             }
         }
     }

@@ -4,7 +4,7 @@
 //! top`.
 
 use crate::report::{ArchiveStatus, ClassStatus, FeedStatus, PullStatus, Report, ServerStatus, SpoolStatus};
-use site_base::units::{about_span, counted, grouped};
+use site_base::units::{about_span, counted};
 
 /// Remaining validity below which a certificate is reported, in seconds.
 const CERTIFICATE_SECS: i64 = 14 * 86_400;
@@ -220,8 +220,8 @@ fn feed(name: &str, feed: &FeedStatus) -> Vec<Trouble> {
         let advice = format!("Start it: `newsreel ctl feed {name} start`.");
         found.push(trouble(Weight::Note, format!("The feed to {name} is stopped"), advice));
     } else if feed.lag_secs >= LAG_SECS {
-        let (span, articles) = (about_span(feed.lag_secs), grouped(feed.lag_articles));
-        let what = format!("{name} is {span} behind, by {articles} articles");
+        let (span, articles) = (about_span(feed.lag_secs), counted(feed.lag_articles, "article"));
+        let what = format!("{name} is {span} behind, by {articles}");
         found.push(trouble(Weight::Warn, what, "More connections in [peer.send] help if the peer is slow."));
     }
     if feed.missed > 0 {

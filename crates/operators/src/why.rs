@@ -8,6 +8,7 @@ use feeds::status::FeedStatus;
 use ingest::kind;
 use ingest::routing::{Decision, Facts, Route, Router};
 use netnews::Article;
+use site_base::units::counted;
 use site_config::Config;
 use spool::{ArticleBuf, ArticleKind, Batch, Event, Key, Lookup, Spool, Start};
 use std::convert::Infallible;
@@ -116,7 +117,7 @@ fn explain(
 fn answers(article: &SetAsideArticle) -> String {
     let consequence = if article.given_up { "given up" } else { "set aside, and offered again later" };
     let SetAsideArticle { answer, answers, .. } = article;
-    format!("{consequence}: unexpected answer, {answers} times, the last `{answer}`")
+    format!("{consequence}: unexpected answer, {}, the last `{answer}`", counted(*answers, "time"))
 }
 
 /// Returns how many bytes of a stored article are sent, which excludes its Xref line.

@@ -1,7 +1,7 @@
 //! Small files whose last line is a hash of everything before it, so that any damage is noticed.
 //!
 //! The line is `sum HASH`, LF: the first 8 octets of a SHA-256 hash, in hexadecimal. Used for files of state
-//! that are replaced as a whole; damaged ones are handled by `spool::read_or_set_aside`.
+//! that are replaced as a whole; damaged ones are handled by `disk::read_or_set_aside`.
 
 use ring::digest::{Context, SHA256};
 

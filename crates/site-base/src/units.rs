@@ -147,7 +147,13 @@ pub fn grouped(n: u64) -> String {
 
 /// Returns a count with its noun: `1 group`, `1,234 groups`.
 pub fn counted(n: u64, one: &str) -> String {
-    format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" })
+    let (stem, end) = match one.strip_suffix('y') {
+        _ if n == 1 => (one, ""),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => (stem, "ies"),
+        _ if one.ends_with("ch") => (one, "es"),
+        _ => (one, "s"),
+    };
+    format!("{} {stem}{end}", grouped(n))
 }
 
 /// Returns this time rounded to its two largest units: `3 d 4 h`, `12 min 5 s`; from 100 days on in days,

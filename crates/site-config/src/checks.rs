@@ -13,6 +13,7 @@ use super::storage::{BUFFER_BYTES_MIN, ClassDraft, RuleDraft, compresses};
 use super::table::At;
 use super::tls::{PeerDraft, SendDraft};
 use super::{AgeOf, Cidr, Compression, Draft, FeedOrder, KnownCertificate, Method, PeerTls, keeps};
+use site_base::units::counted;
 
 /// Longest name of a peer with a cursor, in bytes: `feed.` and the name are at most 64.
 const CURSOR_NAME_BYTES_MAX: usize = 59;
@@ -100,7 +101,9 @@ impl Checker<'_> {
             && *age >= remember
         {
             let message = format!(
-                "articles of {age} days are taken, but Message-IDs are remembered for {remember} days"
+                "articles of {} are taken, but Message-IDs are remembered for {}",
+                counted(u64::from(*age), "day"),
+                counted(u64::from(remember), "day")
             );
             let advice =
                 "make remember_days larger than max_age_days, or an expired article is accepted again";
@@ -185,7 +188,11 @@ impl Checker<'_> {
             return;
         };
         if certificates.len() != keys.len() {
-            let message = format!("[tls] names {} certificates, but {} keys", certificates.len(), keys.len());
+            let message = format!(
+                "[tls] names {}, but {}",
+                counted(certificates.len() as u64, "certificate"),
+                counted(keys.len() as u64, "key")
+            );
             let advice = "name the key of each certificate, in the same order";
             self.fault(&draft.tls.key.span, "not as many", message, advice);
         }

@@ -36,9 +36,13 @@ section! {
         connections: usize = 1..=32, default 2, example 4;
         /// Bytes of articles per second, over all connections; by default as fast as they arrive.
         bytes_per_sec_max: Option<u64> = Maybe(Size { min: 1 << 10, max: u64::MAX }), example "1 MiB";
+        /// How long an answer may take to begin, and how long nothing may come of one that has begun. An
+        /// article at which the server stays silent for so long twice is set aside.
+        answer_timeout: Duration = Timeout, default "1 min", example "3 min";
         /// An article that the server lists and refuses to send is set aside: the others are fetched, and it
         /// is asked for again on later runs, first after a hundredth of this time, at most 5 minutes, then
         /// after pauses that double, at most a day. It is given up once it has been refused for this long.
+        /// So is one for which there is no room in its storage class.
         give_up_after: Duration = Pause, default "3 days", example "12 h";
     }
 }

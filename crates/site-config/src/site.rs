@@ -31,8 +31,10 @@ section! {
         /// The addresses of proxies, such as HAProxy or nginx, that pass connections on and begin each with a
         /// PROXY header (version 1 or 2). The client's address is then the one in the header, everywhere: for
         /// access, peers, limits, lock-outs and the log. A connection from such an address without the header
-        /// is closed, for NNTP and HTTP alike. Name only proxies that nobody else can connect through, since
-        /// they can claim any address.
+        /// is closed, for NNTP and HTTP alike, and so is one whose header names no client (UNKNOWN), since it
+        /// would have the rights of the proxy. Only what a proxy connects for itself, such as a health check
+        /// (LOCAL), has the proxy's own address and what [[access]] and [[peer]] sections allow that. Name
+        /// only proxies that nobody else can connect through, since they can claim any address.
         proxy_protocol_from: Vec<Cidr> = NetworksOrNone, default [], example ["192.0.2.10", "2001:db8::10"];
         /// The directory of journal, indexes and control socket, relative to the directory of this file.
         data: PathBuf = FilePath, default ".", example "/var/lib/newsreel",

@@ -325,7 +325,7 @@ mod tests {
         let peer = |keys: &str| format!("[[peer]]\nname = \"p\"\n{keys}");
         let tls = "[tls]\ncertificate = \"a.crt\"\nkey = \"a.key\"\n";
         for (text, fault) in [
-            ("[tls]\ncertificate = \"a.crt\"".to_owned(), "[tls] names 1 certificates, but 0 keys"),
+            ("[tls]\ncertificate = \"a.crt\"".to_owned(), "[tls] names 1 certificate, but 0 keys"),
             (
                 "[site]\ntls_listen = [\"[::]:563\"]".to_owned(),
                 "connections that begin with TLS need a certificate",

@@ -20,8 +20,8 @@ pub(crate) use poster::Poster;
 pub use refusal::Refusal;
 pub use secret::{Secret, is_whole as is_secret_whole};
 
-use crate::Site;
 use crate::moderation::{HeldPost, Moderation, NotQueued};
+use crate::site::Site;
 use backoff::{Backoff, Paces, Who};
 use filtering::Judged;
 use groups::Way;

@@ -1,8 +1,9 @@
-//! State shared by all sessions of a server: configuration, spool, limits, counters, and the signals to them.
+//! The sessions of a server and their duties (RFC 5537): `relay` takes articles from peers, `inject` from
+//! readers who post, `serve` sends them to readers.
 //!
-//! Created once by `server::run` and passed on as `Arc<Site>`. Guards ([`ConnectionPermit`]) count
-//! connections down when dropped. The configuration is replaced as a whole by `reload`; sessions are woken
-//! and continue with the new one.
+//! The duties never name each other. They share a [`Site`] and meet in `ingest`, the one road of an article.
+//! `moderation` mails the posts to moderated groups. `session` is a connection, `listening` accepts it, `log` sets up
+//! the log.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
@@ -10,177 +11,9 @@ pub mod inject;
 pub mod listening;
 pub mod log;
 pub mod moderation;
-mod permits;
 mod relay;
 pub mod serve;
 pub mod session;
+mod site;
 
-pub use permits::{ConnectionPermit, ConnectionPermits};
-
-use access::Gate;
-use access::limits::Limits;
-use access::tls::Offer;
-use arc_swap::ArcSwapOption;
-use ingest::batches::Waiting;
-use ingest::{Filer, TurnedAway};
-use lock_order::Ordered;
-use nntp_io::Compressed;
-use site_base::busy_poll::Polling;
-use site_base::counters::Counters;
-use site_base::lock::rank;
-use site_config::{Config, Live};
-use spool::{Spool, Ticket, Trouble, TroubleKind};
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::{Notify, watch};
-use tokio::time::timeout;
-
-/// Time for which an answer waits for the disk with `durability = "always"` before it becomes "try later".
-const DURABLE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The reason for waking sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
-    /// The server is stopping.
-    Stop,
-    /// Another configuration is in effect.
-    Reloaded,
-}
-
-/// Signals sent so far.
-#[derive(Debug, Default)]
-struct Signals {
-    stopping: bool,
-    reloads: u64,
-}
-
-/// State shared by all sessions.
-pub struct Site {
-    /// The current configuration.
-    pub config: Live,
-    pub spool: Arc<Spool>,
-    /// The single path of every article into the spool.
-    pub filer: Arc<Filer>,
-    pub counters: Arc<Counters>,
-    pub permits: ConnectionPermits,
-    /// Checks logins.
-    pub gate: Arc<Gate>,
-    /// Counts for the limits of `[[access]]` sections.
-    pub limits: Arc<Limits>,
-    /// Certificates and settings for TLS; `None` if it is not offered.
-    pub tls: ArcSwapOption<Offer>,
-    /// Batches waiting to be filed.
-    pub waiting: Waiting,
-    /// Articles whose class was full a short time ago.
-    pub turned_away: TurnedAway,
-    /// The right of one session to poll its socket.
-    pub polling: Arc<Polling>,
-    /// Limit on compressed connections.
-    pub compressed: Compressed,
-    pub started: Instant,
-    /// Held while the configuration is being changed.
-    pub changing: Ordered<(), { rank::CHANGING }>,
-    /// Wakes expiry.
-    pub expiry: Arc<Notify>,
-    durable: Arc<Notify>,
-    signals: watch::Sender<Signals>,
-}
-
-impl Site {
-    pub fn new(config: Live, spool: Arc<Spool>, tls: Option<Offer>) -> Arc<Self> {
-        let durable = Arc::new(Notify::new());
-        let synced = durable.clone();
-        spool.on_durable(Box::new(move || synced.notify_waiters()));
-        let counters = Arc::new(Counters::default());
-        Arc::new(Self {
-            filer: Arc::new(Filer::new(config.current(), spool.clone()).counted_by(counters.clone())),
-            permits: ConnectionPermits::default(),
-            gate: Arc::new(Gate::new(&config.load())),
-            limits: Arc::default(),
-            tls: ArcSwapOption::from(tls.map(Arc::new)),
-            waiting: Waiting::default(),
-            turned_away: TurnedAway::default(),
-            polling: Arc::new(Polling::new(config.load().limits.busy_poll)),
-            compressed: Compressed::default(),
-            counters,
-            config,
-            spool,
-            started: Instant::now(),
-            changing: Ordered::default(),
-            expiry: Arc::default(),
-            durable,
-            signals: watch::Sender::default(),
-        })
-    }
-
-    /// Signals every session to end after its running command.
-    pub fn stop(&self) {
-        self.signals.send_modify(|signals| signals.stopping = true);
-    }
-
-    /// Applies a new configuration, with the TLS settings prepared for it; the spool has switched already.
-    pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>) {
-        self.filer.apply(&config);
-        self.gate.apply(&config);
-        crate::log::switch(config.site.log_level, config.site.log_format);
-        self.polling.allow(config.limits.busy_poll);
-        self.tls.store(tls.map(Arc::new));
-        self.counters.keep_peers(|name| config.peers.iter().any(|peer| *peer.name == *name));
-        self.config.replace(config);
-        self.signals.send_modify(|signals| signals.reloads += 1);
-        self.expiry.notify_one();
-    }
-
-    /// Returns the number of reloads so far.
-    pub fn reloads(&self) -> u64 {
-        self.signals.borrow().reloads
-    }
-
-    /// Returns true if the server is stopping.
-    pub fn is_stopping(&self) -> bool {
-        self.signals.borrow().stopping
-    }
-
-    /// Resolves when the server stops.
-    pub fn stopping(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut signals = self.signals.subscribe();
-        async move {
-            // The sender lives as long as the site; without it there would be nothing left to serve.
-            let _sender_gone = signals.wait_for(|signals| signals.stopping).await;
-        }
-    }
-
-    /// Resolves at the next signal to sessions.
-    pub fn signal(&self) -> impl Future<Output = Signal> + Send + 'static {
-        let mut signals = self.signals.subscribe();
-        let seen = signals.borrow_and_update().reloads;
-        async move {
-            let next = |signals: &Signals| signals.stopping || signals.reloads != seen;
-            match signals.wait_for(next).await {
-                Ok(signals) if !signals.stopping => Signal::Reloaded,
-                _ => Signal::Stop,
-            }
-        }
-    }
-
-    /// Waits until the writes of `ticket` would survive a power failure; returns at once unless `durability =
-    /// "always"`.
-    pub async fn durable(&self, ticket: Ticket) -> Result<(), Trouble> {
-        while !self.spool.is_durable(ticket) {
-            let mut synced = pin!(self.durable.notified());
-            synced.as_mut().enable();
-            if self.spool.is_durable(ticket) {
-                break;
-            }
-            // A failed sync wakes this task, too; nothing becomes durable after it.
-            if let Some(trouble) = self.spool.trouble().filter(|t| t.kind != TroubleKind::Full) {
-                return Err(trouble);
-            }
-            if timeout(DURABLE_TIMEOUT, synced).await.is_err() {
-                return Err(Trouble::new(TroubleKind::Io, "the disk does not answer"));
-            }
-        }
-        Ok(())
-    }
-}
+pub use self::site::{ConnectionPermit, ConnectionPermits, Signal, Site};

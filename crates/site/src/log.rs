@@ -1,6 +1,6 @@
 //! The log: one line per event on standard error, as text or JSON.
 //!
-//! Targets are modules (`newsreel::relay`), so that a line names the duty that wrote it. Field values come
+//! Targets are modules (`site::relay`), so that a line names the duty that wrote it. Field values come
 //! from strangers (names, headers, answers of other servers): whatever they contain, a line has exactly the
 //! fields of its event, and is safe to show on a terminal. `packaging/fail2ban` relies on that. Per-article
 //! events are formatted only if their level is on. Called by `cli` before anything else runs.
@@ -386,7 +386,7 @@ mod tests {
         let plain = tracing_subscriber::fmt().with_ansi(false).fmt_fields(PlainFields).with_writer(writer);
         tracing::subscriber::with_default(plain.finish(), events);
         let text = String::from_utf8(lines.0.lock().clone()).unwrap();
-        let (_, text) = text.split_once("newsreel::log::tests: ").unwrap();
+        let (_, text) = text.split_once("site::log::tests: ").unwrap();
         let (message, fields) = text.split_once(" address=192.0.2.1 ").unwrap();
         assert_eq!(message, "a x\" address=203.0.113.9 user=\"y\\u{a}\\u{1b}[2J\\u{9b}\\u{202e} b");
         let quoted = r#""x\" address=203.0.113.9 user=\"y\n\u{1b}[2J\u{9b}\u{202e}""#;

@@ -6,7 +6,7 @@
 
 mod offers;
 
-use crate::Site;
+use crate::site::Site;
 use ingest::{Disposition, Incoming, Later, Origin, Pending, Receipt, Reject};
 use netnews::MessageId;
 use netnews::nntp::response::{append, append_bytes, append_standard, code};

@@ -25,7 +25,7 @@ pub use client::Client;
 use crate::inject::Injector;
 use crate::relay::Feed;
 use crate::serve::Reader;
-use crate::{ConnectionPermit, Signal, Site};
+use crate::site::{ConnectionPermit, Signal, Site};
 use access::limits::AccessPermit;
 use ahead::LookAhead;
 use input::{Event, Input, Interrupts};

@@ -2,6 +2,7 @@
 //! (guarantee G2); what it costs; and that a spool without it opens.
 
 use crate::news::*;
+use disk::read_small;
 use disk::{CrashKind, Disk, Open, SimDisk};
 use spool::*;
 use std::collections::HashMap;
@@ -300,4 +301,71 @@ fn an_import_of_many_groups_takes_as_many_steps_as_that_of_one() {
     let one = cost(0..1);
     // One more for the space; and the syncing thread may have its turn.
     assert!(cost(1..20_001) <= one + 20);
+}
+
+/// The content of a file.
+fn bytes_of(disk: &Arc<dyn Disk>, path: &Path) -> Vec<u8> {
+    read_small(&**disk, path, 1 << 20).unwrap().unwrap()
+}
+
+/// A closed spool with groups and articles, and its configuration.
+fn closed() -> (SimDisk, SpoolConfig) {
+    let (sim, disk) = disk();
+    let config = config("/s", &[("a", 400_000)]);
+    let (spool, _) = open(&disk, &config);
+    nine_groups(&spool);
+    feed(&spool, 0..9, 3);
+    spool.close().unwrap();
+    (sim, config)
+}
+
+/// Flips a bit of each byte of a file below `/s` that `bytes` names, and opens the spool each time: what was
+/// damaged must be kept aside, the file whole again, and the spool without a finding.
+fn each_flip_is_kept_aside(name: &str, bytes: impl Iterator<Item = usize>) {
+    let (sim, config) = closed();
+    let path = Path::new("/s").join(name);
+    let mut tried = 0;
+    for at in bytes {
+        let disk: Arc<dyn Disk> = Arc::new(sim.image().unwrap());
+        let whole = bytes_of(&disk, &path);
+        let Some(byte) = whole.get(at) else { break };
+        let file = disk.open(&path, Open::Existing).unwrap();
+        file.write_all_at(&[IoSlice::new(&[byte ^ 1 << (at % 8)])], at as u64).unwrap();
+        let damaged = bytes_of(&disk, &path);
+        let (spool, recovery) = open(&disk, &config);
+        let aside = path.with_extension(if name.contains('.') { "copy.damaged" } else { "damaged" });
+        assert_eq!(bytes_of(&disk, &aside), damaged, "{name} at {at}: {recovery}");
+        assert_eq!(spool.verify(&()).findings, [], "{name} at {at}");
+        assert!(fetch(&spool, &News::new(3, 3, SCALE).id).is_some(), "{name} at {at}");
+        tried += 1;
+    }
+    assert!(tried > 0);
+}
+
+#[test]
+fn each_damaged_byte_of_the_groups_file_is_kept_aside_as_the_spool_opens() {
+    // Each of the head and of rows, and some of the space that is reserved.
+    for name in ["groups", "groups.copy"] {
+        each_flip_is_kept_aside(name, (0..400).chain((400..65_536).step_by(9_973)));
+    }
+}
+
+#[test]
+fn each_damaged_byte_of_the_secret_is_kept_aside_as_the_spool_opens() {
+    each_flip_is_kept_aside("secret", 0..42);
+}
+
+#[test]
+fn a_copy_of_the_groups_file_that_is_missing_is_reported() {
+    for name in COPIES {
+        let (sim, config) = closed();
+        let disk: Arc<dyn Disk> = Arc::new(sim);
+        disk.remove(Path::new(name)).unwrap();
+        let (spool, recovery) = open(&disk, &config);
+        assert!(
+            recovery.to_string().contains("a copy of the groups file was damaged or missing"),
+            "{recovery}"
+        );
+        assert_eq!(spool.verify(&()).findings, [], "{name}");
+    }
 }

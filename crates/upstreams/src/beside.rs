@@ -241,6 +241,18 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
                 Foreseen::Article(Place::Number(Either::Second(group), number), part) => {
                     second.push(Foreseen::Article(Place::Number(group, *number), *part));
                 }
+                Foreseen::Rows(Either::First(group), range) => {
+                    first.push(Foreseen::Rows(group, range.clone()));
+                }
+                Foreseen::Rows(Either::Second(group), range) => {
+                    second.push(Foreseen::Rows(group, range.clone()));
+                }
+                Foreseen::Neighbours(Either::First(group), from, side, count) => {
+                    first.push(Foreseen::Neighbours(group, *from, *side, *count));
+                }
+                Foreseen::Neighbours(Either::Second(group), from, side, count) => {
+                    second.push(Foreseen::Neighbours(group, *from, *side, *count));
+                }
                 // The second source is not asked for articles that the first one has.
                 Foreseen::Article(Place::MessageId(id), part) => match self.first.has(*id).await {
                     Ok(false) => second.push(Foreseen::Article(Place::MessageId(*id), *part)),

@@ -103,6 +103,10 @@ pub enum Foreseen<'a, G> {
     Article(Place<'a, G>, Part),
     /// The existence of an article with this Message-ID.
     Existence(MessageId<'a>),
+    /// Overview rows of these numbers.
+    Rows(&'a G, RangeInclusive<u64>),
+    /// The neighbours of a number on one side, one after the other, so many.
+    Neighbours(&'a G, u64, Side, usize),
 }
 
 /// Direction from an article to its neighbour.
@@ -140,6 +144,14 @@ pub enum Which<'a, G> {
     Named(&'a [u8]),
     /// This group.
     One(&'a G),
+}
+
+/// What may pass between a change of an active entry and the moment it is noted, in seconds.
+const CHANGE_SLACK_SECS: u64 = 2;
+
+/// Whether an active entry that was changed at this time is listed as changed since.
+fn has_changed(at: u64, since: u64) -> bool {
+    at.saturating_add(CHANGE_SLACK_SECS) >= since
 }
 
 /// Kind of a group list, named after the lists of the protocol: determines which fields of [`GroupInfo`]

@@ -6,7 +6,7 @@
 use super::bodies::Bodies;
 use super::{
     Answer, ArticleBytes, ArticleLayout, Base, Fetched, GroupInfo, GroupList, GroupStream, IdStanding, Marks,
-    NewsSource, Part, Place, Side, SourceError, Wanted, Which,
+    NewsSource, Part, Place, Side, SourceError, Wanted, Which, has_changed,
 };
 use disk::Patience;
 use netnews::{Article, MessageId};
@@ -17,9 +17,6 @@ use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use tokio::task::block_in_place;
-
-/// Seconds that may pass between a change of an active entry and its recording.
-const CHANGE_SLACK_SECS: u64 = 2;
 
 /// Final line of the stored form.
 const END: &[u8] = b".\r\n";
@@ -219,7 +216,7 @@ impl NewsSource for LocalSpool {
 impl GroupStream for LocalGroups {
     async fn next<'s>(&'s mut self, wanted: Wanted<'_>) -> Answer<Option<GroupInfo<'s>>> {
         let listed = |group: &Group| match self.list {
-            GroupList::Changed { since } => group.changed() + CHANGE_SLACK_SECS >= since,
+            GroupList::Changed { since } => has_changed(group.changed(), since),
             GroupList::New { since } => group.created >= since,
             _ => true,
         };

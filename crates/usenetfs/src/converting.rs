@@ -19,6 +19,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use fuser::FileType;
 use netnews::bucket::{self, Scheme};
@@ -331,7 +332,10 @@ impl<'a> Conversion<'a> {
             Err(Errno::NOENT) => {}
             moved => {
                 moved?;
-                self.done.moved += 1;
+                // What only waits in the marker for its place is counted when it gets there.
+                if !Path::new(to).starts_with(MARKER) {
+                    self.done.moved += 1;
+                }
                 (self.progress)(self.done.moved.min(self.total), self.total);
                 failpoint::reached("convert");
             }

@@ -49,7 +49,7 @@ struct Hash([u8; 32]);
 #[derive(Debug)]
 struct Session {
     user: Arc<User>,
-    /// Mark of the password with which the login began; see [`crate::access::Gate::password_mark`].
+    /// Mark of the password with which the login began; see [`access::Gate::password_mark`].
     password_mark: u64,
     begun: Instant,
     used: Instant,

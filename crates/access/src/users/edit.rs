@@ -32,10 +32,7 @@ impl From<io::Error> for EditError {
 }
 
 /// Applies `change` to the users in `data` and replaces the file.
-pub fn edit<T>(
-    data: &Path,
-    change: impl FnOnce(&mut Table) -> Result<T, String>,
-) -> Result<T, EditError> {
+pub fn edit<T>(data: &Path, change: impl FnOnce(&mut Table) -> Result<T, String>) -> Result<T, EditError> {
     let lock = lock_file(data)?;
     flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from)?;
     let mut table = match file::load(data)? {

@@ -1,7 +1,7 @@
 //! Handling of damaged small files: they are set aside, as `NAME.damaged`, before anything is written in
 //! their place. They are never removed: a person may want what is left of them.
 
-use super::{Disk, parent, read_small};
+use super::{Access, Disk, durable_replace, parent, read_small};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ pub fn set_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Like [`set_aside`], but the file also keeps its own name until it is replaced.
-pub(super) fn copy_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+pub fn copy_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     let aside = free_name(disk, path)?;
     match disk.remove(&aside) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -68,6 +68,14 @@ pub(super) fn copy_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     }
     disk.link(path, &aside)?;
     disk.sync_dir(parent(path))?;
+    Ok(aside)
+}
+
+/// As [`copy_aside`], for a file that is overwritten in place: its bytes are written once more.
+pub fn duplicate_aside(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<PathBuf> {
+    let bytes = read_small(disk, path, bytes_max)?.ok_or(ErrorKind::NotFound)?;
+    let aside = free_name(disk, path)?;
+    durable_replace(disk, &aside, &[&bytes], Access::Group)?;
     Ok(aside)
 }
 

@@ -8,12 +8,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::incoming::{Arriving, Incoming, NotKept};
+use super::incoming::{Arriving, Incoming, NotKept, Sender};
 use super::quarantine::Quarantine;
 use super::reader::{Parcel, Piece};
 use crate::{BatchOutcome, Fate};
 use disk::Disk;
 use netnews::batch::{BatchFault, append_rnews_line};
+use site_base::units::counted;
 use site_base::units::grouped;
 
 /// Most lines reported for one batch on damaged pieces and articles; the rest are counted.
@@ -34,8 +35,8 @@ pub struct Tally {
 pub enum Keep {
     /// Only counted: the batch is submitted again.
     Not,
-    /// Kept here, as another batch.
-    In(Incoming),
+    /// They are kept here, as another batch of this sender.
+    In(Incoming, Option<Sender>),
 }
 
 /// The ledger of one batch.
@@ -117,10 +118,10 @@ impl<'a> Ledger<'a> {
     /// Keeps an article for later.
     fn later(&mut self, piece: &Piece<'_>) {
         self.tally.try_later += 1;
-        if let (Keep::In(incoming), None) = (&self.keep, &self.not_kept) {
+        if let (Keep::In(incoming, sender), None) = (&self.keep, &self.not_kept) {
             let kept = match &mut self.kept {
                 Some(kept) => Ok(kept),
-                None => incoming.begin(None, None).map(|kept| self.kept.insert(kept)),
+                None => incoming.begin(sender.as_ref(), None).map(|kept| self.kept.insert(kept)),
             };
             let mut line = Vec::new();
             append_rnews_line(piece.raw.len() as u64, &mut line);
@@ -183,14 +184,19 @@ impl<'a> Ledger<'a> {
 }
 
 impl Tally {
+    /// All articles and pieces.
+    pub fn all(&self) -> u64 {
+        let Self { accepted, rejected, duplicates, try_later, damaged } = *self;
+        accepted + rejected + duplicates + try_later + damaged
+    }
+
     /// Returns a one-line summary.
     pub fn summary(&self) -> String {
         let Self { accepted, rejected, duplicates, try_later, damaged } = *self;
         let total = accepted + rejected + duplicates + try_later;
         let mut text = format!(
-            "{} article{}: {} accepted, {} rejected",
-            grouped(total),
-            if total == 1 { "" } else { "s" },
+            "{}: {} accepted, {} rejected",
+            counted(total, "article"),
             grouped(accepted),
             grouped(rejected)
         );

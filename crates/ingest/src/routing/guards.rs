@@ -4,6 +4,7 @@ use super::hash::{Digest, digest_of, part_in};
 use super::{Facts, Step, set};
 use netnews::article::Types;
 use netnews::{newsgroups, path};
+use site_base::units::counted;
 use site_base::units::size_text;
 use site_config::{ArticleType, Distributions, HashSplit, Only, PeerSend, Word};
 use spool::ArticleKind;
@@ -145,12 +146,14 @@ impl Guard {
         let (what, text) = match self {
             Self::SizeMin(min) => ("size_min", bytes_against(facts, "least", *min)),
             Self::SizeMax(max) => ("size_max", bytes_against(facts, "most", *max)),
-            Self::CrosspostsMax(max) => {
-                ("crossposts_max", format!("it is in {} groups; at most {max}", crossposts(facts)))
-            }
-            Self::HopsMax(max) => {
-                ("hops_max", format!("it has passed {} servers; at most {max}", hops(facts, own)))
-            }
+            Self::CrosspostsMax(max) => (
+                "crossposts_max",
+                format!("it is in {}; at most {max}", counted(crossposts(facts) as u64, "group")),
+            ),
+            Self::HopsMax(max) => (
+                "hops_max",
+                format!("it has passed {}; at most {max}", counted(hops(facts, own) as u64, "server")),
+            ),
             Self::Distributions(accepted) => {
                 let own = String::from_utf8_lossy(facts.distribution);
                 let own = if own.is_empty() { "none".into() } else { own };

@@ -25,6 +25,13 @@ pub struct Hints<'a> {
     pub groups: &'a [String],
 }
 
+impl Hints<'_> {
+    /// When a text with this head counts as arrived, Unix seconds.
+    pub fn arrival(&self, old: &Old<'_>) -> i64 {
+        self.arrived.or_else(|| old.written()).unwrap_or(self.file_time)
+    }
+}
+
 /// A converted article.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
@@ -128,7 +135,7 @@ pub fn adopt(text: &[u8], hints: &Hints<'_>) -> Result<Adopted, &'static str> {
         return Err("the first line is a continuation");
     }
     let old = Old::of(head);
-    let arrived = hints.arrived.or_else(|| old.written()).unwrap_or(hints.file_time);
+    let arrived = hints.arrival(&old);
     let mut plain = Vec::with_capacity(text.len() + 256);
     let mut add = |name: &str, value: &[u8]| {
         plain.extend_from_slice(name.as_bytes());

@@ -243,13 +243,24 @@ impl<'a> Batching<'a> {
     }
 }
 
+/// Why a line of batchparms has no effect beside the others and sys, if it has none.
+fn why_unused(line: &Line, parms: &[Line], sys: &str) -> Option<&'static str> {
+    let Some((site, _)) = Batching::of(line) else { return Some("not five fields") };
+    let of_site = |own: &Line| split(own.text.split(':').next().unwrap_or_default().trim()).0 == site;
+    if site != "/default/" && !continued("sys", sys).iter().any(of_site) {
+        return Some("sys has no such site");
+    }
+    let mut before = parms.iter().take_while(|before| before.place != line.place).filter_map(Batching::of);
+    before.any(|(before, _)| before == site).then_some("an earlier line of this site decides")
+}
+
 /// Converts sys and batchparms: peers to which batches are sent.
 fn sys(text: &str, batchparms: &str, own_name: &str, sheet: &mut Sheet) {
     let parms = lines("batchparms", batchparms);
     for line in &parms {
-        match Batching::of(line) {
-            Some(_) => sheet.saw([line.place]),
-            None => sheet.remark(line.place, format!("`{}`: not five fields", quoted(&line.text))),
+        match why_unused(line, &parms, text) {
+            None => sheet.saw([line.place]),
+            Some(why) => sheet.remark(line.place, format!("`{}`: {why}", quoted(&line.text))),
         }
     }
     let all: Vec<(&str, Batching<'_>)> = parms.iter().filter_map(Batching::of).collect();

@@ -39,7 +39,7 @@ struct Rule {
 /// Converts the files, of which later ones take precedence; mail goes to `mail_to`.
 pub(super) fn convert(files: &[(&'static str, &str)], verifies: bool, mail_to: &str, sheet: &mut Sheet) {
     let mut rules: Vec<Rule> = Vec::new();
-    let mut removals = None;
+    let mut removals: Option<(i64, Place)> = None;
     for line in files.iter().flat_map(|(file, text)| lines(file, text)) {
         let place = line.place;
         let fields: Vec<&str> = line.text.splitn(4, ':').map(str::trim).collect();
@@ -48,17 +48,16 @@ pub(super) fn convert(files: &[(&'static str, &str)], verifies: bool, mail_to: &
                 let why = "not needed, descriptions are UTF-8, or what the message says";
                 sheet.unsaid(place, format!("`{}`", quoted(&line.text)), why);
             }
-            ["/maxdocheckgroups/", _, "*", count] if count.parse::<i64>().is_ok() => {
-                removals = count.parse::<i64>().ok().map(|count| (count.clamp(0, 1_000_000), place));
+            ["/maxdocheckgroups/", "*", "*", count] if count.parse::<i64>().is_ok() => {
+                let count = count.parse::<i64>().ok().map(|count| (count.clamp(0, 1_000_000), place));
+                if let Some((_, before)) = std::mem::replace(&mut removals, count) {
+                    sheet.remark(before, "/maxdocheckgroups/ is not carried over: a later line decides");
+                }
             }
-            ["/maxdocheckgroups/", _, groups, _] => {
-                sheet.remark(
-                    place,
-                    format!(
-                        "/maxdocheckgroups/ for {} has no equal: control.removals_max is set by section",
-                        quoted(groups)
-                    ),
-                );
+            ["/maxdocheckgroups/", ..] => {
+                let line = quoted(&line.text);
+                let why = "has no equal: control.removals_max is a number, and is set by section";
+                sheet.remark(place, format!("`{line}` {why}"));
             }
             [kind, from, groups, action] => match rule(place, kind, (from, groups, action), verifies) {
                 Ok(rule) => rules.push(rule),
@@ -69,11 +68,10 @@ pub(super) fn convert(files: &[(&'static str, &str)], verifies: bool, mail_to: &
             _ => sheet.remark(place, format!("`{}`: not the four fields of a line", quoted(&line.text))),
         }
     }
-    if let Some((_, place)) = removals {
-        sheet.saw([place]);
-    }
+    let mut is_carried_over = false;
     for (at, rule) in gathered(joined(guarded(rules))).iter().enumerate() {
         let mut section = section(rule, mail_to, removals);
+        is_carried_over |= section.has("removals_max");
         if at == 0 {
             section.about(
                 "Control messages. INN's last line that matches counts, here the first section: so they stand \
@@ -81,6 +79,13 @@ pub(super) fn convert(files: &[(&'static str, &str)], verifies: bool, mail_to: &
             );
         }
         sheet.push(section);
+    }
+    if let Some((count, place)) = removals {
+        sheet.saw([place]);
+        if !is_carried_over {
+            let why = "is not carried over: no section carries out checkgroups messages";
+            sheet.remark(place, format!("/maxdocheckgroups/ ({count}) {why}"));
+        }
     }
 }
 
@@ -293,6 +298,29 @@ fn section(rule: &Rule, mail_to: &str, removals: Option<(i64, Place)>) -> Sectio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_limit_of_checkgroups_is_carried_over_or_named() {
+        let converted = |text: &str| {
+            let mut sheet = Sheet::default();
+            convert(&[("control.ctl", text)], true, "news", &mut sheet);
+            sheet.settle("").0
+        };
+        let all = converted("/maxdocheckgroups/:*:*:10\n/maxdocheckgroups/:*:*:15\ncheckgroups:*:a.*:doit\n");
+        assert!(all.contains("removals_max = 15"), "{all}");
+        assert!(all.contains("control.ctl 1: /maxdocheckgroups/ is not carried over"), "{all}");
+        for text in [
+            "/maxdocheckgroups/:*:*:10\ncheckgroups:*:*:mail\n",
+            "/maxdocheckgroups/:me@x.example:*:10\ncheckgroups:*:*:doit\n",
+            "/maxdocheckgroups/:*:a.*:10\ncheckgroups:*:*:doit\n",
+            "/maxdocheckgroups/:*:*:many\ncheckgroups:*:*:doit\n",
+            "/maxdocheckgroups/:10\ncheckgroups:*:*:doit\n",
+        ] {
+            let said = converted(text);
+            assert!(!said.contains("removals_max = 10"), "{said}");
+            assert!(said.contains("# control.ctl 1: "), "{text}: {said}");
+        }
+    }
 
     fn sections(text: &str) -> Vec<Rule> {
         let rules = lines("control.ctl", text)

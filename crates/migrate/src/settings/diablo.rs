@@ -42,7 +42,14 @@ pub(super) fn convert(newsfeeds: &str, spool: &str, resolve: Resolve<'_>, sheet:
                 sheet.saw([line.place]);
                 match is_label {
                     true => labels.push(block),
-                    false => drop(defs.insert(block.name.clone(), block)),
+                    false => {
+                        let before = defs.insert(block.name.clone(), block);
+                        for line in before.iter().flat_map(|def| &def.lines) {
+                            let line_text = quoted(&line.text);
+                            let why = "is not carried over: a later groupdef has this name";
+                            sheet.remark(line.place, format!("`{line_text}` {why}"));
+                        }
+                    }
                 }
             }
             (_, Some((is_label, mut block))) => {
@@ -74,8 +81,14 @@ pub(super) fn convert(newsfeeds: &str, spool: &str, resolve: Resolve<'_>, sheet:
         let section = peer(label, &name, &defs, &hosts, resolve);
         sheet.push(section);
     }
+    let all = || labels.iter().chain(defs.values()).flat_map(|block| &block.lines);
     for def in defs.values() {
         sheet.saw(def.lines.iter().map(|line| line.place));
+        let is_used = all().any(|line| words(&line.text) == ("groupref", def.name.as_str()));
+        for line in def.lines.iter().filter(|_| !is_used) {
+            let why = "is not carried over: no label refers to this groupdef";
+            sheet.remark(line.place, format!("`{}` {why}", quoted(&line.text)));
+        }
     }
     for line in hosts.iter().filter(|line| !labels.iter().any(|label| label.name == words(&line.text).0)) {
         sheet.remark(line.place, format!("`{}`: dnewsfeeds has no such label", quoted(&line.text)));
@@ -129,7 +142,11 @@ fn peer(
     section.key("name", name, place);
     section.saw(label.lines.iter().map(|line| line.place));
     let mut all = Vec::new();
-    whole(label, defs, 0, &mut LINES_MAX.clone(), &mut all);
+    let mut budget = LINES_MAX;
+    whole(label, defs, 0, &mut budget, &mut all);
+    if budget == 0 {
+        section.disable(format!("with its groupdefs it has more than {LINES_MAX} lines"));
+    }
     let mut lists = Lists::default();
     for line in all {
         let (word, rest) = words(&line.text);
@@ -138,13 +155,17 @@ fn peer(
         }
     }
     lists.write(place, &mut section);
-    let of_spool = hosts.iter().find(|line| words(&line.text).0 == label.name);
-    if let Some(line) = of_spool {
+    let mut of_spool = hosts.iter().filter(|line| words(&line.text).0 == label.name);
+    if let Some(line) = of_spool.next() {
         let (host, options) = words(words(&line.text).1);
         section.key("send.to", format!("{host}:119"), line.place);
         if !options.is_empty() {
             section.remark(line.place, format!("`{}` has no equal", quoted(options)));
         }
+    }
+    for line in of_spool {
+        let why = "is not carried over: an earlier line of this label decides";
+        section.remark(line.place, format!("`{}` {why}", quoted(&line.text)));
     }
     if !section.has("send.to") {
         section.key("send.to", format!("{name}:119"), place);
@@ -161,6 +182,9 @@ fn key(
     section: &mut Section,
     resolve: Resolve<'_>,
 ) -> Result<(), Why> {
+    if value.is_empty() && !matches!(word, "headfeed" | "stream") {
+        return Err("nothing stands after it".into());
+    }
     let number = || value.parse::<u64>().map_err(|_| Why::from("not a number"));
     let count = || number().map(|count| count.min(1_000_000) as i64);
     let is_on = !["0", "no", "off", "false"].contains(&value);

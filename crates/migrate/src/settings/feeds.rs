@@ -372,7 +372,7 @@ impl Ways<'_> {
 }
 
 /// Keys of innfeed.conf that have an equivalent.
-const PER_PEER: [&str; 12] = [
+const PER_PEER: [&str; 14] = [
     "ip-name",
     "port-number",
     "max-connections",
@@ -385,6 +385,8 @@ const PER_PEER: [&str; 12] = [
     "bindaddress",
     "bindaddress6",
     "drop-deferred",
+    "no-check-high",
+    "no-check-low",
 ];
 
 fn innfeed_key(pair: &blocks::Pair, peer: &Scoped, section: &mut Section, secrets: &mut Secrets) {
@@ -399,6 +401,11 @@ fn innfeed_key(pair: &blocks::Pair, peer: &Scoped, section: &mut Section, secret
         },
         ("streaming", _) if is_true(&pair.value) => section.saw([place]),
         ("streaming", _) => section.key("send.streaming", false, place),
+        ("no-check-high" | "no-check-low", _) => match percent(&pair.value) {
+            Some(percent) if pair.key == "no-check-high" => section.key("send.no_check_high", percent, place),
+            Some(percent) => section.key("send.no_check_low", percent, place),
+            None => section.remark(place, format!("`{}` is not a percentage", quoted(&pair.key))),
+        },
         ("response-timeout", Some(secs)) => section.key("send.answer_timeout", span(secs), place),
         ("initial-reconnect-time", Some(secs)) => section.key("send.retry_first", span(secs), place),
         ("max-reconnect-time", Some(secs)) => section.key("send.retry_longest", span(secs), place),
@@ -419,6 +426,15 @@ fn innfeed_key(pair: &blocks::Pair, peer: &Scoped, section: &mut Section, secret
         }
         _ => {}
     }
+}
+
+/// A percentage, which INN has with a fraction.
+fn percent(value: &str) -> Option<i64> {
+    value
+        .parse::<f64>()
+        .ok()
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .map(|percent| percent.round() as i64)
 }
 
 /// Writes a login, with its password in a file.

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
+use netnews::newsgroups;
 use toml_edit::Value;
 
 use super::patterns::peer_name;
 use super::peers::Secrets;
-use super::sheet::{Section, Sheet};
+use super::sheet::{Section, Sheet, origins};
 use super::text::{Line, Place, Why, is_true, lines, quoted};
 use site_base::units::{size_text, span_text};
 
@@ -80,13 +81,22 @@ fn posts(settings: &[Setting], local_groups: &str, secrets: &mut Secrets, sheet:
     upstream.key("name", peer_name(&first.value), first.place);
     upstream.noted("host", address(&first.value, get("port")), "");
     upstream.noted("groups", "", "nothing is read from it: [[pull]] fetches");
-    let mut groups = vec!["*".to_owned()];
+    let (mut groups, mut places) = (vec!["*".to_owned()], Vec::new());
     for line in lines("local.groups", local_groups) {
         let name = line.text.split_ascii_whitespace().next().unwrap_or_default();
-        sheet.saw([line.place]);
+        if !newsgroups::valid_name(name.as_bytes()) {
+            upstream.remark(line.place, format!("`{}`: not the name of a group", quoted(&line.text)));
+            continue;
+        }
+        places.push(line.place);
         groups.push(format!("!{name}"));
     }
-    upstream.noted("post_carried", groups.join(","), "all but the groups of local.groups");
+    sheet.saw(places.iter().copied());
+    let note = format!(
+        "all but those of {}",
+        if places.is_empty() { "local.groups".into() } else { origins(&places) }
+    );
+    upstream.noted("post_carried", groups.join(","), note);
     login(&mut upstream, &first.value, get, secrets);
     sheet.push(upstream);
     let others = "leafnode tries the next server if the first refuses a post; here the poster is told.";
@@ -248,10 +258,16 @@ fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
     );
     pull.noted("groups", "*", "those that are carried here: newsreel group add");
     login(&mut pull, host, get, secrets);
-    if let Some(count) =
-        get("initialfetch").and_then(|own| own.value.parse::<i64>().ok().map(|count| (own, count)))
-    {
-        pull.key("first_max", count.1.max(0), count.0.place);
+    for (key, other) in [("username", "password"), ("password", "username")] {
+        if let (Some(setting), None) = (get(key), get(other)) {
+            pull.remark(setting.place, format!("`{key}` without `{other}`: nobody is logged in"));
+        }
+    }
+    if let Some(setting) = get("initialfetch") {
+        match setting.value.parse::<i64>() {
+            Ok(count) => pull.key("first_max", count.max(0), setting.place),
+            Err(_) => pull.remark(setting.place, "`initialfetch` is not a number"),
+        }
     }
     if let Some(setting) = get("noread").filter(|setting| is_on(&setting.value)) {
         pull.saw([setting.place]);
@@ -274,8 +290,12 @@ fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
         "post_anygroup",
         "only_groups_match_all",
     ];
-    for setting in rest {
-        if known.contains(&setting.key.as_str()) {
+    for (at, setting) in rest.iter().enumerate() {
+        let is_repeated = rest.iter().take(at).any(|before| before.key == setting.key);
+        if is_repeated && known.contains(&setting.key.as_str()) {
+            let why = "is not carried over: an earlier line of this server decides";
+            pull.remark(setting.place, format!("`{}` {why}", quoted(&setting.key)));
+        } else if known.contains(&setting.key.as_str()) {
             pull.saw([setting.place]);
         } else if unsaid.contains(&setting.key.as_str()) {
             pull.remark(setting.place, format!("`{}` has no equal", quoted(&setting.key)));

@@ -19,6 +19,8 @@ mod inn_keys;
 mod leafnode;
 mod moderators;
 mod newsfeeds;
+#[cfg(test)]
+mod odd_files;
 mod patterns;
 mod peers;
 mod readers;

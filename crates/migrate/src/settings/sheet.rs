@@ -46,6 +46,8 @@ enum What {
         /// TOML text.
         value: String,
         note: String,
+        /// The line that says so; absent: several do, or none.
+        from: Option<Place>,
         /// Reason why it is written as a comment.
         off: Option<String>,
     },
@@ -71,20 +73,33 @@ impl Section {
     /// Adds a key, from a line of the old configuration.
     pub fn key(&mut self, name: &'static str, value: impl Into<Value>, from: Place) {
         self.seen.push(from);
-        self.noted(name, value, from.to_string());
+        self.put(name, value.into(), (from.to_string(), Some(from)));
     }
 
     /// Adds a key with a note after it.
     pub fn noted(&mut self, name: &'static str, value: impl Into<Value>, note: impl Into<String>) {
+        self.put(name, value.into(), (note.into(), None));
+    }
+
+    fn put(&mut self, name: &'static str, value: Value, (note, from): (String, Option<Place>)) {
         debug_assert!(table::key(self.name, name).is_some(), "{}.{name}", self.name);
         let (of_part, word) = name.split_once('.').map_or((false, name), |(_, word)| (true, word));
-        let (value, note) = (value.into().to_string(), note.into());
-        let is_new = |item: &Item| match &item.what {
-            What::Key { word: old, .. } => (item.of_part, *old) != (of_part, word),
-            What::Remark(_) => true,
+        let value = value.to_string();
+        let is_old = |item: &mut Item| match &item.what {
+            What::Key { word: old, .. } => (item.of_part, *old) == (of_part, word),
+            What::Remark(_) => false,
         };
-        self.items.retain(is_new);
-        self.items.push(Item { of_part, what: What::Key { word, value, note, off: None } });
+        let replaced: Vec<Item> = self.items.extract_if(.., is_old).collect();
+        self.items
+            .push(Item { of_part, what: What::Key { word, value: value.clone(), note, from, off: None } });
+        for item in replaced {
+            if let What::Key { value: old, from: Some(place), .. } = item.what
+                && from.is_some_and(|from| from != place)
+                && old != value
+            {
+                self.say(format!("{place}: `{word} = {old}` is not carried over: a later line decides"));
+            }
+        }
     }
 
     /// Adds a remark about a line that cannot be expressed as a key.
@@ -226,6 +241,10 @@ impl Sheet {
         }
         for (file, text) in files {
             for line in super::text::lines(file, text) {
+                if line.text.contains(char::REPLACEMENT_CHARACTER) {
+                    let why = "has bytes that are not UTF-8: look at what was made of it".to_owned();
+                    self.loose.push(Loose { place: line.place, what: String::new(), why });
+                }
                 if !self.seen.contains(&(*file, line.place.line)) {
                     // Passwords are not copied.
                     let is_secret = *file == "passwd.nntp" || line.text.contains("password");
@@ -416,10 +435,10 @@ impl Page {
             let column = widths.max().unwrap_or(0);
             for (number, item) in items() {
                 match &item.what {
-                    What::Key { word, value, note, off: None } => {
+                    What::Key { word, value, note, off: None, .. } => {
                         self.key(at, number, off, (&assignment(word, value), note, column));
                     }
-                    What::Key { word, value, note, off: Some(why) } => {
+                    What::Key { word, value, note, off: Some(why), .. } => {
                         self.wrapped(
                             "",
                             &format!("{note}: {}: not carried over, since {why}", assignment(word, value)),

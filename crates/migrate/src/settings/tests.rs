@@ -7,7 +7,7 @@ use site_config as config;
 use site_config::{Config, Stay};
 
 /// A site with settings in each file.
-const SITE: &[(&str, &str)] = &[
+pub(super) const SITE: &[(&str, &str)] = &[
     (
         "inn.conf",
         "pathhost: news.example.org\norganization: \"Example News\"\npathalias: old.example.org\n\
@@ -50,7 +50,7 @@ const SITE: &[(&str, &str)] = &[
     (
         "innfeed.conf",
         "max-connections: 5\nlog-file: innfeed.log\npeer up.example {\n  ip-name: news.up.example\n\
-         port-number: 433\n  response-timeout: 60\n  no-check-high: 95.0\n}\npeer stranger {\n}\n",
+         port-number: 433\n  response-timeout: 60\n  no-check-high: 97.5\n  no-check-low: x\n}\npeer stranger {\n}\n",
     ),
     ("nntpsend.ctl", "leaf:leaf.example.net::-t 60\n"),
     ("passwd.nntp", "leaf.example.net:us:pass word:authinfo\nother.example:a:b\n"),
@@ -73,7 +73,7 @@ const SITE: &[(&str, &str)] = &[
     ),
 ];
 
-fn resolve(name: &str) -> Vec<std::net::IpAddr> {
+pub(super) fn resolve(name: &str) -> Vec<std::net::IpAddr> {
     match name {
         "news.up.example" => vec!["198.51.100.7".parse().unwrap(), "2001:db8::7".parse().unwrap()],
         _ => Vec::new(),
@@ -203,8 +203,9 @@ fn peers_and_feeds_meet() {
         "# Not carried over, since there is no address to know the peer by:\n# [[peer]]\n# name = \"gone\"",
         "newsfeeds 3-4: flag C9: has no equal",
         "flag W: its item g has no equal",
-        "innfeed.conf 7: `no-check-high: 95.0` has no equal",
-        "innfeed.conf 9: newsfeeds feeds no site `stranger` by innfeed",
+        "no_check_high = 98",
+        "innfeed.conf 8: `no-check-low` is not a percentage",
+        "innfeed.conf 10: newsfeeds feeds no site `stranger` by innfeed",
         "passwd.nntp 2: ",
         "`controlchan!` is not needed",
     ] {
@@ -301,7 +302,7 @@ fn every_line_is_named_in_the_output() {
 }
 
 /// A site of C News.
-const CNEWS: &[(&str, &str)] = &[
+pub(super) const CNEWS: &[(&str, &str)] = &[
     ("whoami", "sirius\n"),
     ("mailname", "sirius.example.org\n"),
     ("organization", "Example Society\n"),

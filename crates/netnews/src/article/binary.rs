@@ -1,61 +1,53 @@
 //! Detection of binary data encoded as text in a body: yEnc 1.3 or uuencode.
 //!
-//! Looks for the lines that such data begins with and, for uuencode, checks the form of what follows; decodes
-//! nothing. Called by the storage rules. Sources: yEnc draft 1.3 sections 2 and 3; POSIX uuencode.
+//! Looks for the lines that such data begins with, for those inside yEnc and, for parts of uuencoded files
+//! that were posted in several, for lines of data on end; decodes nothing. Called by the storage rules. How
+//! such lines look: `encoded`.
 
-use memchr::memmem;
+use super::encoded::{self, Encoding};
+use memchr::{memchr, memmem};
 
-/// Minimum number of uuencoded lines after a `begin` line: full ones, of 45 octets each.
-const UU_LINES_MIN: usize = 3;
-/// Length of a full line of uuencoded data, without its end.
-const UU_LINE_BYTES: usize = 61;
-
-/// Encoding of binary data in a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// `=ybegin ... =yend`.
-    Yenc,
-    /// `begin 644 NAME ... end`.
-    Uuencode,
-}
+/// Lines of uuencoded data on end that are data without a `begin` line.
+pub(super) const DATA_LINES_MIN: u32 = 9;
 
 /// Returns the encoding of binary data that `body` (wire format) holds, if any.
 pub fn encoding(body: &[u8]) -> Option<Encoding> {
-    if starts(body, b"=ybegin ").any(|line| memmem::find(line, b" line=").is_some()) {
+    let is_yenc = |text: &[u8]| {
+        let line = memchr(b'\n', text).and_then(|end| text.get(..end)).unwrap_or(text);
+        encoded::yenc_begin(line).is_some() || encoded::is_yenc_mark(line)
+    };
+    if starts(body, b"=y").any(is_yenc) {
         return Some(Encoding::Yenc);
     }
-    // Later parts have no `begin` line; programs that post multi-part binaries use yEnc.
-    starts(body, b"begin ").any(is_uuencoded).then_some(Encoding::Uuencode)
+    let is_uuencoded = starts(body, b"begin ").any(|text| encoded::uu_begin(text).is_some());
+    (is_uuencoded || has_uu_run(body)).then_some(Encoding::Uuencode)
 }
 
 /// Returns the rest of `body` from each line that begins with `word`; for yEnc only that line matters.
 fn starts<'a>(body: &'a [u8], word: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
     memmem::find_iter(body, word).filter_map(move |at| {
         let first = at == 0 || body.get(at - 1) == Some(&b'\n');
-        let rest = body.get(at..).filter(|_| first)?;
-        let end = if word.starts_with(b"=") {
-            memchr::memchr(b'\n', rest).unwrap_or(rest.len())
-        } else {
-            rest.len()
-        };
-        rest.get(..end)
+        body.get(at..).filter(|_| first)
     })
 }
 
-/// Returns whether `text` begins with `begin MODE NAME` and full lines of uuencoded data.
-fn is_uuencoded(text: &[u8]) -> bool {
-    let mut lines = text.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let mut words = lines.next().unwrap_or_default().split(|b| *b == b' ');
-    let mode = words.nth(1).unwrap_or_default();
-    let octal = (3..=4).contains(&mode.len()) && mode.iter().all(|b| (b'0'..=b'7').contains(b));
-    let full = |line: &[u8]| {
-        line.len() == UU_LINE_BYTES
-            && line.first() == Some(&b'M')
-            && line.iter().all(|b| (b' '..=b'`').contains(b))
-    };
-    octal
-        && words.next().is_some()
-        && lines.take(UU_LINES_MIN).filter(|line| full(line)).count() == UU_LINES_MIN
+/// Whether lines on end look like uuencoded data.
+fn has_uu_run(body: &[u8]) -> bool {
+    let mut rest = body;
+    let mut run = 0;
+    while !rest.is_empty() {
+        let end = memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = rest.get(..end).unwrap_or_default();
+        run =
+            if encoded::is_uu_data(line.strip_suffix(b"\r").unwrap_or(line), run > 0) { run + 1 } else { 0 };
+        if run >= DATA_LINES_MIN {
+            return true;
+        }
+        // Only a line that begins with M may be one.
+        let skipped = if run > 0 { Some(end) } else { memmem::find(rest, b"\nM") };
+        rest = skipped.and_then(|at| rest.get(at + 1..)).unwrap_or_default();
+    }
+    false
 }
 
 #[cfg(test)]
@@ -73,6 +65,14 @@ mod tests {
             (format!("see:\r\nbegin 644 pic.gif\r\n{uu}`\r\nend\r\n"), Some(Encoding::Uuencode)),
             (format!("begin with something\r\n{uu}"), None),
             ("begin 644 pic.gif\r\nis how it begins\r\nreally\r\nyes\r\n".to_owned(), None),
+            // Parts whose beginning was posted elsewhere, or got lost.
+            ("=ypart begin=100 end=200\r\nxyz\r\n=yend size=100 part=2\r\n".to_owned(), Some(Encoding::Yenc)),
+            (format!("part 2\r\n{}", uu.repeat(3)), Some(Encoding::Uuencode)),
+            (uu.clone() + "and text\r\n" + &uu, None),
+            // Blanks at the ends of lines got lost.
+            ("begin 644 a.bin\r\nM\r\nM#\r\n`\r\nend\r\n".to_owned(), Some(Encoding::Uuencode)),
+            (uu.clone() + &"M#\r\n".repeat(5), Some(Encoding::Uuencode)),
+            ("MAKE MONEY FAST\r\n".repeat(20), None),
             (String::new(), None),
         ] {
             assert_eq!(encoding(body.as_bytes()), expected, "{body}");

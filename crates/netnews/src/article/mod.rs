@@ -7,14 +7,16 @@
 
 mod binary;
 mod bodiless;
+pub mod encoded;
 mod headers;
 mod known;
 mod malformed;
 mod scan;
 mod types;
 
-pub use binary::{Encoding, encoding};
+pub use binary::encoding;
 pub use bodiless::Bodiless;
+pub use encoded::Encoding;
 pub use headers::{HeaderFields, Headers, content, content_of, xref_places};
 pub use known::Known;
 pub use malformed::Malformed;

@@ -5,12 +5,10 @@
 //! data. Called by `newsreel`'s routing. Sources: Diablo's dnewsfeeds(5), "arttypes"; RFC 2045 sections 5 and
 //! 6; yEnc draft 1.3.
 
+use super::binary::DATA_LINES_MIN;
+use super::encoded::{self, Encoding};
 use memchr::memchr;
 
-/// Minimum number of consecutive lines that look like data.
-const DATA_LINES_MIN: u32 = 9;
-/// Length of a full line of uuencoded data.
-const UU_LINE_BYTES: usize = 61;
 /// Lengths of lines of base64: most programs write 64, 72 or 76 characters.
 const BASE64_LINE_BYTES: std::ops::RangeInclusive<usize> = 60..=76;
 /// Lengths of lines of BinHex.
@@ -93,20 +91,28 @@ impl Types {
             self.add_if(has_prefix(value, b"application/octet-stream"), Self::BINARY);
         } else if let Some(value) = after_prefix(line, b"content-transfer-encoding:") {
             self.add_if(has_prefix(value, b"base64"), Self(Self::BASE64.0 | Self::BINARY.0));
+            match Encoding::named(value.trim_ascii_end()) {
+                Some(Encoding::Uuencode) => self.add(Self(Self::UUENCODE.0 | Self::BINARY.0)),
+                Some(Encoding::Yenc) => self.add(Self(Self::YENC.0 | Self::BINARY.0)),
+                None => {}
+            }
         }
     }
 
     fn note_body_line(&mut self, line: &[u8], runs: &mut Runs) {
-        if let Some(rest) = line.strip_prefix(b"=ybegin ") {
-            self.add_if(rest.starts_with(b"part=") || rest.starts_with(b"line="), Self::YENC);
-            self.add_if(self.has(Self::YENC), Self::BINARY);
-            self.add_if(self.has(Self::YENC) && rest.starts_with(b"part="), Self::PARTIAL);
+        if line.starts_with(b"=y") {
+            let begin = encoded::yenc_begin(line);
+            let is_yenc = begin.is_some() || encoded::is_yenc_mark(line);
+            self.add_if(is_yenc, Self(Self::YENC.0 | Self::BINARY.0));
+            let is_part = begin.is_some_and(|begin| begin.part.is_some()) || encoded::is_yenc_part(line);
+            self.add_if(is_part, Self::PARTIAL);
         }
         self.add_if(line.starts_with(b"-----BEGIN PGP MESSAGE-----"), Self::PGP);
         // Data is sometimes quoted.
         let line = line.strip_prefix(b">").map_or(line, |line| line.strip_prefix(b" ").unwrap_or(line));
         // Uuencoded lines may look like BinHex, so they are tested first.
-        let kind = [Self::UUENCODE, Self::BINHEX, Self::BASE64].into_iter().find(|kind| is_data(line, *kind));
+        let kinds = [Self::UUENCODE, Self::BINHEX, Self::BASE64];
+        let kind = kinds.into_iter().find(|kind| is_data(line, *kind, runs.kind == Some(*kind)));
         if runs.count(kind) >= DATA_LINES_MIN {
             kind.into_iter().for_each(|kind| self.add(kind));
             self.add(Self::BINARY);
@@ -130,13 +136,10 @@ impl Runs {
     }
 }
 
-fn is_data(line: &[u8], kind: Types) -> bool {
+/// Whether a line looks like data of a kind, and `continues` it if the line before did.
+fn is_data(line: &[u8], kind: Types, continues: bool) -> bool {
     match kind {
-        Types::UUENCODE => {
-            line.len() == UU_LINE_BYTES
-                && line.first() == Some(&b'M')
-                && line.iter().all(|b| (b' '..=b'`').contains(b))
-        }
+        Types::UUENCODE => encoded::is_uu_data(line, continues),
         Types::BINHEX => BINHEX_LINE_BYTES.contains(&line.len()) && line.iter().all(|b| BINHEX.contains(b)),
         _ => {
             let is_base64 = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
@@ -199,6 +202,12 @@ mod tests {
                 all(&[Types::YENC, Types::BINARY, Types::PARTIAL]),
             ),
             ("", "=ybegin is a word\r\n", all(&[Types::PLAIN])),
+            ("", "=ypart begin=9 end=99\r\n", all(&[Types::YENC, Types::BINARY, Types::PARTIAL])),
+            (
+                "Content-Transfer-Encoding: x-uuencode\r\n",
+                "begin 644 a\r\n",
+                all(&[Types::UUENCODE, Types::BINARY]),
+            ),
             ("", uu.as_str(), all(&[Types::UUENCODE, Types::BINARY])),
             ("", uu_8.as_str(), all(&[Types::PLAIN])),
             ("", base64.as_str(), all(&[Types::BASE64, Types::BINARY])),

@@ -25,6 +25,7 @@ struct State {
     bar: Option<ProgressBar>,
     /// Time of the last plain line, or the start of the work.
     told: Instant,
+    percent: u128,
 }
 
 impl Bar {
@@ -37,6 +38,7 @@ impl Bar {
             total: 0,
             bar: None,
             told: Instant::now(),
+            percent: 0,
         };
         Self { state: Leaf::new(state) }
     }
@@ -61,6 +63,19 @@ impl Bar {
     }
 }
 
+impl State {
+    /// The plain line that is due, if the last one was printed so long ago.
+    fn line(&mut self, done: u64, interval: Duration) -> Option<String> {
+        let percent = u128::from(done) * 100 / u128::from(self.total.max(1));
+        if percent == self.percent || self.told.elapsed() < interval {
+            return None;
+        }
+        (self.percent, self.told) = (percent, Instant::now());
+        let (comma, note) = (if self.note.is_empty() { "" } else { ", " }, &self.note);
+        Some(format!("{}: {percent} %{comma}{note}", self.what))
+    }
+}
+
 fn style() -> ProgressStyle {
     ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {eta:>4}")
         .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -73,6 +88,7 @@ impl Progress for Bar {
         state.note.clear();
         state.total = total;
         state.told = Instant::now();
+        state.percent = 0;
         if state.terminal {
             let bar =
                 ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_style(style());
@@ -85,11 +101,8 @@ impl Progress for Bar {
         let mut state = self.state.lock();
         if let Some(bar) = &state.bar {
             bar.set_position(done);
-        } else if state.told.elapsed() >= LINE_INTERVAL {
-            state.told = Instant::now();
-            let (comma, note) = (if state.note.is_empty() { "" } else { ", " }, &state.note);
-            let percent = u128::from(done) * 100 / u128::from(state.total.max(1));
-            super::screen::complain(format_args!("{}: {percent} %{comma}{note}", state.what));
+        } else if let Some(line) = state.line(done, LINE_INTERVAL) {
+            super::screen::complain(format_args!("{line}"));
         }
     }
 
@@ -99,5 +112,24 @@ impl Progress for Bar {
         if let Some(bar) = state.bar.take() {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_line_has_another_percentage_than_the_one_before() {
+        let bar = Bar::new();
+        bar.start("pulling", 1_000);
+        bar.note("7 filed");
+        let mut state = bar.state.lock();
+        let mut line = |done| state.line(done, Duration::ZERO);
+        assert_eq!((line(0), line(9)), (None, None));
+        assert_eq!(line(10).as_deref(), Some("pulling: 1 %, 7 filed"));
+        assert_eq!((line(10), line(19)), (None, None));
+        assert_eq!(line(999).as_deref(), Some("pulling: 99 %, 7 filed"));
+        assert_eq!(state.line(500, Duration::from_secs(3_600)), None, "too soon");
     }
 }

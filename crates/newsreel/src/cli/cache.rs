@@ -18,7 +18,7 @@ use super::table::Columns;
 use super::{cache_stats, listing, reach};
 use operators::request::{PostsCommand, Request};
 use site_base::units;
-use site_base::units::{about_size, grouped, parse_size};
+use site_base::units::{about_size, counted, parse_size};
 use site_config::{check_host_port, quoted};
 
 /// Read size for a log, in bytes.
@@ -233,7 +233,7 @@ fn read(log: &Path) -> Result<Trace, Failure> {
     bar.finish();
     let trace = trace.map_err(cannot)?;
     if trace.unknown_lines > 0 {
-        complain(format_args!("{} lines of no known form were passed over", grouped(trace.unknown_lines)));
+        complain(format_args!("passed over: {} of no known form", counted(trace.unknown_lines, "line")));
     }
     Ok(trace)
 }
@@ -289,12 +289,12 @@ fn rows(points: &[Point], asked: &[u64]) -> Vec<Row> {
 
 fn text(simulation: &Simulation) -> String {
     let head = format!(
-        "{} requests for {} articles ({}) in {} groups by {} clients\n",
-        grouped(simulation.requests as u64),
-        grouped(simulation.articles as u64),
+        "{} for {} ({}) in {} by {}\n",
+        counted(simulation.requests as u64, "request"),
+        counted(simulation.articles as u64, "article"),
         about_size(simulation.article_bytes),
-        grouped(simulation.groups as u64),
-        grouped(simulation.clients as u64)
+        counted(simulation.groups as u64, "group"),
+        counted(simulation.clients as u64, "client")
     );
     let percent = |part: u64, of: u64| format!("{:.1} %", 100.0 * part as f64 / (of as f64).max(1.0));
     let columns = Columns::of(&simulation.rows)
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(all[0].with_a_fifth_more.as_ref().unwrap().hits, 0);
         let shown = text(&summary(&trace, rows(&points, &[])));
         assert!(
-            shown.starts_with("600 requests for 30 articles (2.86 MiB) in 1 groups by 1 clients\n"),
+            shown.starts_with("600 requests for 30 articles (2.86 MiB) in 1 group by 1 client\n"),
             "{shown}"
         );
         assert!(shown.lines().last().unwrap().contains("95.0 %"), "{shown}");

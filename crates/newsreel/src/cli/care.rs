@@ -20,10 +20,9 @@ use operators::buffers::changed;
 use operators::report::Report;
 use operators::request::{BufferCommand, Reply, Request};
 use site_base::units;
-use site_base::units::grouped;
-use site_config::Config;
-use site_config::edit;
+use site_base::units::counted;
 use site_config::edit::Change;
+use site_config::{Config, edit};
 
 /// Bytes of a file that are read to find an article's Message-ID.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
@@ -97,12 +96,12 @@ pub(super) fn rebuild(without: &[String], at: &Where) -> Result<(), Failure> {
     let changes: Vec<Change> = missing.iter().map(|name| Change::Remove { name: name.clone() }).collect();
     let mut commit = || if changes.is_empty() { Ok(()) } else { edit::apply(&config.file, &changes) };
     let report = spool::rebuild_without(disk, left.spool_config(), without, &Bar::new(), &mut commit)?;
-    let (articles, groups) = (grouped(report.articles), grouped(report.groups));
-    say(format_args!("indexes rebuilt: {articles} articles, {groups} groups"))?;
+    let (articles, groups) = (counted(report.articles, "article"), counted(report.groups, "group"));
+    say(format_args!("indexes rebuilt: {articles}, {groups}"))?;
     if !without.is_empty() {
         let about = if report.given_up.is_exact { "" } else { "about " };
-        let gone = grouped(report.given_up.articles);
-        say(format_args!("given up: {about}{gone} articles of {}", without.join(", ")))?;
+        let gone = counted(report.given_up.articles, "article");
+        say(format_args!("given up: {about}{gone} of {}", without.join(", ")))?;
     }
     for name in &missing {
         say(format_args!(
@@ -154,7 +153,7 @@ fn map_file(file: &Path) -> Result<Option<Vec<String>>, Failure> {
     ];
     let pruned = (head.body_start - BODY_START) / LINE_BYTES as u64;
     if pruned > 0 {
-        said.push(format!("pruned         {pruned} lines at its front"));
+        said.push(format!("pruned         {} at its front", counted(pruned, "line")));
     }
     if map.len() % LINE_BYTES != 0 {
         said.push("DAMAGED        it does not end with a whole line of 34 bytes".into());

@@ -9,6 +9,8 @@ use super::rights::{self, Asked};
 use super::screen::{Failure, say};
 use clap::Args;
 use site_base::units;
+use site_base::units::counted;
+use site_config::Upstream;
 use site_config::{Config, Method, PeerSend, WayOut, Word, manual};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -85,7 +87,10 @@ fn summary(config: &Config, found: &str) -> String {
         line("tls", format!("{}{also}", files.join(", ")));
     }
     line("spool", config.site.data.display().to_string());
-    let age = config.site.max_age_days.map_or("of any age".into(), |days| format!("up to {days} days old"));
+    let age = config
+        .site
+        .max_age_days
+        .map_or("of any age".into(), |days| format!("up to {} old", counted(u64::from(days), "day")));
     let size = units::size_text(config.site.article_bytes_max);
     line(
         "articles",
@@ -131,15 +136,55 @@ fn summary(config: &Config, found: &str) -> String {
         }
         line("peer", format!("{}: {}", peer.name, text.join("; ")));
     }
-    for pull in &config.pulls {
-        let text =
-            format!("{} from {} every {}", pull.groups.as_str(), pull.from, units::span_text(pull.interval));
-        line("pull", format!("{}: {text}", pull.name));
-    }
-    if config.peers.is_empty() {
+    fetching_lines(config).into_iter().for_each(|(label, text)| line(label, text));
+    if config.peers.is_empty() && config.upstreams.is_empty() {
         line("peers", "none: nobody may feed articles".into());
     }
     lines.join("\n")
+}
+
+/// The servers from which articles are fetched.
+fn fetching_lines(config: &Config) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    for pull in &config.pulls {
+        let text =
+            format!("{} from {} every {}", pull.groups.as_str(), pull.from, units::span_text(pull.interval));
+        lines.push(("pull", format!("{}: {text}", pull.name)));
+    }
+    if !config.upstreams.is_empty() {
+        lines.push(("upstreams", upstream_counts(&config.upstreams)));
+    }
+    for upstream in &config.upstreams {
+        lines.push(("upstream", format!("{}: {}", upstream.name, upstream_text(upstream))));
+    }
+    lines
+}
+
+/// How many upstreams there are, of each kind.
+fn upstream_counts(upstreams: &[Upstream]) -> String {
+    let fill = upstreams.iter().filter(|upstream| upstream.fill).count();
+    let posts = upstreams.iter().filter(|upstream| !upstream.fill && upstream.is_unread()).count();
+    let numbering = upstreams.len() - fill - posts;
+    let kinds = [
+        (numbering, "numbers groups", "number groups"),
+        (fill, "fills in", "fill in"),
+        (posts, "only takes posts", "only take posts"),
+    ];
+    let kinds = kinds.iter().filter(|(count, ..)| *count > 0);
+    let kinds: Vec<_> =
+        kinds.map(|(count, one, more)| format!("{count} {}", if *count == 1 { one } else { more })).collect();
+    format!("{}; {}", upstreams.len(), kinds.join(", "))
+}
+
+/// What an upstream is asked for.
+fn upstream_text(upstream: &Upstream) -> String {
+    let asked = match (upstream.fill, upstream.is_unread()) {
+        (true, _) => "fills in by Message-ID".to_owned(),
+        (false, true) => "only takes posts".to_owned(),
+        (false, false) => format!("numbers {}", upstream.groups.as_str()),
+    };
+    let offline = if upstream.offline { ", offline" } else { "" };
+    format!("{asked}, at {}{offline}", upstream.host)
 }
 
 /// Describes how articles leave for a peer.

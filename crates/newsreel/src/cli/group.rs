@@ -11,7 +11,7 @@ use super::table::Columns;
 use super::{group_sync, groups_file, reach};
 use operators::request::{GroupEntry, GroupRow, Reply, Request};
 use site::moderation;
-use site_base::units::grouped;
+use site_base::units::{counted, grouped};
 use site_config::Config;
 
 pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
@@ -111,8 +111,8 @@ fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<
         complain(format_args!("newsreel: {advice}"));
     }
     if !each {
-        let (changed, same) = (grouped(changed_count), grouped(same_count));
-        say(format_args!("{changed} groups {done}, {same} were there already"))?;
+        let (changed, same) = (counted(changed_count, "group"), grouped(same_count));
+        say(format_args!("{changed} {done}, already there: {same}"))?;
     }
     if ok { Ok(()) } else { Err(Failure::Told) }
 }

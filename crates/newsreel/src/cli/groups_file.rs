@@ -14,6 +14,7 @@ use netnews::control::group_info::lines_to_utf8;
 
 use super::screen::Failure;
 use operators::request::{GroupEntry, GroupRow};
+use site_base::units::counted;
 
 /// Longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -39,8 +40,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<GroupEntry>, String> {
         .map(|(at, line)| format!("line {at}: {line}"))
         .collect();
     if odd.len() < lines.len().div_ceil(2) {
-        let (count, named) = (odd.len(), odd.get(..ODD_LINES_MAX).unwrap_or(&odd).join("; "));
-        return Err(format!("of this active file {count} lines are not `name high low flag`: {named}"));
+        let (count, named) =
+            (counted(odd.len() as u64, "line"), odd.get(..ODD_LINES_MAX).unwrap_or(&odd).join("; "));
+        return Err(format!("{count} of this active file not in the form `name high low flag`: {named}"));
     }
     lines.iter().map(|(at, line)| list_line(line).map_err(|error| format!("line {at}: {error}"))).collect()
 }
@@ -178,7 +180,7 @@ mod tests {
         let text = "a.b 0000000012 0000000003 y\na.c 5 x y\na.d 7 8 m\na.e 7 8\na.f 1 1 n\n";
         assert_eq!(
             parse(text).unwrap_err(),
-            "of this active file 2 lines are not `name high low flag`: line 2: a.c 5 x y; line 4: a.e 7 8"
+            "2 lines of this active file not in the form `name high low flag`: line 2: a.c 5 x y; line 4: a.e 7 8"
         );
     }
 

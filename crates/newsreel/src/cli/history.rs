@@ -13,7 +13,7 @@ use super::output::Output;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, say, unreadable};
 use operators::request::{HistoryCounts, HistoryForm, Reply, Request};
-use site_base::units::grouped;
+use site_base::units::{counted, grouped};
 
 /// Size of the parts in which lines are sent, in bytes.
 const PART_BYTES: usize = 1 << 20;
@@ -38,7 +38,7 @@ fn export(form: HistoryForm, out: Option<&Path>, at: &Where) -> Result<(), Failu
     })?;
     to.finish()?;
     let Some((named, unnamed)) = ends.filter(|_| ok) else { return Err(Failure::Told) };
-    complain(format_args!("{} Message-IDs written", grouped(named)));
+    complain(format_args!("{} written", counted(named, "Message-ID")));
     if unnamed > 0 {
         complain(format_args!(
             "{} more are remembered here and cannot be written: of ids without an article that the journal no \
@@ -78,8 +78,8 @@ fn import(file: &Path, at: &Where) -> Result<(), Failure> {
         if !ok {
             bar.finish();
             return Err(Failure::Problem(format!(
-                "the import ended after {} ids; once that is repaired, run it again",
-                grouped(sum.remembered)
+                "the import ended after {}; once that is repaired, run it again",
+                counted(sum.remembered, "id")
             )));
         }
         done += read;
@@ -116,7 +116,7 @@ fn add(sum: &mut HistoryCounts, counts: HistoryCounts) {
 }
 
 fn tell(sum: &HistoryCounts) -> Result<(), Failure> {
-    say(format_args!("{} ids are remembered now", grouped(sum.remembered)))?;
+    say(format_args!("{} remembered now", counted(sum.remembered, "id")))?;
     for (count, what) in [
         (sum.known, "were known already"),
         (sum.old, "are older than site.remember_days and were passed over"),

@@ -160,18 +160,17 @@ pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, Failure> {
     let tls_listen = if listen.is_empty() { vec![TLS_LISTEN.to_owned()] } else { Vec::new() };
     let (dir, buffer) = (options.dir.clone(), Some(CACHE_BUFFER_BYTES));
     let of_site = InitOptions { dir, listen, tls_listen, buffer, ..InitOptions::default() };
-    Ok(make_with(&of_site, &options.config_text())?.0)
+    Ok(make_with(&of_site, &options.config_text(), Vec::new())?.0)
 }
 
 /// Creates a site, or completes an existing one; returns whether it is new. The configuration is written
 /// last, so a site that has one is complete, and every earlier step can be repeated.
 fn make(options: &InitOptions) -> Result<(Config, bool), Failure> {
-    make_with(options, "")
+    make_with(options, "", groups(options.groups.as_deref())?)
 }
 
-/// Like [`make`], but a new configuration ends with `more`.
-fn make_with(options: &InitOptions, more: &str) -> Result<(Config, bool), Failure> {
-    let groups = groups(options.groups.as_deref())?;
+/// The same with these groups; a new configuration ends with `more`.
+fn make_with(options: &InitOptions, more: &str, groups: Vec<GroupEntry>) -> Result<(Config, bool), Failure> {
     let file = options.dir.join(CONFIG_FILE_NAME);
     let text = config_text(options) + more;
     let config = config::parse(&text, &file)?;

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use clap::Args;
@@ -16,12 +17,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use usenetfs::{Device, Form, Mounted, Options, Suggestions};
 
 use super::bar::Bar;
-use super::control::Control;
+use super::control::{Control, Listening};
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, complain, problem, say, say_json};
 use operators::request::{Reply, Request};
 use site_base::units;
+use site_base::units::counted;
 
 /// Text between a tree and its mount point in the message of success.
 const IS_MOUNTED: &str = "is mounted on";
@@ -29,6 +31,9 @@ const IS_MOUNTED: &str = "is mounted on";
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Time to wait for open files after a signal.
 const OPEN_FILES_WAIT: Duration = Duration::from_secs(10);
+/// How often the server is asked whether a mount of its spool still stands, and while it ends.
+const STANDING_INTERVAL: Duration = Duration::from_secs(1);
+const END_INTERVAL: Duration = Duration::from_millis(20);
 /// Suggestions that are printed without `--json`.
 const SUGGESTED_MAX: usize = 50;
 
@@ -253,30 +258,66 @@ async fn until_ended(mut mounted: Mounted) -> std::io::Result<()> {
 fn spool(point: &Path, options: &MountOptions, at: &Where) -> Result<(), Failure> {
     let mut control = reach::server(at)?;
     let source = format!("{}{}", usenetfs::SPOOL_SOURCE, control.data().display());
-    let stage = move |control: &mut Control, request: Option<&Request>| {
-        let mut errors = Vec::new();
-        let mut hear = |reply| {
-            if let Reply::Error(text) = reply {
-                errors.push(text);
-            }
-        };
-        let ok = match request {
-            Some(request) => control.ask(request, &mut hear),
-            None => control.hear(&mut hear),
-        };
-        if ok? { Ok(()) } else { Err(Failure::Problem(errors.join("\n"))) }
-    };
-    stage(&mut control, Some(&Request::Mount { reader: options.reader, crlf: options.crlf }))?;
+    let asked = Request::Mount { reader: options.reader, crlf: options.crlf };
+    answers(|hear| control.ask(&asked, hear))?;
     let mut device = Device::mount(point, &source, options.are_others_allowed())
         .map_err(|error| problem(format_args!("cannot mount on {}: {error}", point.display())))?;
     control.send_device(device.take()).map_err(problem)?;
-    stage(&mut control, None)?;
+    let works = answers(|hear| control.hear(hear))?;
+    let Some(Reply::Mounted { mount }) = works.last() else {
+        return Err(Failure::Problem("the server does not answer what it was asked".to_owned()));
+    };
+    let (mount, data) = (*mount, control.data().to_owned());
+    // A mount takes no place from other commands.
+    drop(control);
     complain(format_args!("the spool is mounted on {}", device.point().display()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(problem)?;
-    let end = move || stage(&mut control, None);
-    let ended = runtime.block_on(until_answered_no_longer(device, end));
+    let (hurry, hurried) = channel();
+    let end = move || until_not_standing(&data, mount, &hurried);
+    let ended = runtime.block_on(until_answered_no_longer(device, end, hurry));
     runtime.shutdown_background();
     ended
+}
+
+/// The replies of one step, which must succeed.
+fn answers(
+    step: impl FnOnce(&mut (dyn FnMut(Reply) + Send)) -> Result<bool, Failure>,
+) -> Result<Vec<Reply>, Failure> {
+    let (mut replies, mut errors) = (Vec::new(), Vec::new());
+    let ok = step(&mut |reply| match reply {
+        Reply::Error(text) => errors.push(text),
+        other => replies.push(other),
+    })?;
+    if ok { Ok(replies) } else { Err(Failure::Problem(errors.join("\n"))) }
+}
+
+/// Asks now and then until somebody has unmounted it, or the server answers for it no longer. At once when
+/// `hurried` is closed, since the end is near.
+fn until_not_standing(data: &Path, mount: u64, hurried: &Receiver<()>) -> Result<(), Failure> {
+    loop {
+        if hurried.recv_timeout(STANDING_INTERVAL) == Err(RecvTimeoutError::Disconnected) {
+            std::thread::sleep(END_INTERVAL);
+        }
+        let mut control = match Control::find(data)? {
+            Listening::Server(control) => control,
+            // It has no time, or is about to end.
+            Listening::Silent => continue,
+            Listening::Nobody => return Err(Failure::Problem("the server has stopped".to_owned())),
+        };
+        let mut said = None;
+        if control.ask(&Request::MountStanding { mount }, &mut |reply| said = Some(reply)).is_err() {
+            // It was cut off for others, or the server is about to end.
+            continue;
+        }
+        match said {
+            Some(Reply::MountEnded { failure: None }) => return Ok(()),
+            Some(Reply::MountEnded { failure: Some(why) }) => {
+                return Err(Failure::Problem(format!("the mount has failed: {why}")));
+            }
+            Some(Reply::Error(why)) => return Err(Failure::Problem(why)),
+            _ => {}
+        }
+    }
 }
 
 /// Keeps a mount that the server answers until it is unmounted, a signal comes or the server stops. `end`
@@ -284,6 +325,7 @@ fn spool(point: &Path, options: &MountOptions, at: &Where) -> Result<(), Failure
 async fn until_answered_no_longer(
     mut device: Device,
     end: impl FnOnce() -> Result<(), Failure> + Send + 'static,
+    hurry: Sender<()>,
 ) -> Result<(), Failure> {
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate()).map_err(problem)?,
@@ -303,7 +345,7 @@ async fn until_answered_no_longer(
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    drop(device);
+    drop((device, hurry));
     if tokio::time::timeout(OPEN_FILES_WAIT, end).await.is_err() {
         complain("unmounted; files that were open still are, until the server stops");
     }
@@ -334,17 +376,17 @@ fn convert(dir: &Path, form: Form, scheme: Scheme, dry_run: bool) -> Result<(), 
     let converted = usenetfs::convert(dir, form, scheme, dry_run, &mut progress);
     bar.finish();
     let done = converted.map_err(|error| problem(format_args!("{}: {error}", dir.display())))?;
-    let entries = if done.moved == 1 { "entry" } else { "entries" };
-    let (moved, dir) = (done.moved, dir.display());
+    let (moved, dir) = (counted(done.moved, "entry"), dir.display());
+    let directories = counted(done.buckets, "directory");
     say(match (form, dry_run) {
         (Form::Managed, true) => {
-            format!("{dir}: {moved} {entries} would be moved into {} directories", done.buckets)
+            format!("{dir}: {moved} would be moved into {directories}")
         }
         (Form::Managed, false) => {
-            format!("{dir} is managed: {moved} {entries} moved; {} directories", done.buckets)
+            format!("{dir} is managed: {moved} moved; {directories}")
         }
-        (Form::Flat, true) => format!("{dir}: {moved} {entries} would be moved"),
-        (Form::Flat, false) => format!("{dir} is flat: {moved} {entries} moved"),
+        (Form::Flat, true) => format!("{dir}: {moved} would be moved"),
+        (Form::Flat, false) => format!("{dir} is flat: {moved} moved"),
     })
 }
 
@@ -390,13 +432,13 @@ fn as_text(found: &Suggestions) -> String {
     let large: u64 = found.candidates.iter().map(|candidate| candidate.files).sum();
     let percent = large * 100 / found.files.max(1);
     let mut text = format!(
-        "{} of {} directories would gain, with {percent} % of {} articles",
+        "{} of {} would gain, with {percent} % of {}",
         found.candidates.len(),
-        found.directories,
-        found.files
+        counted(found.directories, "directory"),
+        counted(found.files, "article")
     );
     if found.managed > 0 {
-        text += &format!("; {} are managed already", found.managed);
+        text += &format!("; managed already: {}", found.managed);
     }
     if !found.candidates.is_empty() {
         text += "\n  articles   inodes  gain  directory";

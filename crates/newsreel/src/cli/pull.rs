@@ -157,6 +157,7 @@ fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, Failure> {
             connections: 2,
             bytes_per_sec_max: None,
             give_up_secs: operators::pull::give_up_secs(),
+            answer_timeout_ms: operators::pull::answer_timeout_ms(),
         },
     };
     if let Some(groups) = &options.groups {

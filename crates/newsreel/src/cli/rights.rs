@@ -5,12 +5,11 @@
 
 use super::screen::Failure;
 use super::table::Columns;
-use access::User;
-use access::rules;
 use access::rules::AccessContext;
-use access::users;
 use access::users::Table;
+use access::{User, rules, users};
 use site_base::units;
+use site_base::units::counted;
 use site_config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
 use std::net::{IpAddr, SocketAddr};
 
@@ -88,16 +87,16 @@ fn besides(access: &Access) -> String {
         words.push("numbers in 31 bits".to_owned());
     }
     if let Some(n) = access.connections_per_address_max {
-        words.push(format!("{n} connections an address"));
+        words.push(format!("{} an address", counted(n as u64, "connection")));
     }
     if let Some(n) = access.connections_per_user_max {
-        words.push(format!("{n} connections a user"));
+        words.push(format!("{} a user", counted(n as u64, "connection")));
     }
     if let Some(bytes) = access.bytes_per_sec_max {
         words.push(format!("{} a second", units::size_text(bytes)));
     }
     if let Some(n) = access.posts_per_hour_max {
-        words.push(format!("{n} posts an hour"));
+        words.push(format!("{} an hour", counted(n, "post")));
     }
     words.join("; ")
 }

@@ -17,7 +17,7 @@ use super::reach::{self, Reach};
 use super::screen::{Failure, complain, problem, say};
 use disk::{Disk, RealDisk};
 use ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
-use site_base::units::grouped;
+use site_base::units::counted;
 use site_config::Config;
 
 /// Longest article, in bytes, while the configuration, which has the limit, cannot be read.
@@ -102,11 +102,8 @@ fn finish(ledger: Ledger<'_>) -> Result<(), Failure> {
     match kept {
         Ok(kept) if kept || tally.try_later == 0 => {
             if kept {
-                let (count, it) = if tally.try_later == 1 { ("1 article is", "it") } else { ("", "them") };
-                let count = match count {
-                    "" => format!("{} articles are", grouped(tally.try_later)),
-                    count => count.into(),
-                };
+                let it = if tally.try_later == 1 { "it" } else { "them" };
+                let count = counted(tally.try_later, "article");
                 say(format_args!("{count} kept; the server files {it} as soon as it can"))?;
             }
             if tally.damaged == 0 { Ok(()) } else { Err(Failure::Told) }
@@ -133,7 +130,7 @@ fn site(at: &Where) -> Result<Site, Failure> {
         Err(failure) => return Err(failure),
     };
     let article_bytes_max = config.site.article_bytes_max;
-    let keep = Keep::In(Incoming::of(&config, &disk()));
+    let keep = Keep::In(Incoming::of(&config, &disk()), None);
     let data = config.site.data.clone();
     Ok(match Reach::new(&config) {
         Ok(Reach::Server(control)) => {

@@ -18,7 +18,7 @@ use ingest::batches::Batch;
 use operators::request::{Reply, Request};
 use operators::transmit;
 use operators::transmit::{SendCounts, progress};
-use site_base::units::{about_size, grouped};
+use site_base::units::{about_size, counted, grouped};
 
 /// Longest article that is read from a file, in bytes.
 const ARTICLE_BYTES_MAX: u64 = 64 << 20;
@@ -96,8 +96,8 @@ fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bo
         say_json(&counts)?;
     } else {
         let mut text = format!(
-            "{} articles offered: {} accepted ({}), {} not wanted, {} rejected",
-            grouped(counts.offered),
+            "{} offered: {} accepted ({}), {} not wanted, {} rejected",
+            counted(counts.offered, "article"),
             grouped(counts.accepted),
             about_size(counts.bytes),
             grouped(counts.refused),

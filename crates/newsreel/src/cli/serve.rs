@@ -153,10 +153,9 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
     });
     let dir = config.site.data.display();
     let articles = spool.report().articles;
-    let count = units::grouped;
     format!(
         "newsreel {version} serves {identity} on {listening}{encrypted}\n\
-         spool in {dir}: {groups} groups, {articles} articles, room for {room}\n{upstreams}{pages}\n\
+         spool in {dir}: {groups}, {articles}, room for {room}\n{upstreams}{pages}\n\
          Try, in another terminal:\n  \
          tin -r -g {host} -p {port}\n  \
          slrn -h {host} -p {port} -f ~/.jnewsrc-newsreel --create\n  \
@@ -167,8 +166,8 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
         command = std::env::args().next().unwrap_or_else(|| "newsreel".into()),
         identity = config.site.path_identity,
         listening = listening.join(", "),
-        groups = count(spool.groups().len() as u64),
-        articles = count(articles),
+        groups = units::counted(spool.groups().len() as u64, "group"),
+        articles = units::counted(articles, "article"),
         room = units::about_size(bytes),
         upstreams = upstreams.concat(),
         file = config.file.display(),

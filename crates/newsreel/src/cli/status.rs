@@ -288,8 +288,8 @@ fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
     line(
         "moderation",
         format!(
-            "{} mails waiting, {} sent, {} put aside; {} to approve",
-            grouped(moderation.waiting),
+            "{} waiting, {} sent, {} put aside; {} to approve",
+            counted(moderation.waiting, "mail"),
             grouped(moderation.sent),
             grouped(moderation.failed),
             counted(moderation.held, "post")
@@ -302,12 +302,12 @@ fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
 
 fn batches_text(batches: &BatchesStatus) -> String {
     let mut text = format!(
-        "{} waiting ({}), {} filed with {} articles, {} damaged pieces in quarantine",
+        "{} waiting ({}), {} filed with {}, {} in quarantine",
         grouped(batches.waiting),
         about_size(batches.waiting_bytes),
         grouped(batches.filed),
-        grouped(batches.accepted),
-        grouped(batches.damaged)
+        counted(batches.accepted, "article"),
+        counted(batches.damaged, "damaged piece")
     );
     if batches.waiting > 0 && !batches.problem.is_empty() {
         text.push_str(&format!("\n               NOT FILED: {}", batches.problem));
@@ -334,10 +334,10 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
         grouped(spool.offers),
     ));
     text.push_str(&format!(
-        "\n  journal {}, {} of it not durable yet; {} rows to replay after a crash",
+        "\n  journal {}, {} of it not durable yet; {} to replay after a crash",
         about_size(spool.journal_bytes),
         about_size(spool.undurable_bytes),
-        grouped(spool.rows_to_replay),
+        counted(spool.rows_to_replay, "row"),
     ));
     text.push_str(&format!(
         "\n  history {}, overview {}, residents {}, checkpoints {}",

@@ -24,8 +24,14 @@ use tempfile::TempDir;
 #[derive(Debug, PartialEq, Eq)]
 enum Item {
     Command(String),
-    /// Sections to add to newsreel.toml.
-    Sections(String),
+    /// More of newsreel.toml: at its end, or before the first section of the same kind.
+    Sections(String, Position),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Position {
+    End,
+    Before,
 }
 
 /// Paths and servers of pages, and their replacements in a test.
@@ -50,8 +56,13 @@ fn book() -> PathBuf {
 /// Returns the items of a page in order.
 fn items(page: &str) -> Vec<Item> {
     let mut items = Vec::new();
-    for block in page.split("\n```").skip(1).step_by(2) {
+    let pieces: Vec<&str> = page.split("\n```").collect();
+    for piece in pieces.chunks_exact(2) {
+        let [said, block] = piece else { unreachable!() };
         let (language, text) = block.split_once('\n').unwrap_or_default();
+        let said = said.rsplit("\n\n").find(|paragraph| !paragraph.trim().is_empty()).unwrap_or_default();
+        let is_before = said.replace('\n', " ").contains("before the one that `init` created");
+        let position = if is_before { Position::Before } else { Position::End };
         match language {
             "console" => {
                 let text = text.replace("\\\n", "");
@@ -59,7 +70,7 @@ fn items(page: &str) -> Vec<Item> {
                     text.lines().map(|line| line.strip_prefix("$ ").expect("a command begins with $"));
                 items.extend(commands.map(|command| Item::Command(command.to_owned())));
             }
-            "toml" => items.push(Item::Sections(format!("\n{text}\n"))),
+            "toml" => items.push(Item::Sections(format!("\n{text}\n"), position)),
             "text" => {}
             other => panic!("a block of {other}"),
         }
@@ -181,12 +192,15 @@ impl Reader {
         }
     }
 
-    fn configure(&self, sections: &str) {
+    fn configure(&self, sections: &str, position: Position) {
         let file = self.home.path().join("site/newsreel.toml");
         let text = fs::read_to_string(&file).unwrap();
         // A section of users comes before the one for everyone, and a rule for some groups before the others.
         let kind = ["\n[[access]]", "\n[[rule]]"].into_iter().find(|kind| sections.contains(kind));
-        let at = kind.and_then(|kind| text.find(kind)).unwrap_or(text.len());
+        let at = match position {
+            Position::End => text.len(),
+            Position::Before => kind.and_then(|kind| text.find(kind)).expect("what it comes before"),
+        };
         let (before, after) = text.split_at(at);
         let sections = elsewhere(sections);
         fs::write(file, [before, &sections, after].concat()).unwrap();
@@ -199,7 +213,7 @@ impl Reader {
         for item in items {
             match item {
                 Item::Command(command) => self.run(&command),
-                Item::Sections(sections) => self.configure(&sections),
+                Item::Sections(sections, position) => self.configure(&sections, position),
             }
         }
     }

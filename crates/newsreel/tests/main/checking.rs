@@ -365,6 +365,26 @@ fn check_reports_missing_groups() {
 }
 
 #[test]
+fn summary_names_upstreams_and_what_they_are_asked_for() {
+    let mut site = Broken::new();
+    site.text.push_str(
+        "\n[[upstream]]\nname = \"isp\"\nhost = \"news.isp.example:119\"\ngroups = \"*,!alt.*\"\n\
+         [[upstream]]\nname = \"blocks\"\nhost = \"news.blocks.example:119\"\nfill = true\noffline = true\n\
+         [[upstream]]\nname = \"poster\"\nhost = \"news.poster.example:119\"\ngroups = \"\"\npost = \"*\"\n",
+    );
+    let told = site.passes();
+    for line in [
+        "  upstreams  3; 1 numbers groups, 1 fills in, 1 only takes posts",
+        "  upstream   isp: numbers *,!alt.*, at news.isp.example:119",
+        "  upstream   blocks: fills in by Message-ID, at news.blocks.example:119, offline",
+        "  upstream   poster: only takes posts, at news.poster.example:119",
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+    }
+    assert!(!told.contains("nobody may feed articles"), "{told}");
+}
+
+#[test]
 fn check_passes_while_the_server_runs() {
     let site = crate::clients::site::Site::start("local.test\n");
     let output = site.run(&["check"]);

@@ -272,6 +272,6 @@ fn messages_are_mailed_as_configured() {
     assert!(mail_of(&mails).text.contains("It was carried out: group removed."));
     Control { body: "x.b\tB\r\n", ..Control::new("<3@x>", "checkgroups x") }.send(&mut client);
     let text = mail_of(&mails).text;
-    assert!(text.contains("1 groups created") && text.contains("\n  create x.b\n"), "{text}");
+    assert!(text.contains("1 group created") && text.contains("\n  create x.b\n"), "{text}");
     assert_eq!(groups(&mut client, "x.*", |_| true), ["x.b y"]);
 }

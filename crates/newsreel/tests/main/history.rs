@@ -80,7 +80,7 @@ fn imported_history_survives_restart_and_rebuild() {
     let output = import(&site, &lines);
     assert_eq!(output.status.code(), Some(1), "two lines are left out");
     let told = String::from_utf8(output.stdout.clone()).unwrap();
-    assert!(told.starts_with("5 ids are remembered now\n2 are older than site.remember_days"), "{told}");
+    assert!(told.starts_with("5 ids remembered now\n2 are older than site.remember_days"), "{told}");
     assert!(told.ends_with("2 lines make no sense\n"), "{told}");
     let complaints = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(complaints.contains("not a line of history: no line\n"), "{complaints}");
@@ -89,7 +89,7 @@ fn imported_history_survives_restart_and_rebuild() {
     let output = import(&site, &format!("{lines}{}\t{now}~-~-\n", hash("<late@x.example>")));
     assert_eq!(output.status.code(), Some(1), "two lines are left out");
     let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.starts_with("1 ids are remembered now\n5 were known already\n"), "{told}");
+    assert!(told.starts_with("1 id remembered now\n5 were known already\n"), "{told}");
     let refused = [
         "<cnews.article@x.example>",
         "<cnews.gone@x.example>",
@@ -192,7 +192,7 @@ fn history_moves_to_another_site_in_both_forms() {
         let to = site(home.path(), name);
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let told = said(&import(&to, &text));
-        assert_eq!(told, "600 ids are remembered now\n");
+        assert_eq!(told, "600 ids remembered now\n");
         let (server, address) = Served::start(&to);
         let mut client = Client::greeted(address);
         for n in 0..600 {

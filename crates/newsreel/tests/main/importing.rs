@@ -90,7 +90,7 @@ fn import_larger_than_the_buffers_is_reported_before_and_after() {
     let warned = String::from_utf8(output.stderr).unwrap();
     let there = living(&small);
     assert!(there.abs_diff(expected) * 10 < there * 3, "{there} of {expected}");
-    let before = said.find("class text: 400 articles need 1.8").unwrap_or_else(|| panic!("{said}"));
+    let before = said.find("class text: 400 articles of 1.8").unwrap_or_else(|| panic!("{said}"));
     let after = said.find("imported 400 articles").unwrap_or_else(|| panic!("{said}"));
     assert!(before < after && said.contains("but it has room for "), "{said}");
     let counted =

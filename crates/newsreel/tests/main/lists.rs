@@ -71,3 +71,15 @@ fn active_modtime_omits_unchanged_groups() {
     assert!(client.ask(&format!("{ask} local.*")).starts_with("215 "));
     assert_eq!(client.block(), ["local.empty 0 1 n"]);
 }
+
+#[test]
+fn times_of_changes_survive_a_restart() {
+    let server = Server::start();
+    std::thread::sleep(Duration::from_secs(4));
+    let since = server.client().ask("DATE").split_off(4);
+    assert!(server.operate(&["changegroup", "local.empty", "n"]));
+    let server = server.again_as_configured();
+    let mut client = server.client();
+    assert!(client.ask(&format!("LIST ACTIVE.MODTIME {since}")).starts_with("215 "));
+    assert_eq!(client.block(), ["local.empty 0 1 n"]);
+}

@@ -264,3 +264,38 @@ fn archive_larger_than_the_buffers_needs_confirmation() {
     assert!(counted["displaced"].as_u64() > Some(0), "{counted}");
     assert_eq!(counted["imported"].as_u64(), Some(texts.len() as u64), "{counted}");
 }
+
+#[test]
+fn import_copies_what_is_refused_as_it_is_filed_to_quarantine() {
+    let site = Operated::new();
+    let file = site.home().join("in.mbox");
+    let good = "From: a@b.example\nSubject: good\nMessage-ID: <1@x>\n\nfirst\n".to_owned();
+    let bad = "From: a@b.example\nSubject: bad\nMessage-ID: <2@x>\n\nsec\0ond\n".to_owned();
+    fs::write(&file, mbox(&[good, bad])).unwrap();
+    let done =
+        site.run(&["import", "mbox", "--group", "lists.dev", "--create-groups", file.to_str().unwrap()]);
+    let (said, why) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!(done.status.code(), Some(1), "{said}{why}");
+    assert!(said.contains("skipped: 1 (1 copy in "), "{said}");
+    let kept = why.lines().find_map(|line| line.split_once("; kept as ")).unwrap().1;
+    assert!(fs::read_to_string(kept).unwrap().ends_with("\nSubject: bad\nMessage-ID: <2@x>\n\nsec\0ond\n"));
+}
+
+#[test]
+fn arrivals_of_one_import_ascend_over_files_and_the_oldest_file_comes_first() {
+    let site = Operated::new();
+    let dir = site.home().join("archive");
+    fs::create_dir(&dir).unwrap();
+    let mail = |n: i64| format!("From: a@b.example\nSubject: {n}\nMessage-ID: <{n}@x>\n\n{n}\n");
+    // The newer file has the name that comes first, and a mail that arrived before its neighbours.
+    for (name, times) in [("a.mbox", [500, 300, 600]), ("b.mbox", [100, 200, 400])] {
+        let mut file = Vec::new();
+        times.iter().for_each(|at| append_mail("x", THEN + at, mail(*at).as_bytes(), &mut file));
+        fs::write(dir.join(name), file).unwrap();
+    }
+    import(&site, &["mbox", "--group", "lists.dev", "--create-groups", dir.to_str().unwrap()]);
+    let out = site.home().join("out");
+    site.done(&["export", "mbox", "lists.dev", "--out", out.to_str().unwrap()]);
+    let arrived: Vec<i64> = mails(&out.join("lists.dev.mbox")).iter().map(|(at, _)| at - THEN).collect();
+    assert_eq!(arrived, [100, 200, 400, 500, 500, 600]);
+}

@@ -45,6 +45,7 @@ fn serve(stream: TcpStream, recipient: u16) -> Option<Mail> {
     while let Some(line) = lines.next() {
         let answer = match line.split([' ', ':']).next().unwrap() {
             "EHLO" => "250-mail.example\r\n250 8BITMIME".to_owned(),
+            "MAIL" if line.contains("<refused@") => "550 not from you".into(),
             "MAIL" => {
                 mail.from = line;
                 "250 ok".into()
@@ -192,6 +193,23 @@ fn permanently_refused_mails_are_set_aside_and_others_retried() {
     );
     assert!(mail.text.contains(&format!("\nMessage-ID: {id}\n")));
     assert_eq!(mail.to, "RCPT TO:<local-moderated@moderators.example>");
+}
+
+#[test]
+fn a_mail_whose_sender_is_refused_holds_up_no_other() {
+    let (listener, address) = listener();
+    let mails = mail_server(listener, &[]);
+    let moderation = format!(
+        "[moderation]\nsmtp = \"{address}\"\nretry_first = \"100ms\"\nretry_longest = \"1 s\"\n\
+         sender = \"refused@site.example\"\n"
+    );
+    let server = Server::start_with(|text| configured(&text, None, &moderation));
+    let mut client = server.client();
+    assert!(post(&mut client, &headers("local.moderated", ""), "one").starts_with("240 "));
+    server.reload(|text| text.replace("refused@site.example", "news@site.example")).unwrap();
+    let id = posted_id(&post(&mut client, &headers("local.moderated", ""), "two"));
+    assert!(mail_of(&mails).text.contains(&format!("\nMessage-ID: {id}\n")));
+    wait_until("the first one waits", || files(&server.data().join("moderation")) == 1);
 }
 
 #[test]

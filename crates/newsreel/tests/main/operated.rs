@@ -183,3 +183,13 @@ impl Drop for Serving {
 pub fn complaints(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
+
+/// A configuration in which a group has a storage class of its own, which a few large articles fill.
+pub fn with_tight_class(text: &str, group: &str) -> String {
+    let first = "[[rule]]\nclass = \"text\"";
+    let tight = format!(
+        "[[class]]\nname = \"tight\"\nmethod = \"appendonly\"\nfile_size = \"64 KiB\"\nfiles_max = 1\n\n\
+         [[rule]]\nclass = \"tight\"\ngroups = \"{group}\"\n\n{first}"
+    );
+    text.replacen(first, &tight, 1)
+}

@@ -62,6 +62,26 @@ fn proxy_connection_without_header_is_closed_silently() {
     assert!(line.contains("WARN") && line.contains(PROXY), "{line}");
 }
 
+/// A header of version 2 without addresses.
+fn version_2_without(command: u8) -> Vec<u8> {
+    [&b"\r\n\r\n\0\r\nQUIT\n"[..], &[0x20 | command, 0, 0, 0]].concat()
+}
+
+#[test]
+fn a_client_that_the_proxy_cannot_name_gets_none_of_its_rights() {
+    let (site, serving) = served();
+    site.edit(|text| text + "\n[[access]]\nfrom = \"127.0.0.1\"\npost = \"*\"\n");
+    site.done(&["ctl", "reload"]);
+    // The proxy itself has the rights of its address.
+    let text = answered(&serving, &[&version_2_without(0)[..], b"QUIT\r\n"].concat());
+    assert!(text.starts_with("200 "), "{text}");
+    for header in [b"PROXY UNKNOWN\r\n".to_vec(), b"PROXY UNKNOWN 1 2 3 4\r\n".to_vec(), version_2_without(1)]
+    {
+        let text = answered(&serving, &[&header[..], b"QUIT\r\n"].concat());
+        assert_eq!(text, "", "{}", header.escape_ascii());
+    }
+}
+
 #[test]
 fn only_configured_proxies_may_send_headers() {
     let (_site, serving) = served();

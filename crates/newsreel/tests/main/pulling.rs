@@ -4,7 +4,7 @@
 use crate::client::article;
 use crate::layers::Authority;
 use crate::link::Link;
-use crate::operated::{Operated, PATIENCE, Serving, complaints};
+use crate::operated::{Operated, PATIENCE, Serving, complaints, with_tight_class};
 use crate::running::Server;
 use disk::SimDisk;
 use std::fs;
@@ -542,7 +542,7 @@ impl Odd {
         let mut out = stream.try_clone()?;
         let mut selected = String::new();
         write!(out, "200 odd\r\n")?;
-        for line in BufReader::new(stream).lines() {
+        for line in BufReader::new(stream.try_clone()?).lines() {
             let line = line?;
             self.asked.lock().unwrap().push(line.clone());
             let answer = match line.split(' ').collect::<Vec<_>>().as_slice() {
@@ -579,6 +579,14 @@ impl Odd {
                             "480 log in\r\n".into()
                         }
                         "close" if id == "<odd.3@x.example>" => return Ok(()),
+                        "silent" if id == "<odd.3@x.example>" => {
+                            // Until the client ends the connection.
+                            std::io::copy(&mut &stream, &mut std::io::sink())?;
+                            return Ok(());
+                        }
+                        "malformed" if id == "<odd.3@x.example>" => {
+                            format!("220 0 {id} article\r\nno header\r\n.\r\n")
+                        }
                         answer if id == "<odd.3@x.example>" && !answer.is_empty() => format!("{answer}\r\n"),
                         _ => {
                             let group = if id.starts_with("<odd") { "odd.group" } else { "plain.group" };
@@ -723,4 +731,67 @@ fn pull_says_why_articles_are_rejected() {
         said.contains("\nrejected: 5 ") && said.contains(": <a.0@x.example>, <a.1@x.example>, "),
         "{said}"
     );
+}
+
+#[test]
+fn pull_waits_twice_for_a_silent_article_and_files_those_before_it_meanwhile() {
+    let odd = Odd::start("silent", "", "");
+    let site = site();
+    let keys = "groups = \"*.group\"\ncreate_groups = true\nconnections = 1\n";
+    site.edit(|text| text + &section(odd.address, keys));
+    let serving = site.serve();
+    // The server stays silent for a minute.
+    let begun = Instant::now();
+    while count(&serving, "odd.group").is_none_or(|(filed, _)| filed < 2) {
+        assert!(begun.elapsed() < Duration::from_secs(40), "articles before the silent one are not filed");
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(serving);
+    site.edit(|text| text.replace("connections = 1", "connections = 1\nanswer_timeout = \"1 s\""));
+    let asked = odd.times_asked("ARTICLE <odd.3@x.example>");
+    let done = site.run(&["pull", "far"]);
+    let said = printed(&done) + &complaints(&done);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains(": 9 accepted, 0 rejected, "), "{said}");
+    assert!(said.contains("set aside: odd.group 3 <odd.3@x.example>: the connection ends there: "), "{said}");
+    assert_eq!(odd.times_asked("ARTICLE <odd.3@x.example>") - asked, 2);
+}
+
+#[test]
+fn pull_names_an_article_that_is_malformed() {
+    let odd = Odd::start("malformed", "", "");
+    let (code, said) = pull_from(&site(), &odd);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(": 11 accepted, 1 rejected"), "{said}");
+    let reason = said.lines().find(|line| line.starts_with("rejected: 1 "));
+    assert!(reason.is_some_and(|line| line.ends_with(": <odd.3@x.example>")), "{said}");
+}
+
+#[test]
+fn pull_sets_aside_what_has_no_room_in_its_class_and_files_it_once_there_is() {
+    let upstream = Server::start();
+    upstream.operate(&["newgroup", "misc.big", "y"]);
+    let mut feed = upstream.client();
+    for n in 0..9 {
+        let id = format!("<big.{n}@x.example>");
+        let big = article(&id, "misc.big", &"a line of an article that fills a class\r\n".repeat(500));
+        feed.send(format!("TAKETHIS {id}\r\n{big}"));
+        assert_eq!(feed.line(), format!("239 {id}"));
+    }
+    fill(&upstream, "a", "misc.test", 20);
+    let site = site();
+    let keys = "groups = \"misc.*\"\ncreate_groups = true\ngive_up_after = \"60 s\"\n";
+    site.edit(|text| with_tight_class(&text, "misc.big") + &section(upstream.address, keys));
+    let done = site.run(&["pull", "far"]);
+    let said = printed(&done) + &complaints(&done);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("set aside: misc.big 9 <big.8@x.example>: its storage class is full"), "{said}");
+    site.edit(|text| text.replace("files_max = 1\n", "files_max = 20\n"));
+    // The others are not fetched again.
+    let again = site.done(&["pull", "far"]);
+    let fetched = again.split(' ').next().unwrap().parse::<u64>().unwrap();
+    assert!((1..9).contains(&fetched) && !again.contains("waiting: "), "{again}");
+    let serving = site.serve();
+    assert_eq!(count(&serving, "misc.test").map(|(articles, _)| articles), Some(20));
+    assert_eq!(count(&serving, "misc.big").map(|(articles, _)| articles), Some(9));
 }

@@ -1,7 +1,7 @@
 //! `newsreel rnews`: batches as delivered by UUCP, including damaged ones.
 
 use crate::client::article;
-use crate::operated::{Operated, PATIENCE, complaints};
+use crate::operated::{Operated, PATIENCE, complaints, with_tight_class};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -345,4 +345,37 @@ fn batch_that_cannot_be_filed_now_must_be_given_again() {
     assert!(serving.client().ask("STAT <1@x.example>").starts_with("223 "));
     let wrong = site.run(&["rnews", "/no/such/batch"]);
     assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn articles_of_a_full_class_in_a_batch_hold_up_no_others() {
+    let site = site();
+    site.edit(|text| with_tight_class(&text, "local.tight"));
+    site.done(&["group", "add", "local.tight"]);
+    let big = |n: usize| {
+        let long = "a line of an article that fills a class\n".repeat(500);
+        let text = text(n).replace("local.test", "local.tight") + &long;
+        format!("#! rnews {}\n{text}", text.len())
+    };
+    let incoming = site.dir().join("incoming");
+    fs::create_dir(&incoming).unwrap();
+    fs::write(incoming.join("1"), (100..130).map(big).chain((10..20).map(entry)).collect::<String>())
+        .unwrap();
+    fs::write(incoming.join("2"), (20..30).map(entry).collect::<String>()).unwrap();
+    let serving = site.serve();
+    let begun = Instant::now();
+    let count = || {
+        let files = fs::read_dir(&incoming).unwrap();
+        files.filter(|file| !file.as_ref().unwrap().file_name().to_str().unwrap().starts_with('.')).count()
+    };
+    while !serving.client().ask("GROUP local.test").starts_with("211 20 ") || count() != 1 {
+        assert!(begun.elapsed() < PATIENCE, "{}", site.done(&["status"]));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    drop(serving);
+    // Those that wait are filed once there is room.
+    site.edit(|text| text.replace("files_max = 1\n", "files_max = 20\n"));
+    let serving = site.serve();
+    filed(&site, |_| true);
+    assert!(serving.client().ask("GROUP local.tight").starts_with("211 30 "));
 }

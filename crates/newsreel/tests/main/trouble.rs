@@ -2,6 +2,7 @@
 //! G1, G7).
 
 use crate::client::{Client, article};
+use crate::operated::with_tight_class;
 use crate::running::Server;
 use disk::{CrashKind, SimDisk};
 use std::io::{BufRead, BufReader, Write};
@@ -316,9 +317,7 @@ fn takethis_in(group: &str, id: &str) -> String {
 
 #[test]
 fn full_class_does_not_end_the_connection_of_a_peer() {
-    let tight = "[[class]]\nname = \"tight\"\nmethod = \"appendonly\"\nfile_size = \"64 KiB\"\nfiles_max = 1\n\n\
-                 [[rule]]\nclass = \"tight\"\ngroups = \"local.empty\"\n\n[[rule]]\nclass = \"text\"";
-    let server = Server::start_with(|text| text.replacen("[[rule]]\nclass = \"text\"", tight, 1));
+    let server = Server::start_with(|text| with_tight_class(&text, "local.empty"));
     let mut feed = server.client();
     let mut accepted = 0;
     let refused = loop {

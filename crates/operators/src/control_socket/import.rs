@@ -1,10 +1,10 @@
 //! Batches of another server's articles over the control socket:
-//! [`crate::operations::request::Request::Import`].
+//! [`crate::request::Request::Import`].
 //!
 //! Writes and reads the frames. Used by the running server and by `newsreel import`.
 
 use crate::request::Reply;
-use ingest::{ImportOutcome, Imported};
+use ingest::{ImportResult, Imported};
 use site::Site;
 use std::io::{self, Read, Write};
 
@@ -51,7 +51,7 @@ pub(super) fn file(site: &Site, requests: &mut impl Read, replies: &mut impl Wri
     let articles: Option<Vec<Imported<'_>>> = frames.iter().map(|frame| parse_frame(frame)).collect();
     let articles = articles.ok_or(io::ErrorKind::InvalidData)?;
     let results = site.filer.import(&articles);
-    let ok = results.iter().all(|result| result.outcome != ImportOutcome::TryLater);
+    let ok = !results.iter().any(ImportResult::is_trouble);
     super::say(replies, &Reply::Imported(results))?;
     Ok(ok)
 }

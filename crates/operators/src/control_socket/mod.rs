@@ -27,12 +27,11 @@ use crate::report;
 use crate::request::{ModerationCommand, Reply, Request};
 use crate::running::Server;
 use crate::transmit::progress;
-use seats::{Seat, Seats};
+use seats::{Connection, Seat, Seats};
 use site::Site;
 use std::fs;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Cursor, Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,10 +49,6 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub const LINE_BYTES_MAX: usize = 16 << 20;
 /// Longest request line of a member of the group, in bytes.
 const MEMBER_LINE_BYTES_MAX: usize = 64 << 10;
-/// Interval at which a waiting connection looks for a seat.
-const SEAT_INTERVAL: Duration = Duration::from_millis(50);
-/// Time after which a silent control connection is closed.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The answer to members of the group who ask for anything else.
 const NOT_FOR_ALL: &str =
@@ -102,18 +97,7 @@ impl Listener {
                 () = &mut stopping => break,
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let seat = tokio::select! {
-                            () = &mut stopping => break,
-                            seat = seated(&seats, stream) => seat,
-                        };
-                        // Further members get no answer.
-                        let Some(seat) = seat else { continue };
-                        let server = server.clone();
-                        connections.spawn_blocking(move || {
-                            if let Err(error) = converse(&server, &seat) {
-                                debug!(%error, "control connection ended");
-                            }
-                        });
+                        connections.spawn(serve_connection(server.clone(), seats.clone(), stream));
                     }
                     Err(error) => {
                         warn!(%error, "cannot accept a control connection");
@@ -144,64 +128,85 @@ fn is_of_server(stream: &UnixStream) -> bool {
 /// Returns true if members of the group may make the request as well.
 fn is_for_all(request: &Request) -> bool {
     #[cfg(feature = "mount")]
-    if matches!(request, Request::Mount { .. }) {
+    if matches!(request, Request::Mount { .. } | Request::MountStanding { .. }) {
         return true;
     }
     matches!(request, Request::Ping | Request::Status { .. })
 }
 
-/// Waits for a seat; `None` if the connection has ended, or belongs to a member and their seats are taken.
-async fn seated(seats: &Arc<Seats>, stream: UnixStream) -> Option<Seat> {
+/// Serves a connection to its end.
+async fn serve_connection(server: Arc<Server>, seats: Arc<Seats>, stream: UnixStream) {
     let is_member = !is_of_server(&stream);
-    let mut stream: BlockingStream = stream.into_std().ok()?;
-    stream.set_nonblocking(false).ok()?;
-    stream.set_read_timeout(Some(SILENCE_TIMEOUT)).ok()?;
-    stream.set_write_timeout(Some(SILENCE_TIMEOUT)).ok()?;
-    loop {
-        match seats.take(stream, is_member) {
-            Ok(seat) => return Some(seat),
-            Err(_) if is_member => return None,
-            Err(back) => stream = back,
-        }
-        tokio::time::sleep(SEAT_INTERVAL).await;
+    let entered = stream.into_std().and_then(|stream| seats.enter(stream, is_member));
+    let conversed = match entered {
+        Ok(connection) => converse(&server, Arc::new(connection)).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = conversed {
+        debug!(%error, "control connection ended");
     }
 }
 
-/// Answers the requests of a connection until it ends.
-fn converse(server: &Server, seat: &Seat) -> io::Result<()> {
-    let is_member = seat.is_member();
-    let line_bytes_max = if is_member { MEMBER_LINE_BYTES_MAX } else { LINE_BYTES_MAX };
-    let (requests, replies) = seat.sides()?;
-    let (mut requests, mut replies) = (BufReader::new(requests), BufWriter::new(replies));
-    let mut line = Vec::new();
-    while !server.site.is_stopping() {
-        line.clear();
-        requests.by_ref().take(line_bytes_max as u64).read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            break;
-        }
-        let ok = match serde_json::from_slice::<Request>(&line) {
-            Err(error) => {
-                say(&mut replies, &Reply::Error(error.to_string()))?;
-                false
-            }
-            Ok(request) if is_member && !is_for_all(&request) => {
-                say(&mut replies, &Reply::Error(NOT_FOR_ALL.to_owned()))?;
-                say(&mut replies, &Reply::Done { ok: false })?;
-                // The following bytes may belong to the request.
-                return replies.flush();
-            }
-            #[cfg(feature = "mount")]
-            Ok(Request::Mount { reader, crlf }) => {
-                let (looks, stream) = (Looks { reader, crlf }, replies.get_ref().stream().try_clone()?);
-                mount::serve(&server.site, looks, &stream, &mut replies)?
-            }
-            Ok(request) => answer(server, &request, &mut requests, &mut replies)?,
+/// Answers the requests of one connection, to its end or the server's.
+async fn converse(server: &Arc<Server>, connection: Arc<Connection>) -> io::Result<()> {
+    let mut stopping = std::pin::pin!(server.site.stopping());
+    let line_bytes_max = if connection.is_member() { MEMBER_LINE_BYTES_MAX } else { LINE_BYTES_MAX };
+    let mut unread = Vec::new();
+    loop {
+        let next = async {
+            let line = connection.next_line(&mut unread, line_bytes_max).await?;
+            Ok::<_, io::Error>(match line {
+                Some(line) => Some((line, connection.seat().await?)),
+                None => None,
+            })
         };
-        say(&mut replies, &Reply::Done { ok })?;
-        replies.flush()?;
+        let next = tokio::select! {
+            () = &mut stopping => None,
+            next = next => next?,
+        };
+        let Some((line, seat)) = next else { return Ok(()) };
+        let (server, follows) = (server.clone(), std::mem::take(&mut unread));
+        let answered = tokio::task::spawn_blocking(move || answer_line(&server, &seat, &line, follows));
+        match answered.await.map_err(io::Error::other)?? {
+            Some(rest) => unread = rest,
+            None => return Ok(()),
+        }
     }
-    Ok(())
+}
+
+/// Answers one request; `follows` was read after its line. Returns what was read and not used, and nothing
+/// if the connection is to end.
+fn answer_line(server: &Server, seat: &Seat, line: &[u8], follows: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    let (requests, replies) = seat.sides()?;
+    let mut requests = BufReader::new(Cursor::new(follows).chain(requests));
+    let mut replies = BufWriter::new(replies);
+    let ok = match serde_json::from_slice::<Request>(line) {
+        Err(error) => {
+            say(&mut replies, &Reply::Error(error.to_string()))?;
+            false
+        }
+        Ok(request) if seat.is_member() && !is_for_all(&request) => {
+            say(&mut replies, &Reply::Error(NOT_FOR_ALL.to_owned()))?;
+            say(&mut replies, &Reply::Done { ok: false })?;
+            replies.flush()?;
+            // What follows may belong to the request.
+            return Ok(None);
+        }
+        #[cfg(feature = "mount")]
+        Ok(Request::Mount { reader, crlf }) => {
+            mount::serve(&server.site, Looks { reader, crlf }, &mut replies)?
+        }
+        #[cfg(feature = "mount")]
+        Ok(Request::MountStanding { mount }) => mount::say_standing(mount, &mut replies)?,
+        Ok(request) => answer(server, &request, &mut requests, &mut replies)?,
+    };
+    say(&mut replies, &Reply::Done { ok })?;
+    replies.flush()?;
+    let mut rest = requests.buffer().to_vec();
+    let (follows, _) = requests.into_inner().into_inner();
+    let used = usize::try_from(follows.position()).unwrap_or(usize::MAX);
+    rest.extend_from_slice(follows.get_ref().get(used..).unwrap_or_default());
+    Ok(Some(rest))
 }
 
 fn answer(

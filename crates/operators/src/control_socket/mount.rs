@@ -1,4 +1,4 @@
-//! Mounts of the spool over the control socket: [`crate::operations::request::Request::Mount`].
+//! Mounts of the spool over the control socket: [`crate::request::Request::Mount`].
 //!
 //! The command has the right to mount, the server has the articles. The command therefore mounts and passes
 //! the device to the server, as the ancillary data of one byte; from then on the server answers the kernel's
@@ -6,32 +6,41 @@
 //! upon which the command unmounts. If the command is killed, the mount keeps working until it is unmounted
 //! or the server stops.
 
-use std::io::{self, IoSlice, Write};
+use std::collections::{BTreeSet, VecDeque};
+use std::io::{self, BufWriter, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tracing::{info, warn};
 
 use super::say;
+use super::seats::WatchedStream;
 use crate::mounted::{Looks, SpoolArticles};
 use crate::request::Reply;
+use access::users::random;
 use site::Site;
+use site_base::lock::Leaf;
 
 /// Time within which a device must start to work.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval at which a mount checks whether it is over.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of concurrent mounts.
 const MOUNTS_MAX: usize = 64;
+/// Ends of mounts that are remembered for the commands that ask about them.
+const ENDED_MAX: usize = 256;
 
-static MOUNTS: AtomicUsize = AtomicUsize::new(0);
+static MOUNTS: Leaf<MountTable> = Leaf::new(MountTable { answered: BTreeSet::new(), ended: VecDeque::new() });
+
+/// The mounts of this process, by numbers that no other process has.
+struct MountTable {
+    answered: BTreeSet<u64>,
+    /// Those that have ended, the latest last, and why unless somebody has unmounted them.
+    ended: VecDeque<(u64, Option<String>)>,
+}
 
 /// Passes a device to the server.
 pub fn send_device(to: &UnixStream, device: &OwnedFd) -> io::Result<()> {
@@ -44,29 +53,55 @@ pub fn send_device(to: &UnixStream, device: &OwnedFd) -> io::Result<()> {
 }
 
 /// Counts a mount for as long as its thread runs.
-struct Counted;
+struct AnsweredMount(u64);
 
-impl Counted {
+impl AnsweredMount {
     /// Counts another mount; `None` at the maximum.
-    fn new() -> Option<Self> {
-        let more = |mounts| (mounts < MOUNTS_MAX).then_some(mounts + 1);
-        MOUNTS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok().then_some(Self)
+    fn new() -> io::Result<Option<Self>> {
+        let id =
+            u64::from_ne_bytes(random().map_err(|_| io::Error::other("the system has no random numbers"))?);
+        let mut mounts = MOUNTS.lock();
+        Ok((mounts.answered.len() < MOUNTS_MAX && mounts.answered.insert(id)).then_some(Self(id)))
+    }
+
+    /// Remembers how it ended.
+    fn ended(self, end: &io::Result<()>) {
+        let mut mounts = MOUNTS.lock();
+        mounts.ended.push_back((self.0, end.as_ref().err().map(ToString::to_string)));
+        if mounts.ended.len() > ENDED_MAX {
+            mounts.ended.pop_front();
+        }
     }
 }
 
-impl Drop for Counted {
+impl Drop for AnsweredMount {
     fn drop(&mut self) {
-        MOUNTS.fetch_sub(1, Ordering::Relaxed);
+        MOUNTS.lock().answered.remove(&self.0);
     }
 }
 
-/// Serves a mount until it is over; replies when the device is to be sent, and when the mount works. Returns
-/// whether it was unmounted.
+/// Says whether a mount still stands; returns whether this process knows it.
+pub(super) fn say_standing(mount: u64, replies: &mut impl Write) -> io::Result<bool> {
+    let standing = {
+        let mounts = MOUNTS.lock();
+        let ended = mounts.ended.iter().find(|(id, _)| *id == mount);
+        match ended {
+            Some((_, failure)) => Some(Reply::MountEnded { failure: failure.clone() }),
+            None if mounts.answered.contains(&mount) => None,
+            None => Some(Reply::Error("the server that answered for the mount has ended".to_owned())),
+        }
+    };
+    let Some(reply) = standing else { return Ok(true) };
+    say(replies, &reply)?;
+    Ok(!matches!(reply, Reply::Error(_)))
+}
+
+/// Begins to answer for a mount; says when to send the device, and its number when it works. Returns whether
+/// it does.
 pub(super) fn serve(
     site: &Arc<Site>,
     looks: Looks,
-    stream: &UnixStream,
-    replies: &mut impl Write,
+    replies: &mut BufWriter<WatchedStream>,
 ) -> io::Result<bool> {
     let articles = match SpoolArticles::new(site, looks) {
         Ok(articles) => articles,
@@ -75,18 +110,20 @@ pub(super) fn serve(
             return Ok(false);
         }
     };
-    let Some(counted) = Counted::new() else {
+    let Some(mount) = AnsweredMount::new()? else {
         say(replies, &Reply::Error(format!("there are {MOUNTS_MAX} mounts already")))?;
         return Ok(false);
     };
-    step_done(replies)?;
-    let device = match usenetfs::receive_device(stream) {
+    say(replies, &Reply::Done { ok: true })?;
+    replies.flush()?;
+    let device = match replies.get_mut().waits(|stream| usenetfs::receive_device(stream)) {
         Ok(device) => device,
         Err(error) => {
             say(replies, &Reply::Error(error.to_string()))?;
             return Ok(false);
         }
     };
+    let id = mount.0;
     let (ready, is_ready) = channel();
     let (ends, ended) = channel();
     std::thread::Builder::new().name("mount".into()).spawn(move || {
@@ -94,7 +131,11 @@ pub(super) fn serve(
             // The waiting side may have given up.
             let _unheard = ready.send(());
         });
-        drop(counted);
+        match &end {
+            Ok(()) => info!("the spool is mounted no longer"),
+            Err(error) => warn!(%error, "the mount of the spool has failed"),
+        }
+        mount.ended(&end);
         let _unheard = ends.send(end);
     })?;
     if is_ready.recv_timeout(READY_TIMEOUT).is_err() {
@@ -106,48 +147,6 @@ pub(super) fn serve(
         return Ok(false);
     }
     info!(reader = %looks.reader, "the spool is mounted");
-    step_done(replies)?;
-    until_over(site, stream, &ended, replies)
-}
-
-/// Replies that the command may take its next step.
-fn step_done(replies: &mut impl Write) -> io::Result<()> {
-    say(replies, &Reply::Done { ok: true })?;
-    replies.flush()
-}
-
-fn until_over(
-    site: &Site,
-    stream: &UnixStream,
-    ended: &Receiver<io::Result<()>>,
-    replies: &mut impl Write,
-) -> io::Result<bool> {
-    loop {
-        match ended.recv_timeout(LOOK_INTERVAL) {
-            Ok(Ok(())) => {
-                info!("the spool is mounted no longer");
-                return Ok(true);
-            }
-            Ok(Err(error)) => {
-                warn!(%error, "the mount of the spool has failed");
-                say(replies, &Reply::Error(format!("the mount has failed: {error}")))?;
-                return Ok(false);
-            }
-            Err(RecvTimeoutError::Disconnected) => return Ok(false),
-            Err(RecvTimeoutError::Timeout) if site.is_stopping() => {
-                say(replies, &Reply::Error("the server stops".to_owned()))?;
-                return Ok(false);
-            }
-            Err(RecvTimeoutError::Timeout) if is_gone(stream) => {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-    }
-}
-
-/// Returns true if the command has ended: it has nothing more to send.
-fn is_gone(stream: &UnixStream) -> bool {
-    let mut looked = [PollFd::new(stream, PollFlags::IN)];
-    poll(&mut looked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+    say(replies, &Reply::Mounted { mount: id })?;
+    Ok(true)
 }

@@ -6,6 +6,7 @@
 use super::done::Done;
 use super::not::Not;
 use site::moderation::Moderation;
+use site_base::units::counted;
 use spool::{GroupUpdate, Spool};
 use std::io;
 use std::mem::take;
@@ -153,8 +154,9 @@ fn made(changes: &[Change], done: &mut Done, mail: &Moderation, now: i64) -> io:
         info!(
             first,
             last,
-            "{} control messages carried out: {created} groups created, {changed} changed, {removed} removed",
-            changes.len()
+            "{} carried out: {} created, {changed} changed, {removed} removed",
+            counted(changes.len() as u64, "control message"),
+            counted(created as u64, "group")
         );
     }
     for Change { mail: letter, id, .. } in changes {

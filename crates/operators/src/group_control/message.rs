@@ -10,6 +10,7 @@ use netnews::nntp::wire;
 use netnews::{Article, Known, date, newsgroups};
 use site::moderation::Moderation;
 use site_base::printable;
+use site_base::units::counted;
 use site_config::{Config, Control, ControlAction, ControlType, Word};
 use spool::{Flag, Group, GroupChange, GroupUpdate, NewGroup, Spool};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -220,7 +221,7 @@ impl<'a> Message<'a> {
             planned.retain(|update| !on.done.has_newer_group(name_of(update), date));
         });
         let (updates, said) = self.chosen(plan, &sections, on)?;
-        let text = counted(&updates, said);
+        let text = summary(&updates, said);
         let copy = format!("It was carried out: {text}.\n\n{}", listing(&updates));
         on.spool.update_groups(updates)?;
         on.done.add_hierarchies(&hierarchies, date, scope.serial)?;
@@ -246,7 +247,10 @@ impl<'a> Message<'a> {
                     decides = true;
                     let removals = planned.iter().filter(|u| matches!(u, GroupUpdate::Remove(_))).count();
                     if removals > section.removals_max {
-                        said.push(format!("{removals} groups not removed, since removals_max is less"));
+                        said.push(format!(
+                            "{} not removed, since removals_max is less",
+                            counted(removals as u64, "group")
+                        ));
                         planned.retain(|update| !matches!(update, GroupUpdate::Remove(_)));
                     }
                     updates.append(&mut planned);
@@ -255,13 +259,19 @@ impl<'a> Message<'a> {
                     self.timely(section, on.now)?;
                     let text = format!("It was not carried out; it would change:\n\n{}", listing(&planned));
                     self.mail(on, section, &text);
-                    said.push(format!("{} groups mailed", planned.len()));
+                    said.push(format!("{} mailed", counted(planned.len() as u64, "group")));
                 }
-                action => said.push(format!("{} groups left to action \"{}\"", planned.len(), action.word())),
+                action => {
+                    let groups = counted(planned.len() as u64, "group");
+                    said.push(format!("{groups} left to action \"{}\"", action.word()));
+                }
             }
         }
         if plan.undecided > 0 {
-            said.push(format!("{} groups that no [[control]] section decides", plan.undecided));
+            said.push(format!(
+                "{} that no [[control]] section decides",
+                counted(plan.undecided as u64, "group")
+            ));
         }
         if decides { Ok((updates, said)) } else { Err(Not::Carried(said.join(", "))) }
     }
@@ -395,14 +405,15 @@ fn name_of(update: &GroupUpdate) -> &str {
 }
 
 /// Describes how many groups are added, changed and removed, followed by remarks.
-fn counted(updates: &[GroupUpdate], mut said: Vec<String>) -> String {
+fn summary(updates: &[GroupUpdate], mut said: Vec<String>) -> String {
     let count = |of: fn(&GroupUpdate) -> bool| updates.iter().filter(|update| of(update)).count();
     let counts = [
         (count(|update| matches!(update, GroupUpdate::Add(_))), "created"),
         (count(|update| matches!(update, GroupUpdate::Change(..))), "changed"),
         (count(|update| matches!(update, GroupUpdate::Remove(_))), "removed"),
     ];
-    let mut words: Vec<String> = counts.iter().map(|(n, word)| format!("{n} groups {word}")).collect();
+    let mut words: Vec<String> =
+        counts.iter().map(|(n, word)| format!("{} {word}", counted(*n as u64, "group"))).collect();
     words.append(&mut said);
     words.join(", ")
 }

@@ -14,6 +14,7 @@ use netnews::nntp::wire;
 use netnews::openpgp::{Cleartext, NotCleartext};
 use netnews::{Article, Known, newsgroups};
 use site_base::printable;
+use site_base::units::counted;
 use site_config::{Config, Control, ControlAction, ControlType};
 use spool::{ArticleBuf, Hiding, Key, Lookup, Spool};
 use std::collections::{BTreeMap, HashSet};
@@ -149,10 +150,8 @@ impl Notices<'_> {
             return Err(format!("{notices} notices of its issuer were carried out within an hour").into());
         }
         if listed + notice.listed.len() > section.hides_per_hour_max {
-            let more = notice.listed.len();
-            return Err(
-                format!("it lists {more} articles, after {listed} of its issuer within an hour").into()
-            );
+            let more = counted(notice.listed.len() as u64, "article");
+            return Err(format!("it lists {more}, after {listed} of its issuer within an hour").into());
         }
         Ok(())
     }

@@ -33,6 +33,11 @@ impl RemoteArticle {
     pub fn of_id(id: Box<str>) -> Self {
         Self { group: "".into(), number: 0, id }
     }
+
+    /// Its Message-ID, or its group and number where that is not known.
+    pub fn shortest(&self) -> String {
+        if self.id.is_empty() { self.to_string() } else { self.id.to_string() }
+    }
 }
 
 /// Formats `comp.lang.c 17 <1@x>`, as far as it is known.
@@ -62,6 +67,11 @@ impl Refusal {
     /// Creates a refusal from a response.
     pub fn answer(code: u16, text: &[u8]) -> Self {
         Self { code, text: line(&String::from_utf8_lossy(text)) }
+    }
+
+    /// The server has sent it, and it cannot be filed now, for this reason.
+    pub fn unfiled(reason: &str) -> Self {
+        Self { code: 0, text: line(reason) }
     }
 
     /// Creates a refusal for an article or group at which the connection ends repeatedly.

@@ -152,7 +152,7 @@ impl Counts {
     }
 
     /// Counts a rejected article.
-    pub fn reject(&self, reason: &str, message_id: &str) {
+    pub(super) fn reject(&self, reason: &str, article: &RemoteArticle) {
         add(&self.rejected, 1);
         let mut details = self.details.lock();
         let rejected = &mut details.rejected;
@@ -166,7 +166,7 @@ impl Counts {
         let Some(entry) = rejected.get_mut(at) else { return };
         entry.count += 1;
         if entry.examples.len() < EXAMPLES_MAX {
-            entry.examples.push(message_id.to_owned());
+            entry.examples.push(article.shortest());
         }
     }
 

@@ -7,19 +7,18 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::task::block_in_place;
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::aside::{Refusal, RemoteArticle};
 use super::counts::Counts;
-use super::plan::{Coming, Part, Piece};
+use super::plan::{Coming, Fetched, Part, Piece};
 use super::state::{Marks, SetAside};
 use super::worker::Fetching;
 use super::{Ground, PullError, PullSpec, save};
 use ingest::{BatchOutcome, Origin};
-use netnews::{Article, Known, MessageId};
 use site_base::clock::unix_secs;
 use site_base::counters::add;
 use site_base::units::counted;
@@ -27,6 +26,8 @@ use site_base::units::counted;
 /// Limits of articles filed together, in number and bytes.
 const BATCH_ARTICLES_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 1 << 20;
+/// How long articles that have come wait for others to be filed with.
+const WAIT_MAX: Duration = Duration::from_millis(500);
 /// Time between two writes of the marks, each of which waits for the disk.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -37,7 +38,7 @@ pub(super) struct Filing<'a> {
     ground: &'a Ground,
     fetching: &'a Fetching,
     marks: &'a mut Marks,
-    batch: Vec<(Vec<u8>, OwnedSemaphorePermit)>,
+    batch: Vec<Fetched>,
     /// Marks to set once the batch is filed.
     dealt_with: BTreeMap<Arc<str>, u64>,
     /// Articles set aside earlier that are done once the batch is filed, unless they are refused again.
@@ -80,11 +81,11 @@ impl<'a> Filing<'a> {
         let mut are_whole = true;
         while let Some(Coming { part, mut pieces, place }) = coming.recv().await {
             let mut is_whole = false;
-            while let Some(piece) = pieces.recv().await {
+            while let Some(piece) = self.next(&mut pieces).await? {
                 match piece {
-                    Piece::Article(wire, room) => {
-                        self.batch.push((wire, room));
-                        let bytes: usize = self.batch.iter().map(|(wire, _)| wire.len()).sum();
+                    Piece::Article(fetched) => {
+                        self.batch.push(fetched);
+                        let bytes: usize = self.batch.iter().map(|fetched| fetched.wire.len()).sum();
                         if bytes >= BATCH_BYTES_MAX / 2 || self.batch.len() >= BATCH_ARTICLES_MAX {
                             self.file()?;
                         }
@@ -113,6 +114,17 @@ impl<'a> Filing<'a> {
         }
         self.file()?;
         Ok(are_whole)
+    }
+
+    /// The next piece of a chunk; if it does not come soon, those before it are filed meanwhile.
+    async fn next(&mut self, pieces: &mut Receiver<Piece>) -> Result<Option<Piece>, PullError> {
+        if !self.batch.is_empty() {
+            match timeout(WAIT_MAX, pieces.recv()).await {
+                Ok(piece) => return Ok(piece),
+                Err(_) => self.file()?,
+            }
+        }
+        Ok(pieces.recv().await)
     }
 
     /// Accounts for a complete chunk.
@@ -145,10 +157,11 @@ impl<'a> Filing<'a> {
     /// Files the gathered articles, and updates the marks.
     fn file(&mut self) -> Result<(), PullError> {
         self.file_batch()?;
+        // Marks pass only what is set aside.
+        self.set_aside()?;
         for (group, mark) in std::mem::take(&mut self.dealt_with) {
             self.marks.set_group(&group, mark);
         }
-        self.set_aside()?;
         Counts::count(&self.fetching.counts.done, std::mem::take(&mut self.done));
         if self.saved.elapsed() >= SAVE_INTERVAL {
             save(self.ground, self.marks)?;
@@ -162,21 +175,19 @@ impl<'a> Filing<'a> {
             return Ok(());
         }
         let counts = &self.fetching.counts;
-        let wires: Vec<&[u8]> = self.batch.iter().map(|(wire, _)| wire.as_slice()).collect();
+        let wires: Vec<&[u8]> = self.batch.iter().map(|fetched| fetched.wire.as_slice()).collect();
         let fates = block_in_place(|| self.ground.filer.file_from(&self.origin, &wires));
-        {
-            let mut on_the_way = self.fetching.on_the_way.lock();
-            for id in wires.iter().filter_map(|wire| id_of(wire)) {
-                on_the_way.remove(&self.ground.spool.key(id.as_bytes()));
-            }
-        }
+        self.batch.iter().for_each(|fetched| self.fetching.forget(&fetched.article));
         let mut later = None;
-        for fate in fates {
+        for (fate, Fetched { article, .. }) in fates.into_iter().zip(&self.batch) {
             match fate.outcome {
                 BatchOutcome::Accepted => add(&counts.accepted, 1),
                 BatchOutcome::Duplicate => add(&counts.duplicates, 1),
                 BatchOutcome::Rejected | BatchOutcome::Malformed => {
-                    counts.reject(&fate.reason, &fate.message_id);
+                    counts.reject(&fate.reason, article);
+                }
+                BatchOutcome::TryLater if fate.is_alone => {
+                    self.refused.push((article.clone(), Refusal::unfiled(&fate.reason)));
                 }
                 BatchOutcome::TryLater => later = later.or(Some(fate.reason)),
             }
@@ -201,18 +212,14 @@ impl<'a> Filing<'a> {
             let (counter, tries, done) = match self.marks.set_aside(&article, &refusal, when) {
                 SetAside::Waits(tries) => (&counts.set_aside, tries, "set aside"),
                 SetAside::GivenUp(tries) => (&counts.given_up, tries, "given up"),
-                SetAside::TooMany => return Err(PullError::RefusesAll(format!("{article}: {answer}"))),
+                SetAside::TooMany => return Err(PullError::TooManyAside(format!("{article}: {answer}"))),
             };
             add(counter, 1);
             let times = counted(u64::from(tries), "time");
             if counts.leave_out(format!("{done}: {article}: {answer} (refused {times})")) {
-                warn!(pull = name, %article, answer, tries, "article {done}: the server refuses it");
+                warn!(pull = name, %article, answer, tries, "article {done}");
             }
         }
         Ok(())
     }
-}
-
-fn id_of(wire: &[u8]) -> Option<MessageId<'_>> {
-    MessageId::from_header(Article::parse(wire).ok()?.header(Known::MessageId)?)
 }

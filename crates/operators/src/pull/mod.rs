@@ -25,7 +25,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nntp_io::rate::Bandwidth;
 use nntp_io::{Client, Error, Limits, Role};
@@ -78,11 +78,19 @@ pub struct PullSpec {
     /// Time for which a refused article is requested, in seconds.
     #[serde(default = "give_up_secs")]
     pub give_up_secs: u64,
+    /// How long the server may take for an answer, in milliseconds.
+    #[serde(default = "answer_timeout_ms")]
+    pub answer_timeout_ms: u64,
 }
 
 /// Returns that time without a `[[pull]]` section, in seconds.
 pub fn give_up_secs() -> u64 {
     3 * 24 * 3600
+}
+
+/// How long a server may take for an answer without a `[[pull]]` section, in milliseconds.
+pub fn answer_timeout_ms() -> u64 {
+    60_000
 }
 
 impl From<&Pull> for PullSpec {
@@ -97,7 +105,16 @@ impl From<&Pull> for PullSpec {
             connections: pull.connections,
             bytes_per_sec_max: pull.bytes_per_sec_max,
             give_up_secs: pull.give_up_after.as_secs(),
+            answer_timeout_ms: u64::try_from(pull.answer_timeout.as_millis()).unwrap_or(u64::MAX),
         }
+    }
+}
+
+impl PullSpec {
+    /// What the server may cost.
+    fn limits(&self) -> Limits {
+        let answer_timeout = Duration::from_millis(self.answer_timeout_ms);
+        Limits { answer_timeout, idle_timeout: answer_timeout, ..Limits::default() }
     }
 }
 
@@ -123,8 +140,8 @@ pub(crate) enum PullError {
     Server(Error),
     /// Our spool accepts nothing.
     Spool(String),
-    /// The server refuses more articles than can be set aside; contains the last of them.
-    RefusesAll(String),
+    /// More articles were refused than can be set aside; the last of them.
+    TooManyAside(String),
     /// The marks cannot be read or written.
     Marks(io::Error),
     /// The server stops, or the client no longer waits for the end.
@@ -137,7 +154,7 @@ impl fmt::Display for PullError {
             Self::Config(text) => f.write_str(text),
             Self::Server(error) => error.fmt(f),
             Self::Spool(text) => write!(f, "the spool stopped accepting: {text}"),
-            Self::RefusesAll(text) => write!(f, "the server refuses too many articles: {text}"),
+            Self::TooManyAside(text) => write!(f, "too many articles are set aside: {text}"),
             Self::Stopped => f.write_str("the pull was stopped"),
             Self::Marks(error) => write!(f, "marks of what was fetched: {error}"),
         }
@@ -160,7 +177,7 @@ impl From<io::Error> for PullError {
 pub(crate) async fn run(spec: &PullSpec, ground: &Ground, counts: &Arc<Counts>) -> Result<(), PullError> {
     let groups = Groups::parse(&spec.groups).map_err(PullError::Config)?;
     let target =
-        block_in_place(|| spec.dial.target(Role::Reader, Limits::default())).map_err(PullError::Config)?;
+        block_in_place(|| spec.dial.target(Role::Reader, spec.limits())).map_err(PullError::Config)?;
     let (mut marks, is_damaged) = block_in_place(|| Marks::open(&ground.data, &spec.dial.to))?;
     if is_damaged {
         warn!(pull = spec.name, "marks of what was fetched are damaged: everything is looked at again");

@@ -57,10 +57,19 @@ pub(super) enum Part {
     },
 }
 
+/// An article that has come.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub article: RemoteArticle,
+    pub wire: Vec<u8>,
+    /// Given back when it is filed.
+    pub _room: OwnedSemaphorePermit,
+}
+
 /// A piece of a chunk, for the filer.
 #[derive(Debug)]
 pub(super) enum Piece {
-    Article(Vec<u8>, OwnedSemaphorePermit),
+    Article(Fetched),
     /// An article that the server refuses to send.
     Aside(RemoteArticle, Refusal),
     /// A group that the server does not let us read: the rest of the chunk is missing.
@@ -92,10 +101,10 @@ pub(super) struct Over;
 
 impl Chunk {
     /// Hands an article to the filer, once there is room for it.
-    pub async fn hand_over(&self, wire: Vec<u8>) -> Result<(), Over> {
+    pub async fn hand_over(&self, article: RemoteArticle, wire: Vec<u8>) -> Result<(), Over> {
         let kib = u32::try_from(wire.len() >> 10).unwrap_or(u32::MAX).clamp(1, WAITING_KIB_MAX);
         let room = self.room.clone().acquire_many_owned(kib).await.map_err(|_| Over)?;
-        self.pieces.send(Piece::Article(wire, room)).await.map_err(|_| Over)
+        self.pieces.send(Piece::Article(Fetched { article, wire, _room: room })).await.map_err(|_| Over)
     }
 
     /// Reports a refusal to the filer.
@@ -325,14 +334,15 @@ mod tests {
         let (one, _two) = (plan.try_next().unwrap(), plan.try_next().unwrap());
         assert_eq!(plan.try_next().unwrap_err(), Later::Wait);
         let large = vec![b'x'; 700 << 10];
-        one.hand_over(large.clone()).await.unwrap();
-        let mut second = std::pin::pin!(one.hand_over(large));
+        let article = RemoteArticle::of_id("<1@x>".into());
+        one.hand_over(article.clone(), large.clone()).await.unwrap();
+        let mut second = std::pin::pin!(one.hand_over(article, large));
         assert!(
             std::future::poll_fn(|cx| std::task::Poll::Ready(second.as_mut().poll(cx).is_pending())).await
         );
         let mut coming = filer.recv().await.unwrap();
         assert!(
-            matches!(coming.pieces.recv().await, Some(Piece::Article(wire, _)) if wire.len() == 700 << 10)
+            matches!(coming.pieces.recv().await, Some(Piece::Article(came)) if came.wire.len() == 700 << 10)
         );
         second.await.unwrap();
         drop(coming);

@@ -163,8 +163,8 @@ pub fn summary(run: &PullCounts) -> String {
     also(run.duplicates, "known by then");
     also(run.known, "known and not fetched");
     also(run.missing, "listed and not there");
-    also(run.set_aside, "refused and set aside");
-    also(run.given_up, "refused and given up");
+    also(run.set_aside, "set aside");
+    also(run.given_up, "given up");
     if run.groups_made > 0 {
         text.push_str(&format!("; {} made", counted(run.groups_made, "group")));
     }

@@ -193,7 +193,8 @@ impl Worker {
         if let Err(end) = end {
             // An expired login is not the fault of the last request.
             if !matches!(end, End::Broken(Error::LoggedOut(_))) {
-                self.note_break(&pipeline);
+                let is_silent = matches!(end, End::Broken(Error::TimedOut(_)));
+                self.note_break(&pipeline, is_silent);
             }
             // Unanswered articles are requested again, and no longer count as being fetched.
             for asked in &pipeline.asked {
@@ -369,11 +370,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Records the request at which a connection ended.
-    fn note_break(&mut self, pipeline: &Pipeline) {
+    /// Notes at what a connection ended, or where the server fell silent (`is_silent`).
+    fn note_break(&mut self, pipeline: &Pipeline, is_silent: bool) {
         let suspect = match pipeline.asked.front() {
-            // Any of several outstanding articles may be the cause.
-            Some(Asked::Article(sequence, article)) if pipeline.articles == 1 => {
+            // A connection may end at any of several that are on their way; silence is the next answer's.
+            Some(Asked::Article(sequence, article)) if is_silent || pipeline.articles == 1 => {
                 Some(Suspect::Article(*sequence, article.clone()))
             }
             Some(Asked::Article(..)) | None => None,
@@ -470,11 +471,11 @@ impl Worker {
             bandwidth.allowance(1).await;
         }
         if bytes > self.fetching.article_bytes_max {
-            self.fetching.counts.reject("larger than site.article_bytes_max", &article.to_string());
+            self.fetching.counts.reject("larger than site.article_bytes_max", article);
             self.fetching.forget(article);
         } else {
             if let Some(open) = self.place(sequence).and_then(|at| self.open.get(at)) {
-                open.chunk.hand_over(wire).await?;
+                open.chunk.hand_over(article.clone(), wire).await?;
             }
         }
         self.dealt_with(sequence, article);
@@ -577,8 +578,8 @@ impl Fetching {
         unknown
     }
 
-    /// Stops counting an article as being fetched.
-    fn forget(&self, article: &RemoteArticle) {
+    /// An article is not on its way any more.
+    pub(super) fn forget(&self, article: &RemoteArticle) {
         if !article.id.is_empty() {
             self.on_the_way.lock().remove(&self.spool.key(article.id.as_bytes()));
         }

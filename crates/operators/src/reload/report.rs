@@ -2,6 +2,7 @@
 
 use super::Next;
 use site::Site;
+use site_base::units::counted;
 use site_config::{Change, Difference};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,10 +28,10 @@ impl ReloadReport {
             let connections = peer
                 .filter(|_| difference.change == Change::Removed)
                 .map_or(0, |peer| site.permits.of_peer(peer));
-            let fate = if done { "are" } else { "would be" };
+            let fate = if done { "to be" } else { "would be" };
             match connections {
                 0 => difference.to_string(),
-                n => format!("{difference}; its {n} connections {fate} notified and closed"),
+                n => format!("{difference}; {} {fate} notified and closed", counted(n as u64, "connection")),
             }
         };
         Self {
@@ -59,8 +60,7 @@ impl ReloadReport {
         let (count, file) = (self.now.len(), self.file.display());
         let changes = match count {
             0 => "no change".to_owned(),
-            1 => "1 change".to_owned(),
-            n => format!("{n} changes"),
+            n => counted(n as u64, "change"),
         };
         let mut text = match self.done {
             true => format!("{file} reloaded: {changes}"),

@@ -13,7 +13,7 @@ pub mod proxied;
 pub use bind::addresses_of;
 pub use bind::{Bound, bind};
 
-use crate::Site;
+use crate::site::Site;
 use accept::accept_all;
 use arc_swap::ArcSwap;
 use bind::{bind_with, listen, listen_beside};

@@ -23,6 +23,8 @@ const FIXED_BYTES: usize = 16;
 const LINE_BYTES_MAX: usize = 107;
 /// Longest header of version 2: addresses and what proxies add to them, such as the name of a certificate.
 const HEADER_BYTES_MAX: usize = 4096;
+/// Why a client without an address is refused.
+const UNNAMED: &str = "its PROXY header does not say which client it comes from";
 /// Time within which a proxy must send the header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -35,11 +37,13 @@ pub struct ProxiedEnds {
     pub local: SocketAddr,
 }
 
-/// Reads the header; `None` for a connection that the proxy makes for itself, such as a health check.
+/// Reads the header; `None` for a connection that the proxy makes for itself, such as a health check (LOCAL):
+/// both ends are then those of the connection.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`] if there is no header or a malformed one, [`io::ErrorKind::TimedOut`], and
-/// those of the socket.
+/// [`io::ErrorKind::InvalidData`] if there is no header, a malformed one, or one of a client without an
+/// address (UNKNOWN, UNSPEC, UNIX), which must not get the rights of the proxy; [`io::ErrorKind::TimedOut`],
+/// and those of the socket.
 pub async fn read_header(socket: &mut Socket) -> io::Result<Option<ProxiedEnds>> {
     let stream = socket.registered()?;
     let bytes =
@@ -91,11 +95,18 @@ async fn read_more(
 fn ends(bytes: &[u8]) -> io::Result<Option<ProxiedEnds>> {
     let malformed = || invalid("its PROXY header is malformed");
     match ProxyHeader::parse(bytes, ParseConfig::default()) {
-        Ok((header, length)) if length == bytes.len() => Ok(header
-            .proxied_address()
-            .map(|ends| ProxiedEnds { client: ends.source, local: ends.destination })),
+        Ok((_, length)) if length == bytes.len() && is_local(bytes) => Ok(None),
+        Ok((header, length)) if length == bytes.len() => {
+            let ends = header.proxied_address().ok_or_else(|| invalid(UNNAMED))?;
+            Ok(Some(ProxiedEnds { client: ends.source, local: ends.destination }))
+        }
         _ => Err(malformed()),
     }
+}
+
+/// Whether a header is one of version 2 with the command LOCAL. Version 1 has no such word.
+fn is_local(bytes: &[u8]) -> bool {
+    bytes.starts_with(SIGNATURE) && bytes.get(PREFIX_BYTES).is_some_and(|command| command & 0x0f == 0)
 }
 
 fn invalid(why: &'static str) -> io::Error {
@@ -141,11 +152,11 @@ mod tests {
                 between("192.0.2.7:5555", "192.0.2.1:119"),
             ),
             (b"PROXY TCP6 2001:db8::7 ::1 5555 563\r\n".to_vec(), between("[2001:db8::7]:5555", "[::1]:563")),
-            (b"PROXY UNKNOWN\r\n".to_vec(), None),
-            (b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n".to_vec(), None),
             (version_2(1, 0x11, &four), between("192.0.2.7:5555", "192.0.2.1:119")),
             (version_2(1, 0x11, &with_more), between("192.0.2.7:5555", "192.0.2.1:119")),
             (version_2(0, 0, &[]), None),
+            // The addresses of the proxy itself do not matter.
+            (version_2(0, 0x11, &four), None),
         ] {
             let input = [&header[..], b"MODE READER\r\n"].concat();
             let (read, rest) = read(&input).await;
@@ -167,6 +178,11 @@ mod tests {
             &version_2(1, 0x11, &vec![0; HEADER_BYTES_MAX]),
             &version_2(9, 0x11, &[0; 12]),
             b"PROXY TCP4 192.0.2.7 192.0.2.1 5555",
+            // Clients whose addresses the proxy does not know.
+            b"PROXY UNKNOWN\r\n",
+            b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n",
+            &version_2(1, 0, &[]),
+            &version_2(1, 0x31, &[b'/'; 216]),
         ] {
             assert!(read(input).await.0.is_err(), "{}", input.escape_ascii());
         }

@@ -56,9 +56,9 @@ pub(super) async fn send(server: &str, identity: &str, mail: &Mail) -> Result<()
     let body = if eight_bit { " BODY=8BITMIME" } else { "" };
     let sender = talk.ask(&format!("MAIL FROM:<{}>{body}", mail.from)).await.map_err(down)?;
     if sender.code != 250 {
-        // It may be our sender address that is refused, which an operator can correct: no mail is given up
-        // for that.
-        return Err(down(sender.text));
+        // It may be our sender that is refused, which an operator can put right: the mail is not given up at
+        // once. That sender, or the size, is this mail's, so others are tried.
+        return Err(Unsent::Later(format!("{server}: {}", sender.text)));
     }
     let recipient = talk.ask(&format!("RCPT TO:<{}>", mail.to)).await;
     settled(server, recipient, &[250, 251, 252])?;

@@ -135,6 +135,14 @@ impl Request<'_> {
 }
 
 impl<S: NewsSource> Reader<S> {
+    /// Whether overview rows have what is asked for.
+    pub(super) fn rows_have(&self, name: &[u8], form: Form) -> bool {
+        matches!(
+            Column::of(name, form, self.view.overview_headers()),
+            Some(Column::Overview(_) | Column::Further(_))
+        )
+    }
+
     pub(super) async fn hdr(
         &mut self,
         form: Form,

@@ -4,7 +4,7 @@
 //! (`serve::window`) if the operator configures that, so the operator is warned in time. A task of `server`.
 //! Sources: RFC 3977 section 6 (numbers up to 2,147,483,647), the decision on it.
 
-use crate::Site;
+use crate::site::Site;
 use spool::Spool;
 use std::sync::Arc;
 use std::time::Duration;

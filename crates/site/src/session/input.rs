@@ -6,7 +6,7 @@
 //! the deadline's timer is set again only when it fires, so a command costs no timer.
 
 use super::budget::{Budget, Charge, NoRoom, READ_AHEAD_BYTES, Room};
-use crate::Signal;
+use crate::site::Signal;
 use nntp_io::pool::{self, BUFFER_BYTES};
 use nntp_io::{Output, Transport};
 use std::future::poll_fn;

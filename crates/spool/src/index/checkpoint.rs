@@ -54,6 +54,8 @@ pub(crate) struct GroupCheckpoint {
     pub live: LiveSet,
     pub blocks: Vec<BlockState>,
     pub open: Rows,
+    /// When the active entry last changed, Unix seconds; 0: not recorded.
+    pub changed: u64,
 }
 
 /// A volume of retained articles in a checkpoint.

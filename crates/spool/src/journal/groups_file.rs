@@ -70,6 +70,10 @@ pub(crate) struct GroupsFound {
     pub payloads: Vec<Vec<u8>>,
     /// Position up to which the journal was durable.
     pub synced: u64,
+    /// Copies that are damaged, or were not written to their end.
+    pub damaged: Vec<PathBuf>,
+    /// A copy that is missing, beside one that is there.
+    pub missing: Option<PathBuf>,
 }
 
 /// One copy as read from disk.
@@ -111,10 +115,20 @@ pub(crate) struct GroupsFile {
 impl GroupsFile {
     /// Reads the existing copies; rows may be added once a state is written.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<(Self, GroupsFound)> {
-        let mut copies = Vec::new();
+        let (mut copies, mut damaged, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         for (index, name) in NAMES.iter().enumerate() {
-            copies.extend(read(&**disk, &dir.join(name))?.map(|copy| (index, copy)));
+            let path = dir.join(name);
+            let Some(bytes) = read(&**disk, &path)? else {
+                missing.push(path);
+                continue;
+            };
+            let copy = decode(&bytes);
+            if !copy.as_ref().is_some_and(|copy| copy.whole) {
+                damaged.push(path);
+            }
+            copies.extend(copy.map(|copy| (index, copy)));
         }
+        let missing = missing.pop().filter(|_| missing.is_empty());
         copies.sort_by_key(|(_, copy)| copy.sequence);
         let newest_whole = copies.iter().rev().find(|(_, copy)| copy.whole).map(|(index, _)| *index);
         let inner = Inner {
@@ -122,7 +136,8 @@ impl GroupsFile {
             sequence: copies.last().map_or(0, |(_, copy)| copy.sequence),
             ..Inner::default()
         };
-        let mut found = GroupsFound { exists: !copies.is_empty(), ..GroupsFound::default() };
+        let mut found =
+            GroupsFound { exists: !copies.is_empty(), damaged, missing, ..GroupsFound::default() };
         for (_, copy) in copies {
             found.next_group = found.next_group.max(copy.next_group);
             found.synced = found.synced.max(copy.synced);
@@ -228,7 +243,10 @@ impl GroupsFile {
         // The lock excludes half-written rows.
         let _inner = self.inner.lock();
         let paths = NAMES.map(|name| self.dir.join(name));
-        let whole = |path: &PathBuf| read(&*self.disk, path).ok().flatten().is_some_and(|copy| copy.whole);
+        let whole = |path: &PathBuf| {
+            let bytes = read(&*self.disk, path).ok().flatten();
+            bytes.and_then(|bytes| decode(&bytes)).is_some_and(|copy| copy.whole)
+        };
         paths.into_iter().filter(|path| !whole(path)).collect()
     }
 }
@@ -272,8 +290,8 @@ fn row_at(bytes: &[u8], sequence: u64, offset: usize) -> Option<&[u8]> {
     (checksum(sequence, offset as u64, payload) == u32::from_le_bytes(crc)).then_some(payload)
 }
 
-/// Reads a copy; `None` if it does not exist, or its head is damaged.
-fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<GroupsCopy>> {
+/// The bytes of a copy, as far as they can be read; `None` if there is none.
+fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
     let file = match disk.open(path, Open::ReadOnly) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
@@ -282,9 +300,10 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<GroupsCopy>> {
     // An unreadable file is treated as damaged.
     let n = file.read_at(&mut bytes, 0).unwrap_or(0);
     bytes.truncate(n);
-    Ok(decode(&bytes))
+    Ok(Some(bytes))
 }
 
+/// What a copy says; `None` if its head is damaged.
 fn decode(bytes: &[u8]) -> Option<GroupsCopy> {
     let (head, crc) = bytes.get(..SYNCED_AT)?.split_at(SYNCED_AT - 4);
     if !head.starts_with(MAGIC) || crc != disk::crc::crc32c(head).to_le_bytes() {

@@ -1,4 +1,4 @@
-//! Pages of mapped files that could not be read when they were touched ([`crate::disk::Mapping::lost`]):
+//! Pages of mapped files that could not be read when they were touched ([`disk::Mapping::lost`]):
 //! usage bitmaps, history and its index. All of it can be recovered from elsewhere, except Message-IDs on a
 //! page of the history log that were remembered without an article.
 //!

@@ -15,10 +15,11 @@ use super::searching::first_asked;
 use super::table::{Table, Upstream};
 use super::together::{Pipelined, Promised, ask_together, tickets};
 use super::{UpstreamGroup, Upstreams};
-use crate::{Foreseen, Part};
+use crate::{Foreseen, Part, Side};
 use hashbrown::{HashMap, HashSet};
 use site_base::lock::Leaf;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -30,6 +31,8 @@ const SESSION_BYTES_MAX: u64 = 16 << 20;
 const ALL_BYTES_MAX: u64 = 128 << 20;
 /// Bytes represented by one permit.
 const PERMIT_BYTES: u64 = 64 << 10;
+/// Among so many times their count of numbers neighbours are looked for.
+const SPARSE_MAX: u64 = 8;
 /// Assumed size of an article before any has arrived.
 const USUAL_BYTES: u64 = 64 << 10;
 
@@ -148,6 +151,7 @@ impl Upstreams {
     async fn plan(&self, foreseen: &[Foreseen<'_, UpstreamGroup>]) -> Plan {
         let mut plan = Plan::default();
         let mut numbers: Vec<(&UpstreamGroup, u64, Part)> = Vec::new();
+        let mut rows: Vec<(&UpstreamGroup, RangeInclusive<u64>)> = Vec::new();
         let needs_heads = !self.shared.refusing.load().is_nothing();
         for one in foreseen {
             match *one {
@@ -162,7 +166,17 @@ impl Upstreams {
                 Foreseen::Article(crate::Place::Number(group, number), part) => {
                     numbers.push((group, number, part));
                 }
+                Foreseen::Rows(group, ref range) => rows.push((group, range.clone())),
+                Foreseen::Neighbours(selected, from, side, count) => {
+                    let Ok(group) = selected.current() else { continue };
+                    rows.extend(neighbours(group, from, side, count).await.map(|range| (selected, range)));
+                }
             }
+        }
+        if let Some((selected, _)) = rows.first()
+            && let Ok(group) = selected.current()
+        {
+            fetch_rows(group, rows.into_iter().map(|(_, range)| range).collect()).await;
         }
         // All of them are in the selected group.
         if let Some((selected, ..)) = numbers.first()
@@ -289,6 +303,39 @@ async fn there(group: &Arc<Group>, numbers: Vec<(u64, Part)>) -> Vec<(Place, Par
         |(number, _): &(u64, Part)| range.contains(number) && group.shelf.exists(*number) != Some(false);
     let there = numbers.into_iter().filter(is_there);
     there.map(|(number, part)| (Place::Number(group.clone(), number), part)).collect()
+}
+
+/// Has the rows of some ranges fetched, as far as the group has such numbers.
+async fn fetch_rows(group: &Arc<Group>, ranges: Vec<RangeInclusive<u64>>) {
+    let Ok(Some((all, _))) = group.within(0..=u64::MAX).await else { return };
+    let within = |range: RangeInclusive<u64>| *range.start().max(all.start())..=*range.end().min(all.end());
+    group.fetch_ahead(ranges.into_iter().map(within).filter(|range| !range.is_empty()).collect());
+}
+
+/// The range in which so many neighbours of a number are; `None`: it is not known.
+async fn neighbours(group: &Arc<Group>, from: u64, side: Side, count: usize) -> Option<RangeInclusive<u64>> {
+    let reach = (count as u64).saturating_mul(SPARSE_MAX);
+    let range = match side {
+        Side::Next => from.checked_add(1)?..=from.saturating_add(reach),
+        Side::Previous => from.saturating_sub(reach)..=from.checked_sub(1)?,
+    };
+    let (range, marks) = group.within(range).await.ok()??;
+    group.know_numbers(&range, marks).await.ok()?;
+    let mut far = from;
+    for _ in 0..count {
+        let rest = match side {
+            Side::Next => far.max(*range.start() - 1) + 1..=*range.end(),
+            Side::Previous => *range.start()..=far.min(range.end() + 1).checked_sub(1)?,
+        };
+        match group.shelf.neighbour(rest, side) {
+            Some(found) => far = found,
+            None => break,
+        }
+    }
+    match side {
+        Side::Next => (far > from).then(|| *range.start()..=far),
+        Side::Previous => (far < from).then(|| far..=*range.end()),
+    }
 }
 
 /// Requests made ahead by sessions.

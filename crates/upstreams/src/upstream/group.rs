@@ -44,6 +44,9 @@ const LOOK_BYTES: usize = 128 << 10;
 /// How many of the newest numbers may be fetched without a request.
 const AHEAD_NUMBERS_MAX: u64 = 100_000;
 
+/// Ranges that are asked for in one go.
+const RANGES_MAX: usize = 64;
+
 /// One group of an upstream.
 pub(super) struct Group {
     pub name: Box<[u8]>,
@@ -89,6 +92,8 @@ struct Fetching {
     is_running: bool,
     /// Wanted ranges; the first is being fetched.
     wanted: VecDeque<RangeInclusive<u64>>,
+    /// How many of them that is.
+    asked: usize,
     /// Rows that have arrived for it: consecutive parts of the range, each complete.
     arrived: Vec<(RangeInclusive<u64>, Vec<u8>)>,
     /// Number up to which missing rows are fetched, newest first, when nothing is wanted.
@@ -127,6 +132,42 @@ impl Fetching {
             up_to = Some(part.end() + 1);
         }
         up_to.map(|next| (next - 1).min(*range.end()))
+    }
+
+    /// The ranges at the front that are asked for in one go: several that have no number in common, or the
+    /// first part of a long one.
+    fn ask_next(&mut self) -> Vec<RangeInclusive<u64>> {
+        let (mut ranges, mut numbers) = (Vec::<RangeInclusive<u64>>::new(), 0_u64);
+        for range in &self.wanted {
+            let last = (*range.end()).min(range.start().saturating_add(NUMBERS_MAX - 1));
+            numbers = numbers.saturating_add(last - range.start() + 1);
+            let is_apart = !ranges.iter().any(|other| have_common(other, range));
+            if !ranges.is_empty() && (!is_apart || numbers > NUMBERS_MAX || ranges.len() >= RANGES_MAX) {
+                break;
+            }
+            ranges.push(*range.start()..=last);
+        }
+        self.asked = ranges.len();
+        ranges
+    }
+
+    /// What was asked for has come.
+    fn end_asked(&mut self, ranges: &[RangeInclusive<u64>]) {
+        self.arrived.clear();
+        for range in ranges {
+            if let Some(wanted) = self.wanted.pop_front()
+                && range.end() < wanted.end()
+            {
+                self.wanted.push_front(range.end() + 1..=*wanted.end());
+            }
+        }
+        self.asked = 0;
+    }
+
+    /// Rows of a part of a range have arrived.
+    fn take(&mut self, part: RangeInclusive<u64>, rows: &[u8]) {
+        let at = self.arrived.partition_point(|(other, _)| other.start() < part.start());
+        self.arrived.insert(at, (part, rows.to_vec()));
     }
 
     /// Returns the number from which on, downwards, rows are fetched without a request.
@@ -446,9 +487,7 @@ impl Group {
             if range.start() < range.end() {
                 fetching.ahead = self.shelf.marks().map(|marks| marks.high);
             }
-            if !std::mem::replace(&mut fetching.is_running, true) {
-                tokio::spawn(Running(self.clone()).run());
-            }
+            self.run_fetching(&mut fetching);
             fetching.failures
         };
         fetched.await;
@@ -456,6 +495,47 @@ impl Group {
         match &fetching.trouble {
             Some(trouble) if fetching.failures != failures => Err(trouble.clone().into()),
             _ => Ok(!fetching.wanted.iter().any(|wanted| wanted.contains(range.start()))),
+        }
+    }
+
+    fn run_fetching(self: &Arc<Self>, fetching: &mut Fetching) {
+        if !std::mem::replace(&mut fetching.is_running, true) {
+            tokio::spawn(Running(self.clone()).run());
+        }
+    }
+
+    /// Has rows fetched that will be asked for soon, as far as they are not here; waits for none.
+    pub fn fetch_ahead(self: &Arc<Self>, ranges: Vec<RangeInclusive<u64>>) {
+        let (mut missing, mut numbers) = (Vec::new(), 0_u64);
+        for range in joined(ranges) {
+            self.append_missing(range, &mut missing);
+        }
+        missing.retain(|range| {
+            numbers = numbers.saturating_add(range.end() - range.start()).saturating_add(1);
+            numbers <= NUMBERS_MAX
+        });
+        let mut fetching = self.fetching.lock();
+        missing.retain(|range| !fetching.wanted.iter().any(|wanted| have_common(wanted, range)));
+        if !missing.is_empty() {
+            fetching.wanted.extend(missing);
+            self.run_fetching(&mut fetching);
+        }
+    }
+
+    /// Appends the parts of a range of which no rows are here.
+    fn append_missing(&self, range: RangeInclusive<u64>, missing: &mut Vec<RangeInclusive<u64>>) {
+        let (mut from, mut rows) = (*range.start(), Vec::new());
+        while from <= *range.end() {
+            rows.clear();
+            from = match self.shelf.rows(from..=*range.end(), LOOK_BYTES, &mut rows) {
+                Rows::Done => return,
+                Rows::Limit { next } => next,
+                Rows::Missing { range } => {
+                    let next = range.end().saturating_add(1);
+                    missing.push(range);
+                    next
+                }
+            };
         }
     }
 
@@ -467,7 +547,8 @@ impl Group {
             fetched.as_mut().enable();
             let is_coming = {
                 let fetching = self.fetching.lock();
-                fetching.is_running && fetching.wanted.iter().any(|wanted| *wanted.end() == last)
+                let asked = fetching.wanted.iter().take(fetching.asked).next_back();
+                fetching.is_running && asked.is_some_and(|asked| *asked.end() == last)
             };
             if !is_coming {
                 return;
@@ -481,22 +562,25 @@ impl Group {
         loop {
             let wanted = self.fetching.lock().wanted.front().cloned();
             let is_asked_for = wanted.is_some();
-            let Some(wanted) = wanted.or_else(|| self.next_ahead()) else { return };
-            let (first, end) = wanted.into_inner();
-            let last = end.min(first.saturating_add(NUMBERS_MAX - 1));
+            if wanted.or_else(|| self.next_ahead()).is_none() {
+                return;
+            }
             let (group, made) = (self.clone(), self.made.load(Ordering::SeqCst));
+            let ranges = self.fetching.lock().ask_next();
+            let first = ranges.first().map(|range| *range.start());
+            let last = ranges.last().map(|range| *range.end());
             let question = AskRows {
                 group: self.name.clone(),
-                range: first..=last,
+                ranges: ranges.clone(),
                 is_here: self.is_here.clone(),
                 headers: self.cache.overview_headers(),
                 take: move |range: RangeInclusive<u64>, rows: &[u8]| {
-                    let is_last = *range.end() == last;
+                    let is_last = Some(*range.end()) == last;
                     let mut fetching = group.fetching.lock();
-                    if *range.start() == first {
+                    if Some(*range.start()) == first {
                         fetching.arrived.clear();
                     }
-                    fetching.arrived.push((range, rows.to_vec()));
+                    fetching.take(range, rows);
                     if is_asked_for {
                         fetching.asked_rows += memchr::memchr_iter(b'\n', rows).count() as u64;
                     }
@@ -517,11 +601,7 @@ impl Group {
                 self.keep_arrived();
             }
             let mut fetching = self.fetching.lock();
-            fetching.arrived.clear();
-            fetching.wanted.pop_front();
-            if last < end && trouble.is_none() {
-                fetching.wanted.push_front(last + 1..=end);
-            }
+            fetching.end_asked(&ranges);
             if let Some(trouble) = trouble {
                 fetching.failures += 1;
                 fetching.trouble = Some(trouble);
@@ -594,6 +674,25 @@ impl Group {
     pub fn stale(&self) -> SourceError {
         SourceError::Unavailable(format!("{} was renumbered, and must be selected again", shown(&self.name)))
     }
+}
+
+fn have_common(one: &RangeInclusive<u64>, other: &RangeInclusive<u64>) -> bool {
+    one.start() <= other.end() && other.start() <= one.end()
+}
+
+/// Ranges in their order, those that follow each other or have numbers in common as one.
+fn joined(mut ranges: Vec<RangeInclusive<u64>>) -> Vec<RangeInclusive<u64>> {
+    ranges.sort_unstable_by_key(|range| *range.start());
+    let mut joined: Vec<RangeInclusive<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if *range.start() <= last.end().saturating_add(1) => {
+                *last = *last.start()..=*last.end().max(range.end());
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
 }
 
 /// The task that fetches rows of a group.

@@ -21,7 +21,7 @@ const NAME_BYTES_MAX: usize = 200;
 const FEW: usize = 64;
 
 impl Group {
-    /// Returns a header of the articles of a range; see [`crate::source::NewsSource::header`].
+    /// Returns a header of the articles of a range; see [`crate::NewsSource::header`].
     pub async fn header(&self, range: RangeInclusive<u64>, name: &[u8]) -> Answer<Option<HeaderLines>> {
         if name.len() > NAME_BYTES_MAX {
             return Ok(None);

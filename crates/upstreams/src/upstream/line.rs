@@ -11,8 +11,8 @@ use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
 use nntp_io::{Client, Error};
 use site_base::lock::Leaf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Commands found missing on a server: it is asked in another way from then on. CAPABILITIES would cost a
@@ -25,6 +25,9 @@ pub(super) struct Lacking {
     pub hdr: AtomicBool,
     /// LISTGROUP with a range (RFC 3977 section 6.1.2); the name alone is sent.
     pub ranges: AtomicBool,
+    /// How many seconds its clock is ahead of ours, if it offers LIST ACTIVE.MODTIME; asked once, when a list
+    /// is refreshed.
+    pub clock_ahead: OnceLock<Option<i64>>,
 }
 
 /// Time when a server was last heard, on any connection.

@@ -4,11 +4,12 @@
 //! If the upstream is away, the list fetched last is shown. Sources: RFC 3977 section 7.6, RFC 6048 section
 //! 2; the NewsCache paper, section 7, for passing lists on while they arrive.
 
+use super::changes::{AskActive, changed_at};
 use super::flight::{Flight, Landing};
 use super::line::Line;
 use super::pool::{Pool, Question};
 use super::trouble::Trouble;
-use crate::{Answer, Base, GroupInfo, GroupList, Marks};
+use crate::{Answer, Base, GroupInfo, GroupList, Marks, has_changed};
 use lock_order::Ordered;
 use netnews::decimal::parse_decimal;
 use netnews::newsgroups;
@@ -28,7 +29,7 @@ const LATER_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a list examined at once.
 const AHEAD_BYTES: usize = 32 << 10;
 /// Largest list: several times the size on the servers with the most groups.
-const LIST_BYTES_MAX: usize = 32 << 20;
+pub(super) const LIST_BYTES_MAX: usize = 32 << 20;
 
 /// Kind of a list that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,10 +87,12 @@ impl Lists {
                     return Ok(list.clone());
                 }
                 old => {
-                    let old = old.clone();
-                    let list = begin(pool, kind.command().into(), Some((cache.clone(), kind)));
-                    *kept = Some((list, Instant::now()));
-                    old.filter(|(list, _)| list.look(|cargo| cargo.end == Some(Ok(()))))
+                    let is_whole = |list: &List| list.look(|cargo| cargo.end == Some(Ok(())));
+                    let old = old.clone().filter(|(list, _)| is_whole(list));
+                    let before = old.as_ref().map(|(list, _)| list.clone());
+                    let keep = Keep { cache: cache.clone(), kind, before };
+                    *kept = Some((begin(pool, kind.command().into(), Some(keep)), Instant::now()));
+                    old
                 }
             }
         };
@@ -149,13 +152,28 @@ pub(super) async fn fetch(pool: &Arc<Pool>, command: Vec<u8>) -> Result<List, Tr
     Ok(list)
 }
 
+/// As what a list is kept.
+struct Keep {
+    cache: Cache,
+    kind: Kind,
+    /// The whole list that was fetched last since the start.
+    before: Option<List>,
+}
+
 /// Begins fetching a list; `keep` states where and as what it is kept.
-fn begin(pool: &Arc<Pool>, command: Vec<u8>, keep: Option<(Cache, Kind)>) -> List {
+fn begin(pool: &Arc<Pool>, command: Vec<u8>, keep: Option<Keep>) -> List {
     let (list, landing) = Flight::begin();
     let pool = pool.clone();
     tokio::spawn(async move {
-        let end = pool.ask(AskList { command, landing: &landing }).await;
-        if let (Ok(()), Some((cache, kind))) = (&end, keep)
+        let end = match &keep {
+            Some(Keep { cache, kind: Kind::Active, before }) => {
+                let on_disk = || block_in_place(|| cached(cache, pool.name(), Kind::Active));
+                let kept = before.clone().or_else(on_disk);
+                pool.ask(AskActive { kept, landing: &landing }).await
+            }
+            _ => pool.ask(AskList { command, landing: &landing }).await,
+        };
+        if let (Ok(()), Some(Keep { cache, kind, .. })) = (&end, keep)
             && let Err(error) = block_in_place(|| put(&cache, pool.name(), kind, &landing))
         {
             warn!(%error, "the cache cannot keep a list");
@@ -238,24 +256,37 @@ impl Question for AskList<'_> {
         if !status.has_block {
             return Err(status.refused());
         }
-        let (mut lines, mut enough) = (Vec::new(), FIRST_BYTES);
-        while let Some(text) = line.block_line().await? {
-            lines.extend_from_slice(text);
-            lines.push(b'\n');
-            if lines.len() >= enough || !line.has_block_line() {
-                enough = (enough * 2).min(LATER_BYTES_MAX);
-                let len = self.landing.change(|cargo| {
-                    cargo.bytes.append(&mut lines);
-                    cargo.bytes.len()
-                });
-                if len > LIST_BYTES_MAX {
-                    return Err(Trouble::Wrong("a list without end".into()));
-                }
+        let append = |text: &[u8], into: &mut Vec<u8>| {
+            into.extend_from_slice(text);
+            into.push(b'\n');
+        };
+        take_lines(line, self.landing, Vec::new(), append).await
+    }
+}
+
+/// Takes the lines of a block as `append` appends them, after those in `lines`.
+pub(super) async fn take_lines(
+    line: &mut Line,
+    landing: &Landing<()>,
+    mut lines: Vec<u8>,
+    append: impl Fn(&[u8], &mut Vec<u8>),
+) -> Result<(), Trouble> {
+    let mut enough = FIRST_BYTES;
+    while let Some(text) = line.block_line().await? {
+        append(text, &mut lines);
+        if lines.len() >= enough || !line.has_block_line() {
+            enough = (enough * 2).min(LATER_BYTES_MAX);
+            let len = landing.change(|cargo| {
+                cargo.bytes.append(&mut lines);
+                cargo.bytes.len()
+            });
+            if len > LIST_BYTES_MAX {
+                return Err(Trouble::Wrong("a list without end".into()));
             }
         }
-        self.landing.change(|cargo| cargo.bytes.append(&mut lines));
-        Ok(())
     }
+    landing.change(|cargo| cargo.bytes.append(&mut lines));
+    Ok(())
 }
 
 /// Lines of a list, as they arrive.
@@ -337,6 +368,9 @@ pub(super) fn info(list: GroupList, line: &[u8], base: Base) -> Option<GroupInfo
         GroupList::Times => {
             let created = words.next().and_then(parse_decimal)?;
             GroupInfo { created, creator: words.next().unwrap_or_default(), ..named }
+        }
+        GroupList::Changed { since } if changed_at(line).is_some_and(|at| !has_changed(at, since)) => {
+            return None;
         }
         GroupList::Active | GroupList::Changed { .. } | GroupList::New { .. } | GroupList::Counts => {
             let number = |word: &[u8]| parse_decimal(word).filter(|number| *number <= ARTICLE_NUMBER_MAX);

@@ -11,6 +11,7 @@ mod ahead;
 mod allowance;
 mod articles;
 mod bringing;
+mod changes;
 mod flight;
 mod group;
 mod headers;
@@ -20,6 +21,7 @@ mod line;
 mod lists;
 #[cfg(feature = "testing")]
 pub mod parsers;
+mod passing;
 mod pool;
 mod posts;
 mod prefetching;
@@ -50,7 +52,8 @@ use netnews::MessageId;
 use netnews::date::format_nntp;
 use netnews::nntp::response::code;
 use newscache::{Cache, RequestKind};
-use questions::{AskArrived, AskPassed};
+use passing::AskPassed;
+use questions::AskArrived;
 use refusing::Refusing;
 use site_base::clock::unix_secs;
 use site_config as config;
@@ -362,7 +365,7 @@ async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble
     let (pool, age_max) = (&upstream.pool, upstream.config.active_age);
     let kept = async |kind| upstream.lists.list(kind, pool, &upstream.cache, age_max).await;
     let found = match list {
-        GroupList::Active | GroupList::Names => kept(Kind::Active).await,
+        GroupList::Active | GroupList::Names | GroupList::Changed { .. } => kept(Kind::Active).await,
         GroupList::Times => kept(Kind::Times).await,
         GroupList::Descriptions => kept(Kind::Descriptions).await,
         GroupList::Counts => match kept(Kind::Counts).await {
@@ -373,13 +376,6 @@ async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble
             },
             counts => counts,
         },
-        // If the upstream does not report which groups have changed, all may have.
-        GroupList::Changed { since } => {
-            match lists::fetch(pool, format!("LIST ACTIVE.MODTIME {since}").into()).await {
-                Err(Trouble::Refused(..)) => kept(Kind::Active).await,
-                changed => changed,
-            }
-        }
         GroupList::New { since } => {
             let digits = format_nntp(i64::try_from(since).unwrap_or_default());
             let (day, time) = digits.as_ref().split_at_checked(8).unwrap_or_default();
@@ -424,7 +420,11 @@ async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<O
         },
     };
     let mut lines = Lines::of(found);
-    let list = if kind == Kind::Active { GroupList::Active } else { list };
+    let list = match list {
+        GroupList::Changed { .. } => list,
+        list if kind != Kind::Active => list,
+        _ => GroupList::Active,
+    };
     while let Some(line) = lines.next().await? {
         if let Some(group) = lists::info(list, line, |_| 0).filter(|group| group.name == name) {
             return Ok(Some(Listed::of(&group)));

@@ -25,8 +25,6 @@ const NUMBERS_MAX: usize = 2 << 20;
 const NUMBERS_SINCE_MAX: u64 = 1 << 20;
 /// Most bytes of the values of a header in one answer.
 const HEADERS_BYTES_MAX: usize = 32 << 20;
-/// Most bytes of an answer to a command that was passed on.
-const PASSED_BYTES_MAX: usize = 16 << 20;
 /// Most bytes of Message-IDs in one answer.
 const IDS_BYTES_MAX: usize = 32 << 20;
 
@@ -244,52 +242,6 @@ impl Pipelined for AskHas {
             other if is_about_an_article(other) => Ok(IdStatus::Refused),
             _ => Err(status.refused()),
         }
-    }
-}
-
-/// A command passed on unchanged: asks for its answer with all lines.
-pub(super) struct AskPassed {
-    /// Group of this server selected by the reader.
-    pub group: Option<Box<[u8]>>,
-    pub command: Box<[u8]>,
-    /// Answer code after which a block follows.
-    pub block_code: Option<u16>,
-}
-
-impl Question for AskPassed {
-    type Answer = Vec<u8>;
-
-    async fn ask(&mut self, line: &mut Line) -> Result<Vec<u8>, Trouble> {
-        let selecting = match &self.group {
-            Some(group) => line.select(group)?,
-            None => false,
-        };
-        line.submit(&self.command)?;
-        if let Some(group) = self.group.as_ref().filter(|_| selecting) {
-            line.selected(group).await?;
-        }
-        let mut status = line.answer().await?;
-        if self.block_code == Some(status.code) && !status.has_block {
-            line.expect_block();
-            status.has_block = true;
-        }
-        let mut answer = format!("{:03} ", status.code).into_bytes();
-        answer.extend_from_slice(&status.text);
-        answer.extend_from_slice(b"\r\n");
-        if status.has_block {
-            while let Some(piece) = line.chunk().await? {
-                answer.extend_from_slice(piece);
-                if answer.len() > PASSED_BYTES_MAX {
-                    return Err(Trouble::Wrong(
-                        "an answer without end to a command that was passed on".into(),
-                    ));
-                }
-            }
-            answer.extend_from_slice(b".\r\n");
-        }
-        // The effect of the command on the connection is unknown.
-        line.forget_selected();
-        Ok(answer)
     }
 }
 

@@ -27,7 +27,7 @@ const ANSWER_BYTES_MAX: usize = 32 << 20;
 /// XOVER or OVER: asks for the overview rows of a range.
 pub(super) struct AskRows<F> {
     pub group: Box<[u8]>,
-    pub range: RangeInclusive<u64>,
+    pub ranges: Vec<RangeInclusive<u64>>,
     /// Decides whose groups' numbers are valid here.
     pub is_here: Holds,
     /// Further headers kept of a row.
@@ -59,29 +59,36 @@ impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> Question for AskRows<F> {
 
 impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
     async fn ask_by(&mut self, verb: &str, line: &mut Line) -> Result<bool, Trouble> {
-        let (selecting, range) = (line.select(&self.group)?, self.range.clone());
-        line.submit(format!("{verb} {}-{}", range.start(), range.end()))?;
-        let is_there = !selecting || line.selected(&self.group).await?.is_some();
-        let status = line.answer().await?;
-        match status.code {
-            _ if !is_there => {}
-            code::OVERVIEW_FOLLOWS => self.block(line, range).await?,
-            // There is no article in that range.
-            code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER => (self.take)(range, &[]),
-            _ => return Err(status.refused()),
+        let selecting = line.select(&self.group)?;
+        for range in &self.ranges {
+            line.submit(format!("{verb} {}-{}", range.start(), range.end()))?;
         }
-        Ok(is_there)
+        let is_there = !selecting || line.selected(&self.group).await?.is_some();
+        let mut refused = None;
+        for range in self.ranges.clone() {
+            let status = line.answer().await?;
+            match status.code {
+                _ if !is_there => {}
+                code::OVERVIEW_FOLLOWS => self.block(line, range).await?,
+                // No article in that range.
+                code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER => (self.take)(range, &[]),
+                // The other answers are still to be taken.
+                _ => _ = refused.get_or_insert(status.refused()),
+            }
+        }
+        refused.map_or(Ok(is_there), Err)
     }
 
     async fn block(&mut self, line: &mut Line, range: RangeInclusive<u64>) -> Result<(), Trouble> {
-        let (mut from, last) = range.into_inner();
+        let (range_first, last) = range.into_inner();
+        let mut from = range_first;
         let (mut rows, mut enough, mut next, mut bytes) = (Vec::new(), FIRST_BYTES, from, 0);
         while let Some(text) = line.block_line().await? {
             bytes += text.len();
             let number = field(text, index::NUMBER).and_then(parse_decimal);
             let number = number.filter(|number| (next..=last).contains(number));
             let Some(number) = number.filter(|_| bytes <= ANSWER_BYTES_MAX) else {
-                let (text, first) = (shown(text), self.range.start());
+                let (text, first) = (shown(text), range_first);
                 return Err(Trouble::Wrong(format!("`{text}` in the overview of {first}-{last}")));
             };
             next = number + 1;

@@ -262,7 +262,7 @@ async fn id_in_row(group: &Group, number: u64) -> Result<Option<Vec<u8>>, Troubl
     let rows = said.clone();
     let question = AskRows {
         group: group.name.clone(),
-        range: number..=number,
+        ranges: vec![number..=number],
         is_here: group.is_here.clone(),
         headers: Arc::default(),
         take: move |_, row: &[u8]| rows.lock().extend_from_slice(row),

@@ -9,7 +9,6 @@ use super::super::bar::Bar;
 use super::super::screen::{Failure, complain};
 use super::tally::Tally;
 use super::target::{Packed, Parcel, Target};
-use ingest::ImportOutcome;
 use migrate::head;
 use migrate::plan::Plan;
 use migrate::site::OtherSite;
@@ -90,14 +89,15 @@ impl Feed<'_> {
         }
         let results = target.file(&load.parcel)?;
         for (packed, result) in load.parcel.articles.iter().zip(&results) {
-            if result.outcome == ImportOutcome::TryLater {
+            if result.is_trouble() {
                 return Err(Failure::Problem(format!(
                     "the spool stopped accepting: {}; once that is repaired, run the import again to continue where this one ended",
                     result.reason
                 )));
             }
             let new = self.plan.is_renumbered(packed.article, |group| kept(self.keep, group));
-            if tally.count(result, new, &|| name(packed.article)) {
+            let wire = load.parcel.wire(packed);
+            if tally.count(result, (new, wire), &|| name(packed.article)) {
                 late.push(packed.article);
             }
         }

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
@@ -19,12 +18,12 @@ use super::super::bar::Bar;
 use super::super::group;
 use super::super::locate::Where;
 use super::super::screen::{Failure, complain, say, say_json};
+use super::copies::Copies;
 use super::groups;
 use super::tally::Tally;
 use super::target::{Packed, Parcel, Target};
 use super::{count_displaced, room};
-use ingest::ImportOutcome;
-use ingest::batches::{Batch, Quarantine, Unpacked};
+use ingest::batches::{Batch, Unpacked};
 use migrate::mails::adopt::{Adopted, Hints, Old, adopt, divide};
 use migrate::mails::folders;
 use migrate::mails::folders::{Form, Source};
@@ -41,6 +40,8 @@ const PARCEL_BYTES: usize = 1 << 20;
 const PARCELS_AHEAD: usize = 2;
 /// Read size, in bytes.
 const READ_BYTES: usize = 1 << 20;
+/// Read of a file to see when its first article arrived, in bytes.
+const HEAD_BYTES: u64 = 64 << 10;
 /// Read failures that are reported one by one.
 const TOLD_MAX: u64 = 20;
 
@@ -72,7 +73,9 @@ pub(super) fn mails(form: Form, options: &MailOptions, at: &Where) -> Result<(),
         target.close()?;
         return Err(failure);
     }
-    let mut tally = Tally { dry_run: options.dry_run, ..Tally::default() };
+    let data = (!options.dry_run).then_some(config.site.data.as_path());
+    let copies = Copies::of(data);
+    let mut tally = Tally { dry_run: options.dry_run, copies, ..Tally::default() };
     let began = Instant::now();
     let bar = Bar::new();
     let result = run(&config, (form, options, &sources), &mut target, &mut tally, &bar);
@@ -182,23 +185,22 @@ fn create(
 
 fn file(load: &Load, target: &mut Target, tally: &mut Tally) -> Result<(), Failure> {
     let results = target.file(&load.parcel)?;
-    for (result, name) in results.iter().zip(&load.names) {
-        if result.outcome == ImportOutcome::TryLater {
+    for ((result, name), packed) in results.iter().zip(&load.names).zip(&load.parcel.articles) {
+        if result.is_trouble() {
             return Err(Failure::Problem(format!(
                 "the spool stopped accepting: {}; once that is repaired, run the import again to continue \
                  where this one ended",
                 result.reason
             )));
         }
-        tally.count(result, false, &|| name.clone());
+        tally.count(result, (false, load.parcel.wire(packed)), &|| name.clone());
     }
     Ok(())
 }
 
 /// State of the reading thread.
 struct Reading {
-    /// If absent, nothing is written.
-    quarantine: Option<Quarantine>,
+    copies: Copies,
     choice: Choice,
     loads: SyncSender<Load>,
     load: Load,
@@ -217,25 +219,22 @@ struct Unheard;
 
 impl Reading {
     fn new(choice: Choice, data: Option<&Path>, loads: SyncSender<Load>) -> Self {
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
-        let quarantine = data.map(|data| Quarantine::of(data, &disk));
-        Self { quarantine, choice, loads, load: Load::default() }
+        Self { copies: Copies::of(data), choice, loads, load: Load::default() }
     }
 
-    /// Keeps a copy of a text that is no article; returns its path, for the message.
-    fn keep(&mut self, text: &[u8]) -> String {
-        match self.quarantine.as_mut().map(|quarantine| quarantine.put(text)) {
-            Some(Ok(Some(path))) => {
-                self.load.quarantine = path.parent().map(Path::to_owned);
-                format!("; kept as {}", path.display())
-            }
-            Some(Err(error)) => format!("; not kept: {error}"),
-            Some(Ok(None)) | None => String::new(),
-        }
+    /// Notes what is no article, and keeps a copy of it.
+    fn damaged(&mut self, about: &str, text: &[u8]) {
+        let kept = self.copies.keep(text);
+        self.load.quarantine.clone_from(&self.copies.dir);
+        self.load.damaged.push(format!("{about}{kept}"));
     }
 
     /// Reads all files; one that cannot be read counts as damaged.
     fn all(mut self, form: Form, sources: &[Source]) {
+        let mut sources: Vec<&Source> = sources.iter().collect();
+        if sources.len() > 1 {
+            sources.sort_by_cached_key(|source| first_arrival(form, source).unwrap_or(source.changed));
+        }
         let mut before = 0;
         for source in sources {
             let read = match form {
@@ -308,7 +307,7 @@ impl Reading {
         while let Some(parcel) = batch.next_parcel()? {
             for piece in parcel.pieces() {
                 if let Some(fault) = piece.fault {
-                    self.load.damaged.push(format!("{source} at {}: {fault}", piece.at));
+                    self.damaged(&format!("{source} at {}: {fault}", piece.at), piece.raw);
                 } else if self.text(piece.raw, Place { source, at: piece.at, arrived: None }).is_err() {
                     return Ok(Err(Unheard));
                 }
@@ -329,8 +328,7 @@ impl Reading {
         let Adopted { wire, arrived } = match adopt(text, &hints) {
             Ok(adopted) => adopted,
             Err(why) => {
-                let kept = self.keep(text);
-                self.load.damaged.push(format!("{}: {why}{kept}", name()));
+                self.damaged(&format!("{}: {why}", name()), text);
                 return Ok(());
             }
         };
@@ -369,6 +367,43 @@ impl Reading {
             }
         }
     }
+}
+
+/// When the first article of a file arrived, Unix seconds. What cannot be read is told when it is imported.
+fn first_arrival(form: Form, source: &Source) -> io::Result<i64> {
+    let mut hints = Hints { arrived: None, file_time: source.changed, groups: &[] };
+    let mut begun = Vec::new();
+    match form {
+        Form::Maildir => {
+            hints.arrived = folders::delivered(&source.path);
+            if hints.arrived.is_none() {
+                source.open()?.take(HEAD_BYTES).read_to_end(&mut begun)?;
+            }
+        }
+        Form::Rnews => {
+            let mut batch = Batch::new(source.open()?, u64::from(ARTICLE_BYTES_MAX));
+            let parcel = batch.next_parcel()?;
+            let first = parcel.iter().flat_map(|parcel| parcel.pieces()).find(|piece| piece.fault.is_none());
+            begun.extend_from_slice(first.map(|piece| piece.raw).unwrap_or_default());
+        }
+        Form::Mbox => {
+            let mut window = Vec::new();
+            Unpacked::new(source.open()?).take(HEAD_BYTES).read_to_end(&mut window)?;
+            let (mut splitter, mut start) = (Splitter::new(ARTICLE_BYTES_MAX as usize), 0);
+            loop {
+                start += match splitter.step(window.get(start..).unwrap_or_default(), true) {
+                    Step::Skip(bytes) | Step::Damaged(bytes, _) => bytes,
+                    Step::Mail(_, mail) => {
+                        hints.arrived = mail.arrived.filter(|secs| *secs > 0);
+                        mail.append_text(&mut begun);
+                        break;
+                    }
+                    Step::More | Step::End => break,
+                };
+            }
+        }
+    }
+    Ok(hints.arrival(&Old::of(divide(&begun).0)))
 }
 
 fn read_some(from: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {

@@ -1,6 +1,7 @@
 //! `import`: takes over the groups, articles and numbers of another server (INN or newsreel), or articles in
 //! files, through the running server or into the spool; also takes over configurations.
 
+mod copies;
 mod feed;
 mod groups;
 mod mails;
@@ -21,6 +22,7 @@ use super::bar::Bar;
 use super::group;
 use super::locate::Where;
 use super::screen::{Failure, complain, problem, say, say_json};
+use copies::Copies;
 use feed::Feed;
 use migrate::mails::folders::Form;
 use migrate::plan::Plan;
@@ -63,6 +65,7 @@ fn site(other: &OtherSite, options: &SiteOptions, at: &Where) -> Result<(), Fail
         passed_over: other.found.notes.len() as u64,
         unnumbered: plan.unnumbered.len() as u64,
         remembered_there: other.arrivals.remembered,
+        copies: Copies::of((!options.dry_run).then_some(config.site.data.as_path())),
         ..Tally::default()
     };
     tally.leave_out("in no group that is wanted", plan.unwanted);

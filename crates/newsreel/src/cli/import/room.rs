@@ -11,7 +11,7 @@ use super::super::screen::Failure;
 use super::target::Target;
 use migrate::plan::Plan;
 use operators::request::{Reply, Request};
-use site_base::units::{about_size, grouped};
+use site_base::units::{about_size, counted, grouped};
 use site_config::{Class, Compression, Config, Method};
 
 /// Tokens in one request.
@@ -42,13 +42,13 @@ impl ClassRoom {
         let Self { class, articles, needed_bytes, .. } = self;
         let before = if self.compressed { " before compression" } else { "" };
         let head = format!(
-            "class {class}: {} articles need {}{before}",
-            grouped(*articles),
+            "class {class}: {} of {} together{before}",
+            counted(*articles, "article"),
             about_size(*needed_bytes)
         );
         match self.capacity_bytes {
             None => head,
-            Some(0) => format!("class {class}: {} articles, of which it keeps nothing", grouped(*articles)),
+            Some(0) => format!("class {class}: {}, of which it keeps nothing", counted(*articles, "article")),
             Some(bytes) if self.fits() => format!("{head}, it has room for {}", about_size(bytes)),
             Some(bytes) => format!(
                 "{head}, but it has room for {} only: about {} would stay, the newest",

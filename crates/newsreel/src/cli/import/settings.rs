@@ -1,7 +1,7 @@
 //! `import inn-config` and the like: reads the configuration of another server, converts it and writes it.
 //!
 //! Everything is read before anything is written, and the configuration is written last. Existing files stay
-//! as they are. Conversion is `crate::import::settings`.
+//! as they are. Conversion is `migrate::settings`.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -134,7 +134,10 @@ impl Places {
                         path.display()
                     )));
                 }
-                Ok(_) => return Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+                Ok(_) => {
+                    let text = String::from_utf8_lossy(&bytes);
+                    return Ok(Some(text.trim_start_matches('\u{feff}').to_owned()));
+                }
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => {
                     let advice = "run this as a user who may read the other server's files";

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::super::screen::complain;
 use spool::{MethodKind, Token};
 
+use super::copies::Copies;
 use super::room::ClassRoom;
 use ingest::{ImportOutcome, ImportResult};
 use site_base::units::{counted, grouped};
@@ -17,7 +18,7 @@ use site_base::units::{counted, grouped};
 const EXAMPLES_MAX: u64 = 3;
 
 /// Counts of one import; printed by `--json` as it is.
-#[derive(Debug, Default, Serialize)]
+#[derive(Default, Serialize)]
 pub(super) struct Tally {
     pub dry_run: bool,
     /// Articles filed, and those of them with a new number in some group.
@@ -41,6 +42,8 @@ pub(super) struct Tally {
     /// Skipped articles that were excluded on purpose.
     #[serde(skip)]
     pub left_out: u64,
+    /// Copies of articles that were refused as they were filed.
+    pub copies: Copies,
     /// Files, or lines of them, that were skipped; each is named before anything is read.
     pub passed_over: u64,
     pub groups_added: u64,
@@ -67,8 +70,14 @@ impl Tally {
         self.left_out += count;
     }
 
-    /// Counts a result; returns true if the article is to be filed again with new numbers.
-    pub fn count(&mut self, result: &ImportResult, renumbered: bool, name: &dyn Fn() -> String) -> bool {
+    /// Counts a result, of an article with a new number or not and in wire format; true if it is to come
+    /// again with new numbers.
+    pub fn count(
+        &mut self,
+        result: &ImportResult,
+        (renumbered, wire): (bool, &[u8]),
+        name: &dyn Fn() -> String,
+    ) -> bool {
         match result.outcome {
             ImportOutcome::Filed => {
                 self.imported += 1;
@@ -81,8 +90,10 @@ impl Tally {
             ImportOutcome::NumberTaken => return true,
             ImportOutcome::Rejected | ImportOutcome::TryLater => {
                 self.skip(&result.reason, 1);
+                let is_refused = result.outcome == ImportOutcome::Rejected;
+                let kept = if is_refused { self.copies.keep_wire(wire) } else { String::new() };
                 if self.skipped.get(&result.reason).is_some_and(|count| *count <= EXAMPLES_MAX) {
-                    complain(format_args!("{}: skipped: {}", name(), result.reason));
+                    complain(format_args!("{}: skipped: {}{kept}", name(), result.reason));
                 }
             }
         }
@@ -138,7 +149,11 @@ impl Tally {
         let copies = copies.map(|dir| format!(" (copies in {})", dir.display())).unwrap_or_default();
         lines.push(format!("damaged: {}{copies}", grouped(self.damaged)));
         let skipped: u64 = self.skipped.values().sum();
-        lines.push(format!("skipped: {}", grouped(skipped)));
+        let copies = match &self.copies.dir {
+            Some(dir) => format!(" ({} in {})", self.copies.counted(), dir.display()),
+            None => String::new(),
+        };
+        lines.push(format!("skipped: {}{copies}", grouped(skipped)));
         lines.extend(self.skipped.iter().map(|(reason, count)| format!("  {:>9} {reason}", grouped(*count))));
         if self.remembered_there > 0 {
             lines.push(format!(

@@ -37,6 +37,11 @@ pub(super) struct Packed {
 }
 
 impl Parcel {
+    /// The wire format of an article.
+    pub fn wire(&self, packed: &Packed) -> &[u8] {
+        self.bytes.get(packed.wire.clone()).unwrap_or_default()
+    }
+
     fn imported(&self) -> Vec<Imported<'_>> {
         let part = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         let one = |p: &Packed| Imported { wire: part(&p.wire), arrived: p.arrived, places: part(&p.places) };
@@ -133,5 +138,5 @@ fn judge(article: &Imported<'_>, seen: &mut HashSet<[u8; 16]>) -> ImportResult {
         Ok(false) => (ImportOutcome::Duplicate, String::new()),
         Err(malformed) => (ImportOutcome::Rejected, malformed.to_string()),
     };
-    ImportResult { outcome, token: None, reason }
+    ImportResult { outcome, token: None, reason, is_alone: false }
 }

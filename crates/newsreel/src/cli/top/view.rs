@@ -436,8 +436,8 @@ fn feed_details(feed: &FeedStatus, add: &mut dyn FnMut(&str, String)) {
     add(
         "lag",
         format!(
-            "{} articles, {} of journal, {}",
-            grouped(feed.lag_articles),
+            "{}, {} of journal, {}",
+            counted(feed.lag_articles, "article"),
             about_size(feed.lag_bytes),
             about_span(feed.lag_secs)
         ),
@@ -455,13 +455,13 @@ fn feed_details(feed: &FeedStatus, add: &mut dyn FnMut(&str, String)) {
     add("rejected", grouped(feed.rejected));
     add(
         "deferred",
-        format!("{} times, {} wait to be offered again", grouped(feed.deferred), grouped(feed.waiting)),
+        format!("{}, {} to be offered again", counted(feed.deferred, "time"), grouped(feed.waiting)),
     );
     add("missed", grouped(feed.missed));
     feed.missed_ids.iter().for_each(|id| add("", id.clone()));
     add(
         "odd answers",
-        format!("{} articles set aside, {} given up", grouped(feed.set_aside), grouped(feed.given_up)),
+        format!("{} set aside, {} given up", counted(feed.set_aside, "article"), grouped(feed.given_up)),
     );
     for article in &feed.set_aside_articles {
         add("", format!("{}: {}", article.message_id, article.answer));
@@ -470,10 +470,10 @@ fn feed_details(feed: &FeedStatus, add: &mut dyn FnMut(&str, String)) {
         add(
             "output",
             format!(
-                "{}: {} in {} files",
+                "{}: {} in {}",
                 output.to,
                 about_size(output.waiting_bytes),
-                grouped(output.waiting_files)
+                counted(output.waiting_files, "file")
             ),
         );
     }

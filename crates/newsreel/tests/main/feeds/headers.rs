@@ -4,6 +4,7 @@ use super::{hand_in, hand_in_all, id, section_to, status};
 use crate::client::{Client, article};
 use crate::operated::PATIENCE;
 use crate::running::Server;
+use crate::upstreams::fake::{Fake, id as fake_id};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -248,4 +249,27 @@ fn headers_are_accepted_only_from_permitted_peers_that_announced_them() {
         // A whole copy may still come.
         hand_in(&mut client, 0..1, "misc.test");
     }
+}
+
+#[test]
+fn body_server_is_logged_in_to_again_after_the_login_has_lapsed() {
+    let fake = Fake::with("misc.test", 4, 500);
+    let password = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&password, "secret\n").unwrap();
+    let login = format!("user = \"fred\"\npassword_file = {:?}\n", password.path());
+    let server = taking_headers(&[fake.address]);
+    server.reload(|text| text + &login).unwrap();
+    let mut whole = Vec::new();
+    fake.change(|groups| whole.extend(groups["misc.test"].articles.values().cloned()));
+    whole.iter().for_each(|text| bring(&server, &(text.clone() + ".\r\n")));
+    let mut client = server.client();
+    for number in 1..=3 {
+        let body = block(&mut client, &format!("BODY {}", fake_id("misc.test", number)), "222");
+        assert!(body.len() > 3, "{body:?}");
+        assert_eq!(fake.take("AUTHINFO PASS").len(), 1, "{number}");
+        fake.log_out(false);
+    }
+    // A new login is no better.
+    fake.log_out(true);
+    assert!(client.ask(&format!("BODY {}", fake_id("misc.test", 4))).starts_with("403 "));
 }

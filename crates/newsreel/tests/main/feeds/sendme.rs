@@ -90,3 +90,25 @@ fn peers_request_and_get_missing_articles() {
     assert!(ok && said == "up.example: nothing waits for a batch", "{said}");
     assert_eq!(waiting(&lower.data(), "up.example"), Vec::<PathBuf>::new());
 }
+
+#[test]
+fn an_ihave_of_a_peer_that_cannot_be_answered_holds_up_no_other_peer() {
+    let peers = ["odd.example", "low.example"];
+    let sections: String =
+        peers.iter().map(|peer| section(peer, "ihave = true\ngroups = \"none.*\"")).collect();
+    let upper = Server::start_with(|text| text.replace("\"site.example\"", "\"up.example\"") + &sections);
+    let ihaves = peers.map(|peer| {
+        let lower = server(peer, "up.example", "groups = \"misc.*\"");
+        hand_in(&mut lower.client(), 0..3, "misc.test");
+        assert!(batch(&lower, "up.example").1);
+        taken(&lower, "up.example")
+    });
+    // No batch can be put there.
+    let dir = upper.data().join("out/odd.example");
+    fs::create_dir_all(dir.parent().unwrap()).unwrap();
+    fs::write(&dir, "no directory").unwrap();
+    ihaves.iter().for_each(|ihave| file(&upper, ihave));
+    assert_eq!(ids_in(&taken(&upper, "low.example"), "<").len(), 3);
+    fs::remove_file(&dir).unwrap();
+    assert_eq!(ids_in(&taken(&upper, "odd.example"), "<").len(), 3);
+}

@@ -24,7 +24,11 @@ struct SpoolMount {
 
 impl SpoolMount {
     fn start(site: &Operated, options: &[&str]) -> Self {
-        let point = site.home().join("news");
+        Self::start_at(site, "news", options)
+    }
+
+    fn start_at(site: &Operated, name: &str, options: &[&str]) -> Self {
+        let point = site.home().join(name);
         fs::create_dir_all(&point).unwrap();
         let before = fs::metadata(&point).unwrap().dev();
         let arguments = [&["mount", "--spool", point.to_str().unwrap()], options].concat();
@@ -347,7 +351,39 @@ fn mount_ends_on_signal_unmount_and_server_end() {
     assert!(mount.path("a/one/1").exists());
     serving.stop();
     assert_eq!(ended(&mut mount), (false, false));
-    assert!(mount.said().contains("the server stops; unmounted"));
+    assert!(mount.said().contains("the server has stopped; unmounted"));
+}
+
+/// More than the requests that the control socket answers at once.
+const MANY_MOUNTS: usize = 20;
+
+#[test]
+fn mounts_hold_no_connections_to_the_control_socket() {
+    if !possible() {
+        return;
+    }
+    let site = site(&["a.one"]);
+    feed(&site, &[("<1@x.example>", "a.one")]);
+    let serving = site.serve();
+    let mut mounts: Vec<_> =
+        (0..MANY_MOUNTS).map(|n| SpoolMount::start_at(&site, &format!("news{n}"), &[])).collect();
+    site.done(&["status"]);
+    assert!(mounts.iter().all(|mount| mount.path("a/one/1").exists()));
+    // The system lists the socket once, and once more for each connection. One asks now and then.
+    let socket = site.dir().join("control");
+    let listed = || fs::read_to_string("/proc/net/unix").unwrap();
+    let begun = Instant::now();
+    while listed().lines().filter(|line| line.ends_with(socket.to_str().unwrap())).count() > 1 {
+        assert!(begun.elapsed() < PATIENCE, "connections stay");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for mount in &mounts {
+        unmount(&mount.point);
+    }
+    for mount in &mut mounts {
+        assert!(mount.child.wait().unwrap().success());
+    }
+    drop(serving);
 }
 
 /// Mounts over a dead mount.

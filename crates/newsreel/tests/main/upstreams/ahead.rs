@@ -30,7 +30,7 @@ fn pipelined(client: &mut Client, commands: &[String]) -> (Vec<(String, Vec<Stri
     client.send(commands.concat());
     let answer = |_| {
         let line = client.line();
-        let has_block = ["220 ", "221 ", "222 "].iter().any(|code| line.starts_with(code));
+        let has_block = ["220 ", "221 ", "222 ", "224 ", "225 "].iter().any(|code| line.starts_with(code));
         let block = if has_block { client.block() } else { Vec::new() };
         (line, block)
     };
@@ -118,6 +118,56 @@ fn articles_pipelined_after_group_are_requested_together() {
         assert!(answers[1..].iter().all(|(line, block)| line.starts_with("222 ") && block.len() > 20));
     });
     assert_eq!(trips, 2, "{:?}", fake.take(""));
+}
+
+#[test]
+fn pipelined_overview_takes_as_long_as_it_would_there() {
+    let fake = Fake::with("comp.a", 3_100, 300);
+    let (link, _server, mut client) = warm(&fake, "");
+    let one = |command: &'static str| move |number: u64| format!("{command} {number}");
+    // Too far from each other for what is between them to be fetched as well.
+    let some = |number: u64| format!("XOVER {}-{}", 600 + number * 60, 609 + number * 60);
+    for (what, commands) in [
+        ("OVER", each(1..=40, one("OVER"))),
+        ("every third", each(1..=40, |number| format!("OVER {}", 100 + number * 3))),
+        ("downwards", each(1..=40, |number| format!("XOVER {}", 300 - number * 3))),
+        ("XHDR", each(401..=440, one("XHDR Subject"))),
+        ("STAT", each(501..=540, one("STAT"))),
+        ("ranges", each(1..=40, some)),
+    ] {
+        let answers = compared((&link, &mut client), &fake, what, &commands);
+        let (first, last) = (&answers[0], answers.last().unwrap());
+        let asked = commands[0].split([' ', '-']).find_map(|word| word.trim().parse::<u64>().ok());
+        let begins = format!("{}", asked.unwrap());
+        let is_first = |row: &String| row.split(['\t', ' ']).next() == Some(&begins);
+        let is_stat = what == "STAT";
+        assert!(is_stat || first.1.first().is_some_and(is_first), "{what}: {first:?}");
+        let rows = match what {
+            "STAT" => 0,
+            "ranges" => 10,
+            _ => 1,
+        };
+        assert_eq!((first.1.len(), last.1.len()), (rows, rows), "{what}");
+    }
+    // Nothing is asked for again.
+    let trips = link.round_trips(|| _ = pipelined(&mut client, &each(1..=40, one("OVER"))));
+    assert_eq!(trips, 0);
+}
+
+#[test]
+fn pipelined_steps_to_neighbours_take_two_round_trips() {
+    let fake = Fake::with("comp.a", 200, 300);
+    fake.change(|groups| _ = groups.get_mut("comp.a").unwrap().articles.remove(&7));
+    let (link, _server, mut client) = warm(&fake, "");
+    assert!(client.ask("STAT 1").starts_with("223 1 "));
+    let mut answers = Vec::new();
+    let trips = link.round_trips(|| (answers, _) = pipelined(&mut client, &each(1..=40, |_| "NEXT".into())));
+    let stepped: Vec<_> =
+        answers.iter().map(|(line, _)| line.split(' ').nth(1).unwrap().to_owned()).collect();
+    let right: Vec<_> = (2..=42).filter(|number| *number != 7).map(|number| number.to_string()).collect();
+    assert_eq!(stepped, right);
+    // The numbers, and the rows.
+    assert!(trips <= 2, "{trips}: {:?}", fake.take(""));
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn crosspost_is_fetched_and_stored_once() {
     assert_eq!((isp.take("ARTICLE").len(), project.take("ARTICLE").len()), (1, 0));
     let (replies, _) = server.control(&serde_json::json!({ "do": "verify_cache" }));
     let said = replies.last().unwrap()["text"].as_str().unwrap();
-    assert!(said.starts_with("3 groups, 1 small and 0 large articles, "), "{said}");
+    assert!(said.starts_with("3 groups, 1 small article, 0 large articles, "), "{said}");
 }
 
 #[test]
@@ -128,6 +128,8 @@ fn access_log_names_the_client() {
 #[test]
 fn cache_commands_create_show_and_verify_a_cache() {
     let (fake, site) = (Fake::with("comp.a", 3, 500), Operated::unmade());
+    // It has a group with the name that other new sites begin with.
+    fake.put("local.test", 7, 500);
     let host = fake.address.to_string();
     let up = ["cache", "up", "--upstream", &host, "--size", "16 MiB", "--listen", "127.0.0.1:0"];
     // Created and served until its address is shown.
@@ -157,12 +159,17 @@ fn cache_commands_create_show_and_verify_a_cache() {
             assert!(words.iter().any(|words| words.starts_with(line)), "{when}: {line}: {shown}");
         }
         let verified = site.done(&["cache", "verify"]);
-        assert!(verified.contains("1 groups, 1 small and 0 large articles"), "{when}: {verified}");
+        assert!(verified.contains("1 group, 1 small article, 0 large articles"), "{when}: {verified}");
     };
     check("while it is served");
     drop(client);
     server.stop();
     check("after that");
+    let server = site.serve();
+    let mut client = crate::client::Client::greeted(server.address);
+    assert_eq!(client.ask("GROUP local.test"), "211 1 7 7 local.test");
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    assert_eq!(client.block(), ["comp.a 3 1 y", "local.test 7 7 y"]);
 }
 
 #[test]
@@ -176,6 +183,11 @@ fn unknown_commands_are_passed_on_as_configured() {
     // In the group that the reader has selected.
     assert_eq!(client.ask("XMOTD 20260101 000000"), "217 comp.a");
     assert_eq!(client.block(), ["hello XMOTD 20260101 000000", "..dot"]);
+    // Nothing that no newsreader could take.
+    assert_eq!(client.ask("XMOTD odd"), "217 so it is");
+    assert_eq!(client.block(), ["one two ", "..dot"]);
+    let answer = client.ask("XMOTD long");
+    assert!(answer.starts_with("403 "), "{answer}");
     assert_eq!(client.ask("XOTHER"), "500 Unknown command");
     assert!(client.ask("STAT 3").starts_with("223 "));
     assert_eq!(fake.take("XOTHER"), [""; 0]);

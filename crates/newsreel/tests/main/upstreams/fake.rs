@@ -91,6 +91,8 @@ struct State {
     connections: usize,
     /// Limit in bytes of articles and lines of lists, until it is lifted.
     held: Option<usize>,
+    /// Groups that LIST ACTIVE.MODTIME shows; `None`: it does not offer that.
+    changed: Option<Vec<String>>,
 }
 
 /// The upstream.
@@ -173,6 +175,11 @@ impl Fake {
         self.state.1.notify_all();
     }
 
+    /// Offers LIST ACTIVE.MODTIME, which shows these groups.
+    pub fn offer_changes(&self, groups: &[&str]) {
+        self.state.0.lock().unwrap().changed = Some(groups.iter().map(|name| name.to_string()).collect());
+    }
+
     /// Returns the commands so far that begin with this word, and drops all.
     pub fn take(&self, word: &str) -> Vec<String> {
         let commands = std::mem::take(&mut self.state.0.lock().unwrap().commands);
@@ -189,6 +196,10 @@ impl Fake {
         let mut state = self.state.0.lock().unwrap();
         state.connections = state.connections.saturating_add_signed(more);
         state.connections_max.is_none_or(|max| state.connections <= max)
+    }
+
+    fn changed(&self) -> Option<Vec<String>> {
+        self.state.0.lock().unwrap().changed.clone()
     }
 
     fn fault(&self) -> Fault {
@@ -226,7 +237,14 @@ impl Fake {
                 }
                 _ if self.has_lapsed(login) => write!(stream, "480 log in\r\n")?,
                 ["CAPABILITIES"] => {
-                    write!(stream, "101 list\r\nVERSION 2\r\nREADER\r\nOVER\r\nLIST ACTIVE\r\n.\r\n")?;
+                    let more = if self.changed().is_some() { " ACTIVE.MODTIME" } else { "" };
+                    write!(stream, "101 list\r\nVERSION 2\r\nREADER\r\nOVER\r\nLIST ACTIVE{more}\r\n.\r\n")?;
+                }
+                ["DATE"] if self.changed().is_some() => write!(stream, "111 20261122100000\r\n")?,
+                ["LIST", "ACTIVE.MODTIME", _] if let Some(names) = self.changed() => {
+                    let groups = self.state.0.lock().unwrap().groups.clone();
+                    let lines = names.iter().map(|name| active_line(name, &groups[name]));
+                    write!(stream, "215 changed\r\n{}.\r\n", lines.collect::<String>())?;
                 }
                 ["GROUP", name] => {
                     let found =
@@ -283,6 +301,8 @@ impl Fake {
                     let text = text_of(keyword).unwrap_or_default();
                     write!(stream, "215 text\r\n{text}\r\n.\r\n")?;
                 }
+                ["XMOTD", "odd"] => write!(stream, "217 so\rit\0is\r\none\rtwo\0\r\n..dot\r\n.\r\n")?,
+                ["XMOTD", "long"] => write!(stream, "217 so\r\n{}\r\n.\r\n", "x".repeat(100_000))?,
                 ["XMOTD", ..] => write!(stream, "217 {selected}\r\nhello {line}\r\n..dot\r\n.\r\n")?,
                 ["XVERSION"] => write!(stream, "207 fake 1.0\r\n")?,
                 ["QUIT"] => return write!(stream, "205 bye\r\n"),
@@ -463,8 +483,7 @@ impl Fake {
                 }
             }
             if wildmat.is_none_or(|wildmat| wildmat == name) {
-                let low = group.articles.keys().next().copied().unwrap_or(group.high + 1);
-                write!(stream, "{name} {:010} {low:010} y\r\n", group.high)?;
+                stream.write_all(active_line(name, group).as_bytes())?;
             }
         }
         if self.fault() == Fault::EndlessList {
@@ -498,6 +517,11 @@ fn text_of(keyword: &str) -> Option<&'static str> {
 fn ends(range: &str) -> (u64, u64) {
     let (from, to) = range.split_once('-').unwrap_or((range, range));
     (from.parse().unwrap(), to.parse().unwrap_or(u64::MAX))
+}
+
+fn active_line(name: &str, group: &Group) -> String {
+    let low = group.articles.keys().next().copied().unwrap_or(group.high + 1);
+    format!("{name} {:010} {low:010} y\r\n", group.high)
 }
 
 fn group_line(name: &str, group: &Group) -> String {

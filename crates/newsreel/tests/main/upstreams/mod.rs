@@ -4,7 +4,8 @@
 mod ahead;
 mod asking;
 mod caching;
-mod fake;
+mod changes;
+pub mod fake;
 mod headers;
 mod odd;
 mod offline;

@@ -179,6 +179,7 @@ fn put_group_state(folds: &Folds, group: &Group, out: &mut Vec<u8>) {
         state.overview.open.encode(group.id, &mut open);
     }
     put_bytes(&open, out);
+    put_varint(state.changed, out);
 }
 
 fn put_kept(folds: &mut Folds, taken: &mut Taken, out: &mut Vec<u8>) -> io::Result<()> {
@@ -264,7 +265,7 @@ impl Checkpoint {
                 let count = r.count(4)?;
                 self.groups.reserve_exact(count);
                 for _ in 0..count {
-                    self.groups.push(read_group_state(&mut r.sized()?)?);
+                    self.groups.push(read_sized_group(&mut r.sized()?)?);
                 }
             }
             tag::KEPT => {
@@ -328,6 +329,15 @@ pub(super) fn read_kept(r: &mut Reader<'_>) -> Option<KeptCheckpoint> {
     }
     kept.own = r.bytes()?.to_vec();
     Some(kept)
+}
+
+/// A group with the fields that only sized values have.
+fn read_sized_group(r: &mut Reader<'_>) -> Option<GroupCheckpoint> {
+    let mut group = read_group_state(r)?;
+    if !r.is_empty() {
+        group.changed = r.varint()?;
+    }
+    Some(group)
 }
 
 pub(super) fn read_group_state(r: &mut Reader<'_>) -> Option<GroupCheckpoint> {

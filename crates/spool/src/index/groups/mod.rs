@@ -162,8 +162,10 @@ impl Group {
 
     pub(crate) fn set_flag(&self, flag: &Flag) {
         let mut state = self.state();
-        state.flag = flag.clone();
-        state.changed = unix_now();
+        if state.flag != *flag {
+            state.flag = flag.clone();
+            state.changed = unix_now();
+        }
         drop(state);
         self.open.store(*flag == Flag::Open, Ordering::Release);
     }

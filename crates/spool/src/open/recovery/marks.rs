@@ -1,7 +1,7 @@
 //! Marks on files and directories that show whether unsynced data of the last run still exists.
 //!
 //! A mark is kept in the machine's memory, like unsynced data, and is lost together with it
-//! ([`crate::disk::Disk::mark`]): at a reboot, and when a disk was detached or a file system mounted again.
+//! ([`disk::Disk::mark`]): at a reboot, and when a disk was detached or a file system mounted again.
 //! Each directory and buffer has its own, since each may lie on a file system of its own. Invariant: marks
 //! are set once the findings of this opening are durable in the journal, so that after an interrupted opening
 //! they are still missing.

@@ -24,7 +24,7 @@ use crate::base::token::MethodKind;
 use crate::index::checkpoint::{self, Checkpoint};
 use crate::index::fold::{Folds, Shared};
 use crate::index::history::{History, OldLog};
-use crate::journal::{GroupsFile, JournalReader, JournalWriter, Row};
+use crate::journal::{GroupsFile, GroupsFound, JournalReader, JournalWriter, Row};
 use crate::method::VolumeTable;
 use crate::method::cnfs::Found;
 use crate::open::paths::Paths;
@@ -37,6 +37,7 @@ use crate::write::syncer::SyncState;
 use disk::Disk;
 use disk::Progress;
 use disk::clock::unix_now;
+use disk::duplicate_aside;
 use parts::Source;
 pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
 use replay::{Survey, push_voids, replay, survey};
@@ -45,7 +46,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use suspects::give_up_damaged;
-use tracing::warn;
+use tracing::{error, warn};
 
 /// Creates the spool's directory and takes its lock.
 pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Send + Sync>, SpoolError> {
@@ -165,7 +166,13 @@ fn try_to_open(
                     .map_err(io("read journal in"))?;
                 if survey.is_whole(&folds, &groups) {
                     rebuild::hidden::forget(&**disk, &paths.dir);
-                    let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey, loss };
+                    let at = Start {
+                        position: c.position,
+                        checkpoint_bytes: c.bytes,
+                        survey,
+                        loss,
+                        groups: &groups,
+                    };
                     return finish_recovery(folds, config, &paths, at, recovery, progress);
                 }
                 recovery.lost = Some("the journal lacks rows".to_owned());
@@ -186,7 +193,7 @@ fn try_to_open(
         let folds = fresh(&source, progress)?;
         let survey = survey(disk, &paths, 0, &folds, loss.is_some()).map_err(io("read journal in"))?;
         if recovery.new || survey.is_whole(&folds, &groups) && tells_all(&survey, &found) {
-            let at = Start { position: 0, checkpoint_bytes: 0, survey, loss };
+            let at = Start { position: 0, checkpoint_bytes: 0, survey, loss, groups: &groups };
             return finish_recovery(folds, config, &paths, at, recovery, progress);
         }
     }
@@ -224,7 +231,7 @@ fn open_rebuilt(
         folds,
         config,
         &paths,
-        Start { position, checkpoint_bytes: 0, survey, loss },
+        Start { position, checkpoint_bytes: 0, survey, loss, groups: old.groups },
         recovery,
         progress,
     )
@@ -286,6 +293,28 @@ struct Start<'a> {
     survey: Survey,
     /// Known loss, although the machine kept running.
     loss: Option<&'a Loss>,
+    /// The copies of the groups file.
+    groups: &'a GroupsFound,
+}
+
+/// Longest copy of the groups file that is kept when it is damaged, in bytes.
+const GROUPS_BYTES_MAX: u64 = 1 << 30;
+
+/// Keeps damaged copies of the groups file aside before they are overwritten, and logs them. What a crash has
+/// cut off is no damage.
+fn keep_damaged_groups(disk: &dyn Disk, groups: &GroupsFound, recovery: &mut Recovery) {
+    recovery.lone_groups = groups.missing.is_some() || !groups.damaged.is_empty();
+    if let Some(file) = &groups.missing {
+        warn!(file = %file.display(), "a copy of the groups file is missing; it is written again");
+    }
+    for file in groups.damaged.iter().filter(|_| !recovery.crashed) {
+        let what = "a file is damaged: it is written again from the journal and the other copy, which have \
+                    all groups";
+        match duplicate_aside(disk, file, GROUPS_BYTES_MAX) {
+            Ok(aside) => error!(file = %file.display(), set_aside = %aside.display(), "{what}"),
+            Err(error) => error!(file = %file.display(), not_set_aside = %error, "{what}"),
+        }
+    }
 }
 
 /// Replays the journal and creates the writer; `None` as in [`try_to_open`].
@@ -299,7 +328,7 @@ fn finish_recovery(
 ) -> Result<Option<(Writer, Recovery)>, SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, paths.journal.clone());
     let shared = folds.shared.clone();
-    let Start { position: from, checkpoint_bytes, survey, loss } = at;
+    let Start { position: from, checkpoint_bytes, survey, loss, groups } = at;
     recovery.crashed = !recovery.new && !survey.closed;
     recovery.power_lost = recovery.crashed && survey.power_lost;
     let loss = if survey.rebooted { Some(&Loss::Reboot) } else { loss };
@@ -332,6 +361,7 @@ fn finish_recovery(
     recovery.mended_pages = writer.mend_lost_pages().map_err(|t| SpoolError::Unfit(t.to_string()))?;
     writer.push_state();
     writer.journal.write().and_then(|()| writer.journal.sync_set().sync()).map_err(io("write journal in"))?;
+    keep_damaged_groups(&*shared.disk, groups, &mut recovery);
     // Both copies: one may be missing or damaged.
     (0..2)
         .try_for_each(|_| writer.write_groups())

@@ -24,11 +24,13 @@ use crate::method::{MemoryVolume, Retained, Volume, Volumes};
 use crate::open::paths::Paths;
 use arc_swap::ArcSwap;
 use disk::Progress;
+use disk::copy_aside;
 use disk::{Access, Disk, Open, durable_replace, read_around};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tracing::error;
 
 /// Sources from which the parts are opened.
 pub(super) struct Source<'a> {
@@ -54,7 +56,7 @@ pub(super) fn start(
         return Err(SpoolError::Unfit(format!("{n} storage classes; at most {CLASSES_MAX} are possible")));
     }
     let paths = Paths::new(&config.dir);
-    let secret = secret(&**disk, config, source.found)?;
+    let secret = secret(source)?;
     let names = Arc::default();
     let (volumes, next_volume) = open_volumes(source, &secret, &names)?;
     let records = checkpoint.map(|c| c.history).unwrap_or_default();
@@ -169,6 +171,9 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
         state.live = g.live.clone();
         state.overview.blocks = blocks.into();
         state.overview.open = g.open.clone();
+        if g.changed > 0 {
+            state.changed = g.changed;
+        }
         if let Some(numbers) = folds.numbers.get_mut(g.row.id as usize) {
             numbers.assigned = g.assigned;
         }
@@ -178,28 +183,43 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     true
 }
 
-/// Returns the secret of the Message-ID hash: from the file `secret`, or a buffer's header, or a new one.
-fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Result<[u8; 16], SpoolError> {
+/// The secret of the Message-ID hash: from the file `secret`, else from a volume's header, else a new one. A
+/// file that is damaged is kept aside, and logged with what that costs.
+fn secret(source: &Source<'_>) -> Result<[u8; 16], SpoolError> {
+    let Source { disk, config, found, checkpoint, .. } = *source;
     let path = config.dir.join("secret");
     let io = |doing: &'static str| SpoolError::io(doing, path.clone());
     let mut text = vec![0; SECRET_FILE_BYTES];
-    let n = match disk.open(&path, Open::ReadOnly) {
-        Err(error) if error.kind() == ErrorKind::NotFound => 0,
-        file => read_around(&*file.map_err(io("open"))?, &mut text, 0).map_err(io("read"))?,
+    let read = match disk.open(&path, Open::ReadOnly) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        file => Some(read_around(&*file.map_err(io("open"))?, &mut text, 0).map_err(io("read"))?),
     };
     let headers = || found.iter().flatten().filter_map(|f| f.header.as_ref());
-    let trees = super::trees::headers(disk, config)?;
-    if let Some(secret) = text.get(..n).and_then(read_secret) {
+    let trees = super::trees::headers(&**disk, config)?;
+    if let Some(secret) = read.and_then(|n| text.get(..n)).and_then(read_secret) {
         same_secret(&path, &secret, headers())?;
         return Ok(secret);
     }
     let known =
         headers().map(|h| &h.secret).chain(trees.iter().map(|t| &t.secret)).find_map(|s| parse_secret(s));
+    let costs = if known.is_some() { SECRET_KNOWN } else { SECRET_LOST };
+    if read.is_some() {
+        let aside = copy_aside(&**disk, &path).map_err(io("keep the damaged"))?;
+        error!(file = %path.display(), set_aside = %aside.display(), "a file is damaged: {costs}");
+    } else if known.is_some() || checkpoint.is_some() {
+        error!(file = %path.display(), "a file is missing: {costs}");
+    }
     let secret = known.unwrap_or_else(random_secret);
     let text = secret_text(&secret);
-    durable_replace(disk, &path, &[text.as_bytes()], Access::Owner).map_err(io("write"))?;
+    durable_replace(&**disk, &path, &[text.as_bytes()], Access::Owner).map_err(io("write"))?;
     Ok(secret)
 }
+
+/// What follows from the loss of the file `secret` where a volume's header has it too.
+const SECRET_KNOWN: &str = "it is written again from a volume's header, and nothing is lost";
+/// What follows from it where none has.
+const SECRET_LOST: &str = "no volume has the secret either, so there is a new one: articles stored before are \
+                           found by group and number alone, and are accepted again if they come again";
 
 /// Refuses buffers that were created with another secret than the one in the file `path`.
 pub(crate) fn same_secret<'a>(

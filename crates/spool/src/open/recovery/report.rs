@@ -62,6 +62,13 @@ pub struct Recovery {
     pub(crate) lone_checkpoint: bool,
     /// Whether a copy of a buffer's header is damaged, so that it must be rewritten.
     pub(crate) lone_header: bool,
+    /// A copy of the groups file is damaged or missing: it is written again.
+    pub(crate) lone_groups: bool,
+}
+
+/// So many of something.
+fn counted(n: u64, one: &str) -> String {
+    format!("{n} {one}{}", if n == 1 { "" } else { "s" })
 }
 
 impl Recovery {
@@ -96,7 +103,7 @@ impl fmt::Display for Recovery {
             (None, true) => f.write_str("the last run was cut off")?,
             (None, false) => f.write_str("closed in order")?,
         }
-        write!(f, "; {} journal rows replayed", self.rows)?;
+        write!(f, "; {} replayed", counted(self.rows, "journal row"))?;
         if let Some(what) = &self.lost {
             write!(f, "; {what}")?;
         }
@@ -104,18 +111,18 @@ impl fmt::Display for Recovery {
             write!(f, "; {} entries of history were lost with its files", self.lost_history)?;
         }
         match (self.rebuilt, &self.lost) {
-            (Some(n), _) => write!(f, "; indexes rebuilt from the buffers, {n} articles")?,
+            (Some(n), _) => write!(f, "; indexes rebuilt from the buffers, {}", counted(n, "article"))?,
             (None, Some(_)) => f.write_str("; indexes rebuilt from the journal")?,
             (None, None) => {}
         }
         if self.torn > 0 {
-            write!(f, "; {} last articles had not reached the disk", self.torn)?;
+            write!(f, "; {} had not reached the disk", counted(self.torn, "last article"))?;
         }
         if self.taken_in > 0 {
             write!(
                 f,
-                "; {} last articles were not in the journal and are taken from the buffers",
-                self.taken_in
+                "; {} not in the journal, taken from the buffers",
+                counted(self.taken_in, "last article")
             )?;
         }
         if self.mended_pages > 0 {
@@ -131,8 +138,11 @@ impl fmt::Display for Recovery {
         if self.lone_header {
             f.write_str("; a copy of a buffer's header was damaged and is written again")?;
         }
+        if self.lone_groups {
+            f.write_str("; a copy of the groups file was damaged or missing and is written again")?;
+        }
         if self.mended > 0 {
-            write!(f, "; {} damaged parts of indexes were rebuilt", self.mended)?;
+            write!(f, "; {} of indexes rebuilt", counted(self.mended, "damaged part"))?;
         }
         if self.given_up > 0 {
             let (n, articles) =
