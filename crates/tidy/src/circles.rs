@@ -87,7 +87,8 @@ fn judge(circles: &BTreeMap<&str, Vec<Circle>>, exceptions: &[(&str, &str, usize
         let Some(of_crate) = circles.get(name) else { continue };
         let len = of_crate.iter().find(|c| c.names.iter().any(|n| n == member)).map_or(1, |c| c.names.len());
         if len < *max {
-            let what = format!("the circle of `{member}` in {name} has only {len} files: lower its {max}");
+            let what =
+                format!("the size of the circle of `{member}` in {name} is {len}, not {max}: lower it");
             found.push(Finding::new(TABLE, 1, what));
         }
     }
@@ -197,9 +198,9 @@ mod tests {
             judged(("feeds", "c", 4)),
             ["a.rs:1: 5 files need each other, at most 4 may: a, b, c, d, e"]
         );
-        let low = format!("{TABLE}:1: the circle of `c` in feeds has only 5 files: lower its 6");
+        let low = format!("{TABLE}:1: the size of the circle of `c` in feeds is 5, not 6: lower it");
         assert_eq!(judged(("feeds", "c", 6)), [low]);
-        let idle = format!("{TABLE}:1: the circle of `x` in feeds has only 1 files: lower its 4");
+        let idle = format!("{TABLE}:1: the size of the circle of `x` in feeds is 1, not 4: lower it");
         assert_eq!(judged(("feeds", "x", 4))[1..], [idle]);
     }
 }

@@ -68,7 +68,11 @@ fn ends_are_not_used(tree: &Tree) -> Vec<Finding> {
     for file in manifests.filter(|file| !MAY_USE_ALL.contains(&file.path.as_str())) {
         let own = file.path.rsplit('/').nth(1).unwrap_or_default();
         for (at, line) in file.text.lines().enumerate() {
-            let word = line.split(['.', '=', ' ']).next().unwrap_or_default();
+            // As a key, as a section of its own, or under another name.
+            let section = line.strip_prefix('[').and_then(|line| line.split_once("dependencies."));
+            let renamed = line.split_once("package = \"");
+            let rest = section.or(renamed).map_or(line, |(_, rest)| rest);
+            let word = rest.split(['.', '=', ' ', ']', '"']).next().unwrap_or_default();
             // Tests of a crate depend on the crate itself, with its feature for tests.
             if word != own && ENDS.contains(&word) {
                 found.push(finding(file, at + 1, format!("{own} must not depend on {word}")));
@@ -96,38 +100,52 @@ fn other_words(tree: &Tree) -> Vec<Finding> {
     }
     let is_read = |file: &&File| file.is_rust() || file.path.ends_with(".md");
     for file in tree.files.iter().filter(is_read).filter(|file| file.path != OTHER_WORDS_FILE) {
-        for (at, word) in words(&file.text) {
-            if !is_start[word.as_bytes()[0] as usize] {
-                continue;
+        each_word(&file.text, |at, word| {
+            if is_start[word[0] as usize] {
+                let other = OTHER_WORDS.iter().find(|(bad, _)| bad.as_bytes().eq_ignore_ascii_case(word));
+                found.extend(
+                    other.map(|(bad, good)| {
+                        finding(file, file.line_at(at), format!("not `{bad}` but {good}"))
+                    }),
+                );
             }
-            let other = OTHER_WORDS.iter().find(|(bad, _)| bad.eq_ignore_ascii_case(word));
-            found.extend(
-                other.map(|(bad, good)| finding(file, file.line_at(at), format!("not `{bad}` but {good}"))),
-            );
-        }
+        });
     }
     found
 }
 
-/// The words of a text with their places; names are taken apart at `_` and at capitals.
-fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+/// Letters of ASCII: 1 for a small one, 2 for a large one, 0 for other bytes.
+const LETTERS: [u8; 256] = {
+    let mut letters = [0; 256];
+    let mut byte = 0;
+    while byte < letters.len() {
+        letters[byte] = (byte as u8).is_ascii_lowercase() as u8 + 2 * (byte as u8).is_ascii_uppercase() as u8;
+        byte += 1;
+    }
+    letters
+};
+
+/// Calls `each` with the words of a text and their places; names are taken apart at `_` and at capitals.
+fn each_word<'a>(text: &'a str, mut each: impl FnMut(usize, &'a [u8])) {
     let bytes = text.as_bytes();
     let mut at = 0;
-    std::iter::from_fn(move || {
-        while at < bytes.len() && !bytes[at].is_ascii_alphabetic() {
+    while at < bytes.len() {
+        if LETTERS[bytes[at] as usize] == 0 {
             at += 1;
+            continue;
         }
         let start = at;
-        let mut after_small = false;
-        while at < bytes.len() && bytes[at].is_ascii_alphabetic() {
-            if after_small && bytes[at].is_ascii_uppercase() {
+        let mut before = 0;
+        while at < bytes.len() {
+            let letter = LETTERS[bytes[at] as usize];
+            if letter == 0 || before == 1 && letter == 2 {
                 break;
             }
-            after_small = bytes[at].is_ascii_lowercase();
+            before = letter;
             at += 1;
         }
-        (start < at).then(|| (start, text.get(start..at).unwrap_or_default()))
-    })
+        each(start, &bytes[start..at]);
+    }
 }
 
 fn drawers(tree: &Tree) -> Vec<Finding> {
@@ -350,12 +368,15 @@ mod tests {
             ("fuzz/Cargo.toml", uses),
             ("crates/lab/Cargo.toml", uses),
             ("crates/newsreel/Cargo.toml", uses),
+            ("crates/feeds/Cargo.toml", "[dev-dependencies.tidy]\nx = { package = \"lab\" }\n"),
             (
                 "crates/web/Cargo.toml",
                 "[package]\nname = \"web\"\n[dependencies]\nnewsreel.workspace = true\n",
             ),
         ]);
         let expected = [
+            "crates/feeds/Cargo.toml:1: feeds must not depend on tidy",
+            "crates/feeds/Cargo.toml:2: feeds must not depend on lab",
             "crates/newsreel/Cargo.toml:4: newsreel must not depend on lab",
             "crates/web/Cargo.toml:4: web must not depend on newsreel",
         ];
@@ -487,7 +508,9 @@ mod tests {
 
     #[test]
     fn names_are_taken_apart_at_capitals_and_underscores() {
-        let words: Vec<_> = words("let a_bC2d = Ef;").map(|(at, word)| (at, word)).collect();
+        let mut words = Vec::new();
+        each_word("let a_bC2d = Ef;", |at, word| words.push((at, String::from_utf8_lossy(word))));
+        let words: Vec<_> = words.iter().map(|(at, word)| (*at, word.as_ref())).collect();
         assert_eq!(words, [(0, "let"), (4, "a"), (6, "b"), (7, "C"), (9, "d"), (13, "Ef")]);
     }
 }

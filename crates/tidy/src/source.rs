@@ -13,12 +13,12 @@ const SKIPPED: &[&str] = &[".git", "target", "run", "corpus", "artifacts", "benc
 /// Files that are read, by the end of their names.
 const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".sh", ".service", ".txt", "Makefile", ".ci/run"];
 /// Beginning of tests that stand in the file that they test, always at its end.
-const INLINE_TESTS: &str = "\n#[cfg(test)]\nmod tests {";
+const INLINE_TESTS: (&str, &str) = ("\n#[cfg(test)]\n", "mod tests {");
 
 /// Words whose places rules ask for.
 const INDEXED: &[&str] = &[
-    "Result", "SeqCst", "const", "crate", "enum", "fn", "get", "mod", "sleep", "struct", "super", "trait",
-    "use",
+    "Result", "SeqCst", "b", "const", "crate", "enum", "fn", "get", "mod", "sleep", "struct", "super",
+    "trait", "use",
 ];
 
 /// A file of the tree.
@@ -54,7 +54,6 @@ impl File {
     /// A file with this path and text.
     pub fn new(path: &str, text: &str) -> Self {
         let code = if path.ends_with(".rs") { code_of(text) } else { String::new() };
-        let tests_start = if code.is_empty() { None } else { text.find(INLINE_TESTS) };
         let words = words_of(&code);
         let mut file = Self {
             path: path.to_owned(),
@@ -64,8 +63,12 @@ impl File {
             code,
             functions: Vec::new(),
             line_starts: line_starts(text),
-            tests_start: tests_start.map_or(text.len(), |at| at + 1),
+            tests_start: text.len(),
         };
+        let (before, tests) = INLINE_TESTS;
+        let is_start = |at: &usize| text[*at..].starts_with(tests) && text[..*at].ends_with(before);
+        let tests_start = file.places("mod").find(is_start).map(|at| at + 1 - before.len());
+        file.tests_start = tests_start.unwrap_or(text.len());
         file.functions = functions(&file);
         file
     }
@@ -372,7 +375,8 @@ fn code_of(text: &str) -> String {
         let byte = bytes[at];
         let may_begin = match byte {
             b'/' | b'"' | b'\'' => true,
-            b'b' | b'c' | b'r' => !after_word,
+            b'b' | b'c' => !after_word && bytes.get(at + 1) == Some(&b'r'),
+            b'r' => !after_word && matches!(bytes.get(at + 1), Some(b'"' | b'#')),
             _ => false,
         };
         let blank = if may_begin { blank_length(&text[at..], after_word) } else { 0 };
