@@ -19,7 +19,7 @@ mod seats;
 use crate as operations;
 use crate::cached;
 #[cfg(feature = "mount")]
-use crate::mounted::Looks;
+use crate::mounted::SpoolViewOptions;
 use crate::posts;
 use crate::pull::standing;
 use crate::reload;
@@ -60,12 +60,12 @@ pub fn socket_path(data: &Path) -> PathBuf {
 }
 
 /// The listening control socket; its file is removed when dropped.
-pub struct Listener {
+pub struct ControlListener {
     listener: UnixListener,
     path: PathBuf,
 }
 
-impl Listener {
+impl ControlListener {
     /// Binds the socket in the spool's directory. This server has the spool open, so no other server uses a
     /// socket that is left there.
     pub fn bind(site: &Site) -> io::Result<Self> {
@@ -112,7 +112,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for ControlListener {
     fn drop(&mut self) {
         // The file may have been removed already.
         let _gone = fs::remove_file(&self.path);
@@ -194,7 +194,7 @@ fn answer_line(server: &Server, seat: &Seat, line: &[u8], follows: Vec<u8>) -> i
         }
         #[cfg(feature = "mount")]
         Ok(Request::Mount { reader, crlf }) => {
-            mount::serve(&server.site, Looks { reader, crlf }, &mut replies)?
+            mount::serve(&server.site, SpoolViewOptions { reader, crlf }, &mut replies)?
         }
         #[cfg(feature = "mount")]
         Ok(Request::MountStanding { mount }) => mount::say_standing(mount, &mut replies)?,
@@ -273,7 +273,7 @@ fn answer(
 
 /// Reports what a reload changed, or would change, or why it is refused.
 fn reloaded(
-    report: Result<reload::ReloadReport, reload::Refused>,
+    report: Result<reload::ReloadReport, reload::ReloadError>,
     replies: &mut (impl Write + Send),
 ) -> io::Result<bool> {
     let ok = report.is_ok();
