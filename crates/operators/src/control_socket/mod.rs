@@ -96,9 +96,13 @@ impl ControlListener {
             tokio::select! {
                 () = &mut stopping => break,
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        connections.spawn(serve_connection(server.clone(), seats.clone(), stream));
-                    }
+                    // In the order in which they came, so that the last to come stays.
+                    Ok((stream, _)) => match entered(&seats, stream) {
+                        Ok(connection) => {
+                            connections.spawn(serve_connection(server.clone(), Arc::new(connection)));
+                        }
+                        Err(error) => debug!(%error, "control connection ended"),
+                    },
                     Err(error) => {
                         warn!(%error, "cannot accept a control connection");
                         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -134,15 +138,15 @@ fn is_for_all(request: &Request) -> bool {
     matches!(request, Request::Ping | Request::Status { .. })
 }
 
-/// Serves a connection to its end.
-async fn serve_connection(server: Arc<Server>, seats: Arc<Seats>, stream: UnixStream) {
+/// Takes a connection in.
+fn entered(seats: &Arc<Seats>, stream: UnixStream) -> io::Result<Connection> {
     let is_member = !is_of_server(&stream);
-    let entered = stream.into_std().and_then(|stream| seats.enter(stream, is_member));
-    let conversed = match entered {
-        Ok(connection) => converse(&server, Arc::new(connection)).await,
-        Err(error) => Err(error),
-    };
-    if let Err(error) = conversed {
+    seats.enter(stream.into_std()?, is_member)
+}
+
+/// Serves a connection to its end.
+async fn serve_connection(server: Arc<Server>, connection: Arc<Connection>) {
+    if let Err(error) = converse(&server, connection).await {
         debug!(%error, "control connection ended");
     }
 }
